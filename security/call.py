@@ -1,0 +1,303 @@
+"""The nouns, in the order in which a call becomes them.
+
+    ToolCall ─► Action ─► Cleared ─► Output ─► ToolResult
+
+A `ToolCall` is what somebody asked for, as text. `action.py` reads it once into an `Action`; the
+gates judge nothing else. `pipeline.py` alone turns an allowed Action into a `Cleared`, the only
+thing an executor accepts. What the executor brings back is an `Output`; what has passed the
+filters, and only that, is a `ToolResult`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, Flag, StrEnum, auto
+from typing import Any, Protocol, TypeAlias
+
+from .command import CommandLine
+from .errors import Category, PolicyBlocked
+from .label import Origin
+from .level import TrustLevel
+from .unreadable import Unreadable
+from .url import Url
+
+__all__ = [
+    "KIND_KEY",
+    "Action",
+    "Asker",
+    "Atom",
+    "Checked",
+    "Cleared",
+    "Effect",
+    "Json",
+    "Kind",
+    "Outcome",
+    "Output",
+    "Place",
+    "Problem",
+    "Status",
+    "ToolCall",
+    "ToolExecutor",
+    "ToolResult",
+    "ToolSpec",
+]
+
+Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+
+KIND_KEY = "x-leeward-kind"
+"""The JSON Schema keyword under which an argument's schema names its `Kind`."""
+
+
+class Effect(Flag):
+    """What a tool does to the world. A tool that declares none has all of them."""
+
+    READ = auto()
+    WRITE = auto()
+    EXECUTE = auto()
+    SEND = auto()
+    BRING_IN = auto()
+    ALL = READ | WRITE | EXECUTE | SEND | BRING_IN
+
+
+class Kind(StrEnum):
+    """What an argument *is*; every gate works on kinds, none on argument names."""
+
+    PATH = "path"
+    URL = "url"
+    COMMAND = "command"
+    RESOURCE_ID = "resource_id"
+    DESTINATION = "destination"
+    SECRET = "secret"
+    TEXT = "text"
+    UNDECLARED = "undeclared"
+
+
+class Asker(Enum):
+    """Who asked: set by the interface, never read from a text."""
+
+    PERSON = "person"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One request for a tool. `arguments` is the JSON text as it came, however broken."""
+
+    id: str
+    tool: str
+    arguments: str
+    asker: Asker = Asker.MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why a call does not fit its tool. `pointer` is a JSON pointer, "" for the whole."""
+
+    pointer: str
+    message: str
+    category: Category = Category.INVALID_PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a validator says: the arguments with their defaults, or every problem it found."""
+
+    arguments: Mapping[str, Json]
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told about a tool, and what the gates know of it.
+
+    `schema` is the JSON Schema of the arguments object; a string in it names its `Kind` under
+    `KIND_KEY`. `check` validates arguments against it and hides which library does. `source` says
+    where the tool came in ("built in", "plug-in NAME", …), `timeout` is in seconds, `idempotent`
+    tells that a failed call may be repeated.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    check: Callable[[Mapping[str, Any]], Checked]
+    effects: Effect = Effect.ALL
+    level: TrustLevel = TrustLevel.TRUSTED
+    source: str = "built in"
+    timeout: float = 30.0
+    idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path as it was read and as it lies on disk, both absolute.
+
+    `text` is normalised without looking; `real` has every link resolved. `escaped` tells that a
+    relative spelling climbed out of the workspace.
+    """
+
+    text: str
+    real: str
+    escaped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One string of a call and what it means to one reader.
+
+    A leaf that nobody declared yields several atoms: itself, and one for everything it could be.
+    `declared` is False on those, so that identifier patterns are not held against prose.
+    """
+
+    kind: Kind
+    pointer: str
+    raw: str
+    canonical: Url | Place | CommandLine | str | Unreadable
+    declared: bool = True
+
+    @property
+    def shown(self) -> str:
+        """The canonical form as text: what a person is asked about and what a rule is matched with."""
+        match self.canonical:
+            case Unreadable():
+                return self.raw
+            case Place(real=real):
+                return real
+            case other:
+                return str(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A call, read once and frozen; nothing else is judged, shown, hashed, recorded or run.
+
+    `digest` is the SHA-256 (hex) of the tool's name and the canonical bytes of `arguments`.
+    """
+
+    call: ToolCall
+    spec: ToolSpec | None
+    arguments: Mapping[str, Json]
+    digest: str
+    problems: tuple[Problem, ...]
+    atoms: tuple[Atom, ...]
+    effects: Effect
+    nearest: str | None = None
+
+    def of_kind(self, *kinds: Kind) -> tuple[Atom, ...]:
+        """Return the atoms of these kinds, in the order of the arguments."""
+        return tuple(atom for atom in self.atoms if atom.kind in kinds)
+
+
+class Cleared:
+    """Leave to run one action, once, under the conditions it was judged by.
+
+    Made by `pipeline.py` only. `deadline` is a point on trio's clock, in seconds.
+    """
+
+    __slots__ = ("_emit", "_taken", "action", "deadline")
+
+    def __init__(self, action: Action, deadline: float, emit: Callable[[str], Awaitable[None]]) -> None:
+        self.action = action
+        self.deadline = deadline
+        self._emit = emit
+        self._taken = False
+
+    def take(self) -> Mapping[str, Json]:
+        """Return the arguments and use the leave up.
+
+        Raises:
+            PolicyBlocked: the leave was used before; a second run needs a second judgement.
+        """
+        if self._taken:
+            raise PolicyBlocked("this call was cleared for one run and has run already")
+        self._taken = True
+        return self.action.arguments
+
+    def place(self, pointer: str) -> Place:
+        """Return the judged path at a JSON pointer.
+
+        Raises:
+            PolicyBlocked: no path was judged there, so none may be opened.
+        """
+        for atom in self.action.atoms:
+            if atom.kind is Kind.PATH and atom.pointer == pointer and isinstance(atom.canonical, Place):
+                return atom.canonical
+        raise PolicyBlocked("no path was judged for this argument")
+
+    def url(self, pointer: str) -> Url:
+        """Return the judged URL at a JSON pointer.
+
+        Raises:
+            PolicyBlocked: no URL was judged there, so none may be opened.
+        """
+        for atom in self.action.atoms:
+            if atom.kind is Kind.URL and atom.pointer == pointer and isinstance(atom.canonical, Url):
+                return atom.canonical
+        raise PolicyBlocked("no URL was judged for this argument")
+
+    async def emit(self, chunk: str) -> None:
+        """Hand out a piece of output while the tool runs; it is stripped and redacted before it is shown."""
+        await self._emit(chunk)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an executor brings back, as it is; the pipeline screens it.
+
+    `origin` is derived from the tool's effects where it is None. `exit_code` is a program's own; not
+    0 is a result, not an error. `notices` are sentences of ours about the text.
+    """
+
+    text: str
+    origin: Origin | None = None
+    exit_code: int | None = None
+    notices: tuple[str, ...] = ()
+
+
+class Status(StrEnum):
+    """How a call ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    DENIED = "denied"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended, and for which stable reason (`category` is None when it went well)."""
+
+    status: Status
+    category: Category | None = None
+    gate: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What goes back: `text` to the model (fenced), `shown` to the person (stripped and redacted).
+
+    `error` is None or the JSON object of a refusal or failure: `code`, `message`, `phase`,
+    `retryable` and what else the refusing gate could tell.
+    """
+
+    call: ToolCall
+    outcome: Outcome
+    text: str
+    shown: str
+    error: Mapping[str, Json] | None = None
+    overflow_id: str | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+
+class ToolExecutor(Protocol):
+    """The extension surface: something that has tools and runs cleared calls of them."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return the tools this executor has; asked once, at registration."""
+        ...
+
+    async def execute(self, cleared: Cleared) -> Output:
+        """Run one cleared call. Failures are told by raising a `ToolError`."""
+        ...

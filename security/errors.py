@@ -1,0 +1,135 @@
+"""What can go wrong with a tool, as stable categories and as exceptions.
+
+    ToolError
+    ├── ToolNotFound          nobody has a tool of that name
+    ├── InvalidParameters     the arguments do not fit
+    │   └── TypeMismatch      a value is of another type than declared
+    ├── PolicyBlocked         a condition of the leave to run could not be kept
+    ├── ConfirmationRequired  nobody was there to say yes
+    ├── PermanentFailure      it failed, and trying again will not help
+    ├── ToolCancelled         somebody stopped it
+    ├── RateLimited           the other side wants fewer requests
+    ├── ServerError           the other side failed
+    ├── NetworkError          the other side was not reached
+    └── ToolTimeout           it took longer than its deadline
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+__all__ = [
+    "Category",
+    "ConfirmationRequired",
+    "InvalidParameters",
+    "NetworkError",
+    "PermanentFailure",
+    "PolicyBlocked",
+    "RateLimited",
+    "ServerError",
+    "ToolCancelled",
+    "ToolError",
+    "ToolNotFound",
+    "ToolTimeout",
+    "TypeMismatch",
+]
+
+
+class Category(StrEnum):
+    """Why a call did not go well; part of the public contract."""
+
+    TOOL_NOT_FOUND = "tool_not_found"
+    INVALID_PARAMETERS = "invalid_parameters"
+    TYPE_MISMATCH = "type_mismatch"
+    POLICY_BLOCKED = "policy_blocked"
+    CONFIRMATION_REQUIRED = "confirmation_required"
+    PERMANENT_FAILURE = "permanent_failure"
+    CANCELLED = "cancelled"
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    NETWORK_ERROR = "network_error"
+    TIMEOUT = "timeout"
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later (only tried again for idempotent tools)."""
+        return self in {
+            Category.RATE_LIMITED,
+            Category.SERVER_ERROR,
+            Category.NETWORK_ERROR,
+            Category.TIMEOUT,
+        }
+
+
+class ToolError(Exception):
+    """A failure an executor tells on purpose.
+
+    The message is shown to the model inside a fence: it may quote what the other side said.
+    """
+
+    category: ClassVar[Category] = Category.PERMANENT_FAILURE
+
+
+class ToolNotFound(ToolError):
+    """Nobody has a tool of that name."""
+
+    category = Category.TOOL_NOT_FOUND
+
+
+class InvalidParameters(ToolError):
+    """The arguments do not fit."""
+
+    category = Category.INVALID_PARAMETERS
+
+
+class TypeMismatch(InvalidParameters):
+    """A value is of another type than declared."""
+
+    category = Category.TYPE_MISMATCH
+
+
+class PolicyBlocked(ToolError):
+    """A condition of the leave to run could not be kept."""
+
+    category = Category.POLICY_BLOCKED
+
+
+class ConfirmationRequired(ToolError):
+    """Nobody was there to say yes."""
+
+    category = Category.CONFIRMATION_REQUIRED
+
+
+class PermanentFailure(ToolError):
+    """It failed, and trying again will not help."""
+
+
+class ToolCancelled(ToolError):
+    """Somebody stopped it."""
+
+    category = Category.CANCELLED
+
+
+class RateLimited(ToolError):
+    """The other side wants fewer requests."""
+
+    category = Category.RATE_LIMITED
+
+
+class ServerError(ToolError):
+    """The other side failed."""
+
+    category = Category.SERVER_ERROR
+
+
+class NetworkError(ToolError):
+    """The other side was not reached."""
+
+    category = Category.NETWORK_ERROR
+
+
+class ToolTimeout(ToolError):
+    """It took longer than its deadline."""
+
+    category = Category.TIMEOUT

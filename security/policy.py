@@ -1,0 +1,110 @@
+"""What the person allows: one frozen value, made from configuration, that can only be narrowed.
+
+It holds no defaults of its own choosing beyond the documented ones; `runtime/config.py` fills it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from .level import TrustLevel
+
+__all__ = ["AnomalyLimits", "Autonomy", "BreakerLimits", "CallLimits", "Policy", "Rule", "RuleAction"]
+
+
+class Autonomy(StrEnum):
+    """How much is done without asking."""
+
+    READONLY = "readonly"
+    SUPERVISED = "supervised"
+    FULL = "full"
+
+
+class RuleAction(StrEnum):
+    """What a permission rule says of the calls it matches."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One permission rule. `match` is held against canonical actions, never against raw text.
+
+    `where` is the file and line it stands on ("config.toml:12"), or the scope of a grant.
+    """
+
+    tool: str
+    action: RuleAction
+    match: str | None = None
+    force: bool = False
+    where: str = ""
+
+    def __str__(self) -> str:
+        matching = f" {self.match}" if self.match is not None else ""
+        force = " (force)" if self.force else ""
+        return f"{self.action} {self.tool}{matching}{force}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyLimits:
+    """`[tools.anomaly]`: when a tool has failed too often."""
+
+    enabled: bool = True
+    window_size: int = 20
+    failure_threshold: float = 0.7
+    min_samples: int = 5
+    auto_block: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerLimits:
+    """`[security.breaker]`: how many denials a session may collect before everything is asked for."""
+
+    consecutive: int = 3
+    total: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """`[agent]`: how much may be done. `seconds` is the wall clock of one turn (None: no limit)."""
+
+    per_turn: int = 50
+    per_session: int = 500
+    repeats: int = 3
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything a gate may know of what the person allows.
+
+    Paths are absolute and resolved. `secret_paths` may be neither read nor written by any tool,
+    `protected_paths` not written; both hold folders and single files beside the built-in ones of
+    `workspace.py`. `levels` maps a tool's name or its source to a trust level. `headless` tells
+    that nobody can be asked.
+    """
+
+    workspace: str
+    home: str
+    autonomy: Autonomy = Autonomy.SUPERVISED
+    headless: bool = False
+    rules: tuple[Rule, ...] = ()
+    allowed_paths: tuple[str, ...] = ()
+    secret_paths: tuple[str, ...] = ()
+    protected_paths: tuple[str, ...] = ()
+    levels: Mapping[str, TrustLevel] = field(default_factory=lambda: MappingProxyType({}))
+    url_grounding: bool = True
+    allow_networks: tuple[str, ...] = ()
+    calls: CallLimits = CallLimits()
+    anomaly: AnomalyLimits = AnomalyLimits()
+    breaker: BreakerLimits = BreakerLimits()
+
+    def narrowed(self, autonomy: Autonomy) -> Policy:
+        """Return this policy at the lower of two autonomy levels; never at a higher one."""
+        order = list(Autonomy)
+        return replace(self, autonomy=min(self.autonomy, autonomy, key=order.index))

@@ -1,0 +1,267 @@
+"""What a gate may see of the past: a pure fold over recorded events.
+
+`after(session, event)` is the only way a `Session` changes, and every event that counts is
+recorded, so a session read back from the audit is the session that was. The ledger is an
+append-only view and is never copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from .call import Status
+from .errors import Category
+from .label import Origin
+from .ledger import Ledger, Provenance
+from .level import TrustLevel
+from .policy import Policy, Rule, RuleAction
+from .url import Url, parse_url
+from .window import AnomalyDetector, Breaker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "Asked",
+    "BreakerReset",
+    "Decided",
+    "Event",
+    "Finished",
+    "Forgot",
+    "Given",
+    "Granted",
+    "LevelSet",
+    "Read",
+    "Session",
+    "TurnStarted",
+    "after",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The person said something: a turn begins. Times are seconds since the epoch, everywhere below."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """URLs became known, in canonical form, and how."""
+
+    at: float
+    urls: tuple[str, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Forgot:
+    """`/clear`: conversation, URLs, labels, grants and repeat counters are gone."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Text of these origins reached the model."""
+
+    at: float
+    labels: tuple[Origin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call waits for a person; it is booked already."""
+
+    at: float
+    call: str
+    tool: str
+    digest: str
+    questions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A call was allowed or denied.
+
+    `arguments` is the redacted canonical JSON; `words` holds (gate, allow|ask|deny, rule) of every
+    gate; `approver` names the rule, grant, autonomy level or person that answered the Asks, or
+    "nobody" where an Ask found none.
+    """
+
+    at: float
+    call: str
+    tool: str
+    digest: str
+    allowed: bool
+    gate: str | None = None
+    rule: str = ""
+    code: str = ""
+    reason: str = ""
+    category: Category | None = None
+    arguments: str = ""
+    words: tuple[tuple[str, str, str], ...] = ()
+    approver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A call that was allowed came to an end. `result` is the hash of what came back, redacted."""
+
+    at: float
+    call: str
+    tool: str
+    digest: str
+    status: Status
+    category: Category | None = None
+    exit_code: int | None = None
+    result: str = ""
+    size: int = 0
+    overflow: str | None = None
+    seconds: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSet:
+    """A tool's trust level changed for this session, by `/trust` or by the anomaly window."""
+
+    at: float
+    tool: str
+    level: TrustLevel
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The person said "always": an allow rule that lives as long as the session."""
+
+    at: float
+    tool: str
+    match: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerReset:
+    """`/trust reset`: the breaker starts counting anew."""
+
+    at: float
+
+
+Event: TypeAlias = (
+    TurnStarted | Given | Forgot | Read | Asked | Decided | Finished | LevelSet | Granted | BreakerReset
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The past and the policy, as a gate sees them. `now` is seconds since the epoch."""
+
+    id: str
+    policy: Policy
+    now: float = 0.0
+    ledger: Ledger = field(default_factory=Ledger)
+    labels: frozenset[Origin] = frozenset()
+    grants: tuple[Rule, ...] = ()
+    levels: Mapping[str, tuple[TrustLevel, str]] = field(default_factory=lambda: MappingProxyType({}))
+    anomaly: AnomalyDetector = field(default_factory=AnomalyDetector)
+    breaker: Breaker = field(default_factory=Breaker)
+    turn_started: float = 0.0
+    calls_this_turn: int = 0
+    calls_this_session: int = 0
+    pending: frozenset[str] = frozenset()
+    last: tuple[str, str] = ("", "")
+    repeats: int = 0
+
+    def level_of(self, tool: str) -> tuple[TrustLevel, str] | None:
+        """The level this session set for a tool and why, or None where it set none."""
+        return self.levels.get(tool)
+
+
+def after(session: Session, event: Event) -> Session:
+    """Return the session as it is once the event has happened."""
+    session = replace(session, now=max(session.now, event.at))
+    match event:
+        case TurnStarted():
+            return replace(session, turn_started=event.at, calls_this_turn=0, last=("", ""), repeats=0)
+        case Given():
+            return replace(session, ledger=session.ledger.with_urls(_urls(event.urls), event.provenance))
+        case Forgot():
+            return _cleared(session)
+        case Read():
+            return replace(session, labels=session.labels.union(event.labels))
+        case Asked():
+            return replace(_booked(session), pending=session.pending | {event.call})
+        case Decided():
+            return _decided(session, event)
+        case Finished():
+            return _finished(session, event)
+        case LevelSet():
+            return _levelled(session, event)
+        case Granted():
+            grant = Rule(event.tool, RuleAction.ALLOW, event.match, where="this session")
+            return replace(session, grants=(*session.grants, grant))
+        case BreakerReset():
+            return replace(session, breaker=Breaker())
+
+
+def _urls(texts: tuple[str, ...]) -> tuple[Url, ...]:
+    """Parse the recorded URLs again; one that cannot be read any more grounds nothing."""
+    return tuple(url for url in map(parse_url, texts) if isinstance(url, Url))
+
+
+def _cleared(session: Session) -> Session:
+    """Forget what belongs to the conversation, keep what protects the person from it."""
+    return replace(
+        session, ledger=Ledger(), labels=frozenset(), grants=(), last=("", ""), repeats=0, calls_this_turn=0
+    )
+
+
+def _booked(session: Session) -> Session:
+    return replace(
+        session,
+        calls_this_turn=session.calls_this_turn + 1,
+        calls_this_session=session.calls_this_session + 1,
+    )
+
+
+def _decided(session: Session, event: Decided) -> Session:
+    """Book the call unless it was booked while it waited, and count a refusal where it belongs."""
+    if event.call in session.pending:
+        session = replace(session, pending=session.pending - {event.call})
+    else:
+        session = _booked(session)
+    if event.allowed:
+        return replace(session, breaker=session.breaker.relieved())
+    if event.approver:
+        # A person's "no", or nobody there to ask: neither the tool's failure nor the model's.
+        return session
+    session = replace(session, breaker=session.breaker.denied(session.policy.breaker))
+    if _is_blocked(session, event.tool) or event.category is Category.TOOL_NOT_FOUND:
+        return session
+    return replace(session, anomaly=session.anomaly.record(event.tool, False, session.policy.anomaly))
+
+
+def _finished(session: Session, event: Finished) -> Session:
+    this = (event.digest, event.result)
+    session = replace(session, last=this, repeats=session.repeats + 1 if this == session.last else 1)
+    if event.status is Status.CANCELLED:
+        return session
+    succeeded = event.status is Status.OK
+    return replace(session, anomaly=session.anomaly.record(event.tool, succeeded, session.policy.anomaly))
+
+
+def _levelled(session: Session, event: LevelSet) -> Session:
+    """Set the level; lifting a block empties the window, else the next failure would block again."""
+    levels = MappingProxyType({**session.levels, event.tool: (event.level, event.cause)})
+    anomaly = session.anomaly
+    if event.level is not TrustLevel.BLOCKED:
+        anomaly = anomaly.emptied(event.tool)
+    return replace(session, levels=levels, anomaly=anomaly)
+
+
+def _is_blocked(session: Session, tool: str) -> bool:
+    level = session.level_of(tool)
+    return level is not None and level[0] is TrustLevel.BLOCKED

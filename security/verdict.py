@@ -1,0 +1,101 @@
+"""The three words a gate can say, and what they add up to.
+
+The first Deny decides; else every Ask is gathered; else it is allowed. Deny beats Ask beats Allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .call import Atom, Json
+from .errors import Category
+
+__all__ = ["Allow", "Ask", "Decision", "Deny", "Verdict", "Word"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """No objection. `rule` is "off" when the person switched the gate off, else empty."""
+
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person must say yes.
+
+    `question` is in our words; the canonical values it is about stand in `about` (empty: the tool
+    as such), and an answer given in advance must cover all of them. `force` marks an Ask that only
+    a person present can answer. `facts` are named values to show beside the question.
+    """
+
+    rule: str
+    question: str
+    about: tuple[Atom, ...] = ()
+    force: bool = False
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """No, whoever asks.
+
+    `reason` is in our words and quotes nothing; values a model or a page wrote stand in `facts`
+    and are fenced or escaped wherever they are shown. `suggestion` is a value that would pass.
+    `detail` goes into the JSON error object as it is.
+    """
+
+    rule: str
+    reason: str
+    code: str = "PERMISSION_DENIED"
+    category: Category = Category.POLICY_BLOCKED
+    suggestion: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    detail: Mapping[str, Json] = field(default_factory=dict)
+
+
+Verdict: TypeAlias = Allow | Ask | Deny
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What one gate said."""
+
+    gate: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What all gates said, in the order of `GATES`, and what follows from it."""
+
+    words: tuple[Word, ...]
+
+    @property
+    def denial(self) -> tuple[str, Deny] | None:
+        """The first gate that said no, and its words."""
+        for word in self.words:
+            if isinstance(word.verdict, Deny):
+                return word.gate, word.verdict
+        return None
+
+    @property
+    def asks(self) -> tuple[tuple[str, Ask], ...]:
+        """Every question, in order; they matter only where nothing was denied."""
+        return tuple((word.gate, word.verdict) for word in self.words if isinstance(word.verdict, Ask))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The word that decides: the first Deny, else the first Ask, else Allow."""
+        if self.denial is not None:
+            return self.denial[1]
+        return self.asks[0][1] if self.asks else Allow()
+
+    @property
+    def gate(self) -> str | None:
+        """The gate whose word decides; None when nothing was said against the call."""
+        if self.denial is not None:
+            return self.denial[0]
+        return self.asks[0][0] if self.asks else None
