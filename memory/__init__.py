@@ -1,1 +1,29 @@
+"""What is kept, and how it gets there: audit, large outputs, conversations, in one SQLite file.
 
+Read `audit.py` first. Nothing here decides anything; what may be kept was decided above.
+"""
+
+from __future__ import annotations
+
+from .audit import AuditLogger, Record
+from .database import Database
+from .island import Island, IslandError
+from .overflow import BadPattern, Hit, OverflowNotFound, OverflowStore, Page, StoredText
+from .transcript import Conversation, Entry, Transcript
+
+__all__ = [
+    "AuditLogger",
+    "BadPattern",
+    "Conversation",
+    "Database",
+    "Entry",
+    "Hit",
+    "Island",
+    "IslandError",
+    "OverflowNotFound",
+    "OverflowStore",
+    "Page",
+    "Record",
+    "StoredText",
+    "Transcript",
+]

@@ -19,6 +19,7 @@ __all__ = [
     "Executor",
     "Observer",
     "OverflowStore",
+    "Ports",
     "Question",
     "RecordError",
     "Surveyor",
@@ -125,3 +126,16 @@ class Observer(Protocol):
     def alert(self, message: str) -> None:
         """Something the person must see happened; the message is in our words."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the pipeline was given."""
+
+    executor: Executor
+    surveyor: Surveyor
+    approver: Approver
+    audit: Audit
+    store: OverflowStore
+    clock: Clock
+    observer: Observer

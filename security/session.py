@@ -172,6 +172,7 @@ class Session:
     calls_this_turn: int = 0
     calls_this_session: int = 0
     pending: frozenset[str] = frozenset()
+    running: frozenset[str] = frozenset()
     last: tuple[str, str] = ("", "")
     repeats: int = 0
 
@@ -234,7 +235,9 @@ def _decided(session: Session, event: Decided) -> Session:
     else:
         session = _booked(session)
     if event.allowed:
-        return replace(session, breaker=session.breaker.relieved())
+        return replace(
+            session, running=session.running | {event.call}, breaker=session.breaker.relieved()
+        )
     if event.approver:
         # A person's "no", or nobody there to ask: neither the tool's failure nor the model's.
         return session
@@ -245,6 +248,10 @@ def _decided(session: Session, event: Decided) -> Session:
 
 
 def _finished(session: Session, event: Finished) -> Session:
+    """Count an outcome once, however often it had to be written."""
+    if event.call not in session.running:
+        return session
+    session = replace(session, running=session.running - {event.call})
     this = (event.digest, event.result)
     session = replace(session, last=this, repeats=session.repeats + 1 if this == session.last else 1)
     if event.status is Status.CANCELLED:

@@ -1,12 +1,55 @@
-"""One URL, one meaning."""
+"""What does a URL mean, and what exactly will be sent?
+
+One parser answers for everyone: the canonical `Url.text` is what is judged, shown, recorded,
+grounded and sent. Browsers and HTTP clients repair broken URLs, each in its own way; here
+whatever would need a repair is refused, so that no two readers can disagree. Finding URLs in a
+text is left to `extract.py`, judging where they lead to `addresses.py`, and whether they may be
+opened at all to `ledger.py`.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
+
+import ada_url
 
 from .unreadable import Unreadable
 
-__all__ = ["Url", "parse_url"]
+__all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "parse_url"]
+
+DEFAULT_PORTS = {"https": 443, "http": 80}
+
+MAX_BYTES = 8192
+"""The longest URL that is read, in bytes of its text as given and of its canonical form."""
+
+_SCHEME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTALL)
+_PARTS = re.compile(r"(?P<slashes>/*)(?P<authority>[^/?#]*)(?P<path>[^?#]*)", re.DOTALL)
+_PORT_ONLY = re.compile(r"\d+(?:[/?#]|$)")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
+_ESCAPED_BYTE = re.compile(rb"%([0-9A-Fa-f]{2})")
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")  # RFC 3986, 2.3
+
+_DOUBLE_ENCODING = re.compile(r"%25(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
+_ENCODED_DOTS = re.compile(r"%2e%2e|\.%2e|%2e\.", re.IGNORECASE)
+_DECODINGS = 4
+
+# Longer UTF-8 forms of `.`, `/` and `\` are invalid, and still decoded by careless servers.
+_OVERLONG = {
+    b"\xc0\xae": b".", b"\xe0\x80\xae": b".", b"\xc0\xaf": b"/", b"\xe0\x80\xaf": b"/",
+    b"\xc1\x9c": b"/", b"\xe0\x81\x9c": b"/",
+}  # fmt: skip
+# NFKC folds full-width forms; these are only drawn like a slash or a dot.
+_DRAWN_ALIKE = str.maketrans(dict.fromkeys("\\\u2044\u2215\u29f8\u2216\u29f5", "/") | {"\u3002": "."})
+_DELIMITERS = "/\\?#@:[]%"
+
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufe00-\ufe0f\U000e0000-\U000e0fff]"
+)
+_JOINERS = "\u200c\u200d"
+_EMOJI_STYLE = "\ufe0e\ufe0f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +57,8 @@ class Url:
     """A parsed URL. `text` is the canonical form that is judged, shown, recorded and sent.
 
     `host` is ASCII, lower case, without a trailing dot, IPv6 without brackets; `port` is explicit;
-    `segments` are the path's parts as they are sent, percent-encoding normalised.
+    `segments` are the path's parts as they are sent, percent-encoding normalised, without the
+    empty part behind a last slash. An empty query or fragment is None.
     """
 
     text: str
@@ -28,7 +72,165 @@ class Url:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def target(self) -> str:
+        """The path and query as they stand in the request line; a fragment is never sent."""
+        start = self.text.index("/", len(self.scheme) + len("://"))
+        return self.text[start:].partition("#")[0]
+
 
 def parse_url(raw: str) -> Url | Unreadable:
-    """Read a URL into its canonical form, or say why it was not read."""
-    return Unreadable("not implemented")
+    """Read a URL into its canonical form, or say why it was not read.
+
+    The canonical form is a fixed point: reading `Url.text` again gives the same `Url`. Host and
+    path follow the WHATWG URL standard, percent-encoding is normalised as in RFC 3986, 6.2.2.
+    """
+    problem = _size_problem(raw) or _character_problem(raw)
+    if problem is not None:
+        return problem
+    scheme = _SCHEME.fullmatch(raw)
+    if scheme is None or _is_host_and_port(scheme["name"], scheme["rest"]):
+        return Unreadable("a URL begins with https://")
+    if scheme["name"].lower() not in DEFAULT_PORTS:
+        return Unreadable("only https and http URLs are read", "unexpected_scheme")
+    parts = _PARTS.match(scheme["rest"])
+    if parts is None or parts["slashes"] != "//":
+        return Unreadable("exactly two slashes stand between the scheme and the host")
+    problem = _authority_problem(parts["authority"]) or _path_problem(_normalised(parts["path"]))
+    return problem or _canonical(raw)
+
+
+def _is_host_and_port(name: str, rest: str) -> bool:
+    """Tell `example.com:8080/x` and `localhost:8080` from a URL of some unknown scheme."""
+    return "." in name or _PORT_ONLY.match(rest) is not None
+
+
+def _size_problem(raw: str) -> Unreadable | None:
+    if not raw:
+        return Unreadable("there is no URL")
+    if len(raw) > MAX_BYTES or len(raw.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        return Unreadable("the URL is longer than 8 KiB")
+    return None
+
+
+def _character_problem(raw: str) -> Unreadable | None:
+    """Refuse what a client would trim, drop, or turn into another character without a word."""
+    if not (raw.isascii() and raw.isprintable()):
+        for position, character in enumerate(raw):
+            category = unicodedata.category(character)
+            if category in {"Cc", "Zl", "Zp"}:
+                return Unreadable("the URL holds a control character", "control_character")
+            if category == "Cs":
+                return Unreadable("the URL holds half of a character")
+            if (category == "Cf" or _IGNORABLE.match(character)) and not _is_part_of_a_word(raw, position):
+                return Unreadable("the URL holds an invisible character", "invisible_character")
+    if any(character.isspace() for character in raw):
+        return Unreadable("the URL holds a blank")
+    if "\\" in raw:
+        climbs = "..\\" in raw or "\\.." in raw
+        return Unreadable("the URL holds a backslash", "path_traversal" if climbs else "type_pattern_mismatch")
+    return None
+
+
+def _is_part_of_a_word(raw: str, position: int) -> bool:
+    """Whether an invisible character joins letters or emoji behind the host, as some scripts need it.
+
+    It is percent-encoded there, so that it shows. A host must not hold one at all.
+    """
+    before, after = raw[position - 1 : position], raw[position + 1 : position + 2]
+    if re.fullmatch(r"[^:/?#]*://[^/?#]*", raw[:position]) or not before:
+        return False
+    if raw[position] in _EMOJI_STYLE:
+        return unicodedata.category(before) in {"So", "Sm", "Po", "Nd"}
+    return raw[position] in _JOINERS and _is_joined(before) and _is_joined(after)
+
+
+def _is_joined(character: str) -> bool:
+    """Whether a character is one that joiners stand between: not ASCII, a letter, a mark or a symbol."""
+    return bool(character) and not character.isascii() and unicodedata.category(character)[0] in "LMS"
+
+
+def _authority_problem(authority: str) -> Unreadable | None:
+    folded = unicodedata.normalize("NFKC", authority).translate(_DRAWN_ALIKE)
+    if "@" in folded:
+        return Unreadable("the URL carries a user name or password", "userinfo")
+    if not authority or authority.startswith(":"):
+        return Unreadable("the URL names no host")
+    if "%" in authority:
+        return Unreadable("the host is percent-encoded", "percent_encoded_segment")
+    if any(folded.count(mark) != authority.count(mark) for mark in _DELIMITERS):
+        return Unreadable("the host holds a character that becomes a delimiter")
+    return None
+
+
+def _path_problem(path: str) -> Unreadable | None:
+    """Refuse dot segments in every spelling: the path that is judged must be the path that is served."""
+    parts = _parts(path)
+    if ".." in parts:
+        return Unreadable("the path climbs with dot segments", "path_traversal")
+    if _DOUBLE_ENCODING.search(path):
+        return Unreadable("the path is percent-encoded twice", "double_encoding")
+    if _ENCODED_DOTS.search(path):
+        return Unreadable("the path climbs with encoded dots", "encoded_traversal")
+    decoded, pattern = path, "encoded_traversal"
+    for _ in range(_DECODINGS):
+        before, decoded = decoded, _decoded(decoded)
+        if any(unicodedata.category(character) == "Cc" for character in decoded):
+            return Unreadable("the path holds an encoded control character", "control_character")
+        folded = _parts(unicodedata.normalize("NFKC", decoded).translate(_DRAWN_ALIKE))
+        if ".." in folded or folded.count(".") > parts.count("."):
+            return Unreadable("the path climbs with encoded dots or slashes", pattern)
+        if decoded == before:
+            return None
+        pattern = "double_encoding"
+    return Unreadable("the path is percent-encoded many times", "double_encoding")
+
+
+def _parts(path: str) -> list[str]:
+    """Split a path; some servers cut `;parameters` off a segment before they look for dots."""
+    return [part.partition(";")[0].strip() for part in path.split("/")]
+
+
+def _decoded(path: str) -> str:
+    data = _ESCAPED_BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), path.encode())
+    for overlong, plain in _OVERLONG.items():
+        data = data.replace(overlong, plain)
+    return data.decode(errors="replace")
+
+
+def _normalised(part: str) -> str:
+    """Decode escapes that need not be, write the others in capitals, escape a stray percent sign."""
+    return _ESCAPE.sub(_normalised_escape, part)
+
+
+def _normalised_escape(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return "%25"
+    character = chr(int(match[1], 16))
+    return character if character in _UNRESERVED else match[0].upper()
+
+
+def _canonical(raw: str) -> Url | Unreadable:
+    try:
+        parsed = ada_url.URL(raw)
+    except ValueError:
+        return Unreadable("the host or port is not one that can be connected to")
+    scheme = parsed.protocol.removesuffix(":")
+    host = parsed.hostname.removesuffix(".")
+    if parsed.host_type is ada_url.HostType.DEFAULT and not _is_host_name(host):
+        return Unreadable("the host is not a name that can be looked up")
+    port = int(parsed.port or DEFAULT_PORTS[scheme])
+    if port == 0:
+        return Unreadable("port 0 cannot be connected to")
+    path = _normalised(parsed.pathname)
+    query, fragment = _normalised(parsed.search[1:]) or None, _normalised(parsed.hash[1:]) or None
+    text = f"{scheme}://{host}" + (f":{port}" if parsed.port else "") + path
+    text += (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+    if len(text) > MAX_BYTES:
+        return Unreadable("the URL is longer than 8 KiB once it is encoded")
+    segments = tuple(path.removesuffix("/").split("/")[1:])
+    return Url(text, scheme, host.strip("[]"), port, segments, query, fragment)
+
+
+def _is_host_name(host: str) -> bool:
+    return len(host) <= 253 and all(_LABEL.fullmatch(label) for label in host.split("."))  # RFC 1035, 2.3.4

@@ -28,13 +28,15 @@ class Ask:
 
     `question` is in our words; the canonical values it is about stand in `about` (empty: the tool
     as such), and an answer given in advance must cover all of them. `force` marks an Ask that only
-    a person present can answer. `facts` are named values to show beside the question.
+    a person present can answer; `own_rule` one that the person's own `ask` rule put, which no allow
+    rule outweighs. `facts` are named values to show beside the question.
     """
 
     rule: str
     question: str
     about: tuple[Atom, ...] = ()
     force: bool = False
+    own_rule: bool = False
     facts: tuple[tuple[str, str], ...] = ()
 
 

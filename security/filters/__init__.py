@@ -1,1 +1,23 @@
+"""What a text passes before it is seen; the order is `FILTERS` in `pipeline.py`."""
 
+from .cap import cap
+from .distill import distill
+from .fence import fence, label
+from .redact import redact
+from .screened import HARD_BOUND, Feeder, Filter, Screened, Source, Stepwise
+from .strip import strip
+
+__all__ = [
+    "HARD_BOUND",
+    "Feeder",
+    "Filter",
+    "Screened",
+    "Source",
+    "Stepwise",
+    "cap",
+    "distill",
+    "fence",
+    "label",
+    "redact",
+    "strip",
+]

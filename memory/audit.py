@@ -1,0 +1,168 @@
+"""What was decided, asked, done and blocked, and when? One row per fact, added and never changed.
+
+A session is a fold over its rows, so they are also what a session is resumed from. How an event
+stands in a row is told in `events.py`; that a decision is here before its tool starts is the
+business of the pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from leeward.security.call import Json
+from leeward.security.ports import Clock, RecordError
+from leeward.security.session import Event
+
+from .canonical import canonical_json, storable
+from .database import Database
+from .events import KINDS, body_of, event_of, kind_of
+from .writer import Row, Statement, Value
+
+__all__ = ["AuditLogger", "Record"]
+
+_INSERT = "INSERT INTO audit (at, session, kind, call, tool, body) VALUES (?, ?, ?, ?, ?, ?)"
+_EVENTS = "SELECT kind, body FROM audit WHERE session = ? ORDER BY seq"
+_SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
+_OF_CALL = _SELECT + "call = ? ORDER BY seq"
+# Text is compared byte by byte, and nothing that starts with the prefix comes after the last character.
+_OF_PREFIX = _SELECT + "call >= ?1 AND call < ?1 || char(0x10FFFF) ORDER BY seq"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row. `at` is seconds since the epoch; `call` and `tool` are None where it is about neither."""
+
+    seq: int
+    at: float
+    session: str
+    kind: str
+    call: str | None
+    tool: str | None
+    body: Mapping[str, Any]
+
+
+class AuditLogger:
+    """The append-only record, as the pipeline needs it and as a person reads it."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def start_session(
+        self,
+        session: str,
+        *,
+        workspace: str,
+        config_hash: str,
+        details: Mapping[str, Json] = MappingProxyType({}),
+    ) -> None:
+        """Record that a session began, where, and under which configuration.
+
+        `details` is whatever else should stand in the row (autonomy, model, gates that are off).
+
+        Raises:
+            RecordError: it could not be committed.
+        """
+        body = {**details, "workspace": workspace, "config_hash": config_hash}
+        values = (self._clock.now(), storable(session), "session", None, None, canonical_json(body))
+        await self._database.write([(_INSERT, values)])
+
+    async def append(self, session: str, *events: Event) -> None:
+        """Return once the events are committed; their order is that of the calls, set before any await.
+
+        A caller who is cancelled while waiting leaves at once; the events stay in.
+
+        Raises:
+            RecordError: they could not be committed; none of them counts.
+        """
+        if events:
+            await self._database.write([_insertion(session, event) for event in events])
+
+    async def events_of(self, session: str) -> list[Event]:
+        """Return everything that happened in a session, in order, to fold it over again.
+
+        Raises:
+            RecordError: the rows could not be read, or one of them is no event.
+        """
+        rows = await self._database.read(_EVENTS, (storable(session),))
+        try:
+            return [event_of(kind, json.loads(body)) for kind, body in rows if kind in KINDS]
+        except ValueError as error:
+            raise RecordError(f"the audit of session {session!r} cannot be read back: {error}") from error
+
+    async def list_records(
+        self,
+        session: str | None = None,
+        limit: int = 100,
+        *,
+        kinds: Sequence[str] | None = None,
+        since: float | None = None,
+        after: int | None = None,
+    ) -> list[Record]:
+        """Return the newest `limit` records that fit, oldest first.
+
+        `since` is in seconds since the epoch, `after` the `seq` of a record seen before.
+
+        Raises:
+            RecordError: they could not be read.
+        """
+        sql, values = listing(session, limit, kinds=kinds, since=since, after=after)
+        rows = await self._database.read(sql, values)
+        return [_record(row) for row in reversed(rows)]
+
+    async def show(self, call: str) -> list[Record]:
+        """Return all records about one call, or about every call whose id starts like this.
+
+        Raises:
+            RecordError: they could not be read.
+        """
+        if not call:
+            return []
+        exact = await self._database.read(_OF_CALL, (storable(call),))
+        rows = exact or await self._database.read(_OF_PREFIX, (storable(call),))
+        return [_record(row) for row in rows]
+
+
+def listing(
+    session: str | None,
+    limit: int,
+    *,
+    kinds: Sequence[str] | None = None,
+    since: float | None = None,
+    after: int | None = None,
+) -> Statement:
+    """Return the query that lists records, newest first, and its values."""
+    conditions: list[tuple[str, Value]] = []
+    if session is not None:
+        conditions.append(("session = ?", storable(session)))
+    if kinds is not None:
+        conditions.append(("kind IN (SELECT value FROM json_each(?))", canonical_json(list(kinds))))
+    if since is not None:
+        conditions.append(("at >= ?", since))
+    if after is not None:
+        conditions.append(("seq > ?", after))
+    where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
+    sql = f"{_SELECT}{where} ORDER BY seq DESC LIMIT ?"
+    return sql, (*(value for _, value in conditions), max(limit, 0))
+
+
+def _insertion(session: str, event: Event) -> Statement:
+    call, tool = getattr(event, "call", None), getattr(event, "tool", None)
+    values = (
+        event.at,
+        storable(session),
+        kind_of(event),
+        None if call is None else storable(call),
+        None if tool is None else storable(tool),
+        body_of(event),
+    )
+    return _INSERT, values
+
+
+def _record(row: Row) -> Record:
+    seq, at, session, kind, call, tool, body = row
+    return Record(seq, at, session, kind, call, tool, MappingProxyType(json.loads(body)))

@@ -1,0 +1,27 @@
+"""In which form do texts and values go into the file, so that every one of them can?"""
+
+from __future__ import annotations
+
+import json
+
+from leeward.security.call import Json
+from leeward.security.ports import RecordError
+
+__all__ = ["canonical_json", "storable"]
+
+
+def canonical_json(value: Json) -> str:
+    """Return the one JSON text of a value: sorted keys, no blanks, ASCII.
+
+    Raises:
+        RecordError: it holds what JSON cannot say: an infinite number, or something that is no value.
+    """
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RecordError(f"the record cannot be written as JSON: {error}") from error
+
+
+def storable(text: str) -> str:
+    r"""Return a text as SQLite can hold it: lone surrogates, which UTF-8 lacks, spelled out (`\ud800`)."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

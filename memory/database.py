@@ -1,0 +1,119 @@
+"""How does something get into the file, and how is it known to be there?
+
+Whoever wants to write puts statements into a queue and waits until they are on the disk. What
+happens to the queue is told in `writer.py`, how the file is opened in `connection.py`, what stands
+in it in `schema.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+from trio.lowlevel import Abort, enable_ki_protection
+
+from leeward.security.ports import RecordError
+
+from .connection import connect
+from .island import Island, IslandError
+from .writer import Close, Job, Read, Row, Statement, Value, Write, Writer
+
+__all__ = ["Database"]
+
+T = TypeVar("T")
+
+
+class Database:
+    """One SQLite file, open for reading and writing; several processes may have it open at once.
+
+    One connection, and so one writer, serves the whole process.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], island: Island) -> None:
+        self.path = Path(path).absolute()
+        self._island = island
+        self._writer: Writer | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, path: str | os.PathLike[str], island: Island, *, busy_seconds: float = 5.0
+    ) -> AsyncIterator[Database]:
+        """Open the file, making or migrating it first; what was queued is written before it is closed.
+
+        `busy_seconds` is how long a write waits for another process.
+
+        Raises:
+            RecordError: the file cannot be used; the message says why. It is never deleted.
+        """
+        database = cls(path, island)
+        try:
+            await island.run(database._connect, busy_seconds)
+            yield database
+        finally:
+            await database._close()
+
+    async def write(self, statements: Sequence[Statement]) -> None:
+        """Write these statements in one transaction and return once it is on the disk.
+
+        They are queued before anything is awaited, so writes happen in the order of the calls. A
+        caller who is cancelled leaves at once, and what was queued is written all the same.
+
+        Raises:
+            RecordError: they could not be committed, and nothing of them counts.
+        """
+        await self._done(self._open_writer(), Write(statements), lambda: Abort.SUCCEEDED)
+
+    async def read(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Return all rows of a query. It sees every write queued before it, and nothing uncommitted.
+
+        Cancelling the caller interrupts the query.
+
+        Raises:
+            RecordError: the query failed.
+        """
+        job, writer = Read(sql, values), self._open_writer()
+
+        def drop() -> Abort:
+            job.unwanted = True
+            with suppress(IslandError):
+                self._island.start(writer.interrupt, job)
+            return Abort.FAILED
+
+        return await self._done(writer, job, drop)
+
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise RecordError(f"{self.path} is closed")
+        return self._writer
+
+    async def _done(self, writer: Writer, job: Job[T], on_cancel: Callable[[], Abort]) -> T:
+        writer.queue.append(job)
+        try:
+            self._island.start(writer.work)
+            return await self._island.wait(job.future, on_cancel)
+        except IslandError as error:
+            raise RecordError(f"{self.path} is closed: {error}") from error
+
+    async def _connect(self, busy_seconds: float) -> None:
+        """Run in the island; whoever opens keeps nothing that `_close` would not find."""
+        connection = await connect(self.path, busy_seconds)
+        self._writer = Writer(connection, str(self.path))
+
+    @enable_ki_protection
+    async def _close(self) -> None:
+        # What comes now is refused; what is queued already still gets written.
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        with trio.CancelScope(shield=True):
+            try:
+                await self._done(writer, Close(), lambda: Abort.FAILED)
+            finally:
+                if not self._island.alive:
+                    # aiosqlite's thread outlives the loop, and the process would wait for it at exit.
+                    await trio.to_thread.run_sync(writer.connection.stop)

@@ -1,0 +1,100 @@
+"""How does an event of a session stand in a record, and come back from it the same?
+
+A record's body is the canonical JSON of the event's fields; its kind is the event's class in the
+words of the audit. The events themselves, and what they mean, stand in `security/session.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from leeward.security.call import Status
+from leeward.security.errors import Category
+from leeward.security.label import Origin
+from leeward.security.ledger import Provenance
+from leeward.security.level import TrustLevel
+from leeward.security.session import (
+    Asked,
+    BreakerReset,
+    Decided,
+    Event,
+    Finished,
+    Forgot,
+    Given,
+    Granted,
+    LevelSet,
+    Read,
+    TurnStarted,
+)
+
+from .canonical import canonical_json
+
+__all__ = ["KINDS", "body_of", "event_of", "kind_of"]
+
+KINDS: Mapping[str, type[Event]] = {
+    "turn": TurnStarted,
+    "given": Given,
+    "forgot": Forgot,
+    "read": Read,
+    "approval": Asked,
+    "decision": Decided,
+    "outcome": Finished,
+    "block": LevelSet,
+    "trust": LevelSet,
+    "grant": Granted,
+    "reset": BreakerReset,
+}
+"""The kinds of record a session is a fold over, and the event each stands for."""
+
+_KIND_OF = {event: kind for kind, event in KINDS.items()}
+
+
+def _rows(value: list[list[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(row) for row in value)
+
+
+# JSON has neither tuples nor enumerations; a field of these names becomes again what it was. All
+# other fields are strings, numbers, truth values or None, and come back as they are.
+_RESTORE: Mapping[str, Callable[[Any], Any]] = {
+    "urls": tuple,
+    "provenance": Provenance,
+    "labels": lambda value: tuple(Origin(label) for label in value),
+    "questions": _rows,
+    "words": _rows,
+    "category": lambda value: None if value is None else Category(value),
+    "status": Status,
+    "level": TrustLevel,
+}
+
+
+def kind_of(event: Event) -> str:
+    """Return the word under which an event is recorded."""
+    if isinstance(event, LevelSet):
+        return "block" if event.level is TrustLevel.BLOCKED else "trust"
+    return _KIND_OF[type(event)]
+
+
+def body_of(event: Event) -> str:
+    """Return the canonical JSON of an event's fields.
+
+    Raises:
+        RecordError: a number is infinite or not a number.
+    """
+    return canonical_json(asdict(event))
+
+
+def event_of(kind: str, body: Mapping[str, Any]) -> Event:
+    """Return the event that a record was made of.
+
+    Raises:
+        ValueError: the record does not hold an event of its kind.
+    """
+    fields = {}
+    try:
+        for name, value in body.items():
+            fields[name] = _RESTORE[name](value) if name in _RESTORE else value
+        return KINDS[kind](**fields)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no event of kind {kind!r} stands there: {error}") from error

@@ -1,0 +1,252 @@
+"""How does a trio program use asyncio code? Through an island: an asyncio loop in a thread of its own.
+
+This is the only file that knows both worlds, and the bridge is written out by hand so that three
+things hold. Work that was begun is never torn off: whoever waits for it and is cancelled goes on
+waiting, unless that work can be interrupted. No exception travels *through* an asyncio task, since
+a KeyboardInterrupt there would end the loop: it is captured and raised on trio's side. And nobody
+hangs: when the loop ends, for whatever reason, everyone who still waits is told.
+
+What runs in an island is the business of `database.py` (storage) and of the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Generic, TypeVar, TypeVarTuple
+
+import trio
+from outcome import Error, Outcome, acapture, capture
+from trio.lowlevel import Abort, RaiseCancelT, enable_ki_protection
+
+__all__ = ["Interrupted", "Island", "IslandError"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class IslandError(RuntimeError):
+    """The loop of an island has ended; nothing runs there any more."""
+
+
+class Interrupted(Exception):
+    """Work in an island ended early because the one who waited for it was cancelled."""
+
+
+class Island:
+    """An asyncio loop in a thread, called from the trio task tree that opened it.
+
+    Coroutine functions handed to it run in the loop, their arguments cross over as they are. Any
+    number of islands may be open at a time; none can stall another.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending: set[Future[Any]] = set()
+        self._epitaph = f"the {name} island is closed"
+        self._ready: Future[asyncio.Event] = Future()
+        self._ended: Future[None] = Future()
+        # A daemon, so that a program which dies too hard to close its islands still comes to an end.
+        self._thread = threading.Thread(target=self._serve, name=f"leeward-{name}", daemon=True)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, name: str) -> AsyncIterator[Island]:
+        """Run a loop for as long as the block lasts; what is still running at its end is cancelled.
+
+        Raises:
+            IslandError: the loop could not be started.
+        """
+        island = cls(name)
+        island._thread.start()
+        try:
+            await _Sleeper(island._ready, _stay).sleep()
+            yield island
+        finally:
+            await island._close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether coroutines still run here."""
+        return self._loop is not None
+
+    @enable_ki_protection
+    async def run(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+        """Run a coroutine function in the loop and return what it returns, or raise what it raises.
+
+        It is never interrupted: a caller who is cancelled meanwhile gets the result and is cancelled
+        at the next checkpoint.
+
+        Raises:
+            IslandError: the loop has ended, before or during the run.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        ending = await self.wait(self._launch(_Leash(self), function, args))
+        return ending.unwrap()
+
+    @enable_ki_protection
+    async def run_cancellable(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+        """Like `run`, but cancelling the caller cancels the asyncio task and waits until it has ended.
+
+        Raises:
+            IslandError: the loop has ended, before or during the run.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        leash = _Leash(self)
+        ending = await self.wait(self._launch(leash, function, args), leash.pull)
+        return ending.unwrap()
+
+    def start(self, function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+        """Start a coroutine function in the loop; its ending is heard by nobody, so it must not raise.
+
+        Raises:
+            IslandError: the loop has ended.
+        """
+        self._launch(_Leash(self), function, args)
+
+    @enable_ki_protection
+    async def wait(self, future: Future[T], on_cancel: Callable[[], Abort] | None = None) -> T:
+        """Wait for a future that is settled by code in the loop.
+
+        `on_cancel` is called, in trio's thread, when the caller is cancelled. It returns
+        `Abort.SUCCEEDED` to let the caller go at once, or asks the work to stop early and returns
+        `Abort.FAILED`: the caller then waits on, and is cancelled when the work ends as `Interrupted`.
+        Without it the caller waits to the end.
+
+        Raises:
+            IslandError: the loop has ended, so the future will not be settled.
+        """
+        with self._lock:
+            if self._loop is None:
+                raise IslandError(self._epitaph)
+            self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        return await _Sleeper(future, on_cancel or _stay).sleep()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Have a plain function called in the loop's thread; nothing happens when the loop has ended."""
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(callback)
+
+    def _launch(
+        self, leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]
+    ) -> Future[Outcome[T]]:
+        with self._lock:
+            if self._loop is None:
+                raise IslandError(self._epitaph)
+            future = asyncio.run_coroutine_threadsafe(_cross(leash, function, args), self._loop)
+            # asyncio itself holds tasks only weakly; this future is what keeps the task in being.
+            self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+        return future
+
+    def _serve(self) -> None:
+        """Live in the thread: run the loop, and tell everyone when it is over."""
+        ending = capture(lambda: asyncio.run(self._live()))
+        if isinstance(ending, Error):
+            self._epitaph = f"the loop of the {self.name} island ended: {ending.error!r}"
+        for future in (self._ready, *tuple(self._pending)):
+            if not future.done():
+                future.set_exception(IslandError(self._epitaph))
+        self._ended.set_result(None)
+
+    async def _live(self) -> None:
+        stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._ready.set_result(stop)
+        try:
+            await stop.wait()
+        finally:
+            # From here on nothing is taken in, so whatever is pending now is all there will ever be.
+            with self._lock:
+                self._loop = None
+
+    @enable_ki_protection
+    async def _close(self) -> None:
+        if self._ready.exception() is None:
+            self.call_soon(self._ready.result().set)
+        await _Sleeper(self._ended, _stay).sleep()
+        self._thread.join()
+
+
+class _Leash:
+    """What a trio task holds of an asyncio task it may want to stop."""
+
+    def __init__(self, island: Island) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        self.pulled = False
+        self._island = island
+
+    def pull(self) -> Abort:
+        """Ask the asyncio task to stop; its end is still to be waited for."""
+        self.pulled = True
+        self._island.call_soon(self._cancel)
+        return Abort.FAILED
+
+    def _cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+async def _cross(leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> Outcome[T]:
+    """Run in the loop, carrying any exception back as a value."""
+    leash.task = asyncio.current_task()
+    if leash.pulled:
+        raise Interrupted
+    ending = await acapture(function, *args)
+    if isinstance(ending, Error) and isinstance(ending.error, asyncio.CancelledError):
+        if leash.pulled:
+            raise Interrupted
+        raise IslandError("the island was closed while this was running")
+    return ending
+
+
+def _stay() -> Abort:
+    return Abort.FAILED
+
+
+class _Sleeper(Generic[T]):
+    """A trio task asleep until a future of another thread is settled."""
+
+    def __init__(self, future: Future[T], on_cancel: Callable[[], Abort]) -> None:
+        self._future = future
+        self._on_cancel = on_cancel
+        self._trio = trio.lowlevel.current_trio_token()
+        self._task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+        self._raise_cancel: RaiseCancelT | None = None
+
+    @enable_ki_protection
+    async def sleep(self) -> T:
+        """Return the future's result or raise its exception."""
+        self._future.add_done_callback(self._knock)
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+        try:
+            return self._future.result()
+        except Interrupted:
+            if self._raise_cancel is not None:
+                self._raise_cancel()
+            raise
+
+    def _knock(self, _: Future[T]) -> None:
+        # Once trio's run is over nobody is left to be woken.
+        with suppress(trio.RunFinishedError):
+            self._trio.run_sync_soon(self._wake)
+
+    def _wake(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+    def _abort(self, raise_cancel: RaiseCancelT) -> Abort:
+        answer = self._on_cancel()
+        if answer is Abort.SUCCEEDED:
+            self._task = None
+        else:
+            self._raise_cancel = raise_cancel
+        return answer

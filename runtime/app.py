@@ -1,0 +1,323 @@
+"""The composition root: who is handed what, and what one session of the product consists of.
+
+Everything is opened here and closed here, in the reverse order. Nothing here decides anything: what
+may run is the pipeline's business, what a turn is stands in `turn.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+
+import trio
+
+from leeward.memory import AuditLogger, Database, Island, OverflowStore, Transcript
+from leeward.security import (
+    Answer,
+    Approver,
+    Asker,
+    Autonomy,
+    BreakerReset,
+    Clock,
+    Forgot,
+    Given,
+    Json,
+    LevelSet,
+    Origin,
+    Pipeline,
+    Policy,
+    Ports,
+    Provenance,
+    Question,
+    Session,
+    Source,
+    ToolCall,
+    ToolExecutor,
+    ToolResult,
+    TrustLevel,
+    urls_given,
+)
+from leeward.tools import BuiltIns, CompositeExecutor, Registered, Surveyor, builtin_tools
+
+from .config import Config, Loaded, load
+from .config_policy import to_policy
+from .conversation import Conversation
+from .events import Alert, LiveOutput, RunEvent, TurnEnded
+from .models import open_model
+from .places import Places, find_places
+from .prompt import system_prompt
+from .providers import Message, Provider, ToolView
+from .registry import configured_executors
+from .turn import Turn, new_call_id
+
+__all__ = ["Nobody", "Runtime", "SystemClock"]
+
+_DAY = 24 * 3600
+
+
+class SystemClock:
+    """The time of day."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return time.time()
+
+
+class Nobody:
+    """The approver where nobody can be asked: every question is a refusal at once."""
+
+    async def ask(self, _question: Question) -> Answer:
+        """Return `Answer.NOBODY`."""
+        await trio.lowlevel.checkpoint()
+        return Answer.NOBODY
+
+
+class _Relay:
+    """The pipeline's observer: hands what it hears to whoever listens to the session."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Callable[[RunEvent], None]] = []
+
+    def live(self, call: str, chunk: str) -> None:
+        self.emit(LiveOutput(call, chunk))
+
+    def alert(self, message: str) -> None:
+        self.emit(Alert(message))
+
+    def emit(self, event: RunEvent) -> None:
+        for listener in tuple(self.listeners):
+            listener(event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What is opened once and outlives a session."""
+
+    loaded: Loaded
+    places: Places
+    policy: Policy
+    composite: CompositeExecutor
+    ports: Ports
+    audit: AuditLogger
+    overflow: OverflowStore
+    transcript: Transcript
+    known_secrets: frozenset[str]
+
+
+class Runtime:
+    """One session at work: a conversation, its pipeline, and what is kept of both.
+
+    Made by `Runtime.open`. `audit`, `overflow` and `transcript` may be read at any time.
+    """
+
+    def __init__(self, parts: _Parts, provider: Provider, relay: _Relay, current: _Current) -> None:
+        self._parts = parts
+        self._relay = relay
+        self._current = current
+        self.provider = provider
+        self.audit = parts.audit
+        self.overflow = parts.overflow
+        self.transcript = parts.transcript
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        loaded: Loaded | None = None,
+        *,
+        executors: Sequence[ToolExecutor] = (),
+        approver: Approver | None = None,
+        provider: Provider | None = None,
+        clock: Clock | None = None,
+        places: Places | None = None,
+        listener: Callable[[RunEvent], None] | None = None,
+    ) -> AsyncGenerator[Runtime, None]:
+        """Open a session with everything it needs, and close it all at the end.
+
+        Args:
+            loaded: the configuration; by default what `load()` finds for this person.
+            executors: tools of the embedding program, trusted like built-in ones.
+            approver: who is asked; without one, every question is a refusal.
+            provider: the model; by default the one the configuration names, else the offline one.
+            clock: the time of day.
+            places: where things lie; by default this person's folders and the current one.
+            listener: is told every event, those outside of turns included.
+
+        Raises:
+            ConfigError, CliError: the configuration, a plug-in or the model cannot be used.
+            RecordError: the database cannot be opened.
+        """
+        loaded = loaded or load()
+        places = places or find_places(loaded.config)
+        relay, current = _Relay(), _Current()
+        if listener is not None:
+            relay.listeners.append(listener)
+        async with AsyncExitStack() as stack:
+            island = await stack.enter_async_context(Island.open("storage"))
+            database = await stack.enter_async_context(Database.open(places.database, island))
+            overflow = OverflowStore(database)
+            built_in = builtin_tools(_built_ins(loaded.config, places, overflow, current))
+            composite = CompositeExecutor(
+                [*built_in, *(Registered(own) for own in executors), *configured_executors(loaded.config)],
+                guarded_tools=loaded.config.security.pre_execution_verify.url_grounding.guarded_tools,
+            )
+            audit = AuditLogger(database)
+            ports = Ports(
+                executor=composite,
+                surveyor=Surveyor(),
+                approver=approver or Nobody(),
+                audit=audit,
+                store=overflow,
+                clock=clock or SystemClock(),
+                observer=relay,
+            )
+            policy = to_policy(
+                loaded,
+                workspace=places.workspace,
+                home=places.home,
+                headless=approver is None,
+                data_dir=places.data,
+                config_dir=places.config,
+            )
+            model = await stack.enter_async_context(open_model(loaded.config, provider))
+            parts = _Parts(
+                loaded, places, policy, composite, ports, audit, overflow, Transcript(database), model.secrets
+            )
+            runtime = cls(parts, model.provider, relay, current)
+            await overflow.prune(loaded.config.tools.overflow.retention_days)
+            await runtime.new_session()
+            yield runtime
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self.pipeline.session.id
+
+    @property
+    def config(self) -> Config:
+        """The configuration that holds."""
+        return self._parts.loaded.config
+
+    @property
+    def loaded(self) -> Loaded:
+        """The configuration and where each value was said."""
+        return self._parts.loaded
+
+    @property
+    def places(self) -> Places:
+        """Where things lie."""
+        return self._parts.places
+
+    @property
+    def tools(self) -> CompositeExecutor:
+        """All tools."""
+        return self._parts.composite
+
+    async def new_session(self) -> None:
+        """Begin another session: nothing of the one before is known in it."""
+        parts = self._parts
+        session = Session(f"s_{secrets.token_hex(6)}", parts.policy, now=parts.ports.clock.now())
+        self.pipeline = Pipeline(session, parts.ports, parts.known_secrets)
+        self.conversation = Conversation(self._keep)
+        self._current.session = session.id
+        workspace = str(parts.places.workspace)
+        await parts.audit.start_session(session.id, workspace, parts.loaded.digest)
+        await parts.transcript.start(session.id, workspace)
+
+    async def clear(self) -> None:
+        """Forget conversation, URLs, labels, grants and repeat counters; the rest stays."""
+        self.conversation.clear()
+        await self.pipeline.note(Forgot(self.pipeline.session.now))
+
+    async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
+        """Put the URLs in the person's words into the ledger, and return them in canonical form."""
+        urls = tuple(url.text for url in urls_given(text))
+        if urls:
+            await self.pipeline.note(Given(self.pipeline.session.now, urls, provenance))
+        return urls
+
+    async def set_trust(self, tool: str, level: TrustLevel) -> None:
+        """Set a tool's trust level for this session; raising a blocked one empties its window."""
+        now = self.pipeline.session.now
+        await self.pipeline.note(LevelSet(now, tool, level, "the person, by /trust"))
+
+    async def reset_breaker(self) -> None:
+        """Start counting denials anew."""
+        await self.pipeline.note(BreakerReset(self.pipeline.session.now))
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL
+    ) -> ToolResult:
+        """Run one call through the pipeline; arguments as an object or as JSON text."""
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        return await self.pipeline.run(ToolCall(new_call_id(), tool, text, asker))
+
+    async def admit(self, text: str, kind: str, name: str = "") -> str:
+        """Return text that is nobody's words (piped input, a fetched page) fenced, as it may go along."""
+        return await self.pipeline.admit(text, Source(kind, Origin.WEB, name))
+
+    async def turn(self, text: str, attached: str = "") -> TurnEnded:
+        """Run one turn on the person's words; the listeners hear what happens.
+
+        `attached` is text that `admit` returned, and goes to the model along with the words.
+        """
+        turn = Turn(
+            self.provider,
+            self.pipeline,
+            self.conversation,
+            system_prompt(str(self.places.workspace)),
+            self._views(),
+            self.config.agent.max_turns,
+            self._relay.emit,
+        )
+        return await turn.run(text, attached)
+
+    @asynccontextmanager
+    async def run(self, text: str, attached: str = "") -> AsyncGenerator[AsyncIterator[RunEvent], None]:
+        """Run one turn and iterate over its events as they happen; leaving the block cancels it."""
+        send, receive = trio.open_memory_channel[RunEvent](math.inf)
+        self._relay.listeners.append(send.send_nowait)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._turn_into, send, text, attached)
+                yield receive
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            # One task and the caller's own block: whichever raised, its error is what happened.
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise
+        finally:
+            self._relay.listeners.remove(send.send_nowait)
+
+    async def _turn_into(self, send: trio.MemorySendChannel[RunEvent], text: str, attached: str) -> None:
+        with send:
+            await self.turn(text, attached)
+
+    def _views(self) -> tuple[ToolView, ...]:
+        return tuple(ToolView(spec.name, spec.description, spec.schema) for spec in self.tools.specs())
+
+    async def _keep(self, turn: int, message: Message) -> None:
+        content = json.dumps(
+            {
+                "text": message.text,
+                "calls": [[call.id, call.name, call.arguments] for call in message.calls],
+                "call_id": message.call_id,
+            }
+        )
+        origin = _ORIGINS[message.role]
+        await self.transcript.append(self.session_id, turn, message.role, content, origin)
+
+
+class _Current:
+    """Which session is the current one: what `read_overflow` may read belongs to it."""
+
+    session = ""
+
+
+_ORIGINS = {"user": Origin.PERSON, "assistant": Origin.MODEL, "tool": Origin.TOOL, "system": Origin.TOOL}

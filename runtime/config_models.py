@@ -1,0 +1,347 @@
+"""Every key of the configuration: its type, default, range, meaning, and what a workspace may do to it.
+
+Models and nothing else: `config.py` layers them, `config_keys.py` lists them, `config_example.py`
+writes them down for people. A key is described once, here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal, Self
+
+import ada_url
+from pydantic import Field, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
+
+from leeward.security.matching import pattern_problem
+
+from .config_values import (
+    Expected,
+    Factory,
+    Gathered,
+    Level,
+    ModelName,
+    Network,
+    PathText,
+    PluginName,
+    Private,
+    ProviderName,
+    ProxyUrl,
+    Section,
+    ServerUrl,
+    ToolGlob,
+    ToolName,
+    TrustName,
+    VariableName,
+    zero_means,
+)
+from .narrowing import (
+    LOWER,
+    LOWER_FROM_ENDLESS,
+    MORE,
+    NO_HIGHER_AUTONOMY,
+    ONLY_ASK_OR_DENY,
+    STAYS_ON,
+    SUBSET,
+    WEAKER_TRUST,
+)
+
+__all__ = [
+    "ONE_LAYER",
+    "OVERFLOW_HARD_BOUND",
+    "Config",
+    "PermissionRule",
+    "Provider",
+]
+
+OVERFLOW_HARD_BOUND = 64 * 1024 * 1024
+"""Bytes above which nothing is screened in memory, whatever the configuration says."""
+
+_BODY_DEFAULT = 100 * 1024
+_WEEK = 7 * 24 * 3600
+
+
+ONE_LAYER: Mapping[str, bool] = MappingProxyType({"layer": True})
+"""The validation context of a single layer: keys that must fit together may come from several."""
+
+
+def _mismatch(key: str, expected: str, *, beside: str = "") -> PydanticCustomError:
+    """Return the error of a value that is good alone but not beside its neighbours."""
+    context = {"key": key, "expected": expected, "beside": beside or key}
+    return PydanticCustomError("mismatch", "{key}: expected {expected}", context)
+
+
+class Agent(Section):
+    """How much a session may do."""
+
+    max_turns: Annotated[
+        int, Field(ge=1, le=1000, description="Replies of the model to one message of yours, at most."), LOWER
+    ] = 25
+    max_tool_calls_per_turn: Annotated[
+        int, Field(ge=1, le=10_000, description="Tool calls for one message of yours, at most."), LOWER
+    ] = 50
+    max_tool_calls_per_session: Annotated[
+        int, Field(ge=1, le=1_000_000, description="Tool calls in one session, at most."), LOWER
+    ] = 500
+    timeout: Annotated[
+        float,
+        Field(ge=0, le=_WEEK, description="Seconds a turn may take, your answers included; 0: no limit."),
+        LOWER_FROM_ENDLESS,
+    ] = 0.0
+
+
+_LOOPBACK = re.compile(r"localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\]")
+
+
+class Provider(Section):
+    """A service that answers for models. The key itself never stands in the configuration."""
+
+    name: Annotated[ProviderName, Field(description="What it is called in PROVIDER:NAME.")]
+    kind: Annotated[Literal["openai"], Field(description="The dialect it speaks.")] = "openai"
+    base_url: Annotated[ServerUrl, Field(description="Where its interface begins.")] = "https://api.openai.com/v1"
+    model: Annotated[str, Field(description="The model meant where only the provider is named.")] = ""
+    api_key_env: Annotated[
+        VariableName, Field(description="The environment variable that holds the key.")
+    ] = ""
+    api_key_file: Annotated[
+        PathText,
+        Field(description="A file that holds the key and that only you may read (mode 0600)."),
+        Private(),
+    ] = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.name in {"offline", "scripted"}:
+            raise _mismatch("name", "another name: this one is built in")
+        if self.api_key_env and self.api_key_file:
+            raise _mismatch("api_key_file", "either api_key_env or api_key_file, not both")
+        url = ada_url.URL(self.base_url)
+        has_key = bool(self.api_key_env or self.api_key_file)
+        if has_key and url.protocol == "http:" and not _LOOPBACK.fullmatch(url.hostname):
+            raise _mismatch("base_url", "an https URL, for the key would travel in the clear")
+        return self
+
+
+class Llm(Section):
+    """Which model answers, and how it is reached."""
+
+    model: Annotated[
+        ModelName, Field(description='The model to talk to, as "PROVIDER:NAME"; without one, "offline".')
+    ] = ""
+    proxy: Annotated[ProxyUrl, Field(description="The proxy for model traffic.")] = ""
+    ca_file: Annotated[
+        PathText, Field(description="Certificates (PEM) to trust for model traffic, instead of the system's.")
+    ] = ""
+    providers: Annotated[
+        tuple[Provider, ...], Field(strict=False, description="The services that answer for models.")
+    ] = ()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        names = [provider.name for provider in self.providers]
+        if len(set(names)) < len(names):
+            twice = next(name for index, name in enumerate(names) if name in names[:index])
+            raise _mismatch("providers", f'one provider named "{twice}", not two')
+        return self
+
+
+class PermissionRule(Section):
+    """What is allowed, asked or denied. Deny beats ask beats allow, whatever their order."""
+
+    tool: Annotated[ToolGlob, Field(description="The tool it speaks of; * and ? are wildcards.")]
+    match: Annotated[
+        str | None,
+        Field(description="Only calls whose command, URL or path matches; without it, all calls."),
+        Expected("a pattern such as git status, docs.example.com/* or src/**"),
+    ] = None
+    action: Annotated[Literal["allow", "ask", "deny"], Field(description="What is done with such a call.")]
+    force: Annotated[
+        bool, Field(description="Ask even at full autonomy; without anybody to ask, deny. Only for ask.")
+    ] = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.force and self.action != "ask":
+            raise _mismatch("force", 'no force here: only a rule that says "ask" can force it')
+        if self.match is not None and (problem := pattern_problem(self.match)) is not None:
+            raise _mismatch("match", f"a pattern that can match something: {problem}")
+        return self
+
+
+class Permissions(Section):
+    """What may be done without asking."""
+
+    autonomy: Annotated[
+        Literal["readonly", "supervised", "full"],
+        Field(description="How much is done without asking."),
+        NO_HIGHER_AUTONOMY,
+    ] = "supervised"
+    rules: Annotated[
+        tuple[PermissionRule, ...],
+        Field(strict=False, description="Answers given in advance. Rules of all layers hold together."),
+        Gathered(),
+        ONLY_ASK_OR_DENY,
+    ] = ()
+
+
+class Breaker(Section):
+    """After how many denials everything is asked for."""
+
+    consecutive: Annotated[int, Field(ge=1, le=1000, description="Denials in a row."), LOWER] = 3
+    total: Annotated[int, Field(ge=1, le=100_000, description="Denials in one session."), LOWER] = 20
+
+
+class UrlGrounding(Section):
+    """Only URLs you gave are opened."""
+
+    enabled: Annotated[
+        bool, Field(description="Refuse URLs that you did not give. Off is said in every record."), STAYS_ON
+    ] = True
+    guarded_tools: Annotated[
+        tuple[ToolName, ...],
+        Field(
+            strict=False,
+            description="Tools whose texts are all read as URLs, beside those whose names end in _fetch.",
+        ),
+        MORE,
+    ] = ("fetch", "web_scrape")
+
+
+class PreExecutionVerify(Section):
+    """What is verified before a call runs."""
+
+    url_grounding: UrlGrounding = UrlGrounding()
+
+
+class Security(Section):
+    """Whom to trust, and how far."""
+
+    trust: Annotated[
+        Mapping[TrustName, Level],
+        Field(description="The trust level of a tool or of a source, by its name."),
+        WEAKER_TRUST,
+    ] = {}
+    breaker: Breaker = Breaker()
+    pre_execution_verify: PreExecutionVerify = PreExecutionVerify()
+
+
+class Shell(Section):
+    """Programs."""
+
+    timeout: Annotated[
+        float, Field(gt=0, le=_WEEK, description="Seconds a command may run."), LOWER
+    ] = 30.0
+    allowed_paths: Annotated[
+        tuple[PathText, ...],
+        Field(strict=False, description="Folders outside the workspace that may be used without asking."),
+        SUBSET,
+    ] = ()
+
+
+class Fetch(Section):
+    """Pages."""
+
+    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds a page may take."), LOWER] = 20.0
+    max_body_bytes: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=OVERFLOW_HARD_BOUND,
+            description=f"Bytes kept of a page; 0 is the default, {_BODY_DEFAULT}.",
+        ),
+        zero_means(_BODY_DEFAULT),
+        LOWER,
+    ] = _BODY_DEFAULT
+    allow_networks: Annotated[
+        tuple[Network, ...],
+        Field(strict=False, description="Networks that may be reached although they are not public."),
+    ] = ()
+    ca_file: Annotated[
+        PathText, Field(description="Certificates (PEM) to trust for pages, beside the system's.")
+    ] = ""
+
+
+class Anomaly(Section):
+    """When a tool that keeps failing is blocked."""
+
+    enabled: Annotated[bool, Field(description="Watch how often each tool fails."), STAYS_ON] = True
+    window_size: Annotated[int, Field(ge=1, le=10_000, description="How many of its last calls count.")] = 20
+    failure_threshold: Annotated[
+        float, Field(gt=0, le=1, description="The share of failures from which it is too often."), LOWER
+    ] = 0.7
+    min_samples: Annotated[
+        int,
+        Field(ge=1, le=10_000, description="Calls before anything is said; at most window_size."),
+        LOWER,
+    ] = 5
+    auto_block: Annotated[
+        bool, Field(description="Block the tool for the session; else only say so."), STAYS_ON
+    ] = True
+
+    @model_validator(mode="after")
+    def _fits(self, info: ValidationInfo) -> Self:
+        if self.min_samples > self.window_size and info.context is not ONE_LAYER:
+            most = f"no more than window_size, which is {self.window_size}"
+            raise _mismatch("min_samples", most, beside="window_size")
+        return self
+
+
+class Overflow(Section):
+    """What is too long to show at once."""
+
+    threshold: Annotated[
+        int,
+        Field(ge=1000, le=10_000_000, description="Characters above which an output is cut and kept aside."),
+        LOWER,
+    ] = 50_000
+    retention_days: Annotated[
+        int, Field(ge=1, le=36_500, description="Days a kept output can be read back.")
+    ] = 7
+    max_overflow_bytes: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=OVERFLOW_HARD_BOUND,
+            description=f"Bytes looked at of an output; 0 is the hard bound, {OVERFLOW_HARD_BOUND}.",
+        ),
+        zero_means(OVERFLOW_HARD_BOUND),
+        LOWER,
+    ] = 10 * 1024 * 1024
+
+
+class Tools(Section):
+    """What a model may ask for."""
+
+    executors: Annotated[
+        tuple[Factory, ...],
+        Field(strict=False, description='Your own tools, each as "package.module:factory"; verified.'),
+    ] = ()
+    plugins: Annotated[
+        tuple[PluginName, ...],
+        Field(strict=False, description="Installed plug-ins to use, by name; installed is not enabled."),
+    ] = ()
+    shell: Shell = Shell()
+    fetch: Fetch = Fetch()
+    anomaly: Anomaly = Anomaly()
+    overflow: Overflow = Overflow()
+
+
+class Storage(Section):
+    """Where sessions, the audit and kept outputs are stored."""
+
+    path: Annotated[
+        PathText, Field(description="The database file; without one, leeward.db in the data folder.")
+    ] = ""
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    agent: Agent = Agent()
+    llm: Llm = Llm()
+    permissions: Permissions = Permissions()
+    security: Security = Security()
+    tools: Tools = Tools()
+    storage: Storage = Storage()

@@ -1,0 +1,132 @@
+"""What a run tells while it goes on, and how it is written as one JSON line.
+
+The same events feed the REPL, the script account, `--output jsonl` and whoever embeds the runtime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from leeward.security import ToolCall, ToolResult
+
+from .exits import Json
+from .providers.events import ModelError
+
+__all__ = [
+    "Alert",
+    "CallEnded",
+    "CallStarted",
+    "EndReason",
+    "LiveOutput",
+    "RunEvent",
+    "Text",
+    "TurnEnded",
+    "as_json",
+]
+
+SCHEMA = 1
+
+
+class EndReason(StrEnum):
+    """Why a turn ended."""
+
+    DONE = "done"
+    MAX_TURNS = "max_turns"
+    CANCELLED = "cancelled"
+    MODEL_ERROR = "model_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of the model's answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """The model asked for a tool; nothing was judged yet."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOutput:
+    """A running call put out some text (stripped and redacted)."""
+
+    call: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A call came to its end, whichever that was."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something the person must see happened."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The last event of a run. `text` is the whole answer, or what there was of it."""
+
+    reason: EndReason
+    text: str
+    calls: int = 0
+    refused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    error: ModelError | None = None
+
+
+RunEvent: TypeAlias = Text | CallStarted | LiveOutput | CallEnded | Alert | TurnEnded
+
+
+def as_json(event: RunEvent) -> dict[str, Json]:
+    """Return the event as the JSON object of `--output jsonl`; a result shows what the person may see."""
+    head: dict[str, Json] = {"schema": SCHEMA}
+    match event:
+        case Text(text):
+            return head | {"type": "text", "text": text}
+        case CallStarted(call):
+            return head | {"type": "call", "call": call.id, "tool": call.tool, "arguments": call.arguments}
+        case LiveOutput(call=call_id, text=text):
+            return head | {"type": "output", "call": call_id, "text": text}
+        case CallEnded(result):
+            return head | {"type": "result"} | result_json(result)
+        case Alert(message):
+            return head | {"type": "alert", "message": message}
+        case TurnEnded():
+            return head | {
+                "type": "end",
+                "reason": event.reason.value,
+                "text": event.text,
+                "calls": event.calls,
+                "refused": event.refused,
+                "usage": {"input_tokens": event.input_tokens, "output_tokens": event.output_tokens},
+                "error": str(event.error) if event.error is not None else None,
+            }
+
+
+def result_json(result: ToolResult) -> dict[str, Json]:
+    """Return a result as JSON: its outcome, the screened text, and the error object where there is one."""
+    outcome = result.outcome
+    return {
+        "call": result.call.id,
+        "tool": result.call.tool,
+        "status": outcome.status.value,
+        "category": outcome.category.value if outcome.category is not None else None,
+        "gate": outcome.gate,
+        "exit_code": outcome.exit_code,
+        "text": result.shown,
+        "overflow_id": result.overflow_id,
+        "error": dict(result.error) if result.error is not None else None,
+    }

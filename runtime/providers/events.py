@@ -1,0 +1,183 @@
+"""What goes into a model and what comes out of it, in words that belong to no provider.
+
+A provider translates at its edge, in both directions; no type of a wire format goes beyond it. What
+is done with the events is decided in `runtime/turn.py`.
+
+    ModelError            kind           the process ends with
+    ├── AUTH              the key was refused or is missing       8
+    ├── RATE_LIMITED      too many requests, or nothing left     11
+    ├── UNAVAILABLE       not reached, broken off or failing     12
+    ├── PROTOCOL          answered, but not in its own dialect   12
+    └── BAD_REQUEST       understood and refused what was asked   1
+
+    ProviderSetupError    a model that cannot be opened as it was configured   2
+    └── ScriptError       a script for the scripted model has a mistake        2
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias
+
+__all__ = [
+    "CallRequested",
+    "ErrorKind",
+    "Message",
+    "ModelError",
+    "ModelEvent",
+    "Provider",
+    "ProviderSetupError",
+    "Request",
+    "Requested",
+    "Role",
+    "ScriptError",
+    "StopReason",
+    "Stopped",
+    "TextDelta",
+    "ToolView",
+    "Usage",
+    "new_call_id",
+    "one_line",
+]
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A tool call a model asked for. `arguments` is the JSON text as it came, however broken."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation.
+
+    `calls` stands on an assistant's message only, `call_id` on a tool's: which call it answers.
+    """
+
+    role: Role
+    text: str
+    calls: tuple[Requested, ...] = ()
+    call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolView:
+    """What a model is told about a tool; `schema` is the JSON Schema of the arguments object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model. `max_tokens` bounds the reply (None: the provider's own bound)."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolView, ...] = ()
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the reply's text, never empty and free of lone surrogates."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequested:
+    """A tool call, told once it is complete; the id is unique within the reply."""
+
+    requested: Requested
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the reply cost, in tokens; told at most once, before `Stopped`."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class StopReason(StrEnum):
+    """Why a reply ended."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The reply is complete; always the last event. A stream without it raised a `ModelError`."""
+
+    reason: StopReason
+
+
+ModelEvent: TypeAlias = TextDelta | CallRequested | Usage | Stopped
+
+
+class ErrorKind(StrEnum):
+    """Why a model could not answer."""
+
+    AUTH = "auth"
+    RATE_LIMITED = "rate_limited"
+    UNAVAILABLE = "unavailable"
+    PROTOCOL = "protocol"
+    BAD_REQUEST = "bad_request"
+
+
+class ModelError(Exception):
+    """A model could not answer; the message is one line for the person and never holds a key."""
+
+    def __init__(self, message: str, kind: ErrorKind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class ProviderSetupError(ValueError):
+    """A model cannot be opened as it was configured; the message says what to change."""
+
+
+class ScriptError(ProviderSetupError):
+    """A script for the scripted model has a mistake; the message names the file and the place."""
+
+
+class Provider(Protocol):
+    """A model that answers requests."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the person chose it, such as "offline" or "openai:NAME"."""
+        ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask, and read the reply as it comes; leaving the context early drops the connection.
+
+        Raises:
+            ModelError: on entering or while reading; calls not told until then were never complete.
+        """
+        ...
+
+
+def new_call_id() -> str:
+    """Return an id for a call that came without one; never given twice, also not across sessions."""
+    return f"call_{secrets.token_hex(12)}"
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Return a foreign text as one printable line of at most `limit` characters."""
+    line = " ".join(text[: 4 * limit].split())
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"

@@ -1,0 +1,255 @@
+"""How does a request reach a model, and how is its connection given up? One HTTP client for all of them.
+
+Every failure of the network leaves this file as a `ModelError`. What is asked and how the answer
+reads is left to the dialects.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+
+import h2.exceptions
+import httpx
+import trio
+
+from .events import ErrorKind, ModelError, ProviderSetupError, one_line
+
+__all__ = ["ModelClient", "Reply", "Timeouts", "open_client"]
+
+_CLOSING = 5.0  # seconds until a peer that does not let go is left behind
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Bounds in seconds: for reaching the server, and for silence while it answers."""
+
+    connect: float = 15.0
+    silence: float = 180.0
+
+
+class Reply:
+    """One answer of a server: its head, and its body piece by piece."""
+
+    __slots__ = ("_chunks", "_response", "ended", "host")
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._chunks = response.aiter_bytes()
+        self.ended = False
+        self.host = response.url.host
+
+    @property
+    def status(self) -> int:
+        """The HTTP status code."""
+        return self._response.status_code
+
+    @property
+    def media_type(self) -> str:
+        """The declared type of the body without parameters, in lower case; "" if there is none."""
+        return str(self._response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection can carry another request once this reply is closed."""
+        # On HTTP/1.1 an unread body closes its own connection; on HTTP/2 httpcore leaves the
+        # stream open on the server and in its own books.
+        return self.ended or self._response.http_version != "HTTP/2"
+
+    async def receive(self) -> bytes:
+        """Return the next piece of the body, or b"" at its end.
+
+        Raises:
+            ModelError: the connection broke or was silent for too long.
+        """
+        with _translated(self.host):
+            piece = await anext(self._chunks, b"")
+        self.ended = not piece
+        return piece
+
+    async def read(self, limit: int) -> bytes:
+        """Return the body up to `limit` bytes or a little more.
+
+        Raises:
+            ModelError: the connection broke or was silent for too long.
+        """
+        body = bytearray()
+        while len(body) < limit and (piece := await self.receive()):
+            body += piece
+        return bytes(body)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for the end of a body that has nothing more to say, so that the connection can be kept."""
+        with trio.move_on_after(seconds), suppress(ModelError):
+            while await self.receive():
+                pass
+
+    async def aclose(self) -> None:
+        """Give the connection back, or up if the body was not read to its end."""
+        with trio.CancelScope(shield=True) as scope, suppress(httpx.HTTPError, h2.exceptions.H2Error):
+            # httpx reads through a chain of generators; one that is merely dropped is cleaned up by
+            # the collector at some later time, one that is cancelled cleans up here.
+            scope.cancel()
+            while await anext(self._chunks, b""):
+                pass
+        with trio.move_on_after(_CLOSING, shield=True):
+            await self._response.aclose()
+
+
+class _Body(httpx.AsyncByteStream):
+    """A request's body, sent once; httpx's own is a generator, left open when sending is interrupted."""
+
+    def __init__(self, data: bytes) -> None:
+        self._pieces = iter((data,))
+
+    def __aiter__(self) -> _Body:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            return next(self._pieces)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+@dataclass(slots=True)
+class _Pool:
+    """A client with its connections, how many replies it carries, and whether it takes new ones."""
+
+    http: httpx.AsyncClient
+    replies: int = 0
+    retired: bool = False
+
+
+@dataclass(slots=True)
+class ModelClient:
+    """The connections to all models: HTTP/2 where offered, one TLS context, kept between requests.
+
+    After a reply that was given up, its pool takes no more requests and is closed with its last
+    reply, so that the server learns of it and stops to generate.
+    """
+
+    _make: Callable[[], httpx.AsyncClient]
+    _current: _Pool | None = None
+    _retired: list[_Pool] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def post(
+        self, url: httpx.URL, headers: Mapping[str, str], body: bytes
+    ) -> AsyncGenerator[Reply, None]:
+        """Send a request; the reply is open until the context is left.
+
+        Raises:
+            ModelError: the server could not be reached, or did not answer in time.
+        """
+        pool = self._take()
+        reusable = False
+        try:
+            with _translated(url.host):
+                request = pool.http.build_request("POST", url, headers=dict(headers), content=body)
+                request.stream = _Body(body)
+                reply = Reply(await pool.http.send(request, stream=True))
+            try:
+                yield reply
+            finally:
+                await reply.aclose()
+                reusable = reply.reusable
+        finally:
+            await self._give_back(pool, reusable=reusable)
+
+    async def aclose(self) -> None:
+        """Close all connections, also those that still carry a reply."""
+        pools = [*self._retired, *([self._current] if self._current else [])]
+        self._retired, self._current = [], None
+        with trio.move_on_after(_CLOSING, shield=True):
+            for pool in pools:
+                await pool.http.aclose()
+
+    def _take(self) -> _Pool:
+        if self._current is None:
+            self._current = _Pool(self._make())
+        self._current.replies += 1
+        return self._current
+
+    async def _give_back(self, pool: _Pool, *, reusable: bool) -> None:
+        pool.replies -= 1
+        if not reusable and not pool.retired:
+            pool.retired = True
+            self._retired.append(pool)
+            if self._current is pool:
+                self._current = None
+        if pool in self._retired and pool.replies == 0:
+            self._retired.remove(pool)
+            with trio.move_on_after(_CLOSING, shield=True):
+                await pool.http.aclose()
+
+
+@asynccontextmanager
+async def open_client(
+    *, ca_file: str | None = None, proxy: str | None = None, timeouts: Timeouts | None = None
+) -> AsyncGenerator[ModelClient, None]:
+    """Open the client for all models; the environment's proxy and certificate variables are not read.
+
+    `ca_file` is a PEM file with authorities to trust beside the public ones.
+
+    Raises:
+        ProviderSetupError: `ca_file` cannot be read, or `proxy` is not a proxy's URL.
+    """
+    context = _tls_context(ca_file)
+    bounds = timeouts or Timeouts()
+    timeout = httpx.Timeout(bounds.silence, connect=bounds.connect, pool=None)
+
+    def make() -> httpx.AsyncClient:
+        return httpx.AsyncClient(verify=context, http2=True, proxy=proxy, timeout=timeout, trust_env=False)
+
+    try:
+        client = ModelClient(make, _Pool(make()))
+    except (ValueError, httpx.InvalidURL) as error:
+        raise ProviderSetupError(
+            "llm.proxy is not the URL of a proxy, such as http://127.0.0.1:3128"
+        ) from error
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+    context = httpx.create_ssl_context(trust_env=False)
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:
+            raise ProviderSetupError(
+                f"llm.ca_file {one_line(ca_file)} cannot be used: {error.strerror}"
+            ) from error
+    return context
+
+
+@contextmanager
+def _translated(host: str) -> Iterator[None]:
+    """Turn what the HTTP libraries raise into one sentence about the host."""
+    try:
+        yield
+    except httpx.ConnectTimeout as error:
+        raise ModelError(f"{host} could not be reached in time", ErrorKind.UNAVAILABLE) from error
+    except httpx.TimeoutException as error:
+        raise ModelError(f"{host} was silent for too long", ErrorKind.UNAVAILABLE) from error
+    except (httpx.ConnectError, httpx.ProxyError) as error:
+        raise ModelError(f"{host} could not be reached: {_reason(error)}", ErrorKind.UNAVAILABLE) from error
+    except (httpx.HTTPError, httpx.StreamError, h2.exceptions.H2Error) as error:
+        raise ModelError(
+            f"the connection to {host} broke: {_reason(error)}", ErrorKind.UNAVAILABLE
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return the part of an error that helps a person; what is wrong with a certificate comes first."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate was not accepted ({one_line(cause.verify_message)})"
+        cause = cause.__cause__ or cause.__context__
+    return one_line(str(error)) or type(error).__name__

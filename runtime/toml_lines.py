@@ -1,0 +1,134 @@
+"""On which line of a TOML text does a key stand?
+
+`tomllib` reads values and forgets where they were. This file cuts a text, which `tomllib` has
+accepted before, into its statements and lets `tomllib` read each alone, so that every key gets
+the line it was written on. It judges nothing and reads no file.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = ["KeyPath", "key_lines"]
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""The names from the root to a key; an entry of an array is named by its index, from 0."""
+
+# Possessive throughout: a token is read in one pass however long it is.
+_TOKEN = re.compile(
+    r'''(?P<string> """(?:[^"\\]|\\.|"(?!""))*+"{3,5} | \'\'\'(?:[^']|'(?!''))*+'{3,5}
+                  | "(?:[^"\\\n]|\\.)*+" | '[^'\n]*+')
+      | (?P<comment> \#[^\n]*+)
+      | (?P<blank> [ \t]++)
+      | (?P<newline> \n)
+      | (?P<open> [\[{])
+      | (?P<close> [\]}])
+      | (?P<comma> ,)
+      | (?P<other> [^\s"'\#\[\]{},]++ | .)''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(slots=True)
+class _Statement:
+    """One header, or one `key = value`: its first line, and the lines on which entries of an array begin."""
+
+    line: int
+    text: str = ""
+    entries: list[int] = field(default_factory=list)
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line (from 1) of every key and table of a valid TOML text, in linear time.
+
+    Keys of inline tables and of entries of arrays are found under their full path too; where
+    several statements speak of one table, the first counts.
+
+    Raises:
+        tomllib.TOMLDecodeError: the text is not TOML.
+    """
+    lines: dict[KeyPath, int] = {}
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    for statement in _statements(text.replace("\r\n", "\n")):
+        names, value = _spine(tomllib.loads(statement.text))
+        if statement.text.startswith("["):
+            table = _entered(names, counts, repeated=statement.text.startswith("[["))
+            _note(lines, table, len(table), statement.line)
+            continue
+        path = (*table, *names)
+        _note(lines, path, len(names), statement.line)
+        _note_value(lines, path, value, statement)
+    return lines
+
+
+def _statements(text: str) -> Iterator[_Statement]:
+    """Cut a text at the newlines that stand in no string and in no bracket."""
+    line, start, depth = 1, 0, 0
+    current, wants_entry = _Statement(1), False
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind == "newline" and depth == 0:
+            current.text = text[start : token.start()].strip()
+            if current.text and not current.text.startswith("#"):
+                yield current
+            start, current = token.end(), _Statement(line + 1)
+        if wants_entry and kind in {"string", "open", "other"}:
+            current.entries.append(line)
+            wants_entry = False
+        depth += {"open": 1, "close": -1}.get(kind or "", 0)
+        wants_entry = wants_entry or (depth == 1 and kind in {"open", "comma"})
+        line += token[0].count("\n")
+    current.text = text[start:].strip()
+    if current.text and not current.text.startswith("#"):
+        yield current
+
+
+def _spine(tree: dict[str, object]) -> tuple[tuple[str, ...], object]:
+    """Follow the only key of each table downwards: the dotted key of a statement, and its value.
+
+    The end of `a.b = {c = 1}` cannot be told from `a.b.c = 1`; both stand on one line anyway.
+    """
+    names: list[str] = []
+    value: object = tree
+    while isinstance(value, dict) and len(value) == 1:
+        name, value = next(iter(value.items()))
+        names.append(name)
+    return tuple(names), value
+
+
+def _entered(names: tuple[str, ...], counts: dict[KeyPath, int], *, repeated: bool) -> KeyPath:
+    """Return the full path of a header; a name of an array of tables means its newest entry."""
+    path: KeyPath = ()
+    for index, name in enumerate(names):
+        path = (*path, name)
+        if repeated and index == len(names) - 1:
+            counts[path] = counts.get(path, 0) + 1
+        if path in counts:
+            path = (*path, counts[path] - 1)
+    return path
+
+
+def _note(lines: dict[KeyPath, int], path: KeyPath, depth: int, line: int) -> None:
+    """Remember the line of a path and of the tables its last `depth` names opened."""
+    for length in range(len(path) - depth + 1, len(path) + 1):
+        lines.setdefault(path[:length], line)
+
+
+def _note_value(lines: dict[KeyPath, int], path: KeyPath, value: object, statement: _Statement) -> None:
+    """Remember where the keys of an inline table and the entries of an array stand."""
+    pending: list[tuple[KeyPath, object, int]] = [(path, value, statement.line)]
+    while pending:
+        here, item, line = pending.pop()
+        lines.setdefault(here, line)
+        if isinstance(item, dict):
+            pending.extend(((*here, name), inner, line) for name, inner in item.items())
+        elif isinstance(item, list):
+            own = statement.entries if here == path and len(statement.entries) == len(item) else []
+            pending.extend(
+                ((*here, index), inner, own[index] if own else line) for index, inner in enumerate(item)
+            )

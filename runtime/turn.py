@@ -1,0 +1,144 @@
+"""One turn: ask the model, run what it asks for, feed the results back, until it is done.
+
+A cancelled turn keeps what was said and answers what was not, so the next one starts from a valid
+history. What a call may do is the pipeline's business; how events look is the interfaces'.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import trio
+
+from leeward.security import Given, Pipeline, Provenance, Status, ToolCall, TurnStarted, urls_given
+
+from .conversation import Conversation
+from .events import CallEnded, CallStarted, EndReason, RunEvent, Text, TurnEnded
+from .providers.events import (
+    CallRequested,
+    Message,
+    ModelError,
+    Provider,
+    Request,
+    Requested,
+    TextDelta,
+    ToolView,
+    Usage,
+)
+
+__all__ = ["Turn", "new_call_id"]
+
+_CLOSING_SECONDS = 5.0
+
+
+def new_call_id() -> str:
+    """Return an id for a call that no other call has, in this session or another."""
+    return f"call_{secrets.token_hex(8)}"
+
+
+@dataclass(slots=True)
+class _Reply:
+    """What has come of a model's reply so far."""
+
+    text: list[str] = field(default_factory=list)
+    calls: list[Requested] = field(default_factory=list)
+
+
+class Turn:
+    """Runs turns of one conversation with one model. `emit` is told every event as it happens."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        pipeline: Pipeline,
+        conversation: Conversation,
+        system: str,
+        tools: Sequence[ToolView],
+        max_turns: int,
+        emit: Callable[[RunEvent], None],
+    ) -> None:
+        self._provider = provider
+        self._pipeline = pipeline
+        self._conversation = conversation
+        self._system = Message("system", system)
+        self._tools = tuple(tools)
+        self._max_turns = max_turns
+        self._emit = emit
+        self._said: list[str] = []
+        self._ended = TurnEnded(EndReason.CANCELLED, "")
+
+    async def run(self, text: str, attached: str = "") -> TurnEnded:
+        """Run one turn on the person's words; `attached` is fenced text that goes with them.
+
+        Cancellation is not caught for the caller: the history is put right, then it travels on.
+        """
+        now = self._pipeline.session.now
+        urls = tuple(url.text for url in urls_given(text))
+        await self._pipeline.note(TurnStarted(now), *([Given(now, urls, Provenance.PERSON)] if urls else []))
+        await self._conversation.say(f"{text}\n\n{attached}" if attached else text)
+        try:
+            reason = await self._rounds()
+        except ModelError as error:
+            reason = EndReason.MODEL_ERROR
+            self._ended = replace(self._ended, error=error)
+        finally:
+            with trio.move_on_after(_CLOSING_SECONDS, shield=True):
+                await self._conversation.close()
+        self._ended = replace(self._ended, reason=reason, text="\n\n".join(self._said))
+        self._emit(self._ended)
+        return self._ended
+
+    async def _rounds(self) -> EndReason:
+        for _ in range(self._max_turns):
+            calls = await self._ask()
+            if not calls:
+                return EndReason.DONE
+            for requested in calls:
+                await self._call(requested)
+        return EndReason.MAX_TURNS
+
+    async def _ask(self) -> tuple[Requested, ...]:
+        """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
+        reply = _Reply()
+        complete = False
+        try:
+            await self._stream(reply)
+            complete = True
+        finally:
+            calls = tuple(reply.calls) if complete else ()
+            said = "".join(reply.text)
+            if said:
+                self._said.append(said)
+            with trio.move_on_after(_CLOSING_SECONDS, shield=True):
+                await self._conversation.reply(said, calls)
+        return calls
+
+    async def _stream(self, reply: _Reply) -> None:
+        request = Request((self._system, *self._conversation.messages), self._tools)
+        async with self._provider.stream(request) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text):
+                        reply.text.append(text)
+                        self._emit(Text(text))
+                    case CallRequested(requested):
+                        reply.calls.append(requested)
+                    case Usage():
+                        self._ended = replace(
+                            self._ended,
+                            input_tokens=self._ended.input_tokens + event.input_tokens,
+                            output_tokens=self._ended.output_tokens + event.output_tokens,
+                        )
+
+    async def _call(self, requested: Requested) -> None:
+        call = ToolCall(new_call_id(), requested.name, requested.arguments)
+        self._emit(CallStarted(call))
+        result = await self._pipeline.run(call)
+        refused = result.outcome.status is Status.DENIED
+        self._ended = replace(
+            self._ended, calls=self._ended.calls + 1, refused=self._ended.refused + refused
+        )
+        await self._conversation.answer(requested.id, result.text)
+        self._emit(CallEnded(result))

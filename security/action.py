@@ -1,0 +1,256 @@
+"""Reading a call, once: what did it say, does it fit, what is each string of it?
+
+    draft = Draft.of(call, specs)          limits, JSON, schema: no I/O
+    resolved = await surveyor.resolve(draft.paths(policy))
+    action = draft.read(policy, resolved)  atoms, digest, frozen
+
+Whether it may run is the gates' question, not asked here. JSON is read strictly: a duplicate key,
+NaN or a lone surrogate means two readers could see two calls, so it is a problem and not a guess.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from .call import Action, Atom, Effect, Json, Kind, Place, Problem, ToolCall, ToolSpec
+from .command import parse_command
+from .errors import Category
+from .extract import suspects_in
+from .kinds import Leaf, leaves
+from .policy import Policy
+from .unreadable import Unreadable
+from .url import parse_url
+from .workspace import could_be_path, locate
+
+__all__ = ["MAX_ARGUMENT_BYTES", "MAX_DEPTH", "MAX_LEAVES", "Draft", "canonical_json", "thaw"]
+
+MAX_ARGUMENT_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+MAX_LEAVES = 1_000
+_NAME = re.compile(r"[a-z0-9_]{1,64}")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class _NotJson(ValueError):
+    """The text is not the one JSON object a call must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A call that was parsed and checked, whose paths have not been looked up yet."""
+
+    call: ToolCall
+    spec: ToolSpec | None
+    nearest: str | None
+    arguments: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Draft:
+        """Parse a call's text and check it against its tool's schema; never raises for what it says."""
+        if not _NAME.fullmatch(call.tool):
+            problem = Problem("", "a tool's name has 1 to 64 characters of a-z, 0-9 and _")
+            return cls(call, None, None, {}, (problem,))
+        spec = specs.get(call.tool)
+        if spec is None:
+            near = difflib.get_close_matches(call.tool, specs, n=1, cutoff=0.5)
+            return cls(call, None, near[0] if near else None, {}, ())
+        try:
+            given = _parse(call.arguments)
+        except _NotJson as error:
+            return cls(call, spec, None, {}, (Problem("", str(error)),))
+        checked = spec.check(given)
+        if checked.problems:
+            return cls(call, spec, None, given, checked.problems)
+        changed = tuple(
+            Problem(pointer, "checking would change this value", Category.TYPE_MISMATCH)
+            for pointer in _changed(given, checked.arguments, "")
+        )
+        return cls(call, spec, None, checked.arguments, changed)
+
+    def paths(self, policy: Policy) -> tuple[str, ...]:
+        """Return the absolute paths that must be looked up before this call can be judged."""
+        located = (locate(text, policy) for _, text in self._path_texts())
+        return tuple({place.text: None for place in located if isinstance(place, Place)})
+
+    def read(self, policy: Policy, resolved: Mapping[str, str]) -> Action:
+        """Return the frozen Action; `resolved` maps each of `paths()` to the path with links followed."""
+        return Action(
+            call=self.call,
+            spec=self.spec,
+            arguments=_freeze(self.arguments),
+            digest=_digest(self.call.tool, self.arguments),
+            problems=self.problems,
+            atoms=tuple(_atoms(self._leaves(), self._effects(), policy, resolved)),
+            effects=self._effects(),
+            nearest=self.nearest,
+        )
+
+    def _effects(self) -> Effect:
+        return self.spec.effects if self.spec is not None else Effect.ALL
+
+    def _leaves(self) -> tuple[Leaf, ...]:
+        if self.spec is None or self.problems:
+            return ()
+        return tuple(leaves(self.arguments, self.spec.schema))
+
+    def _path_texts(self) -> Iterator[tuple[Leaf, str]]:
+        for leaf in self._leaves():
+            if Kind.PATH in leaf.kinds or (Kind.UNDECLARED in leaf.kinds and could_be_path(leaf.text)):
+                yield leaf, leaf.text
+
+
+def _atoms(
+    found: Iterable[Leaf], effects: Effect, policy: Policy, resolved: Mapping[str, str]
+) -> Iterator[Atom]:
+    for leaf in found:
+        for kind in sorted(leaf.kinds):
+            match kind:
+                case Kind.PATH:
+                    yield Atom(kind, leaf.pointer, leaf.text, _place(leaf.text, policy, resolved))
+                case Kind.URL:
+                    yield Atom(kind, leaf.pointer, leaf.text, parse_url(leaf.text))
+                case Kind.COMMAND:
+                    yield Atom(kind, leaf.pointer, leaf.text, parse_command(leaf.text))
+                case _:
+                    yield Atom(kind, leaf.pointer, leaf.text, leaf.text)
+        if leaf.kinds & {Kind.UNDECLARED, Kind.DESTINATION}:
+            yield from _readings(leaf, effects, policy, resolved)
+
+
+def _readings(leaf: Leaf, effects: Effect, policy: Policy, resolved: Mapping[str, str]) -> Iterator[Atom]:
+    """Yield everything a string nobody declared could be: URLs, a path, a command line."""
+    for suspect in suspects_in(leaf.text):
+        yield Atom(Kind.URL, leaf.pointer, suspect, parse_url(suspect), declared=False)
+    if Kind.UNDECLARED not in leaf.kinds:
+        return
+    if could_be_path(leaf.text):
+        yield Atom(Kind.PATH, leaf.pointer, leaf.text, _place(leaf.text, policy, resolved), declared=False)
+    if Effect.EXECUTE in effects:
+        yield Atom(Kind.COMMAND, leaf.pointer, leaf.text, parse_command(leaf.text), declared=False)
+
+
+def _place(raw: str, policy: Policy, resolved: Mapping[str, str]) -> Place | Unreadable:
+    located = locate(raw, policy)
+    if isinstance(located, Unreadable):
+        return located
+    real = resolved.get(located.text)
+    if real is None:
+        return Unreadable("the path was not looked up")
+    return Place(located.text, real, located.escaped)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """Parse the arguments object; no text at all means no arguments."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise _NotJson("the arguments contain half of a surrogate pair") from None
+    if size > MAX_ARGUMENT_BYTES:
+        raise _NotJson(f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes")
+    if not text.strip():
+        return {}
+    if _depth(text) > MAX_DEPTH:
+        raise _NotJson(f"the arguments are nested deeper than {MAX_DEPTH} levels")
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _NotJson("the arguments contain half of a surrogate pair") from None
+    except _NotJson:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise _NotJson(f"the arguments are not valid JSON: {_position(error)}") from None
+    if not isinstance(value, dict):
+        raise _NotJson("the arguments must be one JSON object")
+    if _count(value) > MAX_LEAVES:
+        raise _NotJson(f"the arguments have more than {MAX_LEAVES} values")
+    return value
+
+
+def _depth(text: str) -> int:
+    """Return how deep the brackets nest; counted before parsing, which would recurse."""
+    deepest = depth = 0
+    for char in _JSON_STRING.sub("", text):
+        if char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth -= 1
+    return deepest
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _NotJson("the arguments name the same key twice")
+    return found
+
+
+def _no_constant(_: str) -> NoReturn:
+    raise _NotJson("NaN and Infinity are not JSON")
+
+
+def _position(error: Exception) -> str:
+    """Say where JSON broke, in our words: the parser's own message may quote the text."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, column {error.colno}"
+    return "a number or a nesting is too large"
+
+
+def _count(value: Any) -> int:
+    """Count leaves; empty containers and keys count too, so that nothing grows for free."""
+    if isinstance(value, dict):
+        return 1 + sum(map(_count, value.values()))
+    if isinstance(value, list):
+        return 1 + sum(map(_count, value))
+    return 1
+
+
+def _changed(given: Any, checked: Any, pointer: str) -> Iterator[str]:
+    """Yield the pointers at which the checked arguments differ from the given ones; defaults may be added."""
+    if isinstance(given, Mapping) and isinstance(checked, Mapping):
+        for key, value in given.items():
+            below = f"{pointer}/{key}"
+            if key not in checked:
+                yield below
+            else:
+                yield from _changed(value, checked[key], below)
+    elif isinstance(given, list) and isinstance(checked, Sequence) and len(given) == len(checked):
+        for index, value in enumerate(given):
+            yield from _changed(value, checked[index], f"{pointer}/{index}")
+    elif given != checked or isinstance(given, bool) != isinstance(checked, bool):
+        yield pointer
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one JSON text of a value: keys sorted, no blanks."""
+    return json.dumps(thaw(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def thaw(value: Any) -> Any:
+    """Return plain dicts and lists for a frozen tree."""
+    if isinstance(value, Mapping):
+        return {key: thaw(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [thaw(child) for child in value]
+    return value
+
+
+def _freeze(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return MappingProxyType({key: _freeze(child) for key, child in value.items()})
+    if isinstance(value, (list, tuple)):
+        return tuple(_freeze(child) for child in value)
+    return value
+
+
+def _digest(tool: str, arguments: Mapping[str, Json]) -> str:
+    return hashlib.sha256(f"{tool}\0{canonical_json(arguments)}".encode()).hexdigest()

@@ -1,0 +1,78 @@
+"""Which answer given in advance covers which Ask?
+
+An allow rule, a grant or `full` autonomy is the person's word given beforehand. It never answers a
+Deny, nor an Ask marked `force`, and it must cover everything the Ask names. A rule without a
+pattern speaks of the tool as such: it answers whether the tool may be used, not which paths it may
+leave the workspace by or which URLs it may open.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from .call import Action, Asker, Kind, Place
+from .matching import covers, exact_patterns
+from .policy import Autonomy, Rule, RuleAction
+from .session import Session
+from .verdict import Ask
+from .workspace import is_inside
+
+__all__ = ["answer_in_advance", "proposed_grants"]
+
+_ABOUT_THE_TOOL = frozenset({"permissions", "trust", "commands"})
+
+
+def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> str | None:
+    """Return who answered an Ask beforehand (a rule with its place, a grant, a level), or None.
+
+    What a person typed is their answer to every question wholly about it, forced ones included.
+    """
+    if action.call.asker is Asker.PERSON:
+        return "the person, by typing it"
+    if ask.force:
+        return None
+    allowing = tuple(rule for rule in session.policy.rules if rule.action is RuleAction.ALLOW)
+    if not ask.own_rule and (rule := _covering(allowing, gate, ask, action, session)) is not None:
+        return f"{rule} at {rule.where}" if rule.where else str(rule)
+    if (rule := _covering(session.grants, gate, ask, action, session)) is not None:
+        return f"grant: {rule} for {rule.where}"
+    if session.policy.autonomy is Autonomy.FULL and _within_full(gate, ask, session):
+        return "autonomy full"
+    return None
+
+
+def _covering(
+    rules: tuple[Rule, ...], gate: str, ask: Ask, action: Action, session: Session
+) -> Rule | None:
+    """Return a rule if the rules together cover everything an Ask is about."""
+    tool = action.call.tool
+    if gate in _ABOUT_THE_TOOL:
+        for rule in rules:
+            if rule.match is None and fnmatchcase(tool, rule.tool):
+                return rule
+    found = [covers(rules, tool, atom, session.policy) for atom in ask.about]
+    return found[0] if found and all(found) else None
+
+
+def _within_full(gate: str, ask: Ask, session: Session) -> bool:
+    if gate in _ABOUT_THE_TOOL:
+        return True
+    return gate == "paths" and all(
+        isinstance(atom.canonical, Place)
+        and is_inside(atom.canonical.text, *session.policy.allowed_paths)
+        and is_inside(atom.canonical.real, *session.policy.allowed_paths)
+        for atom in ask.about
+    )
+
+
+def proposed_grants(asks: tuple[tuple[str, Ask], ...], action: Action) -> tuple[tuple[str, str | None], ...] | None:
+    """Return the narrowest rules (tool, pattern) that "always" would grant; None where it is not on offer."""
+    if any(ask.force for _, ask in asks):
+        return None
+    about = {atom for _, ask in asks for atom in ask.about if atom.kind is not Kind.TEXT}
+    if not about:
+        return ((action.call.tool, None),)
+    patterns = [exact_patterns(atom) for atom in sorted(about, key=lambda atom: (atom.pointer, atom.kind))]
+    if not all(patterns):
+        return None
+    return tuple(dict.fromkeys((action.call.tool, pattern) for group in patterns for pattern in group))

@@ -1,0 +1,107 @@
+"""The session and its record, kept in step: what counts, what is written, what is still owed.
+
+Three ways for an event to happen. `fold` counts at once and is written by the caller before anything
+follows from it. `book` counts and must be on record to go on. `note` counts whatever the disk says;
+what could not be written is owed, and no call starts until it is paid.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+
+import trio
+
+from .level import TrustLevel
+from .ports import Audit, Clock, Observer, RecordError
+from .session import Event, LevelSet, Session, after
+
+__all__ = ["Book", "tell"]
+
+_RECORD_SECONDS = 5.0
+
+
+class Book:
+    """Holds the one `Session` of a pipeline; it is replaced, never changed."""
+
+    def __init__(self, session: Session, audit: Audit, clock: Clock, observer: Observer) -> None:
+        self._session = session
+        self._audit = audit
+        self._clock = clock
+        self._observer = observer
+        self._owed: list[Event] = []
+        self._alerted: set[str] = set()
+
+    @property
+    def session(self) -> Session:
+        """The session as it is at this moment, its clock included."""
+        return replace(self._session, now=self.now())
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return self._clock.now()
+
+    def fold(self, *events: Event) -> None:
+        """Let events count."""
+        for event in events:
+            self._session = after(self._session, event)
+
+    async def write(self, *events: Event) -> None:
+        """Put events that count already on record.
+
+        Raises:
+            RecordError: they are not on record.
+        """
+        await self._audit.append(self._session.id, *events)
+
+    async def book(self, *events: Event) -> None:
+        """Let events count and put them on record.
+
+        Raises:
+            RecordError: they are not on record.
+        """
+        self.fold(*events)
+        await self.write(*events)
+
+    async def note(self, *events: Event) -> None:
+        """Let events count; they are written within 5 s, even under cancellation, or owed."""
+        self.fold(*events)
+        self._owed.extend(events)
+        with trio.move_on_after(_RECORD_SECONDS, shield=True), suppress(RecordError):
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Write what is owed, in order.
+
+        Raises:
+            RecordError: it still cannot be written.
+        """
+        while self._owed:
+            owed = tuple(self._owed)
+            await self.write(*owed)
+            del self._owed[: len(owed)]
+
+    async def watch(self, tool: str) -> None:
+        """Block a tool whose window has tripped, and tell the person; once for each time it trips."""
+        limits, window = self._session.policy.anomaly, self._session.anomaly
+        if not window.is_tripped(tool, limits):
+            self._alerted.discard(tool)
+            return
+        level = self._session.level_of(tool)
+        if tool in self._alerted or (level is not None and level[0] is TrustLevel.BLOCKED):
+            return
+        self._alerted.add(tool)
+        failures, seen = window.failures(tool)
+        cause = f"anomaly window: {failures} of {seen} failed; /trust {tool} LEVEL lifts it"
+        tell(self._observer, f"critical: {tool}: {cause}")
+        if limits.auto_block:
+            await self.note(LevelSet(self.now(), tool, TrustLevel.BLOCKED, cause))
+
+
+def tell(observer: Observer, message: str) -> None:
+    """Alert the person; an observer that fails stops no call."""
+    try:
+        observer.alert(message)
+    except Exception as error:  # noqa: BLE001 — one of the three: an observer may break, a call may not
+        warnings.warn(f"an observer failed: {error!r}", RuntimeWarning, stacklevel=2)

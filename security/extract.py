@@ -1,0 +1,256 @@
+"""Which URLs does a text hold?
+
+The same question is asked for two reasons. Of a person's words we want what they meant and no
+more, since it becomes a permission: `urls_in`, `urls_given`, `urls_hinted`. Of a string that a
+model put into a call we want whatever some client could open, since it is to be judged:
+`suspects_in`. What a URL means is left to `url.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from .url import Url, parse_url
+
+__all__ = ["suspects_in", "urls_given", "urls_hinted", "urls_in"]
+
+# A name without https:// is taken for a host only under a well-known top-level domain, so that
+# `node.js`, `np.array` and `e.g.` stay words. Someone who means another domain can write https://.
+_COUNTRIES = (
+    "ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz "
+    "ca cc cd cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk "
+    "fm fo fr ga gd ge gf gg gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu id ie il im in io iq ir "
+    "is it je jm jo jp ke kg kh ki km kn kp kr kw ky kz la lb lc li lk lr ls lt lu lv ly ma mc md me mg mh mk "
+    "ml mm mn mo mp mq mr ms mt mu mv mw mx my mz na nc ne nf ng ni nl no np nr nu nz om pa pe pf pg ph pk pl "
+    "pm pn pr ps pt pw py qa re ro rs ru rw sa sb sc sd se sg sh si sk sl sm sn so sr ss st su sv sx sy sz tc "
+    "td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw"
+)
+_GENERIC = (
+    "com org net edu gov mil int info biz name pro mobi asia jobs tel travel museum coop aero post arpa app dev "
+    "page cloud online site store shop tech xyz blog news wiki website space live life world today "
+    "agency studio design art media digital network systems software solutions services company group team "
+    "work works tools zone host hosting link click chat email social community foundation academy education "
+    "school university science health care finance bank money capital fund ventures law legal press review "
+    "reviews events games game fun fyi guide help support center city earth global international plus one top "
+    "vip win ink ngo ong eco green energy codes computer engineer engineering technology graphics photo photos "
+    "pictures video film movie tube show radio fm run build domains directory expert institute land rocks "
+    "ninja guru cool wtf lol moe ist berlin paris london nyc tokyo amsterdam wien zuerich scot wales cat "
+    "google goog youtube amazon aws apple microsoft android moscow bot data docs zip mov new how foo"
+)
+_INTERNATIONAL = (
+    "xn--p1ai xn--p1acf xn--80asehdb xn--80aswg xn--90ais xn--j1amh xn--90a3ac xn--d1alf xn--qxam xn--e1a4c "
+    "xn--fiqs8s xn--fiqz9s xn--j6w193g xn--kprw13d xn--kpry57d xn--55qx5d xn--io0a7i xn--3e0b707e xn--q9jyb4c"
+)
+_TOP_LEVEL = frozenset(f"{_COUNTRIES} {_GENERIC} {_INTERNATIONAL}".split())
+_FILE_ENDINGS = frozenset(
+    "ac am as bz cat cc dot do fish gd gs java la map md mk ml mo mov pl pm prof ps pub py rs sh so st sv tf "
+    "zip".split()
+)
+
+_LONGEST_HOST = 1024
+_LONGEST = 9000  # A little more than `url.MAX_BYTES`, so that what is cut off here is refused there.
+
+# Scripts written without blanks, where a word may follow a URL directly.
+_UNSPACED = "\u0e00-\u109f\u1100-\u11ff\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+_QUOTES = "\"`«»‹›“”„‘’"
+_WIDE = "。、，；：！？（）「」『』【】〔〕《》〈〉［］｛｝｜～…‥・·｡､｢｣．"
+_OUTSIDE = rf"\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2060\ufeff\\<>{_QUOTES}{_WIDE}"
+_RUN = re.compile(rf"[^{_OUTSIDE}]*")
+_HOST = re.compile(rf"[^{_OUTSIDE}/?#'(){{}}|,;!*$&+=^~]*")
+_UNBROKEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f<>/?#\\^|]*")
+_CLOSERS = {"'": "'", "|": "|", '"': '"', "`": "`", "(": ")", "[": "]", "{": "}", "<": ">", "“": "”", "‘": "’"}
+_CLOSERS |= {"«": "»", "（": "）", "「": "」", "『": "』", "【": "】", "《": "》", "〈": "〉"}
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+_EMPHASIS = "*_~"
+_UNSPACED_WORD = re.compile(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])")
+
+_EXPLICIT = re.compile(r"(?<![A-Za-z0-9])https?://", re.IGNORECASE)
+_NESTED = re.compile(r"(?<![/=?&#:])https?:[/\\]", re.IGNORECASE)
+_LOOSE = re.compile(
+    r"https?:(?:[/\\]+(?=[^\s/\\])|(?=\[|localhost\b|[^\s/\\?#:]*[.。．｡][^\s/\\?#.]))", re.IGNORECASE
+)
+_WHOLE = re.compile(r"https?:[/\\]*[^\s/\\]\S*", re.IGNORECASE)
+_OTHER_OPENED = re.compile(r"(?:file:|(?:ftps?|sftp|tftp|gopher|dict|ldaps?|wss?):[/\\])", re.IGNORECASE)
+
+_LETTERS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f"
+_LABEL = rf"[{_LETTERS}](?>[{_LETTERS}_-]*)"
+_BARE = re.compile(
+    rf"(?<![{_LETTERS}@/\\._~$%#&=:+-])(?>{_LABEL}(?:\.{_LABEL})+)(?P<port>(?>:\d+))?(?![{_LETTERS}_@\\(=-]|\.[{_LETTERS}])"
+)
+_GOES_ON = re.compile(r"^@|[.。．｡@]\w", re.ASCII)
+_NEW_SENTENCE = re.compile(r"[a-z0-9)]\.[A-Z][a-z]*$")
+
+
+def urls_in(text: str) -> tuple[Url, ...]:
+    """Return the URLs written out with http:// or https://, in order, each once."""
+    return _distinct(found for start, end in _explicit_spans(text) for found in _readings(text[start:end]))
+
+
+def urls_given(text: str, names_file: Callable[[str], bool] = lambda _: False) -> tuple[Url, ...]:
+    """Return the URLs a person gave: those written out, and bare hosts such as `example.com/docs`.
+
+    A bare host is taken as https. `names_file` tells of such a word that something in the
+    workspace has this name; then it is no host, nor if it ends like a file (`main.rs`).
+    """
+    bare = [word for word in _bare_words(text) if not _could_be_file(word, names_file)]
+    return _distinct((*urls_in(text), *(url for word in bare for url in _readings(f"https://{word}"))))
+
+
+def urls_hinted(text: str, names_file: Callable[[str], bool] = lambda _: False) -> tuple[Url, ...]:
+    """Return what may be a URL or a file, such as `docs.rs/tokio`: good for a question, not for a permission."""
+    doubtful = [word for word in _bare_words(text) if "/" in word and _could_be_file(word, names_file)]
+    return _distinct(url for word in doubtful for url in _readings(f"https://{word}"))
+
+
+def suspects_in(text: str) -> tuple[str, ...]:
+    """Return every piece of a tool's argument that some client could open as a URL, as it is written.
+
+    Each is for `parse_url`, which refuses those that only a repair makes a URL: missing or wrong
+    slashes, line breaks, user names. A URL in another's query belongs to that one.
+    """
+    if _is_mended_by_clients(text) or _OTHER_OPENED.match(text.lstrip()):
+        return (text,)
+    found: dict[str, None] = {}
+    position = 0
+    while start := _LOOSE.search(text, position):
+        candidate = _guarded(text, start)
+        position = start.start() + max(len(candidate), 1)
+        if len(candidate) > start.end() - start.start():
+            found[candidate] = None
+    return tuple(found) or ((text,) if _WHOLE.fullmatch(text.strip()) else ())
+
+
+def _distinct(urls: Iterable[Url]) -> tuple[Url, ...]:
+    return tuple(dict.fromkeys(urls))
+
+
+def _explicit_spans(text: str) -> Iterator[tuple[int, int]]:
+    position = 0
+    while start := _EXPLICIT.search(text, position):
+        position = start.start() + len(_natural(text, start.start(), start.end()))
+        yield start.start(), position
+        position = max(position, start.end())
+
+
+def _natural(text: str, start: int, host: int) -> str:
+    """Return the URL that begins at `start`, less the punctuation of the sentence around it.
+
+    `host` is where its host begins. Brackets count as part of it while they are balanced.
+    """
+    opener = text[start - 1 : start]
+    run = _one(_HOST, text, host, host + _LONGEST_HOST)
+    word = _UNSPACED_WORD.search(run)
+    if word and _is_top_level(run[: word.start()].rpartition(".")[2]):
+        run = run[: word.start()]
+    else:
+        run += _path(text, host + len(run))
+    if opener in ("'", "|"):
+        run = run.partition(opener)[0]
+    run = _balanced(run).rstrip(".,;:!?'")
+    if opener and opener in _EMPHASIS:
+        run = run.rstrip(opener + ".,;:!?'")
+    return text[start:host] + run
+
+
+def _path(text: str, position: int) -> str:
+    """Return what follows a host, up to another URL that does not belong to this one's path or query."""
+    if text[position : position + 1] not in ("/", "?", "#"):
+        return ""
+    limit = position + _LONGEST
+    nested = _NESTED.search(text, position, limit)
+    end = nested.start() if nested and not re.search("[?#]", text[position : nested.start()]) else limit
+    return _one(_RUN, text, position, end)
+
+
+def _one(pattern: re.Pattern[str], text: str, start: int, end: int) -> str:
+    """Return what a pattern that may match nothing matches at a position."""
+    match = pattern.match(text, start, end)
+    return match[0] if match else ""
+
+
+def _balanced(run: str) -> str:
+    """Cut a text before the first bracket that closes nothing in it."""
+    opened: dict[str, int] = dict.fromkeys(_PAIRS.values(), 0)
+    for position, character in enumerate(run):
+        if character in opened:
+            opened[character] += 1
+        elif character in _PAIRS:
+            opened[_PAIRS[character]] -= 1
+            if opened[_PAIRS[character]] < 0:
+                return run[:position]
+    return run
+
+
+def _readings(written: str) -> Iterator[Url]:
+    """Yield what a URL in a person's text may mean.
+
+    Where a word of an unspaced script follows without a blank (`…/pageを読んで`), nobody but the
+    person knows whether it belongs to the path: both are as they wrote it.
+    """
+    word = _UNSPACED_WORD.search(written, written.find("/", len("https://")) % (len(written) + 1))
+    for variant in (written, written[: word.start()]) if word else (written,):
+        url = parse_url(variant)
+        if isinstance(url, Url):
+            yield url
+
+
+def _is_top_level(label: str) -> bool:
+    return label.lower() in _TOP_LEVEL
+
+
+def _bare_words(text: str) -> Iterator[str]:
+    """Yield the words that are a host under a well-known domain, with their port and path."""
+    pieces, position = [], 0
+    for start, end in _explicit_spans(text):
+        pieces.append(text[position:start])
+        position = end
+    rest = " ".join((*pieces, text[position:]))
+    for match in _BARE.finditer(rest):
+        url = parse_url(f"https://{match[0]}")
+        if not isinstance(url, Url) or not _is_top_level(url.host.rpartition(".")[2]):
+            continue
+        if _NEW_SENTENCE.search(match[0]) and not match[0][0].isupper():
+            continue
+        word = _natural(rest, match.start(), match.start())
+        yield word if len(word) >= len(match[0]) else match[0]
+
+
+def _could_be_file(word: str, names_file: Callable[[str], bool]) -> bool:
+    host = re.split(r"[/?#:]", word, maxsplit=1)[0]
+    return host.rpartition(".")[2].lower() in _FILE_ENDINGS or names_file(host) or names_file(word)
+
+
+def _guarded(text: str, start: re.Match[str]) -> str:
+    """Return the URL that begins at a match, cut only where no client would read its host further."""
+    natural = _natural(text, start.start(), start.end())
+    authority = _one(_UNBROKEN, text, start.end(), start.end() + _LONGEST_HOST)
+    closer = _CLOSERS.get(text[start.start() - 1 : start.start()])
+    if closer is not None and closer in authority:
+        return natural
+    beyond = authority[len(natural) - (start.end() - start.start()) :]
+    if len(authority) == _LONGEST_HOST or _GOES_ON.search(beyond):
+        return text[start.start() : start.end()] + authority
+    rest = text[start.start() + len(natural) : start.start() + len(natural) + 1]
+    return natural + rest if rest == "\\" else natural
+
+
+def _is_mended_by_clients(text: str) -> bool:
+    """Whether a text is one URL with line breaks or tabs in it, which many clients silently remove."""
+    stripped = text.strip("".join(map(chr, range(0x21))))
+    mended = re.sub(r"[\t\r\n]", "", stripped)
+    begins = _LOOSE.match(mended)
+    if begins is None or mended == stripped:
+        return False
+    head, piece, *_ = [*re.split(r"[\t\r\n]+", stripped, maxsplit=1), ""]
+    if _LOOSE.match(head) is None:
+        return re.match(r"[a-z]{0,5}$|https?:[/\\]*$", head, re.IGNORECASE) is not None
+    word = piece.split(maxsplit=1)[0] if piece[:1].strip() else ""
+    if " " in head or _LOOSE.match(piece):
+        return False
+    if len(word) > 1 and word[0] in "/?#.&=%\\@:-":
+        return True
+    host = re.split(r"[/?#\\]", mended[begins.end() :], maxsplit=1)[0]
+    if re.search(r"[/?#\\]", head[begins.end() :]):
+        return ".." in word
+    return " " not in host and (re.search(r"[.@:]\w", word) is not None or _is_top_level(host.rpartition(".")[2]))

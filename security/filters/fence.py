@@ -1,0 +1,42 @@
+"""Marking text as data: nothing reaches the model but what this file wrote.
+
+Each span has marks with a nonce of its own that whoever wrote the text could not know. The marks
+help a model that is willing to heed them; no gate relies on them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+from ..label import Origin
+from .redact import redact
+from .screened import Screened, Source
+from .strip import strip
+
+__all__ = ["LABEL_LENGTH", "fence", "label"]
+
+LABEL_LENGTH = 512
+_READ_LENGTH = 64 * 1024
+_NONCE_BYTES = 16
+_NOT_KIND = re.compile(r"[^a-z0-9_-]+")
+
+
+def fence(screened: Screened, source: Source) -> Screened:
+    """Put the text between marks with a fresh 128-bit nonce; notices follow outside, one line each."""
+    nonce = secrets.token_hex(_NONCE_BYTES)
+    kind = _NOT_KIND.sub("-", source.kind.lower())[:32] or "text"
+    marked = f"«UNTRUSTED:{nonce}:{kind}»{screened.text}«END:{nonce}»"
+    notices = [f"[{notice}]" for notice in screened.notices]
+    return Screened("\n".join((marked, *notices)), plain="\n".join((screened.text, *notices)))
+
+
+def label(text: str, source: Source | None = None) -> str:
+    """Return a short value (a name, a URL, an error's text) fenced inline, on one line, 512 characters at most."""
+    source = source or Source("label", Origin.MODEL)
+    # Cleaned before it is cut: half a secret would no longer be known as one.
+    clean = redact(strip(Screened(text[:_READ_LENGTH]), source), source).text
+    line = clean.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+    if len(line) > LABEL_LENGTH or len(text) > _READ_LENGTH:
+        line = line[:LABEL_LENGTH] + "…"
+    return fence(Screened(line), source).text

@@ -1,0 +1,74 @@
+"""What filters take and give: a text on its way to the model, and what is known of where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from ..label import Origin
+
+__all__ = ["HARD_BOUND", "Feeder", "Filter", "Screened", "Source", "Stepwise"]
+
+HARD_BOUND = 64 * 1024 * 1024
+"""Bytes above which no text is ever screened in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a text is (`kind`, one word for the fence), who wrote it, and by which bounds it is screened.
+
+    `secrets` are values known to be secret; `max_bytes` is the cap on the whole text, `threshold`
+    the number of characters above which only head and tail are shown.
+    """
+
+    kind: str
+    origin: Origin
+    name: str = ""
+    secrets: frozenset[str] = frozenset()
+    max_bytes: int = HARD_BOUND
+    threshold: int = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """The text so far, and notices: sentences of ours that `fence` writes outside its marks.
+
+    `plain` is what `fence` was given, notices included: for the person's eyes, never for the model.
+    """
+
+    text: str
+    notices: tuple[str, ...] = ()
+    plain: str = ""
+
+
+class Feeder(Protocol):
+    """An incremental filter at work; `flush` ends it."""
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece and return what is certain by now."""
+        ...
+
+    def flush(self) -> str:
+        """Return what was held back."""
+        ...
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What there is to say about the text, in our words."""
+        ...
+
+
+Filter: TypeAlias = Callable[[Screened, Source], Screened]
+
+
+@dataclass(frozen=True, slots=True)
+class Stepwise:
+    """A filter with one, incremental implementation; called on a whole text it feeds and flushes."""
+
+    start: Callable[[Source], Feeder]
+
+    def __call__(self, screened: Screened, source: Source) -> Screened:
+        feeder = self.start(source)
+        text = feeder.feed(screened.text) + feeder.flush()
+        return Screened(text, screened.notices + feeder.notices)

@@ -1,0 +1,29 @@
+"""Has this tool failed so often that it is blocked, or this session been denied too often?
+
+Counting is `window.py`'s; setting the level is the pipeline's. This gate says what follows.
+"""
+
+from __future__ import annotations
+
+from ..call import Action, Effect
+from ..level import TrustLevel
+from ..session import Session
+from ..verdict import Allow, Ask, Deny, Verdict
+
+__all__ = ["anomaly"]
+
+
+def anomaly(action: Action, session: Session) -> Verdict:
+    """Deny a blocked tool with the cause and what lifts it; ask about every effect once the breaker fell."""
+    level = session.level_of(action.call.tool)
+    if level is not None and level[0] is TrustLevel.BLOCKED:
+        return Deny("blocked", level[1])
+    if session.breaker.tripped and action.effects & ~Effect.READ:
+        count = session.breaker
+        return Ask(
+            "breaker",
+            f"{count.consecutive} calls in a row and {count.total} in all were denied in this session; "
+            "/trust reset lifts this question",
+            force=True,
+        )
+    return Allow() if session.policy.anomaly.enabled else Allow("off")

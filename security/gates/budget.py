@@ -1,0 +1,26 @@
+"""Is anything left of what may be done, and is it not the same call over and over?"""
+
+from __future__ import annotations
+
+from ..call import Action
+from ..session import Session
+from ..verdict import Allow, Deny, Verdict
+
+__all__ = ["budget"]
+
+
+def budget(action: Action, session: Session) -> Verdict:
+    """Deny when calls or seconds ran out, or a call brought the same result several times in a row."""
+    limits = session.policy.calls
+    if session.calls_this_session >= limits.per_session:
+        return Deny("calls_per_session", f"this session has used its {limits.per_session} tool calls")
+    if session.calls_this_turn >= limits.per_turn:
+        return Deny("calls_per_turn", f"this turn has used its {limits.per_turn} tool calls")
+    if limits.seconds is not None and session.now - session.turn_started >= limits.seconds:
+        return Deny("seconds", f"this turn has used its {limits.seconds:g} seconds")
+    if session.repeats >= limits.repeats and session.last[0] == action.digest:
+        return Deny(
+            "repeated",
+            f"the same call brought the same result {session.repeats} times in a row; do something else",
+        )
+    return Allow()

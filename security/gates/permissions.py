@@ -1,0 +1,66 @@
+"""What do the person's ask and deny rules, the autonomy level and the defaults say?
+
+Allow rules are not read here: they are answers, and `answers.py` gives them after every gate has
+spoken.
+"""
+
+from __future__ import annotations
+
+from ..call import Action, Effect, Kind
+from ..matching import matched
+from ..policy import Autonomy, Rule, RuleAction
+from ..session import Session
+from ..unreadable import Unreadable
+from ..verdict import Allow, Ask, Deny, Verdict
+
+__all__ = ["permissions"]
+
+
+def permissions(action: Action, session: Session) -> Verdict:
+    """Deny what a rule or `readonly` forbids; ask where a rule or the default wants a yes."""
+    policy = session.policy
+    for rule in policy.rules:
+        if rule.action is RuleAction.DENY and matched(rule, action, policy) is not None:
+            return Deny(_cited(rule), "a permission rule forbids this")
+    if policy.autonomy is Autonomy.READONLY and _changing(action):
+        return Deny("readonly", "nothing may be written, executed or sent at autonomy readonly")
+    asking = [rule for rule in policy.rules if rule.action is RuleAction.ASK]
+    hits = [(rule, about) for rule in asking if (about := matched(rule, action, policy)) is not None]
+    if hits:
+        force = any(rule.force for rule, _ in hits)
+        about = tuple(atom for _, atoms in hits for atom in atoms)
+        return Ask(_cited(hits[0][0]), "a permission rule asks about this", about, force, own_rule=True)
+    return _default(action)
+
+
+def _default(action: Action) -> Verdict:
+    """DESIGN §4, "where no rule speaks": reading needs no word, changing and open sending need a yes."""
+    changing = _changing(action)
+    if not changing:
+        return Allow()
+    about = action.of_kind(Kind.PATH, Kind.URL, Kind.COMMAND)
+    return Ask("default", f"this call may {' and '.join(changing)}", about, force=_is_unread(action))
+
+
+def _changing(action: Action) -> list[str]:
+    """What the call does beyond reading, in words; opening declared URLs is left to the URL gates."""
+    words = {Effect.WRITE: "write", Effect.EXECUTE: "run a program", Effect.SEND: "send something out"}
+    declared = any(atom.declared for atom in action.of_kind(Kind.URL))
+    return [
+        word
+        for effect, word in words.items()
+        if effect in action.effects and not (effect is Effect.SEND and declared and _only_fetches(action))
+    ]
+
+
+def _only_fetches(action: Action) -> bool:
+    return not action.effects & (Effect.WRITE | Effect.EXECUTE) and not action.of_kind(Kind.DESTINATION)
+
+
+def _is_unread(action: Action) -> bool:
+    """A command line that could not be read cannot be covered by an answer given in advance."""
+    return any(isinstance(atom.canonical, Unreadable) for atom in action.of_kind(Kind.COMMAND))
+
+
+def _cited(rule: Rule) -> str:
+    return f"{rule} at {rule.where}" if rule.where else str(rule)

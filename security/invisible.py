@@ -1,0 +1,183 @@
+"""Which characters does a reader not see, and which of them does ordinary writing need?
+
+A few invisible characters belong to what people write: joiners inside Persian or Hindi words and
+between emoji, variation selectors, the tags of a flag. The same characters smuggle text past a
+reader, so each is judged by what stands around it. What follows is decided by whoever asks:
+`patterns.py` refuses, `filters/strip.py` shows, `visible` prepares a value for a person's eyes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = [
+    "CONTEXT",
+    "CONTROLS",
+    "INVISIBLE",
+    "escaped",
+    "find_control",
+    "find_invisible",
+    "find_tag",
+    "is_control",
+    "is_invisible",
+    "is_ordinary",
+    "visible",
+    "without_invisible",
+]
+
+CONTEXT = 8
+"""How many characters on either side `is_ordinary` looks at, at most."""
+
+CONTROLS = r"\x00-\x1f\x7f-\x9f"
+"""C0 and C1 controls as the inside of a character class."""
+
+_TAGS = r"\U000e0000-\U000e007f"
+_SELECTORS = r"\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+
+# Unicode's Default_Ignorable_Code_Point, the other format characters that draw nothing, the two
+# separators that break lines, and halves of surrogate pairs, which are no characters at all.
+_UNSEEN = (
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    r"\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0080-\U000e00ff\U000e01f0-\U000e0fff\ud800-\udfff"
+)
+
+INVISIBLE = re.compile(f"[{_UNSEEN}{_TAGS}{_SELECTORS}]")
+"""One invisible character, whatever stands around it."""
+
+_CONTROL = re.compile(f"[{CONTROLS}]")
+_HIDDEN = re.compile(f"[{CONTROLS}{_UNSEEN}{_TAGS}{_SELECTORS}]")
+_TAG = re.compile(f"[{_TAGS}]")
+
+_EMOJI = (
+    r"\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f"
+    r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_IS_EMOJI = re.compile(f"[{_EMOJI}]")
+_ENDS_IN_EMOJI = re.compile(f"[{_EMOJI}]\ufe0f?[\U0001f3fb-\U0001f3ff]?" + r"\Z")
+_TAKES_STYLE = re.compile(f"[{_EMOJI}#*0-9]")
+
+# A flag of a region is a black flag, two letters of the country and one to four characters of the
+# region, spelled in tags (UTS 51, ED-14a). More would be a text, not a flag.
+_FLAG = re.compile(
+    "\U0001f3f4[\U000e0061-\U000e007a]{2}[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,4}\U000e007f"
+)
+
+_IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_STANDARD_SELECTORS = "\ufe00\ufe01\ufe02"
+_MONGOLIAN = re.compile(r"[\u1820-\u18aa]")
+_MONGOLIAN_SELECTORS = "\u180b\u180c\u180d\u180f"
+
+# Scripts whose letters change shape with their neighbours: from Arabic to Sinhala, Tibetan and
+# Burmese, Khmer and Mongolian, Balinese and its kin, the Arabic presentation forms, and the
+# historic and Brahmic scripts beyond the first plane.
+_JOINING = re.compile(
+    r"[\u0600-\u0dff\u0f00-\u109f\u1700-\u18af\u1a20-\u1aaf\u1b00-\u1bff\ua840-\ua8ff\ua980-\uabff"
+    r"\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010fff\U00011000-\U00011fff\U0001e900-\U0001e95f]"
+)
+
+
+def is_control(char: str) -> bool:
+    """Whether a character is a C0 or C1 control (tab and line feed included)."""
+    return _CONTROL.fullmatch(char) is not None
+
+
+def is_invisible(char: str) -> bool:
+    """Whether a character draws nothing of its own, wherever it stands."""
+    return INVISIBLE.fullmatch(char) is not None
+
+
+def find_control(text: str) -> int | None:
+    """Return the index of the first C0 or C1 control, or None."""
+    found = _CONTROL.search(text)
+    return found.start() if found else None
+
+
+def find_invisible(text: str) -> int | None:
+    """Return the index of the first invisible character that writing does not need there, or None."""
+    return _first(INVISIBLE, text)
+
+
+def find_tag(text: str) -> int | None:
+    """Return the index of the first tag character (U+E0000 to U+E007F) outside a flag, or None."""
+    return _first(_TAG, text)
+
+
+def _first(pattern: re.Pattern[str], text: str) -> int | None:
+    if text.isascii():
+        return None
+    for found in pattern.finditer(text):
+        if not is_ordinary(text, found.start()):
+            return found.start()
+    return None
+
+
+def is_ordinary(text: str, index: int) -> bool:
+    """Whether the invisible character at an index belongs to the writing around it.
+
+    Looks at `CONTEXT` characters on either side at most, and only at characters that are visible or
+    belong there themselves, so that showing the others does not change the answer.
+    """
+    char, before = text[index], text[index - 1 : index]
+    if not before:
+        return False
+    if char in "\u200c\u200d":
+        after = text[index + 1 : index + 2]
+        if (
+            char == "\u200d"
+            and _IS_EMOJI.match(after)
+            and _ENDS_IN_EMOJI.search(text[max(0, index - 3) : index])
+        ):
+            return True
+        return _joins(before) and _joins(after)
+    if _TAG.match(char):
+        start = max(0, index - CONTEXT + 1)
+        flags = _FLAG.finditer(text[start : index + CONTEXT])
+        return any(flag.start() < index - start < flag.end() for flag in flags)
+    return _selects(before, char)
+
+
+def _joins(char: str) -> bool:
+    """Whether a character is a letter or mark of a script whose letters join."""
+    return bool(_JOINING.match(char)) and unicodedata.category(char)[0] in "LM"
+
+
+def _selects(before: str, char: str) -> bool:
+    """Whether a character is a variation selector that Unicode gives a meaning behind this one."""
+    if char in "\ufe0e\ufe0f":
+        return _TAKES_STYLE.match(before) is not None
+    if char in _STANDARD_SELECTORS:
+        return unicodedata.category(before) == "Sm" or _IDEOGRAPH.match(before) is not None
+    if char in _MONGOLIAN_SELECTORS:
+        return _MONGOLIAN.match(before) is not None
+    return "\U000e0100" <= char <= "\U000e011f" and _IDEOGRAPH.match(before) is not None
+
+
+def without_invisible(text: str) -> str:
+    """Return the text without the invisible characters that writing does not need where they stand."""
+    if text.isascii():
+        return text
+    return INVISIBLE.sub(lambda found: found[0] if is_ordinary(text, found.start()) else "", text)
+
+
+def escaped(char: str) -> str:
+    r"""Return the visible spelling of a character: `\n`, `\r`, `\t`, or its number as in `\u{202e}`."""
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char) or f"\\u{{{ord(char):x}}}"
+
+
+def visible(text: str) -> str:
+    """Return the text on one line, with controls and invisible characters spelled out.
+
+    Invisible characters that ordinary writing needs where they stand are left alone.
+    """
+    if text.isprintable() and text.isascii():
+        return text
+    return _HIDDEN.sub(_spelled, text)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    char = found[0]
+    if is_invisible(char) and is_ordinary(found.string, found.start()):
+        return char
+    return escaped(char)

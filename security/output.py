@@ -1,0 +1,97 @@
+"""What becomes of what a tool brought: whose words they are, where the long ones go, what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from .call import Action, Effect, Outcome, Output, Status, ToolResult
+from .filters import Screened, Source, Stepwise, redact, strip
+from .label import Origin, integrity
+from .level import TrustLevel
+from .policy import Policy
+from .ports import Observer, OverflowStore, RecordError
+
+__all__ = ["Keep", "Live", "completed", "keeper", "source_of", "unscreened"]
+
+Keep: TypeAlias = Callable[[str], Awaitable[str]]
+
+
+def source_of(action: Action, output: Output, policy: Policy, secrets: frozenset[str]) -> Source:
+    """Return what is known of an output; a tool that is not trusted cannot claim better than its effects say."""
+    brings = Origin.WEB if action.effects & (Effect.BRING_IN | Effect.SEND) else Origin.WORKSPACE
+    origin = output.origin or brings
+    if not _is_trusted(action):
+        origin = min(origin, brings, key=lambda found: integrity(frozenset({found})))
+    return Source(
+        action.call.tool,
+        origin,
+        secrets=secrets,
+        max_bytes=policy.max_bytes,
+        threshold=policy.threshold,
+    )
+
+
+def unscreened(action: Action, output: Output) -> Screened:
+    """Return an output as filters take it; only a trusted tool's notices stand outside the fence."""
+    if _is_trusted(action):
+        return Screened(output.text, output.notices)
+    return Screened("\n".join((output.text, *output.notices)))
+
+
+def _is_trusted(action: Action) -> bool:
+    return action.spec is not None and action.spec.level is TrustLevel.TRUSTED
+
+
+def keeper(store: OverflowStore, session: str, kept: list[str]) -> Keep:
+    """Return what stores a text, appends its id to `kept` and says where it is, or why it is not."""
+
+    async def keep(text: str) -> str:
+        try:
+            kept.append(await store.put(session, text))
+        except RecordError as error:
+            return f"the whole text could not be stored: {error}"
+        lines = text.count("\n") + 1
+        return (
+            f"the whole text, {len(text)} characters in {lines} lines, is kept as {kept[-1]}; "
+            "read_overflow reads it by page"
+        )
+
+    return keep
+
+
+def completed(action: Action, output: Output, screened: Screened, kept: list[str]) -> ToolResult:
+    """Return the result of a call that ran to its end."""
+    return ToolResult(
+        call=action.call,
+        outcome=Outcome(Status.OK, exit_code=output.exit_code),
+        text=screened.text,
+        shown=screened.plain,
+        overflow_id=kept[-1] if kept else None,
+    )
+
+
+class Live:
+    """Output while it comes: through the same `strip` and `redact`, then to the observer."""
+
+    def __init__(self, action: Action, source: Source, observer: Observer) -> None:
+        self._call = action.call.id
+        self._observer = observer
+        self._feeders = [step.start(source) for step in (strip, redact) if isinstance(step, Stepwise)]
+
+    async def emit(self, chunk: str) -> None:
+        """Screen a piece and show what is certain of it by now."""
+        for feeder in self._feeders:
+            chunk = feeder.feed(chunk)
+        self._show(chunk)
+
+    def close(self) -> None:
+        """Show what was held back."""
+        rest = ""
+        for feeder in self._feeders:
+            rest = (feeder.feed(rest) if rest else "") + feeder.flush()
+        self._show(rest)
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._observer.live(self._call, text)

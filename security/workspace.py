@@ -1,0 +1,130 @@
+"""Where is a path: inside the workspace, somewhere protected, or elsewhere?
+
+By text and by what the Surveyor found; nothing here looks at a disk. `gates/paths.py` asks, and the
+file tools open only what was judged.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+
+from .call import Place
+from .policy import Policy
+from .unreadable import Unreadable
+
+__all__ = ["could_be_path", "is_inside", "locate", "protected_reason", "secret_reason"]
+
+# Folders of the home whose contents are credentials, and files that are.
+_SECRET_FOLDERS = (
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".config/gh",
+    ".config/gcloud",
+    ".password-store",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".thunderbird",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    "Library/Keychains",
+    "Library/Application Support/Google/Chrome",
+    "Library/Application Support/Firefox",
+)
+_SECRET_HOME_FILES = (".netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".git-credentials", ".cargo/credentials.toml")
+_SECRET_NAME = re.compile(
+    r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"|\.env(?:\.(?!example$|sample$|template$|dist$|schema$)[\w.-]+)?"
+    r"|.*\.(?:key|p12|pfx|jks|keystore|kdbx|ppk)"
+    r"|\.(?:netrc|pgpass|git-credentials|pypirc|htpasswd)"
+)
+_PROC = re.compile(r"/proc/(?:self|thread-self|\d+)/(?:environ|mem|root|cwd|fd|fdinfo|exe|maps|map_files|task)(?:/|$)")
+_SECRET_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/dev")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")
+
+_RC_FILES = frozenset(
+    ".bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
+    ".kshrc .cshrc .tcshrc .login .xprofile .xinitrc .xsession .inputrc .gitconfig .vimrc .pam_environment".split()
+)
+_PROTECTED_SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr", "/dev", "/var/spool/cron")
+_PROTECTED_GIT = ("hooks", "config", "info", "objects", "refs", "HEAD", "modules", "worktrees")
+
+_DOT_COMPONENT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+_ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
+
+
+def is_inside(path: str, *roots: str) -> bool:
+    """Whether an absolute, normalised path is one of the roots or lies below one."""
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots if root)
+
+
+def locate(raw: str, policy: Policy) -> Place | Unreadable:
+    """Return the absolute, normalised path a text means; `real` is still the same text.
+
+    `~` and `~/…` are the home; `~name` is another user's and cannot be told from here.
+    """
+    if not raw:
+        return Unreadable("the path is empty")
+    if "\0" in raw:
+        return Unreadable("the path contains NUL", "control_character")
+    if re.match(r"~[A-Za-z_][A-Za-z0-9_-]*(?:/|$)", raw):
+        return Unreadable("the path names another user's home")
+    expanded = policy.home + raw[1:] if raw == "~" or raw.startswith("~/") else raw
+    text = posixpath.normpath(posixpath.join(policy.workspace, expanded))
+    text = "/" + text.lstrip("/")
+    relative = not raw.startswith(("/", "~"))
+    return Place(text, text, escaped=relative and not is_inside(text, policy.workspace))
+
+
+def could_be_path(text: str) -> bool:
+    """Whether a string nobody declared must be confined as a path (DESIGN: `/ ~ .` first, or a `..` part)."""
+    if text.startswith(("/", "~", ".")) and "\0" not in text:
+        return not re.match(r"~[^A-Za-z_/]", text)
+    return bool(_DOT_COMPONENT.search(_decoded(text)))
+
+
+def _decoded(text: str) -> str:
+    """Undo percent-encoding of dots and separators, however often it was applied."""
+    return _ENCODED.sub(lambda found: {"2e": ".", "2f": "/", "5c": "\\"}[found[0][-2:].lower()], text)
+
+
+def secret_reason(path: str, policy: Policy) -> str | None:
+    """Say why a file's contents are secret, in our words, or None; `path` is absolute and normalised."""
+    home = policy.home.rstrip("/")
+    if is_inside(path, *policy.secret_paths):
+        return "it belongs to Leeward's own data and keys"
+    if is_inside(path, *(f"{home}/{name}" for name in (*_SECRET_FOLDERS, *_SECRET_HOME_FILES))):
+        return "it is where credentials are kept"
+    if _PROC.match(path) or (is_inside(path, *_SECRET_SYSTEM) and not is_inside(path, *_DEVICES)):
+        return "it is a part of the system that holds secrets"
+    if _SECRET_NAME.fullmatch(posixpath.basename(path)):
+        return "its name says that it holds a key or passwords"
+    return None
+
+
+def protected_reason(path: str, policy: Policy) -> str | None:
+    """Say why a file must not be written, in our words, or None; `path` is absolute and normalised."""
+    if is_inside(path, *policy.protected_paths):
+        return "it belongs to Leeward or to what runs it"
+    parts = path.split("/")
+    if ".leeward" in parts:
+        return "it configures Leeward"
+    if parts[-1] == ".git" or _has_pair(parts, ".git", _PROTECTED_GIT):
+        return "git runs or obeys it"
+    if posixpath.dirname(path) == policy.home.rstrip("/") and parts[-1] in _RC_FILES:
+        return "a shell or a program runs it at start"
+    if is_inside(path, *_PROTECTED_SYSTEM) and not is_inside(path, *_DEVICES, policy.workspace):
+        return "it belongs to the system"
+    return None
+
+
+def _has_pair(parts: list[str], first: str, seconds: Iterable[str]) -> bool:
+    """Whether one path component is directly followed by one of others."""
+    return any(a == first and b in seconds for a, b in zip(parts, parts[1:], strict=False))

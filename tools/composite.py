@@ -1,0 +1,109 @@
+"""Which executor has the tool that was called? All of them, as one.
+
+Registration is where a tool's declaration is completed by what the person configured: how far its
+source is trusted, and whether its plain strings are to be taken for URLs. Whether a call may run was
+decided before it comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from leeward.security.call import Cleared, Output, ToolExecutor, ToolSpec
+from leeward.security.errors import ToolNotFound
+from leeward.security.level import TrustLevel, min_trust
+
+from .declare import check_name
+from .schema import guarded
+
+__all__ = ["GUARDED_TOOLS", "CompositeExecutor", "NameClash", "Registered"]
+
+GUARDED_TOOLS = ("fetch", "web_scrape")
+"""Default of `[security.pre_execution_verify.url_grounding] guarded_tools`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An executor and how it came in. `source` and `level` are set on its tools where given.
+
+    A level can only lower the trust a spec claims for itself.
+    """
+
+    executor: ToolExecutor
+    source: str | None = None
+    level: TrustLevel | None = None
+
+
+class NameClash(ValueError):
+    """Two executors claim one name; the message names both."""
+
+
+class CompositeExecutor:
+    """Several executors as one, in order. Their tools are asked for once, here."""
+
+    def __init__(
+        self,
+        executors: Iterable[ToolExecutor | Registered],
+        *,
+        guarded_tools: Iterable[str] = GUARDED_TOOLS,
+    ) -> None:
+        """Register executors; strings nobody declared in a guarded tool become URLs.
+
+        Args:
+            executors: in the order in which their tools are listed.
+            guarded_tools: names of guarded tools; every tool whose name ends in `_fetch` is one too.
+
+        Raises:
+            NameClash: two tools have one name.
+            ValueError: a tool's name is not 1 to 64 characters of a-z, 0-9 and _.
+        """
+        names = frozenset(guarded_tools)
+        self._routes: dict[str, tuple[ToolSpec, ToolExecutor]] = {}
+        for entry in executors:
+            registered = entry if isinstance(entry, Registered) else Registered(entry)
+            for spec in registered.executor.specs():
+                self._add(_completed(spec, registered, names), registered.executor)
+
+    def _add(self, spec: ToolSpec, executor: ToolExecutor) -> None:
+        known = self._routes.get(spec.name)
+        if known is not None:
+            first, second = (f"{s.source} ({type(e).__name__})" for s, e in (known, (spec, executor)))
+            raise NameClash(f"two executors claim the tool '{spec.name}': {first} and {second}")
+        self._routes[spec.name] = (spec, executor)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Return all tools, in the order of registration."""
+        return tuple(spec for spec, _ in self._routes.values())
+
+    def spec(self, name: str) -> ToolSpec | None:
+        """Return the tool of that name, or None."""
+        route = self._routes.get(name)
+        return route[0] if route is not None else None
+
+    async def execute(self, cleared: Cleared) -> Output:
+        """Run a cleared call with the executor that has the tool.
+
+        Raises:
+            ToolNotFound: the call was judged for a tool that is not registered here.
+            ToolError: the tool failed.
+        """
+        judged = cleared.action.spec
+        route = self._routes.get(judged.name) if judged is not None else None
+        if route is None or route[0] is not judged:
+            raise ToolNotFound("this call was judged for a tool that is not registered here")
+        return await route[1].execute(cleared)
+
+
+def _completed(spec: ToolSpec, registered: Registered, guarded_tools: frozenset[str]) -> ToolSpec:
+    try:
+        check_name(spec.name)
+    except ValueError as error:
+        raise ValueError(f"{registered.source or spec.source}: {error}") from error
+    if registered.source is not None:
+        spec = replace(spec, source=registered.source)
+    if registered.level is not None:
+        spec = replace(spec, level=min_trust(spec.level, registered.level))
+    if spec.name in guarded_tools or spec.name.endswith("_fetch"):
+        spec = replace(spec, schema=guarded(spec.schema))
+    return spec

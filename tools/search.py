@@ -1,0 +1,194 @@
+"""The tools `find_path` and `grep`: which files of a folder have such a name, or such a line?
+
+Patterns come from a model, so they run in linear time (RE2). How a folder is walked stands in
+`walk.py`. Files whose contents nobody may search are left out by a predicate that is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import re2
+import trio
+
+from leeward.security.call import Cleared, Effect, Output, ToolExecutor
+from leeward.security.errors import InvalidParameters, ToolError
+
+from .beneath import failure, shown_name
+from .declare import tool
+from .files import is_binary
+from .glob import glob_pattern
+from .kinds import Text, WorkspacePath
+from .walk import Entry, Tree
+
+__all__ = ["Search", "line_pattern"]
+
+_BLOCK = 1024 * 1024
+_LONGEST_LINE = 4 * _BLOCK
+_SNIFFED = 8192
+_SHOWN = 400
+
+
+def _nothing_is_secret(path: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How many matches are returned, and which files (absolute paths) hold what nobody may search."""
+
+    max_results: int = 1_000
+    is_secret: Callable[[str], bool] = _nothing_is_secret
+
+    def tools(self) -> list[ToolExecutor]:
+        """Return the two tools."""
+        return [
+            tool(effects=Effect.READ, idempotent=True)(self.find_path),
+            tool(effects=Effect.READ, idempotent=True)(self.grep),
+        ]
+
+    async def find_path(self, pattern: Text, cleared: Cleared, path: WorkspacePath = ".") -> Output:
+        """Find files and folders below a folder by a glob pattern.
+
+        `*` and `?` stay within a name, `**` crosses folders, `{a,b}` is either. A pattern without a
+        slash matches names at any depth. What is in .git, node_modules and the like is left out.
+        """
+        found = _Found(Tree(cleared.place("/path").real), self)
+        await trio.to_thread.run_sync(found.names, glob_pattern(pattern))
+        return found.output("path")
+
+    async def grep(self, pattern: Text, cleared: Cleared, path: WorkspacePath = ".") -> Output:
+        """Find lines that match a regular expression (RE2 syntax), in a file or all files of a folder.
+
+        Returns `file:line: text`. Begin the pattern with (?i) to ignore case. Binary files and what is
+        in .git, node_modules and the like are left out.
+        """
+        found = _Found(Tree(cleared.place("/path").real), self)
+        await trio.to_thread.run_sync(found.lines, line_pattern(pattern))
+        return found.output("line")
+
+
+def line_pattern(pattern: str) -> Any:
+    """Return a compiled expression that matches within single lines of bytes.
+
+    Raises:
+        InvalidParameters: RE2 does not understand it; the message says why.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    try:
+        return re2.compile(f"(?m){pattern}", options)
+    except re2.error as error:
+        raise InvalidParameters(f"the pattern is no RE2 expression: {_reason(error)}") from error
+    except UnicodeEncodeError as error:
+        raise InvalidParameters("the pattern holds half of a surrogate pair") from error
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else "unknown"
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a search has found by now; blocking, meant for a thread."""
+
+    tree: Tree
+    search: Search
+    results: list[str] = field(default_factory=list)
+    secret: int = 0
+    unread: int = 0
+
+    def names(self, wanted: Any) -> None:
+        with failure("searching the folder"), closing(self.tree.entries()) as entries:
+            for entry in entries:
+                shown = shown_name(entry.relative)
+                if wanted.fullmatch(shown):
+                    self.results.append(shown + ("/" if entry.is_folder else ""))
+                if self.full:
+                    return
+
+    def lines(self, wanted: Any) -> None:
+        with failure("searching the files"), closing(self.tree.entries()) as entries:
+            for entry in entries:
+                if entry.is_file:
+                    self._file(entry, wanted)
+                if self.full:
+                    return
+
+    def _file(self, entry: Entry, wanted: Any) -> None:
+        if self.search.is_secret(f"{self.tree.root.rstrip('/')}/{entry.relative}"):
+            self.secret += 1
+            return
+        try:
+            with open(entry.folder.open_file(entry.name), "rb") as file:
+                for number, line in _matches(file, wanted):
+                    self.results.append(f"{shown_name(entry.relative)}:{number}: {_shown(line)}")
+                    if self.full:
+                        return
+        except (OSError, ToolError):
+            # It went away, became something else, or may not be read.
+            self.unread += 1
+
+    @property
+    def full(self) -> bool:
+        return len(self.results) > self.search.max_results
+
+    def output(self, unit: str) -> Output:
+        notices = []
+        if self.full:
+            notices.append(f"stopped after {self.search.max_results} matches; narrow the pattern or the path")
+        if not self.results:
+            notices.append(f"no {unit} matches, among {self.tree.seen} names")
+        if self.secret:
+            notices.append(f"{self.secret} files were left out because they hold secrets")
+        if self.unread or self.tree.unread:
+            notices.append(f"{self.unread} files and {self.tree.unread} folders could not be opened")
+        return Output("\n".join(self.results[: self.search.max_results]), notices=tuple(notices))
+
+
+def _matches(file: BinaryIO, wanted: Any) -> Iterator[tuple[int, bytes]]:
+    """Yield number (from 1) and text of each line that matches; of a binary file, none."""
+    number = 1
+    for lines in _blocks(file):
+        yield from _in_block(lines, wanted, number)
+        number += lines.count(b"\n")
+
+
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the file in blocks of whole lines; only a line beyond all measure is cut."""
+    rest = b""
+    while block := file.read(_BLOCK):
+        trio.from_thread.check_cancelled()
+        if not rest and file.tell() == len(block) and is_binary(block[:_SNIFFED]):
+            return
+        rest += block
+        end = rest.rfind(b"\n") + 1
+        if not end and len(rest) >= _LONGEST_LINE:
+            end = len(rest)
+        yield rest[:end].replace(b"\r\n", b"\n")
+        rest = rest[end:]
+    yield rest
+
+
+def _in_block(block: bytes, wanted: Any, number: int) -> Iterator[tuple[int, bytes]]:
+    position = 0
+    while position < len(block) and (match := wanted.search(block, position)):
+        start = block.rfind(b"\n", position, match.start()) + 1 or position
+        if start == len(block):
+            return
+        end = block.find(b"\n", match.start())
+        end = end if end >= 0 else len(block)
+        number += block.count(b"\n", position, start)
+        yield number, block[start:end]
+        number += 1
+        position = end + 1
+
+
+def _shown(line: bytes) -> str:
+    text = line[: 4 * _SHOWN].decode("utf-8", "replace")
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
