@@ -55,7 +55,6 @@ class AuditLogger:
     async def start_session(
         self,
         session: str,
-        *,
         workspace: str,
         config_hash: str,
         details: Mapping[str, Json] = MappingProxyType({}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +25,9 @@ from .writer import Close, Job, Read, Row, Statement, Value, Write, Writer
 __all__ = ["Database"]
 
 T = TypeVar("T")
+
+# How many steps SQLite takes between two looks at whether a query is still wanted; about a millisecond.
+_INSTRUCTIONS = 10_000
 
 
 class Database:
@@ -76,15 +79,8 @@ class Database:
         Raises:
             RecordError: the query failed.
         """
-        job, writer = Read(sql, values), self._open_writer()
-
-        def drop() -> Abort:
-            job.unwanted = True
-            with suppress(IslandError):
-                self._island.start(writer.interrupt, job)
-            return Abort.FAILED
-
-        return await self._done(writer, job, drop)
+        job = Read(sql, values)
+        return await self._done(self._open_writer(), job, job.drop)
 
     def _open_writer(self) -> Writer:
         if self._writer is None:
@@ -103,6 +99,7 @@ class Database:
         """Run in the island; whoever opens keeps nothing that `_close` would not find."""
         connection = await connect(self.path, busy_seconds)
         self._writer = Writer(connection, str(self.path))
+        await connection.set_progress_handler(self._writer.is_in_vain, _INSTRUCTIONS)
 
     @enable_ki_protection
     async def _close(self) -> None:

@@ -203,7 +203,7 @@ async def _cross(leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: t
     if isinstance(ending, Error) and isinstance(ending.error, asyncio.CancelledError):
         if leash.pulled:
             raise Interrupted
-        raise IslandError("the island was closed while this was running")
+        return Error(IslandError("the island was closed while this was running"))
     return ending
 
 

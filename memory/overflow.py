@@ -140,14 +140,14 @@ class OverflowStore:
         await self._database.write(closing)
         return entry.id
 
-    async def entry(self, session: str, overflow_id: str) -> StoredText:
+    async def entry(self, session: str, id: str) -> StoredText:  # noqa: A002 - it is called so everywhere
         """Return the sizes of a text.
 
         Raises:
             OverflowNotFound: this session has no such text.
             RecordError: it could not be read.
         """
-        rows = await self._database.read(_ENTRY, (storable(session), storable(overflow_id)))
+        rows = await self._database.read(_ENTRY, (storable(session), storable(id)))
         if not rows:
             raise OverflowNotFound("this session has no stored output of that id")
         return StoredText(*rows[0])
@@ -161,14 +161,14 @@ class OverflowStore:
         rows = await self._database.read(_ENTRIES, (storable(session),))
         return [StoredText(*row) for row in rows]
 
-    async def get(self, session: str, overflow_id: str, offset: int = 0, limit: int = 10_000) -> Page:
+    async def get(self, session: str, id: str, offset: int = 0, limit: int = 10_000) -> Page:  # noqa: A002 - it is called so everywhere
         """Return `limit` characters from `offset` on; before the start counts as the start.
 
         Raises:
             OverflowNotFound: this session has no such text.
             RecordError: it could not be read.
         """
-        entry = await self.entry(session, overflow_id)
+        entry = await self.entry(session, id)
         start = min(max(offset, 0), entry.chars)
         end = min(start + max(limit, 0), entry.chars)
         text = ""
@@ -178,7 +178,7 @@ class OverflowStore:
             text = loaded[start - first * CHUNK : end - first * CHUNK]
         return Page(entry, text, start, end if end < entry.chars else None)
 
-    async def search(self, session: str, overflow_id: str, pattern: str, limit: int = 50) -> list[Hit]:
+    async def search(self, session: str, id: str, pattern: str, limit: int = 50) -> list[Hit]:  # noqa: A002 - it is called so everywhere
         """Return the first `limit` lines that match an RE2 pattern, which takes linear time.
 
         Raises:
@@ -187,7 +187,7 @@ class OverflowStore:
             RecordError: it could not be read.
         """
         matcher = _compile(pattern)
-        entry = await self.entry(session, overflow_id)
+        entry = await self.entry(session, id)
         hits: list[Hit] = []
         lines, final = _Lines(), (entry.chars - 1) // CHUNK
         for index in range(final + 1):
@@ -273,7 +273,7 @@ def _compile(pattern: str) -> Matcher:
     # Without this the library writes what is wrong with a pattern to the terminal.
     options.log_errors = False
     try:
-        return cast(Matcher, re2.compile(pattern, options))
+        return cast("Matcher", re2.compile(pattern, options))
     except re2.error as error:
         (message, *_) = error.args or ("no reason given",)
         words = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)

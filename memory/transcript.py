@@ -23,7 +23,7 @@ __all__ = ["Conversation", "Entry", "Transcript"]
 _TITLE = 80  # characters
 _NESTED = ("text", "content")
 
-_BEGIN = "INSERT INTO conversation (id, started, workspace) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
+_START = "INSERT INTO conversation (id, started, workspace) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
 _APPEND = "INSERT INTO entry (session, turn, role, content, origin, at) VALUES (?, ?, ?, ?, ?, ?)"
 _NAME = "UPDATE conversation SET title = ? WHERE id = ? AND title = ''"
 _ENTRIES = "SELECT seq, turn, role, content, origin, at FROM entry WHERE session = ? ORDER BY seq"
@@ -59,20 +59,20 @@ class Transcript:
         self._database = database
         self._clock = clock
 
-    async def begin(self, session: str, workspace: str) -> None:
+    async def start(self, session: str, workspace: str) -> None:
         """Make a session known, as every one must be before its first entry; again does no harm.
 
         Raises:
             RecordError: it could not be committed.
         """
         values = (storable(session), self._clock.now(), storable(workspace))
-        await self._database.write([(_BEGIN, values)])
+        await self._database.write([(_START, values)])
 
     async def append(self, session: str, turn: int, role: str, content: Json, origin: Origin) -> None:
         """Add an entry and return once it is committed; entries stand in the order of the calls.
 
         Raises:
-            RecordError: it could not be committed, or the session was never begun.
+            RecordError: it could not be committed, or the session was never started.
         """
         values = (storable(session), turn, role, canonical_json(content), origin.value, self._clock.now())
         statements: list[Statement] = [(_APPEND, values)]

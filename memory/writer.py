@@ -2,7 +2,7 @@
 
 It takes everything that has queued up into one transaction: records that arrive while one commit
 runs share the next, without any timer. Reads pass through the same queue, so none sees a
-transaction that is not committed, and interrupting a read can never hit a write.
+transaction that is not committed.
 
 A commit is never torn off: nothing cancels the task, so BEGIN, COMMIT and rollback need no shield of
 their own. Who queues and who waits is the business of `database.py`.
@@ -19,6 +19,7 @@ from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import aiosqlite
+from trio.lowlevel import Abort
 
 from leeward.security.ports import RecordError
 
@@ -64,6 +65,11 @@ class Read(Job[list[Row]]):
         self.values = values
         self.unwanted = False
 
+    def drop(self) -> Abort:
+        """Ask for the query to end early; its end is still to be waited for."""
+        self.unwanted = True
+        return Abort.FAILED
+
 
 class Close(Job[None]):
     """The end: nothing may be queued behind it."""
@@ -97,10 +103,13 @@ class Writer:
         finally:
             self._working = False
 
-    async def interrupt(self, job: Read) -> None:
-        """End a query that nobody wants any more, if it is what runs at the moment."""
-        if self._reading is job:
-            await self.connection.interrupt()
+    def is_in_vain(self) -> bool:
+        """Whether what runs at the moment is a query that nobody wants any more.
+
+        SQLite asks this now and then, and ends the query if so. Unlike an interrupt from outside, this
+        cannot come too early, nor hit a write.
+        """
+        return self._reading is not None and self._reading.unwanted
 
     def _take(self) -> list[Job[Any]]:
         return [self.queue.popleft() for _ in range(len(self.queue))]

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import trio
 
@@ -21,7 +21,6 @@ from leeward.security import (
     Answer,
     Approver,
     Asker,
-    Autonomy,
     BreakerReset,
     Clock,
     Forgot,
@@ -42,22 +41,20 @@ from leeward.security import (
     TrustLevel,
     urls_given,
 )
-from leeward.tools import BuiltIns, CompositeExecutor, Registered, Surveyor, builtin_tools
+from leeward.tools import CompositeExecutor, Resolver, Surveyor, dns_resolver, open_builtin_tools
 
 from .config import Config, Loaded, load
 from .config_policy import to_policy
 from .conversation import Conversation
-from .events import Alert, LiveOutput, RunEvent, TurnEnded
+from .events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, TurnEnded
 from .models import open_model
 from .places import Places, find_places
 from .prompt import system_prompt
 from .providers import Message, Provider, ToolView
-from .registry import configured_executors
+from .registry import all_tools, builtin_settings
 from .turn import Turn, new_call_id
 
 __all__ = ["Nobody", "Runtime", "SystemClock"]
-
-_DAY = 24 * 3600
 
 
 class SystemClock:
@@ -101,12 +98,18 @@ class _Parts:
     loaded: Loaded
     places: Places
     policy: Policy
-    composite: CompositeExecutor
     ports: Ports
+    composite: CompositeExecutor
     audit: AuditLogger
     overflow: OverflowStore
     transcript: Transcript
     known_secrets: frozenset[str]
+
+
+class _Current:
+    """Which session is the current one: what `read_overflow` may read belongs to it."""
+
+    session = ""
 
 
 class Runtime:
@@ -136,6 +139,7 @@ class Runtime:
         clock: Clock | None = None,
         places: Places | None = None,
         listener: Callable[[RunEvent], None] | None = None,
+        resolve: Resolver = dns_resolver,
     ) -> AsyncGenerator[Runtime, None]:
         """Open a session with everything it needs, and close it all at the end.
 
@@ -147,6 +151,7 @@ class Runtime:
             clock: the time of day.
             places: where things lie; by default this person's folders and the current one.
             listener: is told every event, those outside of turns included.
+            resolve: looks host names up for tools.
 
         Raises:
             ConfigError, CliError: the configuration, a plug-in or the model cannot be used.
@@ -154,40 +159,30 @@ class Runtime:
         """
         loaded = loaded or load()
         places = places or find_places(loaded.config)
+        clock = clock or SystemClock()
         relay, current = _Relay(), _Current()
         if listener is not None:
             relay.listeners.append(listener)
+        policy = to_policy(
+            loaded,
+            workspace=places.workspace,
+            home=places.home,
+            headless=approver is None,
+            data_dir=places.data,
+            config_dir=places.config,
+        )
         async with AsyncExitStack() as stack:
             island = await stack.enter_async_context(Island.open("storage"))
             database = await stack.enter_async_context(Database.open(places.database, island))
-            overflow = OverflowStore(database)
-            built_in = builtin_tools(_built_ins(loaded.config, places, overflow, current))
-            composite = CompositeExecutor(
-                [*built_in, *(Registered(own) for own in executors), *configured_executors(loaded.config)],
-                guarded_tools=loaded.config.security.pre_execution_verify.url_grounding.guarded_tools,
-            )
-            audit = AuditLogger(database)
-            ports = Ports(
-                executor=composite,
-                surveyor=Surveyor(),
-                approver=approver or Nobody(),
-                audit=audit,
-                store=overflow,
-                clock=clock or SystemClock(),
-                observer=relay,
-            )
-            policy = to_policy(
-                loaded,
-                workspace=places.workspace,
-                home=places.home,
-                headless=approver is None,
-                data_dir=places.data,
-                config_dir=places.config,
-            )
+            overflow = OverflowStore(database, clock)
+            settings = builtin_settings(loaded.config, policy, overflow, lambda: current.session, resolve)
+            built_in = await stack.enter_async_context(open_builtin_tools(settings))
+            composite = all_tools(loaded.config, built_in, executors)
             model = await stack.enter_async_context(open_model(loaded.config, provider))
-            parts = _Parts(
-                loaded, places, policy, composite, ports, audit, overflow, Transcript(database), model.secrets
-            )
+            audit = AuditLogger(database, clock)
+            ports = Ports(composite, Surveyor(), approver or Nobody(), audit, overflow, clock, relay)
+            transcript = Transcript(database, clock)
+            parts = _Parts(loaded, places, policy, ports, composite, audit, overflow, transcript, model.secrets)
             runtime = cls(parts, model.provider, relay, current)
             await overflow.prune(loaded.config.tools.overflow.retention_days)
             await runtime.new_session()
@@ -226,7 +221,12 @@ class Runtime:
         self.conversation = Conversation(self._keep)
         self._current.session = session.id
         workspace = str(parts.places.workspace)
-        await parts.audit.start_session(session.id, workspace, parts.loaded.digest)
+        await parts.audit.start_session(
+            session.id,
+            workspace=workspace,
+            config_hash=parts.loaded.digest,
+            details={"autonomy": str(parts.policy.autonomy), "model": self.provider.name},
+        )
         await parts.transcript.start(session.id, workspace)
 
     async def clear(self) -> None:
@@ -253,9 +253,13 @@ class Runtime:
     async def call(
         self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL
     ) -> ToolResult:
-        """Run one call through the pipeline; arguments as an object or as JSON text."""
+        """Run one call through the pipeline; arguments as an object or as JSON text. The listeners hear it."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        return await self.pipeline.run(ToolCall(new_call_id(), tool, text, asker))
+        call = ToolCall(new_call_id(), tool, text, asker)
+        self._relay.emit(CallStarted(call))
+        result = await self.pipeline.run(call)
+        self._relay.emit(CallEnded(result))
+        return result
 
     async def admit(self, text: str, kind: str, name: str = "") -> str:
         """Return text that is nobody's words (piped input, a fetched page) fenced, as it may go along."""
@@ -303,21 +307,13 @@ class Runtime:
         return tuple(ToolView(spec.name, spec.description, spec.schema) for spec in self.tools.specs())
 
     async def _keep(self, turn: int, message: Message) -> None:
-        content = json.dumps(
-            {
-                "text": message.text,
-                "calls": [[call.id, call.name, call.arguments] for call in message.calls],
-                "call_id": message.call_id,
-            }
-        )
+        content: Json = {
+            "text": message.text,
+            "calls": [[call.id, call.name, call.arguments] for call in message.calls],
+            "call_id": message.call_id,
+        }
         origin = _ORIGINS[message.role]
         await self.transcript.append(self.session_id, turn, message.role, content, origin)
-
-
-class _Current:
-    """Which session is the current one: what `read_overflow` may read belongs to it."""
-
-    session = ""
 
 
 _ORIGINS = {"user": Origin.PERSON, "assistant": Origin.MODEL, "tool": Origin.TOOL, "system": Origin.TOOL}

@@ -21,9 +21,9 @@ from .config_errors import ConfigError, Problem, Source
 from .config_keys import KEYS, SECTIONS, Key, dotted, expected_at, found, nearest, printable
 from .toml_lines import KeyPath, key_lines
 
-__all__ = ["ABSENT", "DEFAULT", "PREFIX", "Layer", "environment_layer", "file_layer", "flag_layer", "problems_of"]
+__all__ = ["ABSENT", "DEFAULT", "Layer", "environment_layer", "file_layer", "flag_layer", "problems_of"]
 
-PREFIX = "LEEWARD_"
+_PREFIX = "LEEWARD_"
 _FILE_VARIABLE = "LEEWARD_CONFIG"
 _LARGEST = 1024 * 1024
 _MOST = 50
@@ -124,10 +124,10 @@ def environment_layer(environment: Mapping[str, str], spared: Iterable[str]) -> 
     problems: list[Problem] = []
     passed_over = {_FILE_VARIABLE, *spared}
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in passed_over:
+        if not name.startswith(_PREFIX) or name in passed_over:
             continue
         source = Source(f"environment {name}")
-        path = tuple(name.removeprefix(PREFIX).lower().split("__"))
+        path = tuple(name.removeprefix(_PREFIX).lower().split("__"))
         key = _key_of(path)
         if key is None or name != name.upper():
             problems.append(Problem(source, "", "unknown variable", hint=_meant_variable(name)))
@@ -181,9 +181,9 @@ def _read_value(text: str, key: Key, path: KeyPath) -> object:
 
 
 def _meant_variable(name: str) -> str:
-    names = [_FILE_VARIABLE.lower(), *(f"{PREFIX}{'__'.join(map(str, path))}".lower() for path in KEYS)]
-    close = nearest(name, names)
-    return f"did you mean {close.upper()}?" if close else ""
+    names = [_FILE_VARIABLE.removeprefix(_PREFIX).lower(), *("__".join(map(str, path)) for path in KEYS)]
+    close = nearest(name.removeprefix(_PREFIX), names)
+    return f"did you mean {_PREFIX}{close.upper()}?" if close else ""
 
 
 def _meant_key(path: KeyPath) -> str:

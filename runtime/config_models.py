@@ -22,6 +22,7 @@ from .config_values import (
     Factory,
     Gathered,
     Level,
+    ModelId,
     ModelName,
     Network,
     PathText,
@@ -101,7 +102,7 @@ class Provider(Section):
     name: Annotated[ProviderName, Field(description="What it is called in PROVIDER:NAME.")]
     kind: Annotated[Literal["openai"], Field(description="The dialect it speaks.")] = "openai"
     base_url: Annotated[ServerUrl, Field(description="Where its interface begins.")] = "https://api.openai.com/v1"
-    model: Annotated[str, Field(description="The model meant where only the provider is named.")] = ""
+    model: Annotated[ModelId, Field(description="The model meant where only the provider is named.")] = ""
     api_key_env: Annotated[
         VariableName, Field(description="The environment variable that holds the key.")
     ] = ""
@@ -165,9 +166,15 @@ class PermissionRule(Section):
     def _fits(self) -> Self:
         if self.force and self.action != "ask":
             raise _mismatch("force", 'no force here: only a rule that says "ask" can force it')
-        if self.match is not None and (problem := pattern_problem(self.match)) is not None:
+        problem = None if self.match is None else _pattern_problem(self.match)
+        if problem is not None:
             raise _mismatch("match", f"a pattern that can match something: {problem}")
         return self
+
+
+def _pattern_problem(pattern: str) -> str | None:
+    """Say what is wrong with a pattern; it is shown wherever its rule decides, so it must be showable."""
+    return pattern_problem(pattern) if pattern.isprintable() else "the pattern holds control characters"
 
 
 class Permissions(Section):
@@ -293,11 +300,11 @@ class Overflow(Section):
 
     threshold: Annotated[
         int,
-        Field(ge=1000, le=10_000_000, description="Characters above which an output is cut and kept aside."),
+        Field(ge=1, le=10_000_000, description="Characters above which an output is cut and kept aside."),
         LOWER,
     ] = 50_000
     retention_days: Annotated[
-        int, Field(ge=1, le=36_500, description="Days a kept output can be read back.")
+        int, Field(ge=0, le=36_500, description="Days a kept output can be read back; 0: until the next start.")
     ] = 7
     max_overflow_bytes: Annotated[
         int,

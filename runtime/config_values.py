@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +18,7 @@ __all__ = [
     "Factory",
     "Gathered",
     "Level",
+    "ModelId",
     "ModelName",
     "Network",
     "PathText",
@@ -146,10 +146,13 @@ VariableName = Annotated[
 Factory = Annotated[
     str, *_matches(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", '"package.module:factory"')
 ]
-PluginName = Annotated[str, *_matches(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", "the name of an installed plug-in")]
+PluginName = Annotated[
+    str, *_matches(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", "the name of an installed plug-in")
+]
 ModelName = Annotated[
     str, *_matches(r"[a-z0-9][a-z0-9_-]*(:\S(.*\S)?)?", '"PROVIDER:NAME", "offline" or ""', least=0)
 ]
+ModelId = Annotated[str, *_matches(r"\S(.*\S)?", "the name of a model", least=0)]
 ServerUrl = Annotated[
     str,
     AfterValidator(_is_address_of_server),

@@ -18,48 +18,66 @@ __all__ = ["suspects_in", "urls_given", "urls_hinted", "urls_in"]
 # A name without https:// is taken for a host only under a well-known top-level domain, so that
 # `node.js`, `np.array` and `e.g.` stay words. Someone who means another domain can write https://.
 _COUNTRIES = (
-    "ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz "
-    "ca cc cd cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk "
-    "fm fo fr ga gd ge gf gg gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu id ie il im in io iq ir "
-    "is it je jm jo jp ke kg kh ki km kn kp kr kw ky kz la lb lc li lk lr ls lt lu lv ly ma mc md me mg mh mk "
-    "ml mm mn mo mp mq mr ms mt mu mv mw mx my mz na nc ne nf ng ni nl no np nr nu nz om pa pe pf pg ph pk pl "
-    "pm pn pr ps pt pw py qa re ro rs ru rw sa sb sc sd se sg sh si sk sl sm sn so sr ss st su sv sx sy sz tc "
-    "td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw"
+    "ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw "
+    "by bz ca cc cd cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et "
+    "eu fi fj fk fm fo fr ga gd ge gf gg gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu id ie "
+    "il im in io iq ir is it je jm jo jp ke kg kh ki km kn kp kr kw ky kz la lb lc li lk lr ls lt lu lv "
+    "ly ma mc md me mg mh mk ml mm mn mo mp mq mr ms mt mu mv mw mx my mz na nc ne nf ng ni nl no np nr "
+    "nu nz om pa pe pf pg ph pk pl pm pn pr ps pt pw py qa re ro rs ru rw sa sb sc sd se sg sh si sk sl "
+    "sm sn so sr ss st su sv sx sy sz tc td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk us uy uz "
+    "va vc ve vg vi vn vu wf ws ye yt za zm zw"
 )
 _GENERIC = (
-    "com org net edu gov mil int info biz name pro mobi asia jobs tel travel museum coop aero post arpa app dev "
-    "page cloud online site store shop tech xyz blog news wiki website space live life world today "
-    "agency studio design art media digital network systems software solutions services company group team "
-    "work works tools zone host hosting link click chat email social community foundation academy education "
-    "school university science health care finance bank money capital fund ventures law legal press review "
-    "reviews events games game fun fyi guide help support center city earth global international plus one top "
-    "vip win ink ngo ong eco green energy codes computer engineer engineering technology graphics photo photos "
-    "pictures video film movie tube show radio fm run build domains directory expert institute land rocks "
-    "ninja guru cool wtf lol moe ist berlin paris london nyc tokyo amsterdam wien zuerich scot wales cat "
-    "google goog youtube amazon aws apple microsoft android moscow bot data docs zip mov new how foo"
+    "com org net edu gov mil int info biz name pro mobi asia jobs tel travel museum coop aero post arpa "
+    "app dev page cloud online site store shop tech xyz blog news wiki website space live life world "
+    "today agency studio design art media digital network systems software solutions services company "
+    "group team work works tools zone host hosting link click chat email social community foundation "
+    "academy education school university science health care finance bank money capital fund ventures law "
+    "legal press review reviews events games game fun fyi guide help support center city earth global "
+    "international plus one top vip win ink ngo ong eco green energy codes computer engineer engineering "
+    "technology graphics photo photos pictures video film movie tube show radio fm run build domains "
+    "directory expert institute land rocks ninja guru cool wtf lol moe ist berlin paris london nyc tokyo "
+    "amsterdam wien zuerich scot wales cat google goog youtube amazon aws apple microsoft android moscow "
+    "bot data docs zip mov new how foo"
 )
 _INTERNATIONAL = (
-    "xn--p1ai xn--p1acf xn--80asehdb xn--80aswg xn--90ais xn--j1amh xn--90a3ac xn--d1alf xn--qxam xn--e1a4c "
-    "xn--fiqs8s xn--fiqz9s xn--j6w193g xn--kprw13d xn--kpry57d xn--55qx5d xn--io0a7i xn--3e0b707e xn--q9jyb4c"
+    "xn--p1ai xn--p1acf xn--80asehdb xn--80aswg xn--90ais xn--j1amh xn--90a3ac xn--d1alf xn--qxam xn-- "
+    "e1a4c xn--fiqs8s xn--fiqz9s xn--j6w193g xn--kprw13d xn--kpry57d xn--55qx5d xn--io0a7i xn--3e0b707e "
+    "xn--q9jyb4c"
 )
 _TOP_LEVEL = frozenset(f"{_COUNTRIES} {_GENERIC} {_INTERNATIONAL}".split())
-_FILE_ENDINGS = frozenset(
-    "ac am as bz cat cc dot do fish gd gs java la map md mk ml mo mov pl pm prof ps pub py rs sh so st sv tf "
-    "zip".split()
+_ENDINGS = (
+    "ac am as bz cat cc dot do fish gd gs java la map md mk ml mo mov pl pm prof ps pub py rs sh so st "
+    "sv tf zip"
 )
+_FILE_ENDINGS = frozenset(_ENDINGS.split())
 
 _LONGEST_HOST = 1024
 _LONGEST = 9000  # A little more than `url.MAX_BYTES`, so that what is cut off here is refused there.
 
 # Scripts written without blanks, where a word may follow a URL directly.
-_UNSPACED = "\u0e00-\u109f\u1100-\u11ff\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-_QUOTES = "\"`«»‹›“”„‘’"
+_UNSPACED = (
+    r"\u0e00-\u109f\u1100-\u11ff\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff"
+    r"\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+)
+_QUOTES = '"`«»‹›“”„‘’'
 _WIDE = "。、，；：！？（）「」『』【】〔〕《》〈〉［］｛｝｜～…‥・·｡､｢｣．"
 _OUTSIDE = rf"\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2060\ufeff\\<>{_QUOTES}{_WIDE}"
 _RUN = re.compile(rf"[^{_OUTSIDE}]*")
 _HOST = re.compile(rf"[^{_OUTSIDE}/?#'(){{}}|,;!*$&+=^~]*")
 _UNBROKEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f<>/?#\\^|]*")
-_CLOSERS = {"'": "'", "|": "|", '"': '"', "`": "`", "(": ")", "[": "]", "{": "}", "<": ">", "“": "”", "‘": "’"}
+_CLOSERS = {
+    "'": "'",
+    "|": "|",
+    '"': '"',
+    "`": "`",
+    "(": ")",
+    "[": "]",
+    "{": "}",
+    "<": ">",
+    "“": "”",
+    "‘": "’",
+}
 _CLOSERS |= {"«": "»", "（": "）", "「": "」", "『": "』", "【": "】", "《": "》", "〈": "〉"}
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _EMPHASIS = "*_~"
@@ -76,7 +94,8 @@ _OTHER_OPENED = re.compile(r"(?:file:|(?:ftps?|sftp|tftp|gopher|dict|ldaps?|wss?
 _LETTERS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f"
 _LABEL = rf"[{_LETTERS}](?>[{_LETTERS}_-]*)"
 _BARE = re.compile(
-    rf"(?<![{_LETTERS}@/\\._~$%#&=:+-])(?>{_LABEL}(?:\.{_LABEL})+)(?P<port>(?>:\d+))?(?![{_LETTERS}_@\\(=-]|\.[{_LETTERS}])"
+    rf"(?<![{_LETTERS}@/\\._~$%#&=:+-])(?>{_LABEL}(?:\.{_LABEL})+)(?>:\d+)?"
+    rf"(?![{_LETTERS}_@\\(=-]|\.[{_LETTERS}])"
 )
 _GOES_ON = re.compile(r"^@|[.。．｡@]\w", re.ASCII)
 _NEW_SENTENCE = re.compile(r"[a-z0-9)]\.[A-Z][a-z]*$")
@@ -84,7 +103,7 @@ _NEW_SENTENCE = re.compile(r"[a-z0-9)]\.[A-Z][a-z]*$")
 
 def urls_in(text: str) -> tuple[Url, ...]:
     """Return the URLs written out with http:// or https://, in order, each once."""
-    return _distinct(found for start, end in _explicit_spans(text) for found in _readings(text[start:end]))
+    return _distinct(text[start:end] for start, end in _explicit_spans(text))
 
 
 def urls_given(text: str, names_file: Callable[[str], bool] = lambda _: False) -> tuple[Url, ...]:
@@ -94,13 +113,13 @@ def urls_given(text: str, names_file: Callable[[str], bool] = lambda _: False) -
     workspace has this name; then it is no host, nor if it ends like a file (`main.rs`).
     """
     bare = [word for word in _bare_words(text) if not _could_be_file(word, names_file)]
-    return _distinct((*urls_in(text), *(url for word in bare for url in _readings(f"https://{word}"))))
+    return tuple(dict.fromkeys((*urls_in(text), *_distinct(f"https://{word}" for word in bare))))
 
 
 def urls_hinted(text: str, names_file: Callable[[str], bool] = lambda _: False) -> tuple[Url, ...]:
-    """Return what may be a URL or a file, such as `docs.rs/tokio`: good for a question, not for a permission."""
+    """Return what may be a URL or a file, such as `docs.rs/tokio`: worth a question, no permission."""
     doubtful = [word for word in _bare_words(text) if "/" in word and _could_be_file(word, names_file)]
-    return _distinct(url for word in doubtful for url in _readings(f"https://{word}"))
+    return _distinct(f"https://{word}" for word in doubtful)
 
 
 def suspects_in(text: str) -> tuple[str, ...]:
@@ -118,11 +137,16 @@ def suspects_in(text: str) -> tuple[str, ...]:
         position = start.start() + max(len(candidate), 1)
         if len(candidate) > start.end() - start.start():
             found[candidate] = None
-    return tuple(found) or ((text,) if _WHOLE.fullmatch(text.strip()) else ())
+    whole = text.strip()
+    if len(found) <= 1 and whole.isascii() and _WHOLE.fullmatch(whole):
+        # One word that is a URL is taken at its word, with whatever punctuation it ends in.
+        return (whole,)
+    return tuple(found)
 
 
-def _distinct(urls: Iterable[Url]) -> tuple[Url, ...]:
-    return tuple(dict.fromkeys(urls))
+def _distinct(written: Iterable[str]) -> tuple[Url, ...]:
+    """Read each of several URLs as a person may mean it, in order, each once."""
+    return tuple(dict.fromkeys(url for text in dict.fromkeys(written) for url in _readings(text)))
 
 
 def _explicit_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -207,13 +231,19 @@ def _bare_words(text: str) -> Iterator[str]:
         position = end
     rest = " ".join((*pieces, text[position:]))
     for match in _BARE.finditer(rest):
-        url = parse_url(f"https://{match[0]}")
-        if not isinstance(url, Url) or not _is_top_level(url.host.rpartition(".")[2]):
+        if not _is_host(match[0].partition(":")[0]):
             continue
         if _NEW_SENTENCE.search(match[0]) and not match[0][0].isupper():
             continue
         word = _natural(rest, match.start(), match.start())
         yield word if len(word) >= len(match[0]) else match[0]
+
+
+def _is_host(name: str) -> bool:
+    if not name.isascii():
+        url = parse_url(f"https://{name}")
+        name = url.host if isinstance(url, Url) else ""
+    return _is_top_level(name.rpartition(".")[2])
 
 
 def _could_be_file(word: str, names_file: Callable[[str], bool]) -> bool:
@@ -248,9 +278,10 @@ def _is_mended_by_clients(text: str) -> bool:
     word = piece.split(maxsplit=1)[0] if piece[:1].strip() else ""
     if " " in head or _LOOSE.match(piece):
         return False
-    if len(word) > 1 and word[0] in "/?#.&=%\\@:-":
+    if re.match(r"[/?.&=%\\@:-]+\w", word):
         return True
     host = re.split(r"[/?#\\]", mended[begins.end() :], maxsplit=1)[0]
     if re.search(r"[/?#\\]", head[begins.end() :]):
         return ".." in word
-    return " " not in host and (re.search(r"[.@:]\w", word) is not None or _is_top_level(host.rpartition(".")[2]))
+    goes_on = re.search(r"[.@:]\w", word) is not None or _is_top_level(host.rpartition(".")[2])
+    return goes_on and " " not in host

@@ -15,6 +15,7 @@ __all__ = [
     "CONTEXT",
     "CONTROLS",
     "INVISIBLE",
+    "Revealer",
     "escaped",
     "find_control",
     "find_invisible",
@@ -181,3 +182,53 @@ def _spelled(found: re.Match[str]) -> str:
     if is_invisible(char) and is_ordinary(found.string, found.start()):
         return char
     return escaped(char)
+
+
+class Revealer:
+    """`visible` for running text that comes in pieces: line ends stay, and nothing is decided too early.
+
+    A soft hyphen between letters only says where a line may break, and a byte order mark at the very
+    beginning only how the text was stored; both are left out. `shown` counts what was spelled out.
+    """
+
+    def __init__(self) -> None:
+        self.shown = 0
+        self._held = ""
+        self._from = 0
+        self._is_start = True
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece, return what is certain by now; at most `CONTEXT` characters wait."""
+        if self._is_start and piece:
+            self._is_start = False
+            piece = piece.removeprefix("\ufeff")
+        text = self._held + piece
+        if text.isascii():
+            return self._advance(text, len(text))
+        undecided = INVISIBLE.search(text, max(self._from, len(text) - CONTEXT))
+        return self._advance(text, undecided.start() if undecided else len(text))
+
+    def flush(self) -> str:
+        """Return what was held back."""
+        return self._advance(self._held, len(self._held))
+
+    def _advance(self, text: str, end: int) -> str:
+        done = []
+        position = self._from
+        for found in INVISIBLE.finditer(text, position, end):
+            done += [text[position : found.start()], self._spelled(text, found.start())]
+            position = found.end()
+        done.append(text[position:end])
+        # What is out already stays as the left context of what comes next.
+        start = max(0, end - CONTEXT)
+        self._held, self._from = text[start:], end - start
+        return "".join(done)
+
+    def _spelled(self, text: str, index: int) -> str:
+        char = text[index]
+        if is_ordinary(text, index):
+            return char
+        if char == "\xad" and text[index - 1 : index].isalpha() and text[index + 1 : index + 2].isalpha():
+            return ""
+        self.shown += 1
+        return escaped(char)

@@ -172,7 +172,7 @@ def _scheme(pattern: re.Pattern[str]) -> Check:
 def _identifier(
     user: re.Pattern[str], scheme: re.Pattern[str], shell: re.Pattern[str], marks: frozenset[str]
 ) -> Table:
-    """Return the table of the requirement in its order; what identifiers and destinations differ in is given."""
+    """Return the table of the requirement in its order; identifiers and destinations differ in these."""
     return (
         ("path_traversal", lambda seen: climbs(seen.raw) > 0),
         ("double_encoding", lambda seen: _ESCAPE.search(seen.decoded) is not None),
@@ -238,7 +238,7 @@ def _climbs_at_last(seen: _Seen) -> int:
 
 
 def rejected_pattern(
-    kind: Kind, raw: str, canonical: Canonical = "", declared: bool = True
+    kind: Kind, raw: str, canonical: Canonical = "", *, declared: bool = True
 ) -> Rejection | None:
     """Return the first pattern of the table that an argument of this kind must not show, or None.
 
@@ -246,19 +246,19 @@ def rejected_pattern(
     `Unreadable` for URLs). Of a string that only could be a path (`declared` is False), nothing but
     traversal is held against it.
     """
-    pattern = _first(kind, raw, canonical, declared)
+    pattern = _first(kind, raw, canonical, declared=declared)
     if pattern is None:
         return None
     if pattern == "path_traversal" and isinstance(canonical, Place):
         candidate: str | None = canonical.text
     else:
         candidate = _corrected(kind, pattern, raw)
-    if candidate is None or candidate == raw or not _passes(kind, candidate, declared):
+    if candidate is None or candidate == raw or not _passes(kind, candidate, declared=declared):
         return Rejection(pattern)
     return Rejection(pattern, candidate)
 
 
-def _first(kind: Kind, raw: str, canonical: Canonical, declared: bool) -> str | None:
+def _first(kind: Kind, raw: str, canonical: Canonical, *, declared: bool) -> str | None:
     match kind:
         case Kind.RESOURCE_ID:
             return _look_up(_IDENTIFIER, raw)
@@ -288,14 +288,14 @@ def _look_up_text(raw: str) -> str | None:
     return _look_up(_TEXT, raw)
 
 
-def _passes(kind: Kind, candidate: str, declared: bool) -> bool:
+def _passes(kind: Kind, candidate: str, *, declared: bool) -> bool:
     if not candidate:
         return False
     if kind is Kind.URL:
         return isinstance(parse_url(candidate), Url)
     if kind is Kind.PATH and climbs(candidate):
         return False
-    return _first(kind, candidate, candidate, declared) is None
+    return _first(kind, candidate, candidate, declared=declared) is None
 
 
 def _corrected(kind: Kind, pattern: str, raw: str) -> str | None:

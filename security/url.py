@@ -30,6 +30,7 @@ _PORT_ONLY = re.compile(r"\d+(?:[/?#]|$)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
 _ESCAPED_BYTE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_LONGEST_HOST = 253  # RFC 1035, 2.3.4
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")  # RFC 3986, 2.3
 
 _DOUBLE_ENCODING = re.compile(r"%25(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
@@ -128,7 +129,8 @@ def _character_problem(raw: str) -> Unreadable | None:
         return Unreadable("the URL holds a blank")
     if "\\" in raw:
         climbs = "..\\" in raw or "\\.." in raw
-        return Unreadable("the URL holds a backslash", "path_traversal" if climbs else "type_pattern_mismatch")
+        pattern = "path_traversal" if climbs else "type_pattern_mismatch"
+        return Unreadable("the URL holds a backslash", pattern)
     return None
 
 
@@ -165,20 +167,25 @@ def _authority_problem(authority: str) -> Unreadable | None:
 
 def _path_problem(path: str) -> Unreadable | None:
     """Refuse dot segments in every spelling: the path that is judged must be the path that is served."""
-    parts = _parts(path)
-    if ".." in parts:
+    if ".." in _parts(path):
         return Unreadable("the path climbs with dot segments", "path_traversal")
     if _DOUBLE_ENCODING.search(path):
         return Unreadable("the path is percent-encoded twice", "double_encoding")
     if _ENCODED_DOTS.search(path):
         return Unreadable("the path climbs with encoded dots", "encoded_traversal")
+    return _hidden_problem(path)
+
+
+def _hidden_problem(path: str) -> Unreadable | None:
+    """Decode a path as often as a server might, and look again at what comes out."""
+    plain_dots = _parts(path).count(".")
     decoded, pattern = path, "encoded_traversal"
     for _ in range(_DECODINGS):
         before, decoded = decoded, _decoded(decoded)
         if any(unicodedata.category(character) == "Cc" for character in decoded):
             return Unreadable("the path holds an encoded control character", "control_character")
         folded = _parts(unicodedata.normalize("NFKC", decoded).translate(_DRAWN_ALIKE))
-        if ".." in folded or folded.count(".") > parts.count("."):
+        if ".." in folded or folded.count(".") > plain_dots:
             return Unreadable("the path climbs with encoded dots or slashes", pattern)
         if decoded == before:
             return None
@@ -233,4 +240,4 @@ def _canonical(raw: str) -> Url | Unreadable:
 
 
 def _is_host_name(host: str) -> bool:
-    return len(host) <= 253 and all(_LABEL.fullmatch(label) for label in host.split("."))  # RFC 1035, 2.3.4
+    return len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in host.split("."))

@@ -107,9 +107,8 @@ class Folder:
     def nearest(self, name: str) -> str:
         """Return "; did you mean …?" with the name in this folder most like another, or nothing."""
         names: list[str] = []
-        with suppress(OSError):
-            with self.entries() as entries:
-                names.extend(entry.name for entry in islice(entries, _NAMES_COMPARED))
+        with suppress(OSError), self.entries() as entries:
+            names.extend(entry.name for entry in islice(entries, _NAMES_COMPARED))
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         return f"; did you mean {shown_name(near[0])}?" if near else ""
 

@@ -76,6 +76,7 @@ def tool(
     paths and URLs) and is no argument of the tool.
 
     Args:
+        function: what runs; left out where the decorator is called.
         effects: what it does to the world; not said means everything.
         timeout: seconds until it is stopped.
         name: what models call it, if not as the function is called.
@@ -90,7 +91,7 @@ def tool(
         _must_be_async(function)
         signature = Signature.of(function)
         spec = ToolSpec(
-            name=check_name(name or getattr(function, "__name__", "")),
+            name=check_name(name or str(getattr(function, "__name__", ""))),
             description=inspect.getdoc(function) or "",
             schema=signature.schema,
             check=signature.check,

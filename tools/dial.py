@@ -54,8 +54,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 — httpcore's signature
+        local_address: str | None = None,  # noqa: ARG002 — httpcore's signature
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Resolve, judge every answer, and connect to one of them. `timeout` is in seconds, for all of it.
@@ -73,12 +73,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time")
         return await self._connect_any(addresses, port, deadline, socket_options)
 
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
+    async def connect_unix_socket(self, *_: object, **__: object) -> httpcore.AsyncNetworkStream:
         """Refuse: a local socket is no place on the network.
 
         Raises:

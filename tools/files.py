@@ -58,7 +58,7 @@ class Files:
 
     async def read(
         self,
-        path: WorkspacePath,
+        path: WorkspacePath,  # noqa: ARG002 — opened as it was judged
         cleared: Cleared,
         offset: Annotated[int, Field(ge=0, description="first line to return, counted from 1")] = 1,
         limit: Annotated[int, Field(ge=1, le=1_000_000, description="how many lines to return")] = 2000,
@@ -72,7 +72,12 @@ class Files:
         window = _Window(max(offset, 1), limit, self.max_read)
         return await trio.to_thread.run_sync(_read, place, window)
 
-    async def write(self, path: WorkspacePath, content: Text, cleared: Cleared) -> Output:
+    async def write(
+        self,
+        path: WorkspacePath,  # noqa: ARG002 — opened as it was judged
+        content: Text,
+        cleared: Cleared,
+    ) -> Output:
         """Write a file: create it, with the folders missing above it, or replace all it holds."""
         place = cleared.place("/path")
         data = _encoded(content, "content")
@@ -80,7 +85,11 @@ class Files:
         return Output(f"wrote {len(data)} bytes to {shown_name(place.text)}", Origin.TOOL)
 
     async def edit(
-        self, path: WorkspacePath, old_string: Text, new_string: Text, cleared: Cleared
+        self,
+        path: WorkspacePath,  # noqa: ARG002 — opened as it was judged
+        old_string: Text,
+        new_string: Text,
+        cleared: Cleared,
     ) -> Output:
         """Replace one passage of a file.
 
@@ -96,7 +105,11 @@ class Files:
         line = await trio.to_thread.run_sync(edit_file, place.real, old, new, self.max_edit)
         return Output(f"edited {shown_name(place.text)} at line {line}", Origin.TOOL)
 
-    async def list_directory(self, cleared: Cleared, path: WorkspacePath = ".") -> Output:
+    async def list_directory(
+        self,
+        cleared: Cleared,
+        path: WorkspacePath = ".",  # noqa: ARG002 — opened as it was judged
+    ) -> Output:
         """List a folder, a name per line: folders end in /, links in @."""
         return await trio.to_thread.run_sync(_list, cleared.place("/path"))
 
@@ -116,16 +129,19 @@ def is_binary(head: bytes) -> bool:
 
 
 def _read(place: Place, window: _Window) -> Output:
-    with failure("reading the file"), opened_parent(place.real) as (folder, name):
-        with open(folder.open_file(name), "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            head = file.peek(_SNIFFED)[:_SNIFFED]
-            if head.startswith(_UTF16):
-                return Output(f"[text in UTF-16, {size} bytes; convert it to UTF-8 to read it]")
-            if is_binary(head):
-                guess = mimetypes.guess_type(name, strict=False)[0] or "type unknown"
-                return Output(f"[binary file: {guess}, {size} bytes]")
-            return _text(file, window)
+    with (
+        failure("reading the file"),
+        opened_parent(place.real) as (folder, name),
+        os.fdopen(folder.open_file(name), "rb") as file,
+    ):
+        size = os.fstat(file.fileno()).st_size
+        head = file.peek(_SNIFFED)[:_SNIFFED]
+        if head.startswith(_UTF16):
+            return Output(f"[text in UTF-16, {size} bytes; convert it to UTF-8 to read it]")
+        if is_binary(head):
+            guess = mimetypes.guess_type(name, strict=False)[0] or "type unknown"
+            return Output(f"[binary file: {guess}, {size} bytes]")
+        return _text(file, window)
 
 
 def _text(file: BinaryIO, window: _Window) -> Output:
@@ -201,11 +217,10 @@ def _encoded(text: str, name: str) -> bytes:
 
 
 def _list(place: Place) -> Output:
-    with failure("listing the folder"), open_folder(place.real) as folder:
-        with folder.entries() as entries:
-            names = [shown_name(entry.name) + _mark(entry) for entry in islice(entries, _ENTRIES_SEEN)]
+    with failure("listing the folder"), open_folder(place.real) as folder, folder.entries() as entries:
+        names = [shown_name(entry.name) + _mark(entry) for entry in islice(entries, _ENTRIES_SEEN)]
     names.sort()
-    notices = ()
+    notices: tuple[str, ...] = ()
     if len(names) > _ENTRIES:
         notices = (f"the first {_ENTRIES} of {len(names)} names; find_path finds the others",)
     elif not names:
@@ -219,4 +234,3 @@ def _mark(entry: os.DirEntry[str]) -> str:
     except OSError:
         # It went away meanwhile, or only its name may be known.
         return ""
-

@@ -32,11 +32,17 @@ _HITS = 100
 class OverflowReader(Protocol):
     """The reading half of the overflow store."""
 
-    async def get(self, session: str, id: str, offset: int, limit: int) -> Page:
+    async def get(self, session: str, id: str, offset: int, limit: int) -> Page:  # noqa: A002 — the store's
         """Return `limit` characters of a text from `offset` on."""
         ...
 
-    async def search(self, session: str, id: str, pattern: str, limit: int) -> list[Hit]:
+    async def search(
+        self,
+        session: str,
+        id: str,  # noqa: A002 — the store's
+        pattern: str,
+        limit: int,
+    ) -> list[Hit]:
         """Return the first `limit` lines of a text that match an RE2 pattern."""
         ...
 
@@ -54,7 +60,7 @@ class Overflow:
 
     async def read_overflow(
         self,
-        id: ResourceId,
+        id: ResourceId,  # noqa: A002 — it is what models are told to give
         offset: Annotated[int, Field(ge=0, description="first character to return, counted from 0")] = 0,
         limit: Annotated[int, Field(ge=1, le=_LONGEST_PAGE, description="how many characters")] = _PAGE,
         pattern: Text | None = None,

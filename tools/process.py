@@ -99,7 +99,7 @@ class _Sink:
 
 
 def environment(home: str, parent: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment programs get: a fixed one, with only language, time zone and user of `parent`."""
+    """Return what programs get: fixed values, and only language, time zone and user of `parent`."""
     inherited = {name: parent[name] for name in _INHERITED if name in parent}
     return {"LANG": "C.UTF-8", **inherited, **_FIXED, "HOME": home}
 
@@ -179,7 +179,7 @@ async def _follow(process: trio.Process, sink: _Sink) -> bool:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_limit, process, reading)
             async for chunk in pipe:
-                await sink.feed(chunk)
+                await sink.feed(bytes(chunk))
     if reading.cancelled_caught:
         # What the pipe holds by now was printed in time, only read too slowly.
         with suppress(BlockingIOError):
@@ -195,7 +195,7 @@ async def _limit(process: trio.Process, reading: trio.CancelScope) -> None:
 
 
 async def _exited(process: trio.Process) -> None:
-    """Wait for the program's end without reaping it: its number must stay its group's until that is killed."""
+    """Wait for the end without reaping: the number must stay the group's until that is killed."""
     if sys.platform != "linux":
         await process.wait()
         return

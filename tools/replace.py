@@ -44,10 +44,10 @@ def edit_file(path: str, old: bytes, new: bytes, max_bytes: int) -> int:
             `max_bytes` or changed meanwhile, or the system refused; the old content stays.
     """
     with failure("editing the file"), opened_parent(path) as (folder, name):
-        with open(folder.open_file(name), "rb") as file:
+        with os.fdopen(folder.open_file(name), "rb") as file:
             found = os.fstat(file.fileno())
             if found.st_size > max_bytes:
-                raise PermanentFailure(f"the file has {found.st_size} bytes; at most {max_bytes} can be edited")
+                raise PermanentFailure(f"the file has {found.st_size} bytes; edit takes up to {max_bytes}")
             content = file.read(max_bytes + 1)
         if b"\0" in content:
             raise PermanentFailure("the file is binary, which edit does not change")
@@ -62,13 +62,13 @@ def _only(content: bytes, passage: bytes) -> int:
     """Return where the passage stands; occurrences that overlap count each."""
     first = content.find(passage)
     if first < 0:
-        raise PermanentFailure("old_string does not occur in the file; it must match exactly, white space too")
+        raise PermanentFailure("old_string does not occur in the file; white space must match too")
     count, at = 1, first
     while (at := content.find(passage, at + 1)) >= 0:
         trio.from_thread.check_cancelled()
         count += 1
     if count > 1:
-        raise PermanentFailure(f"old_string occurs {count} times in the file; add lines around it until it is unique")
+        raise PermanentFailure(f"old_string occurs {count} times in the file; add lines around it")
     return first
 
 
@@ -80,7 +80,7 @@ def _replace(folder: Folder, name: str, data: bytes, expected: os.stat_result | 
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Another's content must not be readable for longer than it was, so a replacement starts closed.
     mode = _NEW_FILE_MODE if expected is None else stat.S_IRUSR | stat.S_IWUSR
-    with open(os.open(temporary, flags, mode, dir_fd=folder.handle), "wb") as file:
+    with os.fdopen(os.open(temporary, flags, mode, dir_fd=folder.handle), "wb") as file:
         try:
             if expected is not None:
                 _adopt(file.fileno(), expected)

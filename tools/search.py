@@ -6,6 +6,7 @@ Patterns come from a model, so they run in linear time (RE2). How a folder is wa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from .glob import glob_pattern
 from .kinds import Text, WorkspacePath
 from .walk import Entry, Tree
 
-__all__ = ["Search", "line_pattern"]
+__all__ = ["Search", "line_pattern", "nothing_is_secret"]
 
 _BLOCK = 1024 * 1024
 _LONGEST_LINE = 4 * _BLOCK
@@ -32,7 +33,8 @@ _SNIFFED = 8192
 _SHOWN = 400
 
 
-def _nothing_is_secret(path: str) -> bool:
+def nothing_is_secret(_: str) -> bool:
+    """The predicate where nobody names secret files."""
     return False
 
 
@@ -41,7 +43,7 @@ class Search:
     """How many matches are returned, and which files (absolute paths) hold what nobody may search."""
 
     max_results: int = 1_000
-    is_secret: Callable[[str], bool] = _nothing_is_secret
+    is_secret: Callable[[str], bool] = nothing_is_secret
 
     def tools(self) -> list[ToolExecutor]:
         """Return the two tools."""
@@ -50,7 +52,12 @@ class Search:
             tool(effects=Effect.READ, idempotent=True)(self.grep),
         ]
 
-    async def find_path(self, pattern: Text, cleared: Cleared, path: WorkspacePath = ".") -> Output:
+    async def find_path(
+        self,
+        pattern: Text,
+        cleared: Cleared,
+        path: WorkspacePath = ".",  # noqa: ARG002 — opened as it was judged
+    ) -> Output:
         """Find files and folders below a folder by a glob pattern.
 
         `*` and `?` stay within a name, `**` crosses folders, `{a,b}` is either. A pattern without a
@@ -60,7 +67,12 @@ class Search:
         await trio.to_thread.run_sync(found.names, glob_pattern(pattern))
         return found.output("path")
 
-    async def grep(self, pattern: Text, cleared: Cleared, path: WorkspacePath = ".") -> Output:
+    async def grep(
+        self,
+        pattern: Text,
+        cleared: Cleared,
+        path: WorkspacePath = ".",  # noqa: ARG002 — opened as it was judged
+    ) -> Output:
         """Find lines that match a regular expression (RE2 syntax), in a file or all files of a folder.
 
         Returns `file:line: text`. Begin the pattern with (?i) to ignore case. Binary files and what is
@@ -125,7 +137,7 @@ class _Found:
             self.secret += 1
             return
         try:
-            with open(entry.folder.open_file(entry.name), "rb") as file:
+            with os.fdopen(entry.folder.open_file(entry.name), "rb") as file:
                 for number, line in _matches(file, wanted):
                     self.results.append(f"{shown_name(entry.relative)}:{number}: {_shown(line)}")
                     if self.full:

@@ -36,7 +36,7 @@ _REFUSED = {
 class _Untitled(GenerateJsonSchema):
     """Leaves out the titles pydantic derives from the names; they tell a model nothing."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 — pydantic's signature
         return False
 
 
@@ -104,7 +104,7 @@ def _parameters(function: Callable[..., object], name: str) -> dict[str, tuple[A
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
-        raise TypeError(f"an annotation of {name} cannot be looked up where it is defined: {error}") from error
+        raise TypeError(f"an annotation of {name} cannot be looked up there: {error}") from error
     found: dict[str, tuple[Any, Any]] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in _REFUSED:
@@ -172,10 +172,9 @@ def _pointer(detail: ErrorDetails, given: Any) -> str:
     pointer = ""
     for position, part in enumerate(detail["loc"]):
         last = position == len(detail["loc"]) - 1
-        if isinstance(given, dict) and part in given:
-            given = given[part]
-        elif isinstance(given, list) and isinstance(part, int) and part < len(given):
-            given = given[part]
+        steps = dict(enumerate(given)) if isinstance(given, list) else given
+        if isinstance(steps, dict) and part in steps:
+            given = steps[part]
         elif not (last and detail["type"] == "missing"):
             continue
         pointer += _step(part)

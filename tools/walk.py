@@ -6,9 +6,8 @@ with an entry is `search.py`'s.
 
 from __future__ import annotations
 
-import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import trio
@@ -42,7 +41,7 @@ class Tree:
     seen: int = 0
     unread: int = 0
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Generator[Entry]:
         """Yield everything below the root, folders before what is in them; of a file, itself.
 
         Raises:

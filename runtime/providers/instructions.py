@@ -51,11 +51,13 @@ EXAMPLES = (
 )
 
 _MOST = 64  # instructions taken from one message
-_NAME = r"""(?P<path>"[^"\n]+"|'[^'\n]+'|[^\s:]+)"""
-_PLACE = r"""\s+(?:in|under)\s+(?P<path>"[^"\n]+"|'[^'\n]+'|\S+)"""
+_LONG = 4096  # characters up to which a text is searched for forms and joints
+_QUOTED = r""""[^"\n]*"|'[^'\n]*'"""
+_NAME = rf"(?P<path>{_QUOTED}|[^\s:]+)"
+_PLACE = rf"\s+(?:in|under)\s+(?P<path>{_QUOTED}|\S+)"
 _WHERE = rf"(?:{_PLACE})?"
 _PAGE = r"(?:,?\s+(?:from|offset)\s+(?P<offset>\d+))?(?:,?\s+limit\s+(?P<limit>\d+))?"
-_SWAP = r"replace\s+(?P<old_string>.+?)\s+(?:with|by)\s+(?P<new_string>.+)"
+_SWAP = rf"replace\s+(?P<old_string>{_QUOTED}|.+?)\s+(?:with|by)\s+(?P<new_string>{_QUOTED}|.+)"
 _FILE = r"(?:the\s+)?(?:file\s+|contents?\s+of\s+)?"
 
 # The first form that fits is taken; groups are the tool's arguments.
@@ -63,7 +65,7 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (tool, re.compile(form, re.IGNORECASE | re.DOTALL))
     for tool, form in (
         ("write", rf"(?:write|create|save)\s+{_FILE}{_NAME}\s*:[ \t]*\n?(?P<content>.*)"),
-        ("write", rf"(?:write|save)\s+(?P<content>.+)\s+(?:to|into)\s+{_FILE}{_NAME}"),
+        ("write", rf"(?:write|save)\s+(?P<phrase>.+)\s+(?:to|into)\s+{_FILE}{_NAME}"),
         ("edit", rf"(?:edit|change)\s+{_FILE}{_NAME}\s*[:,]?\s+{_SWAP}"),
         ("edit", rf"{_SWAP}\s+in\s+{_FILE}{_NAME}"),
         (
@@ -72,8 +74,10 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "read_overflow",
-            r"(?:(?:read|show)\s+(?:the\s+)?)?(?:read_)?overflow(?:\s+(?!(?:from|offset|limit|matching)\s)(?P<id>\S+))?"
-            rf"{_PAGE}(?:,?\s+matching\s+(?P<pattern>.+))?",
+            (
+                r"(?:(?:read|show)\s+(?:the\s+)?)?(?:read_)?overflow"
+                rf"(?:\s+(?!(?:from|offset|limit|matching)\s)(?P<id>\S+))?{_PAGE}(?:,?\s+matching\s+(?P<pattern>.+))?"
+            ),
         ),
         ("fetch", r"fetch\s+(?:the\s+)?(?:page\s+|url\s+)?(?P<url>\S+)"),
         ("fetch", r"(?:open|read|show|show\s+me|get|visit|browse|download)\s+(?P<url>https?://\S+)"),
@@ -91,8 +95,10 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("grep", r"(?:search|grep)\s+(?:for\s+)?(?P<pattern>.+)"),
         (
             "find_path",
-            r"find\s+(?:all\s+)?(?:the\s+)?(?:files\s+)?(?:(?:named|called|matching|like)\s+)?"
-            rf"""(?P<pattern>"[^"\n]+"|'[^'\n]+'|\S+){_WHERE}""",
+            (
+                r"find\s+(?:all\s+)?(?:the\s+)?(?:files\s+)?(?:(?:named|called|matching|like)\s+)?"
+                rf"(?P<pattern>{_QUOTED}|\S+){_WHERE}"
+            ),
         ),
         ("read", rf"(?:read|show|show\s+me|open|cat|print|display|view)\s+{_FILE}{_NAME}{_PAGE}"),
     )
@@ -102,10 +108,9 @@ _COURTESY = re.compile(r"(?:(?:please|now|then)[\s,]+|(?:can|could|would|will)\s
 # What follows these is the person's text up to the end, blanks, signs and all.
 _VERBATIM = re.compile(r"(?:write|create|save|run|execute|call|edit|change|replace)\b", re.IGNORECASE)
 _COMMAND = re.compile(r"(?:run|execute)\b", re.IGNORECASE)
-_AND_THEN = re.compile(r"\s*[,;]?\s+(?:and\s+then|then)\s+", re.IGNORECASE)
-_NEXT = re.compile(
-    r"""(?:"[^"\n]*"|'[^'\n]*'|.)*?(?P<next>\s*(?:;|\n|,?\s+(?:and\s+)?then\s))""", re.IGNORECASE
-)
+_AND_THEN = re.compile(r"(?<!\s)\s++(?:and\s++)?then\s", re.IGNORECASE)
+# What is quoted holds no joint; an apostrophe within a word opens no quotation.
+_NEXT = re.compile(rf"(?>(?<!\w)(?:{_QUOTED})|.)*?(?P<next>;|\n|,?\s++(?:and\s++)?then\s)", re.IGNORECASE)
 _NUMBERS = frozenset({"offset", "limit"})
 _AS_TYPED = frozenset({"content", "command"})
 _IN_SENTENCE = frozenset({"path", "url", "id"})
@@ -133,10 +138,10 @@ def _cut(text: str) -> tuple[str, str]:
     """Split the first instruction off the rest."""
     if _VERBATIM.match(text):
         return _cut_verbatim(text)
-    end = _NEXT.match(text)
+    end = _NEXT.match(text[:_LONG])
     if end is None:
         return text, ""
-    return text[: end.start("next")], _stripped(text[end.end("next") :])
+    return text[: end.start("next")].rstrip(), _stripped(text[end.end("next") :])
 
 
 def _cut_verbatim(text: str) -> tuple[str, str]:
@@ -146,17 +151,12 @@ def _cut_verbatim(text: str) -> tuple[str, str]:
     """
     end = text.find("\n") if _COMMAND.match(text) else -1
     end = len(text) if end < 0 else end
-    for joint in _AND_THEN.finditer(text, 0, end):
+    for joint in _AND_THEN.finditer(text, 0, end) if end <= _LONG else ():
         following = _stripped(text[joint.end() :])
-        if _understands(_cut_plain(following)):
-            return text[: joint.start()], following
+        if _understands(following if _VERBATIM.match(following) else _cut(following)[0]):
+            head = text[: joint.start()]
+            return head[:-1] if head.endswith((",", ";")) else head, following
     return text[:end].rstrip(), _stripped(text[end:])
-
-
-def _cut_plain(text: str) -> str:
-    if _VERBATIM.match(text):
-        return text
-    return _cut(text)[0]
 
 
 def _understands(text: str) -> bool:
@@ -166,7 +166,7 @@ def _understands(text: str) -> bool:
 def _understood(text: str) -> Instruction:
     if call := _CALL.fullmatch(text):
         return Step(call["tool"], call["arguments"].strip() or "{}")
-    for tool, form in _FORMS:
+    for tool, form in _FORMS if len(text) <= _LONG else _FORMS[:1]:
         if fit := form.fullmatch(text if tool in _TYPED_OUT else text.rstrip("?!").rstrip()):
             return _step(tool, fit.groupdict())
     return NotUnderstood(text)
@@ -176,6 +176,8 @@ def _step(tool: str, groups: dict[str, str | None]) -> Step:
     if tool == "guess":
         slug = re.sub(r"[^a-z0-9]+", "-", _unquoted(groups["name"] or "").lower()).strip("-") or "example"
         return Step("fetch", json.dumps({"url": f"https://www.{slug}.example/"}))
+    if phrase := groups.pop("phrase", None):
+        groups["content"] = _unquoted(phrase)
     wants_latest = tool == "read_overflow" and groups["id"] in (None, "latest", "last")
     if wants_latest:
         groups = {**groups, "id": None}

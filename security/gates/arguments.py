@@ -37,13 +37,13 @@ def arguments(action: Action, _session: Session) -> Verdict:
 
 
 def _rejections(action: Action) -> dict[str, tuple[str, Rejection]]:
-    """Return for each bad argument its whole value and the pattern that wins, in the order of the arguments."""
+    """Return each bad argument with its whole value and the pattern that wins, in the order given."""
     found: dict[str, tuple[str, Rejection]] = {}
     whole: dict[str, str] = {}
     for atom in action.atoms:
         # The first atom of a place is the argument itself, the ones behind it are parts read out of it.
         whole.setdefault(atom.pointer, atom.raw)
-        rejection = rejected_pattern(atom.kind, atom.raw, atom.canonical, atom.declared)
+        rejection = rejected_pattern(atom.kind, atom.raw, atom.canonical, declared=atom.declared)
         if rejection is None:
             continue
         raw = whole[atom.pointer]

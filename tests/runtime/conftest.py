@@ -22,6 +22,8 @@ def _load(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def model_server() -> ModuleType:
+def model_server(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """The module `model_server.py`: real model servers on loopback."""
-    return _load("model_server")
+    module = _load("model_server")
+    module.FOLDERS.append(tmp_path_factory.mktemp("model-server"))
+    return module

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import trio
@@ -22,7 +21,7 @@ import trustme
 from hypercorn.config import Config
 from hypercorn.trio import serve as hypercorn_serve
 
-Send = Callable[[bytes], Awaitable[None]]
+FOLDERS: list[Path] = []  # where certificates are kept; the fixture names one
 Bytes = Callable[[trio.SocketStream], Awaitable[None]]
 
 
@@ -88,7 +87,7 @@ def says(*texts: str, finish: str = "stop", calls: Iterable[Sequence[dict[str, A
 @cache
 def _authority() -> tuple[trustme.CA, trustme.LeafCert, str]:
     authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
-    folder = Path(mkdtemp(prefix="model-server-"))
+    folder = FOLDERS[0]
     leaf = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA)
     authority.cert_pem.write_to_path(folder / "ca.pem")
     leaf.private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
@@ -104,6 +103,9 @@ async def serve(*answers: Answer) -> AsyncIterator[Server]:
     config.certfile = config.keyfile = f"{folder}/server.pem"
     config.errorlog = config.accesslog = None
     config.graceful_timeout = 0.0
+    if any(answer.fail for answer in answers):
+        # Hypercorn breaks a stream off by closing its connection once that has been idle.
+        config.keep_alive_timeout = 0.05
     server = Server("", f"{folder}/ca.pem")
     waiting = list(answers)
 
@@ -137,7 +139,9 @@ async def _note(server: Server, scope: Any, receive: Any) -> None:  # noqa: ANN4
         body += message.get("body", b"")
         more = message.get("more_body", False)
     server.bodies.append(json.loads(body))
-    server.heads.append({key.decode(): value.decode() for key, value in scope["headers"]} | {":path": scope["path"]})
+    server.heads.append(
+        {key.decode(): value.decode() for key, value in scope["headers"]} | {":path": scope["path"]}
+    )
     server.versions.add(scope["http_version"])
     server.clients.add(scope["client"][1])
     server.asked.set()
@@ -201,6 +205,8 @@ async def _read_request(stream: trio.SocketStream) -> None:
     while b"\r\n\r\n" not in seen:
         seen += await stream.receive_some()
     head, _, body = seen.partition(b"\r\n\r\n")
-    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    length = next(
+        int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+    )
     while len(body) < length:
         body += await stream.receive_some()

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from leeward.runtime.providers import (
     CallRequested,
@@ -31,8 +29,6 @@ from leeward.runtime.providers import (
     Usage,
     open_provider,
 )
-from leeward.runtime.providers.chat import ReplyReader, read_chunk
-from leeward.runtime.providers.sse import EventStream
 
 KEY = "sk-test-" + "0" * 32
 HELLO = Request((Message("user", "hello"),))
@@ -72,11 +68,15 @@ def calls(events: list[ModelEvent]) -> list[Requested]:
     return [event.requested for event in events if isinstance(event, CallRequested)]
 
 
-async def test_text_arrives_in_pieces_and_the_request_is_what_the_dialect_wants(model_server: ModuleType) -> None:
+async def test_text_arrives_in_pieces_and_the_request_is_what_the_dialect_wants(
+    model_server: ModuleType,
+) -> None:
     history = (
         Message("system", "rules"),
         Message("user", "look"),
-        Message("assistant", "", (Requested("c1", "read", '{"path": "a"}'), Requested("c2", "read", "{broken"))),
+        Message(
+            "assistant", "", (Requested("c1", "read", '{"path": "a"}'), Requested("c2", "read", "{broken"))
+        ),
         Message("tool", "data \ud800", call_id="c1"),
         Message("tool", "no", call_id="c2"),
     )
@@ -119,7 +119,10 @@ async def test_calls_are_assembled_from_pieces_in_the_order_asked(model_server: 
     ]
     async with model_server.serve(model_server.Answer(model_server.says(calls=batches))) as server:
         events = await asked(server)
-    assert calls(events) == [Requested("a", "read", '{"path": "p"}'), Requested("b", "grep", '{"pattern": "x"}')]
+    assert calls(events) == [
+        Requested("a", "read", '{"path": "p"}'),
+        Requested("b", "grep", '{"pattern": "x"}'),
+    ]
     assert events[-1] == Stopped(StopReason.TOOL_CALLS)
 
 
@@ -140,7 +143,10 @@ async def test_a_stream_in_pieces_of_one_byte(model_server: ModuleType) -> None:
 
 
 async def test_two_requests_share_one_connection_and_so_do_siblings(model_server: ModuleType) -> None:
-    async with model_server.serve(model_server.Answer(model_server.says("hi"))) as server, opened(server) as provider:
+    async with (
+        model_server.serve(model_server.Answer(model_server.says("hi"))) as server,
+        opened(server) as provider,
+    ):
         await ask(provider)
         async with trio.open_nursery() as nursery:
             for _ in range(8):
@@ -192,7 +198,11 @@ async def test_cancelled_before_the_answer_begins(model_server: ModuleType) -> N
     async def never(stream: trio.SocketStream) -> None:
         assert await stream.receive_some() == b""
 
-    async with model_server.serve_bytes(never) as server, opened(server) as provider, trio.open_nursery() as nursery:
+    async with (
+        model_server.serve_bytes(never) as server,
+        opened(server) as provider,
+        trio.open_nursery() as nursery,
+    ):
         nursery.start_soon(ask, provider)
         with trio.fail_after(10):
             await server.asked.wait()
@@ -230,7 +240,9 @@ async def test_http_errors_become_one_clear_line(
 
 
 async def test_an_endless_error_page_is_not_read_to_its_end(model_server: ModuleType) -> None:
-    async with model_server.serve(model_server.Answer([b"x" * 60_000] * 3, 500, "text/plain", hang=True)) as server:
+    async with model_server.serve(
+        model_server.Answer([b"x" * 60_000] * 3, 500, "text/plain", hang=True)
+    ) as server:
         assert (await failure(server)).kind is ErrorKind.UNAVAILABLE
         with trio.fail_after(10):
             await server.left.wait()
@@ -259,7 +271,9 @@ def chunked(data: bytes) -> bytes:
     ],
     ids=["hang-up", "no-http", "cut", "no-end", "half-event", "empty", "no-object", "too-deep", "html"],
 )
-async def test_a_reply_that_breaks_off_tells_no_call(model_server: ModuleType, sent: bytes, kind: ErrorKind) -> None:
+async def test_a_reply_that_breaks_off_tells_no_call(
+    model_server: ModuleType, sent: bytes, kind: ErrorKind
+) -> None:
     async def answer(stream: trio.SocketStream) -> None:
         await stream.send_all(sent)
 
@@ -302,16 +316,40 @@ async def test_a_server_that_does_not_stream_or_never_closes(model_server: Modul
     whole = {
         "choices": [
             {
-                "message": {"content": "hi", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]},
+                "message": {
+                    "content": "hi",
+                    "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}],
+                },
                 "finish_reason": "tool_calls",
             }
         ]
     }
-    async with model_server.serve(model_server.Answer([json.dumps(whole).encode()], media_type="application/json")) as s:
+    async with model_server.serve(
+        model_server.Answer([json.dumps(whole).encode()], media_type="application/json")
+    ) as s:
         events = await asked(s)
         assert (text(events), calls(events)) == ("hi", [Requested("a", "f", "{}")])
     async with model_server.serve(model_server.Answer(model_server.says("done"), hang=True)) as server:
         assert (await asked(server))[-1] == Stopped(StopReason.STOP)
+
+
+async def test_the_proxy_is_the_one_configured_and_never_the_environment_s(
+    model_server: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    seen: list[bytes] = []
+
+    async def answer(stream: trio.SocketStream) -> None:
+        seen.append(b"asked")
+        await stream.send_all(START + chunked(b"".join(model_server.says("hi"))) + b"0\r\n\r\n")
+
+    async with model_server.serve_bytes(answer) as server:
+        assert text(await asked(server)) == "hi"
+        proxy = server.url.removesuffix("/v1")
+        server.url = "http://model.invalid/v1"
+        assert text(await asked(server, proxy=proxy)) == "hi"
+    assert len(seen) == 2
 
 
 async def test_an_error_in_mid_stream(model_server: ModuleType) -> None:
@@ -319,119 +357,6 @@ async def test_an_error_in_mid_stream(model_server: ModuleType) -> None:
     pieces = [model_server.event(model_server.chunk({"content": "He"})), model_server.event(told)]
     async with model_server.serve(model_server.Answer(pieces)) as server:
         assert (await failure(server)).kind is ErrorKind.RATE_LIMITED
-
-
-def read(*chunks: object) -> list[ModelEvent]:
-    reader = ReplyReader()
-    texts = [reader.feed(read_chunk(json.dumps(chunk))) for chunk in chunks]
-    return [*(TextDelta(t) for t in texts if t), *reader.finish(told=True)]
-
-
-@pytest.mark.parametrize(
-    ("deltas", "expected"),
-    [
-        ([(0, {"name": "f", "arguments": ""})], [("f", "{}")]),
-        ([(0, {"id": "a", "name": "f", "arguments": "{}"}), (0, {"id": "b", "name": "g", "arguments": "{}"})], [("f", "{}"), ("g", "{}")]),
-        ([(0, {"id": "a", "name": "f", "arguments": "{"}), (0, {"id": "z", "arguments": "}"})], [("f", "{}")]),
-        ([(0, {"id": "a", "name": "f"}), (0, {"id": "a", "name": "f", "arguments": "{}"})], [("f", "{}")]),
-        ([(None, {"name": "f", "arguments": "{"}), (None, {"arguments": "}"}), (None, {"name": "f"})], [("f", "{}"), ("f", "{}")]),
-        ([(3, {"name": "re"}), (3, {"name": "ad"}), (3, {"arguments": "{}"})], [("read", "{}")]),
-        ([(0, {"name": None, "arguments": None, "id": None})], [("", "{}")]),
-        ([(0, {"name": "f", "arguments": "\ud83d"}), (0, {"arguments": "\ude00\udead"})], [("f", "\U0001f600\ufffd")]),
-    ],
-    ids=["none", "one-index", "new-ids", "name-again", "no-index", "cut-name", "nulls", "surrogates"],
-)
-def test_how_servers_differ_in_telling_calls(
-    model_server: ModuleType, deltas: list[tuple[int | None, dict[str, Any]]], expected: list[tuple[str, str]]
-) -> None:
-    chunks = [model_server.chunk({"tool_calls": [model_server.call_delta(n, **facts)]}) for n, facts in deltas]
-    found = calls(read(*chunks))
-    assert [(call.name, call.arguments) for call in found] == expected
-    assert len({call.id for call in found}) == len(found)
-    assert all(call.id for call in found)
-
-
-def test_ids_given_twice_are_told_apart_and_the_first_is_kept(model_server: ModuleType) -> None:
-    deltas = [model_server.call_delta(n, id="same", name="f") for n in range(3)]
-    found = [call.id for call in calls(read(model_server.chunk({"tool_calls": deltas})))]
-    assert found[0] == "same"
-    assert len(set(found)) == 3
-
-
-def test_a_call_cut_by_the_length_limit_is_not_made_to_look_whole(model_server: ModuleType) -> None:
-    delta = {"tool_calls": [model_server.call_delta(0, id="a", name="shell")]}
-    events = read(model_server.chunk(delta, finish_reason="length"))
-    assert calls(events) == [Requested("a", "shell", "")]
-    assert events[-1] == Stopped(StopReason.LENGTH)
-
-
-@pytest.mark.parametrize(
-    ("delta", "expected"),
-    [
-        ({"content": None, "reasoning_content": "hm", "reasoning": "hm"}, ""),
-        ({"refusal": "I will not."}, "I will not."),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "image"}, 3]}, "a"),
-        ({"content": 7, "tool_calls": "x"}, ""),
-        ({"content": "a\udc00b"}, "a\ufffdb"),
-    ],
-)
-def test_what_counts_as_text(model_server: ModuleType, delta: dict[str, Any], expected: str) -> None:
-    assert text(read(model_server.chunk(delta))) == expected
-
-
-def test_a_pair_of_surrogates_cut_between_two_chunks_is_one_character(model_server: ModuleType) -> None:
-    pieces = [model_server.chunk({"content": part}) for part in ("a\ud83d", "\ude00b", "c\ud83d")]
-    assert text(read(*pieces)) == "a\U0001f600bc\ufffd"
-
-
-def test_arguments_without_end_are_given_up(model_server: ModuleType) -> None:
-    reader = ReplyReader()
-    piece = model_server.chunk({"tool_calls": [model_server.call_delta(0, arguments="x" * 1_000_000)]})
-    with pytest.raises(ModelError, match="held"):
-        for _ in range(64):
-            reader.feed(piece)
-
-
-LINES = st.sampled_from(["data: a", "data:b", "data:  c", "data", ": comment", "", "", "event: x", "id: 1", "\ufeffdata: d"])
-ENDS = st.sampled_from(["\n", "\r\n", "\r"])
-
-
-@given(st.lists(st.tuples(LINES, ENDS), max_size=12), st.lists(st.integers(1, 5), min_size=1))
-@example([("data: a", "\r\n"), ("", "\r\n")], [1])
-@example([("data: a", "\r"), ("", "\n"), ("data: b", "\r\n")], [1])
-@settings(max_examples=200, deadline=None)
-def test_where_the_bytes_are_cut_makes_no_difference(lines: list[tuple[str, str]], sizes: list[int]) -> None:
-    whole = "".join(line + end for line, end in lines).encode()
-    at_once, cut = EventStream(), EventStream()
-    expected = [*at_once.feed(whole), *at_once.flush()]
-    found, start, step = [], 0, 0
-    while start < len(whole):
-        size = sizes[step % len(sizes)]
-        found += cut.feed(whole[start : start + size])
-        start, step = start + size, step + 1
-    assert found + cut.flush() == expected
-
-
-@pytest.mark.parametrize(
-    ("sent", "events"),
-    [
-        (b"data: a\ndata: b\n\n", ["a\nb"]),
-        (b"\xef\xbb\xbfdata:a\r\rdata:  b\r\r", ["a", " b"]),
-        (b": ping\n\nevent: x\n\ndata: \xff\xe2\x82\n\n", ["\ufffd\ufffd"]),
-        (b"data: end", ["end"]),
-        (b"data\n\n", [""]),
-    ],
-)
-def test_event_streams_are_read_as_the_standard_says(sent: bytes, events: list[str]) -> None:
-    stream = EventStream()
-    assert [*stream.feed(sent), *stream.flush()] == events
-
-
-def test_an_event_without_an_end_is_given_up() -> None:
-    stream = EventStream()
-    with pytest.raises(ModelError, match="without an end"):
-        for _ in range(40):
-            stream.feed(b"data: " + b"x" * 500_000 + b"\n")
 
 
 @pytest.mark.parametrize(
@@ -450,7 +375,9 @@ def test_an_event_without_an_end_is_given_up() -> None:
         ("openai:m", {"proxy": "what"}, "proxy"),
     ],
 )
-async def test_a_model_that_cannot_be_opened_says_what_to_change(spec: str, more: dict[str, str], words: str) -> None:
+async def test_a_model_that_cannot_be_opened_says_what_to_change(
+    spec: str, more: dict[str, str], words: str
+) -> None:
     with pytest.raises(ProviderSetupError, match=words) as caught:
         async with open_provider(spec, ProviderSettings(**more)):
             pass

@@ -1,0 +1,114 @@
+"""What does it cost to pass every gate, and what does the durable audit add?
+
+Prints the median time per call, in microseconds, of the same call: reading and judging alone; the
+whole pipeline around a tool that does nothing, with an audit that keeps nothing; and the same with
+the real audit, one durable commit before and one after the call.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import trio
+
+from leeward.memory import AuditLogger, Database, Island, OverflowStore
+from leeward.security import (
+    Audit,
+    CallLimits,
+    Effect,
+    Event,
+    Pipeline,
+    Policy,
+    Ports,
+    Session,
+    ToolCall,
+    TurnStarted,
+)
+from leeward.tools import CompositeExecutor, Surveyor, Text, WorkspacePath, tool
+
+ROUNDS = 15
+CALLS = 100
+
+
+@tool(effects=Effect.READ)
+async def nothing(path: WorkspacePath, note: Text) -> str:
+    """Do nothing."""
+    return note
+
+
+class _NoAudit:
+    """Keeps nothing: what is measured against."""
+
+    async def append(self, session: str, *events: Event) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+class _Silent:
+    """Nobody asks, nobody listens, and the clock is the system's."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def live(self, call: str, chunk: str) -> None:
+        """Nothing."""
+
+    def alert(self, message: str) -> None:
+        """Nothing."""
+
+
+def _pipeline(workspace: str, audit: Audit, store: OverflowStore) -> Pipeline:
+    silent = _Silent()
+    ports = Ports(
+        executor=CompositeExecutor([nothing]),
+        surveyor=Surveyor(),
+        approver=None,  # type: ignore[arg-type]  # a reading tool asks nobody
+        audit=audit,
+        store=store,
+        clock=silent,
+        observer=silent,
+    )
+    limits = CallLimits(per_turn=10**9, per_session=10**9, repeats=10**9)
+    return Pipeline(Session("bench", Policy(workspace, workspace, calls=limits)), ports)
+
+
+async def _median(step: Callable[[ToolCall], Awaitable[object]]) -> float:
+    """Return the median over rounds of the mean time per call, in microseconds."""
+    rounds: list[float] = []
+    for number in range(ROUNDS):
+        began = time.perf_counter()
+        for index in range(CALLS):
+            await step(ToolCall(f"c{number}-{index}", "nothing", '{"path": "notes.txt", "note": "hello"}'))
+        rounds.append((time.perf_counter() - began) / CALLS * 1e6)
+    return statistics.median(rounds)
+
+
+async def main() -> None:
+    """Measure the three in one process and print a line each."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            Island.open("storage") as island,
+            Database.open(Path(folder) / "bench.db", island) as database,
+        ):
+            store = OverflowStore(database)
+            bare = _pipeline(folder, _NoAudit(), store)
+            durable = _pipeline(folder, AuditLogger(database), store)
+            await durable.note(TurnStarted(0.0))
+
+            async def judged(call: ToolCall) -> object:
+                return bare.judged(await bare.read(call))
+
+            figures = {
+                "read and judge, every gate": await _median(judged),
+                "whole call, without an audit": await _median(bare.run),
+                "whole call, durable audit": await _median(durable.run),
+            }
+    for name, micros in figures.items():
+        print(f"{name:32} {micros:10.1f} µs per call")
+
+
+if __name__ == "__main__":
+    trio.run(main)

@@ -1,0 +1,203 @@
+"""What is at this address: the public internet, or something a tool must not reach?
+
+The table is that of the IANA special-purpose address registries (IPv4 and IPv6, as of 2025), kept
+here so that the answer does not change with the Python version. Looking names up is left to the
+dialler, which asks again with every address it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+__all__ = ["judge_address", "judge_host"]
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+_METADATA = frozenset(
+    map(
+        ip_address,
+        (
+            "169.254.169.254",  # AWS, Google, Azure, DigitalOcean, OpenStack and most others
+            "169.254.169.253",  # AWS, resolver
+            "169.254.169.123",  # AWS, time
+            "169.254.170.2",  # AWS, credentials of a container
+            "169.254.170.23",  # AWS, credentials of a pod
+            "169.254.42.42",  # Scaleway
+            "169.254.0.23",  # Tencent
+            "168.63.129.16",  # Azure, host agent
+            "192.0.0.192",  # Oracle
+            "100.100.100.200",  # Alibaba
+            "fd00:ec2::254",  # AWS
+            "fd00:ec2::253",
+            "fd00:ec2::123",
+            "fd00:ec2::23",
+            "fd20:ce::254",  # Google
+            "fd00:42::42",  # Scaleway
+            "fe80::a9fe:a9fe",  # OpenStack
+        ),
+    )
+)
+
+_PUBLIC = None
+
+# The first network that contains an address names it, so exceptions stand before what they are part of.
+_IPV4: tuple[tuple[IPv4Network, str], ...] = tuple(
+    (IPv4Network(network), name)
+    for network, name in (
+        ("0.0.0.0/8", "this network"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "IETF protocol"),  # The anycast ones in it, too, lead to the nearest gateway.
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("255.255.255.255/32", "broadcast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+)
+_IPV6: tuple[tuple[IPv6Network, str | None], ...] = tuple(
+    (IPv6Network(network), name)
+    for network, name in (
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("100::/64", "discard"),
+        ("100:0:0:1::/64", "discard"),
+        ("2001:2::/48", "benchmarking"),
+        ("2001:3::/32", _PUBLIC),  # Automatic multicast tunnelling
+        ("2001:4:112::/48", _PUBLIC),  # AS112
+        ("2001:10::/28", "ORCHID"),
+        ("2001:20::/28", "ORCHID"),
+        ("2001::/23", "IETF protocol"),
+        ("2001:db8::/32", "documentation"),
+        ("3fff::/20", "documentation"),
+        ("2000::/3", _PUBLIC),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "unique local"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+        ("::/0", "reserved"),
+    )
+)
+
+_LOW_32_BITS = tuple(
+    map(
+        IPv6Network,
+        (
+            "::ffff:0:0/96",  # mapped: RFC 4291, 2.5.5.2
+            "::ffff:0:0:0/96",  # translated: RFC 2765, 2.1
+            "::/96",  # compatible, deprecated: RFC 4291, 2.5.5.1
+            "64:ff9b::/96",  # NAT64: RFC 6052, 2.1
+        ),
+    )
+)
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # RFC 8215
+_6TO4 = IPv6Network("2002::/16")  # RFC 3056, 2
+_TEREDO = IPv6Network("2001::/32")  # RFC 4380, 4
+
+_LOCAL_NAMES = {
+    "localhost": "loopback",
+    "localdomain": "local name",
+    "internal": "internal name",
+    "local": "local name",
+    "home.arpa": "home network",
+}
+_METADATA_HOSTS = (
+    "metadata.google.internal metadata.goog metadata.azure.internal metadata.azure.com metadata "
+    "instance-data.ec2.internal instance-data metadata.packet.net metadata.platformequinix.com "
+    "metadata.tencentyun.com metadata.service.consul rancher-metadata"
+)
+_METADATA_NAMES = frozenset(_METADATA_HOSTS.split())
+
+
+def judge_address(address: str | Address, allow_networks: Sequence[str] = ()) -> str | None:
+    """Return None for a public or expressly allowed address, else the name of what it is.
+
+    An address that embeds an IPv4 address is judged by that one. Cloud metadata is never allowed.
+
+    Raises:
+        ValueError: an entry of `allow_networks` is not a network.
+    """
+    allowed = [ip_network(network) for network in allow_networks]
+    try:
+        found = ip_address(address) if isinstance(address, str) else address
+    except ValueError:
+        return "not an address"
+    if isinstance(found, IPv6Address) and found.scope_id is not None:
+        found = IPv6Address(int(found))
+    # What an address embeds is where its packets end up; its own range says nothing more.
+    reached = (isinstance(found, IPv6Address) and tuple(_embedded(found))) or (found,)
+    if not _METADATA.isdisjoint((found, *reached)):
+        return "cloud metadata"
+    refused = (_named(one) for one in reached if not _is_in(one, allowed))
+    return None if _is_in(found, allowed) else next(filter(None, refused), None)
+
+
+def judge_host(host: str, allow_networks: Sequence[str] = ()) -> str | None:
+    """Return None for a host that may be looked up, else the name of what it is. `host` is canonical.
+
+    Raises:
+        ValueError: an entry of `allow_networks` is not a network.
+    """
+    name = host.lower().removesuffix(".")
+    labels = name.split(".")
+    if ":" in name or labels[-1].isdecimal() or labels[-1].startswith("0x"):
+        return judge_address(name, allow_networks)
+    if name in _METADATA_NAMES:
+        return "cloud metadata"
+    for suffix, what in _LOCAL_NAMES.items():
+        if name == suffix or name.endswith(f".{suffix}"):
+            return what
+    if len(labels) == 1:
+        # It would be completed by the search domain of whatever network this machine is in.
+        return "name without a domain"
+    return None
+
+
+def _is_in(address: Address, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+def _named(address: Address) -> str | None:
+    if isinstance(address, IPv4Address):
+        return next((name for network, name in _IPV4 if address in network), _PUBLIC)
+    return next(name for network, name in _IPV6 if address in network)
+
+
+def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the IPv4 addresses that packets to an IPv6 address are for."""
+    bits = int(address)
+    if bits <= 1:
+        return
+    if any(address in network for network in _LOW_32_BITS):
+        yield IPv4Address(bits & 0xFFFF_FFFF)
+    elif address in _6TO4:
+        yield IPv4Address(bits >> 80 & 0xFFFF_FFFF)
+    elif address in _TEREDO:
+        yield IPv4Address(~bits & 0xFFFF_FFFF)
+        if server := bits >> 64 & 0xFFFF_FFFF:
+            yield IPv4Address(server)
+    elif address in _LOCAL_NAT64:
+        yield from _translated(bits)
+
+
+def _translated(bits: int) -> Iterator[IPv4Address]:
+    """Yield what the low bits may mean for each length of a local prefix (RFC 6052, 2.2).
+
+    The length is not in the address; a layout is left out if bits it wants to be zero are not.
+    """
+    below_prefix = bits & (1 << 80) - 1
+    packed = below_prefix >> 64 << 56 | below_prefix & (1 << 56) - 1
+    for suffix in (40, 32, 24, 0):
+        address = packed >> suffix & 0xFFFF_FFFF
+        if address and not below_prefix >> 56 & 0xFF and not packed & (1 << suffix) - 1:
+            yield IPv4Address(address)

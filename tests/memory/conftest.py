@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from leeward.memory import Database, Island
+
+
+class SetClock:
+    """A clock that shows what it is set to."""
+
+    def __init__(self) -> None:
+        self.time = 1_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+async def island() -> AsyncIterator[Island]:
+    async with Island.open("test") as island:
+        yield island
+
+
+@pytest.fixture
+async def database(island: Island, tmp_path: Path) -> AsyncIterator[Database]:
+    async with Database.open(tmp_path / "store.db", island, busy_seconds=0.1) as database:
+        yield database

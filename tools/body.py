@@ -1,0 +1,133 @@
+"""What does the body of a response say, in no more memory than was allowed?
+
+Pure: bytes go in as they come from the network, decoded text comes out. One layer of gzip or deflate is
+undone, and only as far as the bound reaches, so a few bytes that stand for gigabytes cost nothing.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import Sequence
+
+__all__ = ["Body", "BodyError", "is_text", "media_type"]
+
+_WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,90}")
+_CHARSET = re.compile(r"""charset\s*=\s*"?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+
+# Python has codecs that are no character sets of the web: some are slow, some hide text.
+_CHARACTER_SETS = re.compile(
+    r"utf-?8|utf-?16(-?[lb]e)?|us-ascii|ascii|(iso-?)?8859-\d+|latin-?1|windows-125\d|cp125\d|koi8-[ru]"
+    r"|shift[_-]?jis|euc-(jp|kr)|gb(k|2312|18030)|big5(-hkscs)?",
+    re.IGNORECASE,
+)
+
+_TEXT_TYPES = re.compile(
+    r"text/.*|.*\+(json|xml)|application/(json|ld\+json|xml|javascript|ecmascript|x-javascript|yaml|x-yaml"
+    r"|toml|x-sh|x-ndjson|jsonl|sql|graphql|x-www-form-urlencoded)"
+)
+
+
+class BodyError(Exception):
+    """The body cannot be decoded; the message says why, in our words."""
+
+
+class Body:
+    """Collects up to `cap` bytes of decoded content, and knows whether there was more."""
+
+    def __init__(self, encodings: Sequence[str], cap: int) -> None:
+        """Prepare for the values of Content-Encoding.
+
+        Raises:
+            BodyError: the content is encoded twice, or in a way that was not asked for.
+        """
+        words = [word.strip().lower() for value in encodings for word in value.split(",")]
+        layers = [word for word in words if word not in ("", "identity")]
+        if len(layers) > 1 or any(layer not in _WINDOW_BITS for layer in layers):
+            raise BodyError("the content is encoded in a way that was not asked for")
+        self._encoding = layers[0] if layers else None
+        self._decompressor: zlib._Decompress | None = None
+        self._held = b""
+        self._cap = cap
+        self._content = bytearray()
+
+    @property
+    def content(self) -> bytes:
+        """What was kept."""
+        return bytes(self._content[: self._cap])
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether there was more than is kept."""
+        return len(self._content) > self._cap
+
+    def feed(self, chunk: bytes) -> bool:
+        """Take bytes as they came; returns False once no more are needed.
+
+        Raises:
+            BodyError: they are not what the encoding says.
+        """
+        room = self._cap + 1 - len(self._content)
+        if self._encoding is None:
+            self._content += chunk[:room]
+        else:
+            self._decompress(self._held + chunk, room)
+        return len(self._content) <= self._cap
+
+    def finish(self) -> None:
+        """Say that there are no more bytes.
+
+        Raises:
+            BodyError: the compressed content ends too early.
+        """
+        ended = self._decompressor is None or self._decompressor.eof
+        if self._encoding is not None and not self.is_truncated and (self._held or not ended):
+            raise BodyError("the compressed content ends too early")
+
+    def text(self, content_type: str) -> str:
+        """Return the content as text; a last character that the cap cut is left out."""
+        found = _CHARSET.search(content_type)
+        name = found[1] if found and _CHARACTER_SETS.fullmatch(found[1]) else "utf-8"
+        try:
+            decoder = codecs.getincrementaldecoder(name)("replace")
+        except LookupError:
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(self.content, final=not self.is_truncated)
+        return f"{text}\n\n[truncated at {self._cap} bytes]" if self.is_truncated else text
+
+    def _decompress(self, data: bytes, room: int) -> None:
+        if self._decompressor is None:
+            if len(data) < 2:
+                self._held = data
+                return
+            self._held = b""
+            self._decompressor = zlib.decompressobj(self._window_bits(data))
+        try:
+            while data and room > 0 and not self._decompressor.eof:
+                decoded = self._decompressor.decompress(data, room)
+                self._content += decoded
+                room -= len(decoded)
+                data = self._decompressor.unconsumed_tail
+        except zlib.error as error:
+            raise BodyError("the compressed content is damaged") from error
+
+    def _window_bits(self, data: bytes) -> int:
+        """Tell "deflate" as the standard has it (with a zlib header) from what some servers send (raw)."""
+        if self._encoding == "deflate" and (data[0] & 0x0F != 8 or int.from_bytes(data[:2], "big") % 31):
+            return -zlib.MAX_WBITS
+        return _WINDOW_BITS[self._encoding or "gzip"]
+
+
+def media_type(content_type: str) -> str:
+    """Return the type a Content-Type names, or "unknown type" where it names none that is well formed."""
+    name = content_type.partition(";")[0].strip().lower()
+    return name if _MEDIA_TYPE.fullmatch(name) else "unknown type"
+
+
+def is_text(kind: str, content: bytes) -> bool:
+    """Whether content of a media type can be read; one without a type is text if it has no NUL."""
+    if kind in ("unknown type", "application/octet-stream"):
+        return b"\0" not in content
+    return _TEXT_TYPES.fullmatch(kind) is not None

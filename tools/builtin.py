@@ -1,0 +1,82 @@
+"""Which tools come with the product? Made from what the person configured, by the surface authors use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from leeward.security.call import ToolExecutor
+
+from .dial import GuardedBackend, Resolver, dns_resolver
+from .fetch import DEFAULT_BODY_BYTES, Fetcher, tls_context
+from .files import Files
+from .overflow import Overflow, OverflowReader
+from .process import environment
+from .search import Search, nothing_is_secret
+from .shell import Shell
+
+__all__ = ["BuiltinSettings", "builtin_tools", "open_builtin_tools"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinSettings:
+    """What the built-in tools need to know.
+
+    `workspace` and `home` are absolute and resolved. `session` tells the id of the current session,
+    whose overflow `store` may be read. `is_secret` says of an absolute path whether its content may not
+    be searched. Times are in seconds, sizes in bytes: `max_output` is how much a program may print
+    (the hard bound of the filters), `max_body_bytes` how much of a page is kept.
+    """
+
+    workspace: str
+    home: str
+    store: OverflowReader
+    session: Callable[[], str]
+    is_secret: Callable[[str], bool] = nothing_is_secret
+    parent_environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    shell_timeout: float = 30.0
+    max_output: int = 64 * 1024 * 1024
+    fetch_timeout: float = 20.0
+    max_body_bytes: int = DEFAULT_BODY_BYTES
+    allow_networks: tuple[str, ...] = ()
+    ca_file: str | None = None
+    resolve: Resolver = dns_resolver
+
+
+@asynccontextmanager
+async def open_builtin_tools(settings: BuiltinSettings) -> AsyncIterator[list[ToolExecutor]]:
+    """Yield the built-in tools and close the connections they made in the end."""
+    fetcher = _fetcher(settings)
+    try:
+        yield builtin_tools(settings, fetcher)
+    finally:
+        await fetcher.aclose()
+
+
+def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> list[ToolExecutor]:
+    """Return the built-in tools; a `fetcher` handed in is closed by whoever made it."""
+    shell = Shell(
+        folder=settings.workspace,
+        env=environment(settings.home, settings.parent_environment),
+        timeout=settings.shell_timeout,
+        max_bytes=settings.max_output,
+    )
+    return [
+        *Files(settings.workspace).tools(),
+        *Search(is_secret=settings.is_secret).tools(),
+        *shell.tools(),
+        *(fetcher or _fetcher(settings)).tools(),
+        *Overflow(settings.store, settings.session).tools(),
+    ]
+
+
+def _fetcher(settings: BuiltinSettings) -> Fetcher:
+    return Fetcher(
+        GuardedBackend(settings.allow_networks, settings.resolve),
+        tls=partial(tls_context, settings.ca_file),
+        max_body_bytes=settings.max_body_bytes,
+        timeout=settings.fetch_timeout,
+    )
