@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from leeward.security.call import Json
-from leeward.security.ports import Clock, RecordError
-from leeward.security.session import Event
+from leeward.security import Clock, Event, Json, RecordError
 
-from .canonical import canonical_json, storable
 from .database import Database
 from .events import KINDS, body_of, event_of, kind_of
+from .stored import storable, stored_json
 from .writer import Row, Statement, Value
 
 __all__ = ["AuditLogger", "Record"]
@@ -28,6 +26,7 @@ _INSERT = "INSERT INTO audit (at, session, kind, call, tool, body) VALUES (?, ?,
 _EVENTS = "SELECT kind, body FROM audit WHERE session = ? ORDER BY seq"
 _SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
 _OF_CALL = _SELECT + "call = ? ORDER BY seq"
+_FIRST_SINCE = "seq >= (SELECT min(seq) FROM audit INDEXED BY audit_by_time WHERE at >= ?)"
 # Text is compared byte by byte, and nothing that starts with the prefix comes after the last character.
 _OF_PREFIX = _SELECT + "call >= ?1 AND call < ?1 || char(0x10FFFF) ORDER BY seq"
 
@@ -67,7 +66,7 @@ class AuditLogger:
             RecordError: it could not be committed.
         """
         body = {**details, "workspace": workspace, "config_hash": config_hash}
-        values = (self._clock.now(), storable(session), "session", None, None, canonical_json(body))
+        values = (self._clock.now(), storable(session), "session", None, None, stored_json(body))
         await self._database.write([(_INSERT, values)])
 
     async def append(self, session: str, *events: Event) -> None:
@@ -139,9 +138,11 @@ def listing(
     if session is not None:
         conditions.append(("session = ?", storable(session)))
     if kinds is not None:
-        conditions.append(("kind IN (SELECT value FROM json_each(?))", canonical_json(list(kinds))))
+        conditions.append(("kind IN (SELECT value FROM json_each(?))", stored_json(list(kinds))))
     if since is not None:
+        # Without the bound on the key, a search for few late records would walk through all early ones.
         conditions.append(("at >= ?", since))
+        conditions.append((_FIRST_SINCE, since))
     if after is not None:
         conditions.append(("seq > ?", after))
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"

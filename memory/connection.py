@@ -13,7 +13,7 @@ from pathlib import Path
 
 import aiosqlite
 
-from leeward.security.ports import RecordError
+from leeward.security import RecordError
 
 from .schema import ForeignFile, check_owner, migrate
 

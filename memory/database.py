@@ -16,7 +16,7 @@ from typing import TypeVar
 import trio
 from trio.lowlevel import Abort, enable_ki_protection
 
-from leeward.security.ports import RecordError
+from leeward.security import RecordError
 
 from .connection import connect
 from .island import Island, IslandError

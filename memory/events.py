@@ -10,14 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from leeward.security.call import Status
-from leeward.security.errors import Category
-from leeward.security.label import Origin
-from leeward.security.ledger import Provenance
-from leeward.security.level import TrustLevel
-from leeward.security.session import (
+from leeward.security import (
     Asked,
     BreakerReset,
+    Category,
     Decided,
     Event,
     Finished,
@@ -25,11 +21,15 @@ from leeward.security.session import (
     Given,
     Granted,
     LevelSet,
+    Origin,
+    Provenance,
     Read,
+    Status,
+    TrustLevel,
     TurnStarted,
 )
 
-from .canonical import canonical_json
+from .stored import stored_json
 
 __all__ = ["KINDS", "body_of", "event_of", "kind_of"]
 
@@ -82,7 +82,7 @@ def body_of(event: Event) -> str:
     Raises:
         RecordError: a number is infinite or not a number.
     """
-    return canonical_json(asdict(event))
+    return stored_json(asdict(event))
 
 
 def event_of(kind: str, body: Mapping[str, Any]) -> Event:

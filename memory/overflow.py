@@ -16,10 +16,10 @@ from typing import Protocol, cast
 import re2
 import trio
 
-from leeward.security.ports import Clock
+from leeward.security import Clock
 
-from .canonical import storable
 from .database import Database
+from .stored import storable
 from .writer import Statement
 
 __all__ = ["BadPattern", "Hit", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]

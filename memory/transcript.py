@@ -10,12 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leeward.security.call import Json
-from leeward.security.label import Origin
-from leeward.security.ports import Clock
+from leeward.security import Clock, Json, Origin
 
-from .canonical import canonical_json, storable
 from .database import Database
+from .stored import storable, stored_json
 from .writer import Statement
 
 __all__ = ["Conversation", "Entry", "Transcript"]
@@ -74,7 +72,7 @@ class Transcript:
         Raises:
             RecordError: it could not be committed, or the session was never started.
         """
-        values = (storable(session), turn, role, canonical_json(content), origin.value, self._clock.now())
+        values = (storable(session), turn, role, stored_json(content), origin.value, self._clock.now())
         statements: list[Statement] = [(_APPEND, values)]
         if origin is Origin.PERSON and (title := first_words(content)):
             statements.append((_NAME, (storable(title), storable(session))))

@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import aiosqlite
 from trio.lowlevel import Abort
 
-from leeward.security.ports import RecordError
+from leeward.security import RecordError
 
 from .connection import FAILURES, is_busy, reason
 from .island import Interrupted

@@ -1,1 +1,62 @@
+"""Puts it together: turns, models, the interfaces. Start with `app.py`, the composition root.
 
+The names below are loaded when they are first used: `--help` needs none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .app import Runtime
+    from .config import Config, Loaded, load
+    from .config_errors import ConfigError
+    from .events import Alert, CallEnded, CallStarted, EndReason, LiveOutput, RunEvent, Text, TurnEnded
+    from .exits import CliError, Exit
+    from .places import Places, find_places
+
+__all__ = [
+    "Alert",
+    "CallEnded",
+    "CallStarted",
+    "CliError",
+    "Config",
+    "ConfigError",
+    "EndReason",
+    "Exit",
+    "LiveOutput",
+    "Loaded",
+    "Places",
+    "RunEvent",
+    "Runtime",
+    "Text",
+    "TurnEnded",
+    "find_places",
+    "load",
+]
+
+_HOMES = {
+    "CliError": "exits",
+    "Config": "config",
+    "ConfigError": "config_errors",
+    "Exit": "exits",
+    "Loaded": "config",
+    "Places": "places",
+    "Runtime": "app",
+    "find_places": "places",
+    "load": "config",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - as many types as names
+    """Load a public name on first use (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'leeward.runtime' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES.get(name, 'events')}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -162,7 +162,7 @@ class _Reading:
             problems.append(Problem(layer.place(path), dotted(path), text, hint=hint))
         return problems
 
-    def _lay(self, key: Key, value: Any, layer: Layer) -> None:  # noqa: ANN401 - as many types as keys
+    def _lay(self, key: Key, value: Any, layer: Layer) -> None:
         """Set one key; rules of all layers hold together, and tables with free names are joined by name."""
         before = len(self._values[key.path]) if key.is_gathered else 0
         if key.entry is not None:
@@ -214,7 +214,7 @@ def _stands_in(tree: Mapping[str, Any], path: KeyPath) -> bool:
     return True
 
 
-def _value_at(value: Any, path: KeyPath) -> Any:  # noqa: ANN401 - as many types as keys
+def _value_at(value: Any, path: KeyPath) -> Any:
     """Follow a path through models, lists and tables."""
     for name in path:
         value = getattr(value, str(name)) if isinstance(value, Section) else value[name]

@@ -143,7 +143,7 @@ def is_private(loc: KeyPath) -> bool:
     return resolved is None or any(isinstance(item, Private) for item in resolved[1])
 
 
-def _expected(annotation: Any, metadata: Iterable[Any]) -> str:  # noqa: ANN401 - types are values here
+def _expected(annotation: Any, metadata: Iterable[Any]) -> str:
     """Put a type and its limits into words."""
     said = next((item.text for item in metadata if isinstance(item, Expected)), None)
     origin, arguments = get_origin(annotation), get_args(annotation)

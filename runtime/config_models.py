@@ -15,7 +15,7 @@ import ada_url
 from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from leeward.security.matching import pattern_problem
+from leeward.security import HARD_BOUND, pattern_problem
 
 from .config_values import (
     Expected,
@@ -51,14 +51,10 @@ from .narrowing import (
 
 __all__ = [
     "ONE_LAYER",
-    "OVERFLOW_HARD_BOUND",
     "Config",
     "PermissionRule",
     "Provider",
 ]
-
-OVERFLOW_HARD_BOUND = 64 * 1024 * 1024
-"""Bytes above which nothing is screened in memory, whatever the configuration says."""
 
 _BODY_DEFAULT = 100 * 1024
 _WEEK = 7 * 24 * 3600
@@ -101,7 +97,9 @@ class Provider(Section):
 
     name: Annotated[ProviderName, Field(description="What it is called in PROVIDER:NAME.")]
     kind: Annotated[Literal["openai"], Field(description="The dialect it speaks.")] = "openai"
-    base_url: Annotated[ServerUrl, Field(description="Where its interface begins.")] = "https://api.openai.com/v1"
+    base_url: Annotated[ServerUrl, Field(description="Where its interface begins.")] = (
+        "https://api.openai.com/v1"
+    )
     model: Annotated[ModelId, Field(description="The model meant where only the provider is named.")] = ""
     api_key_env: Annotated[
         VariableName, Field(description="The environment variable that holds the key.")
@@ -237,9 +235,7 @@ class Security(Section):
 class Shell(Section):
     """Programs."""
 
-    timeout: Annotated[
-        float, Field(gt=0, le=_WEEK, description="Seconds a command may run."), LOWER
-    ] = 30.0
+    timeout: Annotated[float, Field(gt=0, le=_WEEK, description="Seconds a command may run."), LOWER] = 30.0
     allowed_paths: Annotated[
         tuple[PathText, ...],
         Field(strict=False, description="Folders outside the workspace that may be used without asking."),
@@ -255,7 +251,7 @@ class Fetch(Section):
         int,
         Field(
             ge=0,
-            le=OVERFLOW_HARD_BOUND,
+            le=HARD_BOUND,
             description=f"Bytes kept of a page; 0 is the default, {_BODY_DEFAULT}.",
         ),
         zero_means(_BODY_DEFAULT),
@@ -304,16 +300,17 @@ class Overflow(Section):
         LOWER,
     ] = 50_000
     retention_days: Annotated[
-        int, Field(ge=0, le=36_500, description="Days a kept output can be read back; 0: until the next start.")
+        int,
+        Field(ge=0, le=36_500, description="Days a kept output can be read back; 0: until the next start."),
     ] = 7
     max_overflow_bytes: Annotated[
         int,
         Field(
             ge=0,
-            le=OVERFLOW_HARD_BOUND,
-            description=f"Bytes looked at of an output; 0 is the hard bound, {OVERFLOW_HARD_BOUND}.",
+            le=HARD_BOUND,
+            description=f"Bytes looked at of an output; 0 is the hard bound, {HARD_BOUND}.",
         ),
-        zero_means(OVERFLOW_HARD_BOUND),
+        zero_means(HARD_BOUND),
         LOWER,
     ] = 10 * 1024 * 1024
 

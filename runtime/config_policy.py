@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 
-from leeward.security.level import TrustLevel
-from leeward.security.policy import (
+from leeward.security import (
     AnomalyLimits,
     Autonomy,
     BreakerLimits,
@@ -20,6 +19,7 @@ from leeward.security.policy import (
     Policy,
     Rule,
     RuleAction,
+    TrustLevel,
 )
 
 from .config import WORKSPACE_FILE, Loaded

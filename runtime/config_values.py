@@ -143,9 +143,7 @@ VariableName = Annotated[
     *_matches(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "the name of a variable, not its value", least=0),
     Private(),
 ]
-Factory = Annotated[
-    str, *_matches(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", '"package.module:factory"')
-]
+Factory = Annotated[str, *_matches(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", '"package.module:factory"')]
 PluginName = Annotated[
     str, *_matches(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", "the name of an installed plug-in")
 ]

@@ -1,59 +1,110 @@
 """The history a model is sent: always valid, whatever was cancelled where.
 
 Every call an assistant message names is answered by exactly one tool message before anything else
-is said; providers refuse a history in which one is not.
+is said, and no two calls have one id; providers refuse a history in which that is not so.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeAlias
 
-from .providers.events import Message, Requested
+from leeward.security import Json, RecordError
+
+from .providers.events import Message, Requested, Role, new_call_id
 
 __all__ = ["CANCELLED", "Conversation"]
 
-CANCELLED = "cancelled: the person stopped this before it was done"
+CANCELLED = "cancelled: this was stopped before it was done"
 
-Keep: TypeAlias = Callable[[int, Message], Awaitable[None]]
+Keep: TypeAlias = Callable[[int, Role, Json], Awaitable[None]]
+"""Stores the content of one message under the number of its turn, or raises `RecordError`."""
 
 
 class Conversation:
-    """Messages in order. `keep` is told each one, with the number of its turn, and stores it."""
+    """Messages in order; each is handed to `keep`.
 
-    def __init__(self, keep: Keep) -> None:
+    A conversation goes on where it cannot be stored: what is owed is stored with the next message,
+    in order, and `warn` is told once.
+    """
+
+    def __init__(self, keep: Keep, warn: Callable[[str], None]) -> None:
         self.messages: list[Message] = []
         self.turn = 0
         self._keep = keep
+        self._warn = warn
+        self._owed: deque[tuple[int, Role, Json]] = deque()
         self._unanswered: dict[str, Requested] = {}
+        self._ids: set[str] = set()
+        self._warned = False
 
-    async def say(self, text: str) -> None:
-        """Add the person's message: a new turn."""
+    async def say(self, text: str, attached: str = "") -> None:
+        """Add the person's message, a new turn; `attached` goes along and is kept apart from the words."""
         self.turn += 1
-        await self._add(Message("user", text))
+        message = Message("user", f"{text}\n\n{attached}" if attached else text)
+        self._add(message, {"text": text, "attached": attached} if attached else {"text": text})
+        await self._store()
 
-    async def reply(self, text: str, calls: tuple[Requested, ...]) -> None:
-        """Add the model's message; an empty one with no calls says nothing and is left out."""
+    async def reply(self, text: str, calls: tuple[Requested, ...]) -> tuple[Requested, ...]:
+        """Add the model's message and return its calls; an empty one with no calls is left out.
+
+        A call whose id was used before in this conversation gets another.
+        """
+        calls = tuple(self._with_own_id(call) for call in calls)
         self._unanswered = {call.id: call for call in calls}
         if text or calls:
-            await self._add(Message("assistant", text, calls))
+            named: Json = [[call.id, call.name, call.arguments] for call in calls]
+            self._add(Message("assistant", text, calls), {"text": text, "calls": named})
+            await self._store()
+        return calls
 
     async def answer(self, call_id: str, text: str) -> None:
         """Add the result of a call."""
-        self._unanswered.pop(call_id, None)
-        await self._add(Message("tool", text, call_id=call_id))
+        self._answered(call_id, text)
+        await self._store()
 
     async def close(self) -> None:
-        """Answer what was left unanswered, so that the history stays valid."""
+        """Answer what was left unanswered, so that the history stays valid; it is so before any wait."""
         for call_id in tuple(self._unanswered):
-            await self.answer(call_id, CANCELLED)
+            self._answered(call_id, CANCELLED)
+        await self._store()
 
     def clear(self) -> None:
         """Forget the conversation."""
         self.messages.clear()
         self._unanswered.clear()
+        self._ids.clear()
 
-    async def _add(self, message: Message) -> None:
-        # The list first: a cancelled write must not leave a history that lacks what was said.
+    def _with_own_id(self, call: Requested) -> Requested:
+        if not call.id or call.id in self._ids:
+            call = replace(call, id=new_call_id())
+        self._ids.add(call.id)
+        return call
+
+    def _answered(self, call_id: str, text: str) -> None:
+        self._unanswered.pop(call_id, None)
+        self._add(Message("tool", text, call_id=call_id), {"text": text, "call_id": call_id})
+
+    def _add(self, message: Message, content: Json) -> None:
         self.messages.append(message)
-        await self._keep(self.turn, message)
+        self._owed.append((self.turn, message.role, content))
+
+    async def _store(self) -> None:
+        """Store what is owed, in order; what cannot be stored now stays owed."""
+        while self._owed:
+            # Taken out before the wait: a caller who is cancelled leaves behind what will be written.
+            entry = self._owed.popleft()
+            try:
+                await self._keep(*entry)
+            except RecordError as error:
+                self._owed.appendleft(entry)
+                self._warn_once(f"the conversation cannot be stored at the moment: {error}")
+                return
+        self._warned = False
+
+    def _warn_once(self, message: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(message)

@@ -7,24 +7,93 @@ line; Ctrl-D or /exit leaves.
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import trio
 from rich.console import Console
 
 from leeward.memory import Island
-from leeward.security import Answer, Question
+from leeward.security import Answer, Question, visible
 
 from .app import Runtime
-from .approve import choice, question_lines
-from .exits import Exit
+from .approve import CHOICES, choice, question_lines
+from .exits import CliError, Exit
+from .options import Options
 from .render import Renderer
 from .slash import COMMANDS, dispatch, parse
+from .startup import Start, look
 from .terminal import Closed, Interrupt, Terminal
+from .trusted import set_trusted
 
-__all__ = ["Repl", "TerminalApprover"]
+__all__ = ["Repl", "TerminalApprover", "run_repl"]
 
 _PROMPT = "› "
+_HISTORY = "history"
+
+
+async def run_repl(options: Options) -> Exit:
+    """Chat at this terminal until the person leaves or the process is told to end.
+
+    Raises:
+        ConfigError, CliError: the configuration or the model cannot be used, or the folder is not meant.
+        RecordError: the database cannot be opened.
+    """
+    renderer = Renderer(Console(highlight=False), verbose=options.verbose)
+    ended = Exit.SIGTERM
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_cancel_on, (signal.SIGTERM, signal.SIGHUP), nursery.cancel_scope)
+        async with Island.open("terminal") as island:
+            ended = await _session(options, renderer, island)
+        nursery.cancel_scope.cancel()
+    return ended
+
+
+async def _session(options: Options, renderer: Renderer, island: Island) -> Exit:
+    start = look(options)
+    start.places.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    commands = [(f"/{command.name}", command.summary) for command in COMMANDS]
+    terminal = Terminal(island, start.places.data / _HISTORY, commands)
+    start = await _settled(start, options, terminal, renderer)
+    approver = TerminalApprover(terminal, renderer)
+    async with Runtime.open(
+        start.loaded, approver=approver, places=start.places, listener=renderer
+    ) as runtime:
+        for line in banner(runtime):
+            renderer.line(line, "dim")
+        await Repl(runtime, terminal, renderer, approver).chat()
+    return Exit.SUCCESS
+
+
+async def _settled(start: Start, options: Options, terminal: Terminal, renderer: Renderer) -> Start:
+    """Ask what must be said before anything is opened."""
+    if start.unusual is not None and not await _agreed(start.unusual, terminal, renderer):
+        raise CliError(Exit.PRECONDITION, "DECLINED", "name another folder with --workspace, or start there")
+    if start.untrusted is None:
+        return start
+    question = f"{start.untrusted} can only tighten what is allowed here. Read it?"
+    trusted = await _agreed(question, terminal, renderer)
+    set_trusted(start.places.data, start.places.workspace, trusted)
+    return look(options)
+
+
+async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool:
+    renderer.line(visible(question), "yellow")
+    try:
+        return CHOICES.get((await terminal.answer("  [y]es / [n]o? ")).strip().lower()) is Answer.YES
+    except (Interrupt, Closed):
+        return False
+
+
+def banner(runtime: Runtime) -> Iterator[str]:
+    """Yield the lines a chat begins with: what works here, and what of its protection is off."""
+    config = runtime.config
+    yield f"Leeward {__version__} · {runtime.provider.name} · {config.permissions.autonomy}"
+    yield f"workspace {visible(str(runtime.places.workspace))} · /help lists the commands, Ctrl-D leaves"
+    if not config.llm.model:
+        yield "no model is configured: the offline one answers and follows plain instructions"
+    off = gates_off(runtime)
+    if off:
+        yield f"switched off by configuration: {', '.join(off)}"
 
 
 class TerminalApprover:
@@ -99,7 +168,7 @@ class Repl:
         finished = False
         async with trio.open_nursery() as nursery:
             self._approver.stop = nursery.cancel_scope.cancel
-            await nursery.start(_cancel_on_interrupt, nursery.cancel_scope)
+            await nursery.start(_cancel_on, (signal.SIGINT,), nursery.cancel_scope)
             await work()
             finished = True
             nursery.cancel_scope.cancel()
@@ -107,10 +176,13 @@ class Repl:
             self._renderer.stopped()
 
 
-async def _cancel_on_interrupt(
-    scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+async def _cancel_on(
+    numbers: Sequence[signal.Signals],
+    scope: trio.CancelScope,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    with trio.open_signal_receiver(signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*numbers) as signals:
         task_status.started()
         async for _ in signals:
             scope.cancel()

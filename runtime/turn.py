@@ -6,7 +6,6 @@ history. What a call may do is the pipeline's business; how events look is the i
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +14,7 @@ import trio
 from leeward.security import Given, Pipeline, Provenance, Status, ToolCall, TurnStarted, urls_given
 
 from .conversation import Conversation
-from .events import CallEnded, CallStarted, EndReason, RunEvent, Text, TurnEnded
+from .events import Alert, CallEnded, CallStarted, EndReason, RunEvent, Text, TurnEnded
 from .providers.events import (
     CallRequested,
     Message,
@@ -23,19 +22,23 @@ from .providers.events import (
     Provider,
     Request,
     Requested,
+    Stopped,
+    StopReason,
     TextDelta,
     ToolView,
     Usage,
+    new_call_id,
 )
 
-__all__ = ["Turn", "new_call_id"]
+__all__ = ["Turn"]
 
 _CLOSING_SECONDS = 5.0
 
 
-def new_call_id() -> str:
-    """Return an id for a call that no other call has, in this session or another."""
-    return f"call_{secrets.token_hex(8)}"
+_CUT = {
+    StopReason.LENGTH: "the reply was cut off at the model's limit of length",
+    StopReason.CONTENT_FILTER: "the model's service withheld the rest of the reply",
+}
 
 
 @dataclass(slots=True)
@@ -47,7 +50,7 @@ class _Reply:
 
 
 class Turn:
-    """Runs turns of one conversation with one model. `emit` is told every event as it happens."""
+    """One turn of a conversation with a model. `emit` is told every event as it happens."""
 
     def __init__(
         self,
@@ -70,34 +73,43 @@ class Turn:
         self._ended = TurnEnded(EndReason.CANCELLED, "")
 
     async def run(self, text: str, attached: str = "") -> TurnEnded:
-        """Run one turn on the person's words; `attached` is fenced text that goes with them.
+        """Run the turn on the person's words; `attached` is fenced text that goes with them.
 
-        Cancellation is not caught for the caller: the history is put right, then it travels on.
+        A cancelled turn puts the history right and tells its end; the cancellation travels on.
         """
+        try:
+            await self._begin(text, attached)
+            return self._end(await self._rounds())
+        except ModelError as error:
+            return self._end(EndReason.MODEL_ERROR, error)
+        except trio.Cancelled:
+            self._end(EndReason.CANCELLED)
+            raise
+
+    async def _begin(self, text: str, attached: str) -> None:
+        """Ground the URLs in the person's words before anything is made of them."""
         now = self._pipeline.session.now
         urls = tuple(url.text for url in urls_given(text))
         await self._pipeline.note(TurnStarted(now), *([Given(now, urls, Provenance.PERSON)] if urls else []))
-        await self._conversation.say(f"{text}\n\n{attached}" if attached else text)
+        await self._conversation.say(text, attached)
+
+    def _end(self, reason: EndReason, error: ModelError | None = None) -> TurnEnded:
+        ended = replace(self._ended, reason=reason, text="\n\n".join(self._said), error=error)
+        self._emit(ended)
+        return ended
+
+    async def _rounds(self) -> EndReason:
         try:
-            reason = await self._rounds()
-        except ModelError as error:
-            reason = EndReason.MODEL_ERROR
-            self._ended = replace(self._ended, error=error)
+            for _ in range(self._max_turns):
+                calls = await self._ask()
+                if not calls:
+                    return EndReason.DONE
+                for requested in calls:
+                    await self._call(requested)
+            return EndReason.MAX_TURNS
         finally:
             with trio.move_on_after(_CLOSING_SECONDS, shield=True):
                 await self._conversation.close()
-        self._ended = replace(self._ended, reason=reason, text="\n\n".join(self._said))
-        self._emit(self._ended)
-        return self._ended
-
-    async def _rounds(self) -> EndReason:
-        for _ in range(self._max_turns):
-            calls = await self._ask()
-            if not calls:
-                return EndReason.DONE
-            for requested in calls:
-                await self._call(requested)
-        return EndReason.MAX_TURNS
 
     async def _ask(self) -> tuple[Requested, ...]:
         """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
@@ -112,7 +124,7 @@ class Turn:
             if said:
                 self._said.append(said)
             with trio.move_on_after(_CLOSING_SECONDS, shield=True):
-                await self._conversation.reply(said, calls)
+                calls = await self._conversation.reply(said, calls)
         return calls
 
     async def _stream(self, reply: _Reply) -> None:
@@ -131,6 +143,8 @@ class Turn:
                             input_tokens=self._ended.input_tokens + event.input_tokens,
                             output_tokens=self._ended.output_tokens + event.output_tokens,
                         )
+                    case Stopped(reason) if reason in _CUT:
+                        self._emit(Alert(_CUT[reason]))
 
     async def _call(self, requested: Requested) -> None:
         call = ToolCall(new_call_id(), requested.name, requested.arguments)
@@ -140,5 +154,6 @@ class Turn:
         self._ended = replace(
             self._ended, calls=self._ended.calls + 1, refused=self._ended.refused + refused
         )
-        await self._conversation.answer(requested.id, result.text)
+        # Told before it is stored: what happened is shown even where nothing can be stored any more.
         self._emit(CallEnded(result))
+        await self._conversation.answer(requested.id, result.text)

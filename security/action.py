@@ -14,7 +14,7 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -23,19 +23,21 @@ from .call import Action, Atom, Effect, Json, Kind, Place, Problem, ToolCall, To
 from .command import parse_command
 from .errors import Category
 from .extract import suspects_in
-from .kinds import Leaf, leaves
+from .kinds import Leaf, escaped, leaves
 from .policy import Policy
 from .unreadable import Unreadable
 from .url import parse_url
 from .workspace import could_be_path, locate
 
-__all__ = ["MAX_ARGUMENT_BYTES", "MAX_DEPTH", "MAX_LEAVES", "Draft", "canonical_json", "thaw"]
+__all__ = ["MAX_ARGUMENT_BYTES", "MAX_DEPTH", "MAX_LEAVES", "MAX_NAME", "Draft", "canonical_json", "thaw"]
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 MAX_LEAVES = 1_000
+MAX_NAME = 64
 _NAME = re.compile(r"[a-z0-9_]{1,64}")
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Possessive, and true of a string that never ends as well: it is walked once, whatever it holds.
+_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 
 
 class _NotJson(ValueError):
@@ -56,7 +58,8 @@ class Draft:
     def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Draft:
         """Parse a call's text and check it against its tool's schema; never raises for what it says."""
         if not _NAME.fullmatch(call.tool):
-            problem = Problem("", "a tool's name has 1 to 64 characters of a-z, 0-9 and _")
+            said = "a tool's name has 1 to 64 characters of a-z, 0-9 and _"
+            problem = Problem("", said, Category.TOOL_NOT_FOUND)
             return cls(call, None, None, {}, (problem,))
         spec = specs.get(call.tool)
         if spec is None:
@@ -161,7 +164,7 @@ def _parse(text: str) -> dict[str, Any]:
         raise _NotJson(f"the arguments are nested deeper than {MAX_DEPTH} levels")
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         raise _NotJson("the arguments contain half of a surrogate pair") from None
     except _NotJson:
@@ -206,11 +209,9 @@ def _position(error: Exception) -> str:
 
 
 def _count(value: Any) -> int:
-    """Count leaves; empty containers and keys count too, so that nothing grows for free."""
-    if isinstance(value, dict):
-        return 1 + sum(map(_count, value.values()))
-    if isinstance(value, list):
-        return 1 + sum(map(_count, value))
+    """Count leaves; an empty container is one, so that nothing grows for free."""
+    if isinstance(value, (dict, list)):
+        return max(1, sum(map(_count, value.values() if isinstance(value, dict) else value)))
     return 1
 
 
@@ -218,12 +219,12 @@ def _changed(given: Any, checked: Any, pointer: str) -> Iterator[str]:
     """Yield the pointers at which the checked arguments differ from the given ones; defaults may be added."""
     if isinstance(given, Mapping) and isinstance(checked, Mapping):
         for key, value in given.items():
-            below = f"{pointer}/{key}"
+            below = f"{pointer}/{escaped(key)}"
             if key not in checked:
                 yield below
             else:
                 yield from _changed(value, checked[key], below)
-    elif isinstance(given, list) and isinstance(checked, Sequence) and len(given) == len(checked):
+    elif isinstance(given, list) and isinstance(checked, (list, tuple)) and len(given) == len(checked):
         for index, value in enumerate(given):
             yield from _changed(value, checked[index], f"{pointer}/{index}")
     elif given != checked or isinstance(given, bool) != isinstance(checked, bool):

@@ -190,14 +190,15 @@ def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
         yield from _translated(bits)
 
 
-def _translated(bits: int) -> Iterator[IPv4Address]:
-    """Yield what the low bits may mean for each length of a local prefix (RFC 6052, 2.2).
+def _translated(bits: int) -> list[IPv4Address]:
+    """Return what the low bits may mean for each length of a local prefix (RFC 6052, 2.2).
 
-    The length is not in the address; a layout is left out if bits it wants to be zero are not.
+    The length is not in the address. A layout is left out if bits it wants to be zero are not, or
+    if it leads to 0.0.0.0/8 while another one does not: then it is the wrong reading.
     """
     below_prefix = bits & (1 << 80) - 1
+    if below_prefix >> 56 & 0xFF:
+        return []
     packed = below_prefix >> 64 << 56 | below_prefix & (1 << 56) - 1
-    for suffix in (40, 32, 24, 0):
-        address = packed >> suffix & 0xFFFF_FFFF
-        if address and not below_prefix >> 56 & 0xFF and not packed & (1 << suffix) - 1:
-            yield IPv4Address(address)
+    fitting = [packed >> unused & 0xFFFF_FFFF for unused in (40, 32, 24, 0) if not packed & (1 << unused) - 1]
+    return [IPv4Address(one) for one in fitting if one >> 24] or [IPv4Address(max(fitting))]

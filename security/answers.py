@@ -9,15 +9,19 @@ leave the workspace by or which URLs it may open.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
-from .call import Action, Asker, Kind, Place
+from .call import Action, Asker, Atom, Kind, Place
 from .matching import covers, exact_patterns
 from .policy import Autonomy, Rule, RuleAction
 from .session import Session
-from .verdict import Ask
+from .verdict import Ask, Decision, Deny, Word
 from .workspace import is_inside
 
-__all__ = ["answer_in_advance", "proposed_grants"]
+__all__ = ["Asks", "answer_in_advance", "proposed_grants", "reconsidered"]
+
+Asks: TypeAlias = tuple[tuple[str, Ask], ...]
+"""Gates and what they asked."""
 
 _ABOUT_THE_TOOL = frozenset({"permissions", "trust", "commands"})
 
@@ -27,7 +31,7 @@ def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> 
 
     What a person typed is their answer to every question wholly about it, forced ones included.
     """
-    if action.call.asker is Asker.PERSON:
+    if action.call.asker is Asker.PERSON and not any(map(_leads_elsewhere, ask.about)):
         return "the person, by typing it"
     if ask.force:
         return None
@@ -39,6 +43,11 @@ def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> 
     if session.policy.autonomy is Autonomy.FULL and _within_full(gate, ask, session):
         return "autonomy full"
     return None
+
+
+def _leads_elsewhere(atom: Atom) -> bool:
+    """Whether a path is a link: where it leads is not what was typed."""
+    return isinstance(atom.canonical, Place) and atom.canonical.real != atom.canonical.text
 
 
 def _covering(
@@ -65,7 +74,7 @@ def _within_full(gate: str, ask: Ask, session: Session) -> bool:
     )
 
 
-def proposed_grants(asks: tuple[tuple[str, Ask], ...], action: Action) -> tuple[tuple[str, str | None], ...] | None:
+def proposed_grants(asks: Asks, action: Action) -> tuple[tuple[str, str | None], ...] | None:
     """Return the narrowest rules (tool, pattern) that "always" would grant; None where it is not on offer."""
     if any(ask.force for _, ask in asks):
         return None
@@ -76,3 +85,16 @@ def proposed_grants(asks: tuple[tuple[str, Ask], ...], action: Action) -> tuple[
     if not all(patterns):
         return None
     return tuple(dict.fromkeys((action.call.tool, pattern) for group in patterns for pattern in group))
+
+
+def reconsidered(asked: Action, answered: Asks, again: Action, decision: Decision, left: Asks) -> Decision:
+    """Return a second decision as it holds after a yes: a no, if the yes was to something else.
+
+    What was shown and what would run must be one action, link by link, and every question still open
+    must be one of those that were answered.
+    """
+    same = (asked.digest, asked.atoms) == (again.digest, again.atoms)
+    if decision.denial is not None or (same and set(left) <= set(answered)):
+        return decision
+    changed = Deny("changed", "something changed while the question was open; ask again")
+    return Decision((*decision.words, Word("approval", changed)))

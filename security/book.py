@@ -1,15 +1,17 @@
 """The session and its record, kept in step: what counts, what is written, what is still owed.
 
-Three ways for an event to happen. `fold` counts at once and is written by the caller before anything
-follows from it. `book` counts and must be on record to go on. `note` counts whatever the disk says;
-what could not be written is owed, and no call starts until it is paid.
+Two ways for an event to happen. `fold` counts at once, and the caller must `write` before anything
+follows from it. `note` counts whatever the disk says; what could not be written is owed, and no call
+starts until it is paid.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import trio
 
@@ -32,6 +34,7 @@ class Book:
         self._observer = observer
         self._owed: list[Event] = []
         self._alerted: set[str] = set()
+        self._writing = trio.Lock()
 
     @property
     def session(self) -> Session:
@@ -48,39 +51,24 @@ class Book:
             self._session = after(self._session, event)
 
     async def write(self, *events: Event) -> None:
-        """Put events that count already on record.
+        """Put events that count already on record, behind whatever is owed.
 
         Raises:
             RecordError: they are not on record.
         """
-        await self._audit.append(self._session.id, *events)
-
-    async def book(self, *events: Event) -> None:
-        """Let events count and put them on record.
-
-        Raises:
-            RecordError: they are not on record.
-        """
-        self.fold(*events)
-        await self.write(*events)
+        # One at a time, in order: nobody may go on past an outcome that another still fails to write.
+        async with self._writing:
+            owed = tuple(self._owed)
+            if owed or events:
+                await self._audit.append(self._session.id, *owed, *events)
+                del self._owed[: len(owed)]
 
     async def note(self, *events: Event) -> None:
         """Let events count; they are written within 5 s, even under cancellation, or owed."""
         self.fold(*events)
         self._owed.extend(events)
         with trio.move_on_after(_RECORD_SECONDS, shield=True), suppress(RecordError):
-            await self.settle()
-
-    async def settle(self) -> None:
-        """Write what is owed, in order.
-
-        Raises:
-            RecordError: it still cannot be written.
-        """
-        while self._owed:
-            owed = tuple(self._owed)
-            await self.write(*owed)
-            del self._owed[: len(owed)]
+            await self.write()
 
     async def watch(self, tool: str) -> None:
         """Block a tool whose window has tripped, and tell the person; once for each time it trips."""
@@ -94,14 +82,14 @@ class Book:
         self._alerted.add(tool)
         failures, seen = window.failures(tool)
         cause = f"anomaly window: {failures} of {seen} failed; /trust {tool} LEVEL lifts it"
-        tell(self._observer, f"critical: {tool}: {cause}")
+        tell(partial(self._observer.alert, f"critical: {tool}: {cause}"))
         if limits.auto_block:
             await self.note(LevelSet(self.now(), tool, TrustLevel.BLOCKED, cause))
 
 
-def tell(observer: Observer, message: str) -> None:
-    """Alert the person; an observer that fails stops no call."""
+def tell(speak: Callable[[], None]) -> None:
+    """Let an observer hear something; one that fails stops no call."""
     try:
-        observer.alert(message)
+        speak()
     except Exception as error:  # noqa: BLE001 — one of the three: an observer may break, a call may not
         warnings.warn(f"an observer failed: {error!r}", RuntimeWarning, stacklevel=2)

@@ -63,7 +63,7 @@ _UNSPACED = (
 _QUOTES = '"`«»‹›“”„‘’'
 _WIDE = "。、，；：！？（）「」『』【】〔〕《》〈〉［］｛｝｜～…‥・·｡､｢｣．"
 _OUTSIDE = rf"\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2060\ufeff\\<>{_QUOTES}{_WIDE}"
-_RUN = re.compile(rf"[^{_OUTSIDE}]*")
+_STOP = re.compile(rf"[{_OUTSIDE}()\[\]{{}}?#]|(?<![/=?&#:])https?:[/\\]", re.IGNORECASE)
 _HOST = re.compile(rf"[^{_OUTSIDE}/?#'(){{}}|,;!*$&+=^~]*")
 _UNBROKEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f<>/?#\\^|]*")
 _CLOSERS = {
@@ -80,11 +80,11 @@ _CLOSERS = {
 }
 _CLOSERS |= {"«": "»", "（": "）", "「": "」", "『": "』", "【": "】", "《": "》", "〈": "〉"}
 _PAIRS = {")": "(", "]": "[", "}": "{"}
+_CUTS = {"'": "'", "|": "|", "<": "|"}
 _EMPHASIS = "*_~"
 _UNSPACED_WORD = re.compile(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])")
 
 _EXPLICIT = re.compile(r"(?<![A-Za-z0-9])https?://", re.IGNORECASE)
-_NESTED = re.compile(r"(?<![/=?&#:])https?:[/\\]", re.IGNORECASE)
 _LOOSE = re.compile(
     r"https?:(?:[/\\]+(?=[^\s/\\])|(?=\[|localhost\b|[^\s/\\?#:]*[.。．｡][^\s/\\?#.]))", re.IGNORECASE
 )
@@ -160,50 +160,47 @@ def _explicit_spans(text: str) -> Iterator[tuple[int, int]]:
 def _natural(text: str, start: int, host: int) -> str:
     """Return the URL that begins at `start`, less the punctuation of the sentence around it.
 
-    `host` is where its host begins. Brackets count as part of it while they are balanced.
+    `host` is where its host begins.
     """
     opener = text[start - 1 : start]
-    run = _one(_HOST, text, host, host + _LONGEST_HOST)
+    run = text[host : _end(text, host, min(len(text), host + _LONGEST))]
+    name = _HOST.match(run)
+    if name and run[name.end() : name.end() + 1] not in ("/", "?", "#"):
+        run = name[0]
     word = _UNSPACED_WORD.search(run)
-    if word and _is_top_level(run[: word.start()].rpartition(".")[2]):
+    if name and word and word.start() < name.end() and _is_top_level(_last(run[: word.start()])):
         run = run[: word.start()]
-    else:
-        run += _path(text, host + len(run))
-    if opener in ("'", "|"):
-        run = run.partition(opener)[0]
-    run = _balanced(run).rstrip(".,;:!?'")
+    if opener in _CUTS:
+        run = run.partition(_CUTS[opener])[0]
+    run = run.rstrip(".,;:!?'")
     if opener and opener in _EMPHASIS:
         run = run.rstrip(opener + ".,;:!?'")
     return text[start:host] + run
 
 
-def _path(text: str, position: int) -> str:
-    """Return what follows a host, up to another URL that does not belong to this one's path or query."""
-    if text[position : position + 1] not in ("/", "?", "#"):
-        return ""
-    limit = position + _LONGEST
-    nested = _NESTED.search(text, position, limit)
-    end = nested.start() if nested and not re.search("[?#]", text[position : nested.start()]) else limit
-    return _one(_RUN, text, position, end)
+def _end(text: str, position: int, limit: int) -> int:
+    """Return where a URL ends.
+
+    That is at a character no URL holds, at a bracket that closes nothing in it, or before another
+    URL, unless that one is a part of this one's path or stands in its query.
+    """
+    opened = dict.fromkeys(_PAIRS.values(), 0)
+    in_path = True
+    while stop := _STOP.search(text, position, limit):
+        mark, position = stop[0], stop.start() + 1
+        if mark in opened:
+            opened[mark] += 1
+        elif mark in _PAIRS and opened[_PAIRS[mark]]:
+            opened[_PAIRS[mark]] -= 1
+        elif mark in ("?", "#"):
+            in_path = False
+        elif len(mark) == 1 or in_path:
+            return stop.start()
+    return limit
 
 
-def _one(pattern: re.Pattern[str], text: str, start: int, end: int) -> str:
-    """Return what a pattern that may match nothing matches at a position."""
-    match = pattern.match(text, start, end)
-    return match[0] if match else ""
-
-
-def _balanced(run: str) -> str:
-    """Cut a text before the first bracket that closes nothing in it."""
-    opened: dict[str, int] = dict.fromkeys(_PAIRS.values(), 0)
-    for position, character in enumerate(run):
-        if character in opened:
-            opened[character] += 1
-        elif character in _PAIRS:
-            opened[_PAIRS[character]] -= 1
-            if opened[_PAIRS[character]] < 0:
-                return run[:position]
-    return run
+def _last(host: str) -> str:
+    return host.rpartition(".")[2]
 
 
 def _readings(written: str) -> Iterator[Url]:
@@ -243,18 +240,19 @@ def _is_host(name: str) -> bool:
     if not name.isascii():
         url = parse_url(f"https://{name}")
         name = url.host if isinstance(url, Url) else ""
-    return _is_top_level(name.rpartition(".")[2])
+    return _is_top_level(_last(name))
 
 
 def _could_be_file(word: str, names_file: Callable[[str], bool]) -> bool:
     host = re.split(r"[/?#:]", word, maxsplit=1)[0]
-    return host.rpartition(".")[2].lower() in _FILE_ENDINGS or names_file(host) or names_file(word)
+    return _last(host).lower() in _FILE_ENDINGS or names_file(host) or names_file(word)
 
 
 def _guarded(text: str, start: re.Match[str]) -> str:
     """Return the URL that begins at a match, cut only where no client would read its host further."""
     natural = _natural(text, start.start(), start.end())
-    authority = _one(_UNBROKEN, text, start.end(), start.end() + _LONGEST_HOST)
+    unbroken = _UNBROKEN.match(text, start.end(), start.end() + _LONGEST_HOST)
+    authority = unbroken[0] if unbroken else ""
     closer = _CLOSERS.get(text[start.start() - 1 : start.start()])
     if closer is not None and closer in authority:
         return natural
@@ -283,5 +281,5 @@ def _is_mended_by_clients(text: str) -> bool:
     host = re.split(r"[/?#\\]", mended[begins.end() :], maxsplit=1)[0]
     if re.search(r"[/?#\\]", head[begins.end() :]):
         return ".." in word
-    goes_on = re.search(r"[.@:]\w", word) is not None or _is_top_level(host.rpartition(".")[2])
+    goes_on = re.search(r"[.@:]\w", word) is not None or _is_top_level(_last(host))
     return goes_on and " " not in host

@@ -7,17 +7,19 @@ any of them names, because a gate must not have to guess which branch the tool w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from .call import KIND_KEY, Kind
 
-__all__ = ["Leaf", "leaves"]
+__all__ = ["Leaf", "escaped", "leaves"]
 
 Schema: TypeAlias = Mapping[str, Any]
 
-_COMBINATORS = ("anyOf", "oneOf", "allOf")
+_SEVERAL = ("anyOf", "oneOf", "allOf")
+_ONE = ("if", "then", "else")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ def leaves(arguments: Mapping[str, Any], schema: Schema) -> Iterator[Leaf]:
 
 
 def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> Iterator[Leaf]:
-    branches = tuple(branch for schema in schemas for branch in _branches(schema, root, ()))
+    branches = _branches(schemas, root)
     if isinstance(value, str):
         yield Leaf(pointer, value, _kinds(branches))
     elif isinstance(value, Mapping):
         for key, child in value.items():
-            below = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            below = f"{pointer}/{escaped(key)}"
             if not any(key in branch.get("properties", {}) for branch in branches):
                 yield Leaf(f"{below}#", key, frozenset({Kind.UNDECLARED}))
             yield from _walk(child, _of_key(branches, key), root, below)
@@ -49,34 +51,56 @@ def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> 
             yield from _walk(child, _of_index(branches, index), root, f"{pointer}/{index}")
 
 
-def _branches(schema: Any, root: Schema, seen: tuple[str, ...]) -> Iterator[Schema]:
-    """Yield the schema and everything it combines or refers to; a reference is followed once."""
-    if not isinstance(schema, Mapping):
-        return
-    reference = schema.get("$ref")
-    combined = [part for word in _COMBINATORS for part in schema.get(word, ())]
-    if KIND_KEY in schema or not (combined or reference):
-        yield schema
-    for part in combined:
-        yield from _branches(part, root, seen)
-    if isinstance(reference, str) and reference not in seen:
-        yield from _branches(_referred(reference, root), root, (*seen, reference))
+def escaped(key: str) -> str:
+    """Return a key as it stands in a JSON pointer (RFC 6901, 3)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _branches(schemas: Iterable[Any], root: Schema) -> tuple[Schema, ...]:
+    """Return the schemas and all they combine or refer to, each once, however they refer to each other."""
+    found: dict[int, Schema] = {}
+    waiting = deque(schemas)
+    while waiting:
+        schema = waiting.popleft()
+        if isinstance(schema, Mapping) and id(schema) not in found:
+            found[id(schema)] = schema
+            waiting.extend(_combined(schema, root))
+    return tuple(found.values())
+
+
+def _combined(schema: Schema, root: Schema) -> Iterator[Any]:
+    for word in _SEVERAL:
+        yield from schema.get(word, ())
+    yield from (schema[word] for word in _ONE if word in schema)
+    yield from schema.get("dependentSchemas", {}).values()
+    if isinstance(schema.get("$ref"), str):
+        yield _referred(schema["$ref"], root)
 
 
 def _referred(reference: str, root: Schema) -> Any:
     """Follow a reference inside the document; one that leads elsewhere declares nothing."""
-    if not reference.startswith("#"):
+    if reference != "#" and not reference.startswith("#/"):
         return {}
     target: Any = root
     for part in reference[1:].split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        target = target.get(key, {}) if isinstance(target, Mapping) else {}
+        if isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+            target = target[int(key)]
+        else:
+            target = target.get(key, {}) if isinstance(target, Mapping) else {}
     return target
 
 
 def _kinds(branches: Sequence[Schema]) -> frozenset[Kind]:
-    allowing = [branch for branch in branches if _allows_string(branch)]
+    allowing = [branch for branch in branches if _allows_string(branch) and not _only_combines(branch)]
     return frozenset(map(_kind, allowing)) or frozenset({Kind.UNDECLARED})
+
+
+def _only_combines(branch: Schema) -> bool:
+    """Whether a schema leaves it to others to say what a string is."""
+    if KIND_KEY in branch or "enum" in branch or "const" in branch:
+        return False
+    return any(word in branch for word in (*_SEVERAL, *_ONE, "$ref"))
 
 
 def _allows_string(branch: Schema) -> bool:
@@ -95,21 +119,29 @@ def _kind(branch: Schema) -> Kind:
 def _of_key(branches: Sequence[Schema], key: str) -> tuple[Schema, ...]:
     found: list[Schema] = []
     for branch in branches:
-        if key in branch.get("properties", {}):
-            found.append(branch["properties"][key])
-            continue
-        patterns = branch.get("patternProperties", {})
-        matching = [schema for pattern, schema in patterns.items() if re.search(pattern, key)]
-        extra = branch.get("additionalProperties")
-        found.extend(matching or ([extra] if isinstance(extra, Mapping) else []))
+        named = [branch["properties"][key]] if key in branch.get("properties", {}) else []
+        patterns = branch.get("patternProperties", {}).items()
+        named += [schema for pattern, schema in patterns if _may_match(pattern, key)]
+        rest = (branch.get("additionalProperties"), branch.get("unevaluatedProperties"))
+        found.extend(named or [schema for schema in rest if isinstance(schema, Mapping)])
     return tuple(found)
+
+
+def _may_match(pattern: str, key: str) -> bool:
+    """Whether a key falls under a pattern; one this reader cannot read (they are ECMA's) may match all."""
+    try:
+        return re.search(pattern, key) is not None
+    except re.error:
+        return True
 
 
 def _of_index(branches: Sequence[Schema], index: int) -> tuple[Schema, ...]:
-    found: list[Schema] = []
+    found: list[Any] = []
     for branch in branches:
-        prefix = branch.get("prefixItems", ())
-        items = prefix[index] if index < len(prefix) else branch.get("items")
-        if isinstance(items, Mapping):
-            found.append(items)
-    return tuple(found)
+        items = branch.get("items")
+        # Before draft 2020-12 a list under `items` was what `prefixItems` is.
+        prefix = items if isinstance(items, list) else branch.get("prefixItems", ())
+        rest = branch.get("additionalItems") if isinstance(items, list) else items
+        found.append(prefix[index] if index < len(prefix) else rest)
+        found += [branch.get("contains"), branch.get("unevaluatedItems")]
+    return tuple(schema for schema in found if isinstance(schema, Mapping))

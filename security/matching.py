@@ -21,19 +21,24 @@ from functools import lru_cache, partial
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
 from .policy import Policy, Rule
-from .url import Url
+from .url import DEFAULT_PORTS, Url
 
-__all__ = ["covers", "exact_patterns", "matched", "pattern_problem"]
+__all__ = ["JUDGED", "covers", "exact_patterns", "matched", "pattern_problem"]
 
-_DEFAULT_PORTS = {"https": 443, "http": 80}
-_JUDGED = (Kind.PATH, Kind.URL, Kind.COMMAND, Kind.DESTINATION, Kind.RESOURCE_ID)
+_URL_PATTERN = re.compile(
+    r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>[^/]*?)(?::(?P<port>\d{1,5}))?(?P<path>/.*)?", re.DOTALL
+)
+_WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
+_QUOTES = str.maketrans("", "", "\"'\\")
+JUDGED = (Kind.PATH, Kind.URL, Kind.COMMAND, Kind.DESTINATION, Kind.RESOURCE_ID)
+"""The kinds a rule can speak of: what a call is about, not what it says."""
 
 
 def matched(rule: Rule, action: Action, policy: Policy) -> tuple[Atom, ...] | None:
     """Return what of the action a rule speaks of (all of it without a pattern), or None for nothing."""
     if not fnmatchcase(action.call.tool, rule.tool):
         return None
-    judged = action.of_kind(*_JUDGED)
+    judged = action.of_kind(*JUDGED)
     if rule.match is None:
         return judged
     return tuple(atom for atom in judged if _speaks_of(rule.match, atom, policy)) or None
@@ -43,11 +48,13 @@ def _speaks_of(pattern: str, atom: Atom, policy: Policy) -> bool:
     """Whether a pattern matches any part of an atom: any sub-command, a path by either of its names."""
     match atom.canonical:
         case CommandLine(actions):
-            return any(_matches_words(argv, pattern) for argv in actions)
+            # A program called by its path is the same program; no denial is lost by that.
+            called = (*actions, *((posixpath.basename(argv[0]), *argv[1:]) for argv in actions))
+            return any(_matches_words(argv, pattern) for argv in called)
         case Place(text, real):
             return any(_matches_path(path, policy, pattern) for path in (text, real))
         case Url() as url:
-            return _matches_url(url, pattern)
+            return _matches_url(url, pattern, widely=True)
         case str() as text:
             return fnmatchcase(text, pattern)
     # What could not be read is spoken of by every rule for its kind of thing: a Deny must not be evaded.
@@ -79,7 +86,7 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
         case CommandLine(actions):
             return tuple(shlex.join(map(_literal, argv)) for argv in actions)
         case Url() as url:
-            return (_literal(url.text),)
+            return (_literal(url.text.partition("#")[0]),)
         case Place() as place:
             return (_literal(place.real),) if place.real == place.text else ()
         case str() as text:
@@ -97,7 +104,11 @@ def pattern_problem(pattern: str) -> str | None:
         return "a quotation in the pattern is not closed"
     if pattern.count("[") != pattern.count("]"):
         return "a bracket in the pattern is not closed"
-    host = pattern.split("://")[-1].split("/")[0]
+    try:
+        re.compile(_path_regex(pattern))
+    except re.error:
+        return "a range in the pattern runs backwards"
+    host = pattern.partition("://")[2].split("/")[0]
     if "*" in host and "://" in pattern and not host.startswith("*."):
         return "a host may only begin with `*.`"
     return None if words else "the pattern is empty"
@@ -110,7 +121,7 @@ def _literal(text: str) -> str:
 
 def _matches_words(argv: tuple[str, ...], pattern: str) -> bool:
     """Whether each word matches its glob; a last `*` word takes any number of words, even none."""
-    words = shlex.split(pattern)
+    words = _words(pattern)
     if words and words[-1] == "*":
         words = words[:-1]
         argv = argv[: len(words)] if len(argv) >= len(words) else argv
@@ -127,7 +138,10 @@ def _matches_path(path: str, policy: Policy, pattern: str) -> bool:
         pattern = policy.home + pattern[1:]
     elif not pattern.startswith(("/", "**")):
         pattern = posixpath.join(_literal(policy.workspace), pattern)
-    return re.fullmatch(_path_regex(pattern), path) is not None
+    # A pattern is normalised like the paths are; one that ends in a slash is a folder with all in it.
+    below = "/**" if pattern.endswith("/") else ""
+    pattern = posixpath.normpath(pattern).replace("//", "/") + below
+    return re.fullmatch(_path_regex(pattern), path, re.DOTALL) is not None
 
 
 @lru_cache(maxsize=1024)
@@ -140,38 +154,45 @@ def _path_regex(pattern: str) -> str:
 
 def _bracket(part: str) -> str:
     if part.startswith("[") and part.endswith("]") and len(part) > 2:
-        inside = part[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-        return f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]"
+        # No bracket crosses a folder, and only `!` turns one round.
+        inside = re.sub(r"([\\\[^])", r"\\\1", part[1:-1])
+        return f"(?!/)[^{inside[1:]}]" if inside.startswith("!") else f"(?!/)[{inside}]"
     return re.escape(part)
 
 
-def _matches_url(url: Url, pattern: str) -> bool:
-    """Whether scheme, host, port and path match; a pattern without a path speaks of the whole host."""
-    scheme, _, rest = pattern.rpartition("://")
-    if scheme and scheme != url.scheme:
-        return False
-    authority, slash, path = rest.partition("/")
-    host, port = _host_and_port(authority, url.scheme)
-    if port != url.port or not _matches_host(url.host, host.lower()):
-        return False
-    sent = "/" + "/".join(url.segments).lstrip("/")
-    return not slash or fnmatchcase(f"{sent}?{url.query}" if url.query is not None else sent, f"/{path}")
+def _matches_url(url: Url, pattern: str, *, widely: bool = False) -> bool:
+    """Whether scheme, host, port and path match; a pattern without a path speaks of the whole host.
 
-
-def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(?P<host>.*?)(?::(?P<port>\d+))?", authority)
-    if found is None:
-        return authority, _DEFAULT_PORTS.get(scheme, 0)
-    return found["host"].strip("[]"), int(found["port"] or _DEFAULT_PORTS.get(scheme, 0))
+    Without a port it means the scheme's own, and without a query none; `widely` it means any.
+    """
+    found = _URL_PATTERN.fullmatch(pattern)
+    if found is None or (found["scheme"] or url.scheme).lower() != url.scheme:
+        return False
+    usual = url.port if widely else DEFAULT_PORTS[url.scheme]
+    if int(found["port"] or usual) != url.port or not _matches_host(url.host, found["host"].lower()):
+        return False
+    path, mark, query = url.target.partition("?")
+    paths = {path, path.rstrip("/") or "/"}
+    sent = {f"{path}{mark}{query}" for path in paths} | (paths if widely else set())
+    return found["path"] is None or any(fnmatchcase(target, found["path"]) for target in sent)
 
 
 def _matches_host(host: str, pattern: str) -> bool:
     if pattern == "*":
         return True
-    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
+    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern.strip("[]")
 
 
 def _words_appear(pattern: str, raw: str) -> bool:
-    """Whether the plain words a pattern begins with all stand somewhere in a text that was not read."""
-    words = [word for word in shlex.split(pattern) if not set(word) & set("*?[")]
-    return bool(words) and all(word in raw for word in words)
+    """Whether all that a pattern says plainly stands somewhere in a text that was not read, quoted or not."""
+    plain = [part for word in _words(pattern) for part in _WILDCARDS.split(word)]
+    readings = (raw.lower(), raw.translate(_QUOTES).lower())
+    return all(any(part.lower() in reading for reading in readings) for part in plain)
+
+
+def _words(pattern: str) -> list[str]:
+    """Split a pattern as a shell would; one that is no list of words, such as a path, is one word."""
+    try:
+        return shlex.split(pattern)
+    except ValueError:
+        return [pattern]

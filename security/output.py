@@ -3,44 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeAlias
 
+from .book import tell
 from .call import Action, Effect, Outcome, Output, Status, ToolResult
 from .filters import Screened, Source, Stepwise, redact, strip
 from .label import Origin, integrity
 from .level import TrustLevel
-from .policy import Policy
 from .ports import Observer, OverflowStore, RecordError
+from .session import Session
 
 __all__ = ["Keep", "Live", "completed", "keeper", "source_of", "unscreened"]
 
 Keep: TypeAlias = Callable[[str], Awaitable[str]]
 
 
-def source_of(action: Action, output: Output, policy: Policy, secrets: frozenset[str]) -> Source:
-    """Return what is known of an output; a tool that is not trusted cannot claim better than its effects say."""
+def source_of(action: Action, output: Output, session: Session, secrets: frozenset[str]) -> Source:
+    """Return what is known of an output; only a trusted tool can claim better than its effects say."""
     brings = Origin.WEB if action.effects & (Effect.BRING_IN | Effect.SEND) else Origin.WORKSPACE
     origin = output.origin or brings
-    if not _is_trusted(action):
+    if not _is_trusted(action, session):
         origin = min(origin, brings, key=lambda found: integrity(frozenset({found})))
     return Source(
         action.call.tool,
         origin,
         secrets=secrets,
-        max_bytes=policy.max_bytes,
-        threshold=policy.threshold,
+        max_bytes=session.policy.max_bytes,
+        threshold=session.policy.threshold,
     )
 
 
-def unscreened(action: Action, output: Output) -> Screened:
+def unscreened(action: Action, output: Output, session: Session) -> Screened:
     """Return an output as filters take it; only a trusted tool's notices stand outside the fence."""
-    if _is_trusted(action):
+    if _is_trusted(action, session):
         return Screened(output.text, output.notices)
     return Screened("\n".join((output.text, *output.notices)))
 
 
-def _is_trusted(action: Action) -> bool:
-    return action.spec is not None and action.spec.level is TrustLevel.TRUSTED
+def _is_trusted(action: Action, session: Session) -> bool:
+    return action.spec is not None and session.trust_in(action.spec) is TrustLevel.TRUSTED
 
 
 def keeper(store: OverflowStore, session: str, kept: list[str]) -> Keep:
@@ -94,4 +96,4 @@ class Live:
 
     def _show(self, text: str) -> None:
         if text:
-            self._observer.live(self._call, text)
+            tell(partial(self._observer.live, self._call, text))

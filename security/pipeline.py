@@ -6,7 +6,7 @@ own file. `judge` and `screen` decide; `Pipeline` looks up, asks, records and ru
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -14,21 +14,22 @@ import trio
 
 from . import record
 from .action import Draft
-from .answers import answer_in_advance, proposed_grants
+from .answers import Asks, answer_in_advance, proposed_grants, reconsidered
 from .book import Book
-from .call import Action, Cleared, Output, Status, ToolCall, ToolResult
-from .errors import PermanentFailure, ToolError, ToolTimeout
+from .call import Action, Cleared, Output, ToolCall, ToolResult
+from .errors import ToolTimeout
 from .filters import Filter, Screened, Source, Stepwise, cap, distill, fence, redact, strip
 from .gates import anomaly, arguments, budget, grounding, hosts, known, paths, permissions, trust
 from .output import Keep, Live, completed, keeper, source_of, unscreened
 from .ports import Answer, Ports, Question, RecordError
-from .refusal import cancelled, failed, refused, unanswered, unrecorded, withheld
-from .session import Decided, Event, Granted, Read, Session
-from .verdict import Ask, Decision, Deny, Verdict, Word
+from .refusal import Told, cancelled, failed, refused, unanswered, unrecorded, withheld
+from .session import Event, Granted, Read, Session
+from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
 Gate: TypeAlias = Callable[[Action, Session], Verdict]
+Ruling: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...]]
 
 GATES: tuple[Gate, ...] = (
     known,
@@ -50,8 +51,6 @@ FILTERS: tuple[Filter, ...] = (
     fence,
 )
 
-_PIECE = 64 * 1024
-
 
 def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> Decision:
     """Let every gate speak; a call that `known` cannot place is not shown to the others."""
@@ -61,6 +60,8 @@ def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> 
             verdict = gate(action, session)
         except Exception as error:  # noqa: BLE001 — one of the three: a gate that fails has said Deny
             verdict = Deny("broken_gate", f"this gate failed ({type(error).__name__}), which is a no")
+        if not isinstance(verdict, (Allow, Ask, Deny)):
+            verdict = Deny("broken_gate", "this gate said none of the three words, which is a no")
         words.append(Word(gate.__name__, verdict))
         if gate is known and isinstance(verdict, Deny):
             break
@@ -74,23 +75,13 @@ async def screen(
     for step in filters:
         before = screened
         if isinstance(step, Stepwise):
-            screened = await _in_pieces(step, before, source)
+            screened = await step.in_pieces(before, source)
         else:
             screened = step(before, source)
             await trio.lowlevel.checkpoint()
         if step is distill and screened.text != before.text:
             screened = replace(screened, notices=(*screened.notices, await keep(before.text)))
     return screened
-
-
-async def _in_pieces(step: Stepwise, screened: Screened, source: Source) -> Screened:
-    feeder = step.start(source)
-    done: list[str] = []
-    for start in range(0, len(screened.text), _PIECE):
-        done.append(feeder.feed(screened.text[start : start + _PIECE]))
-        await trio.lowlevel.checkpoint()
-    done.append(feeder.flush())
-    return Screened("".join(done), screened.notices + feeder.notices)
 
 
 class Pipeline:
@@ -113,8 +104,11 @@ class Pipeline:
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Judge a call and, if it may, run it; every end but cancellation is a result, none an exception."""
+        return await self._caught(call, self._pass(call), failed)
+
+    async def _pass(self, call: ToolCall) -> ToolResult:
         try:
-            await self._book.settle()
+            await self._book.write()
             ruling = await self._decide(await self.read(call))
         except RecordError as error:
             return unrecorded(call, str(error))
@@ -125,12 +119,10 @@ class Pipeline:
 
     async def admit(self, text: str, source: Source) -> str:
         """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
-        policy = self.session.policy
-        bounded = replace(
-            source, secrets=self._secrets, max_bytes=policy.max_bytes, threshold=policy.threshold
-        )
+        policy, known = self.session.policy, self._secrets | source.secrets
+        source = replace(source, secrets=known, max_bytes=policy.max_bytes, threshold=policy.threshold)
         keep = keeper(self._ports.store, self.session.id, [])
-        screened = await screen(Screened(text), bounded, keep)
+        screened = await screen(Screened(text), source, keep)
         await self._label(source)
         return screened.text
 
@@ -145,64 +137,65 @@ class Pipeline:
         resolved = await self._ports.surveyor.resolve(wanted) if wanted else {}
         return draft.read(self.session.policy, resolved)
 
-    def judged(self, action: Action) -> tuple[Decision, tuple[tuple[str, Ask], ...], str]:
+    def judged(self, action: Action) -> tuple[Decision, Asks, str]:
         """Return what the gates say now, the Asks nobody answered beforehand, and who answered the rest."""
         session = self.session
         decision = judge(action, session)
-        answers = [(gate, ask, answer_in_advance(gate, ask, action, session)) for gate, ask in decision.asks]
-        left = tuple((gate, ask) for gate, ask, answer in answers if answer is None)
-        return decision, left, "; ".join(dict.fromkeys(answer for *_, answer in answers if answer))
+        answers = {asked: answer_in_advance(*asked, action, session) for asked in decision.asks}
+        left = tuple(asked for asked, answer in answers.items() if answer is None)
+        return decision, left, "; ".join(dict.fromkeys(filter(None, answers.values())))
 
-    async def _decide(self, action: Action) -> ToolResult | tuple[Action, Decided]:
-        """Return a refusal, or the Action to run with a decision that counts and is yet to be recorded."""
+    async def _decide(self, action: Action) -> Ruling:
+        """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
         # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
         decision, left, approver = self.judged(action)
         if left and decision.denial is None:
-            await self._book.book(record.asked(self._book.now(), action, left))
             return await self._consult(action, decision, left)
         return await self._conclude(action, decision, approver)
 
-    async def _conclude(
-        self, action: Action, decision: Decision, approver: str
-    ) -> ToolResult | tuple[Action, Decided]:
-        event = record.decided(self._book.now(), action, decision, approver, self._secrets)
-        self._book.fold(event)
+    async def _conclude(self, action: Action, decision: Decision, approver: str, *grants: Granted) -> Ruling:
+        decided = record.decided(self._book.now(), action, decision, approver, self._secrets)
+        events: tuple[Event, ...] = (decided, *grants)
+        self._book.fold(*events)
         if decision.denial is None:
-            return action, event
-        await self._book.write(event)
+            return action, events
+        await self._book.write(*events)
         return refused(action.call, decision.denial[1], decision.denial[0])
 
-    async def _consult(
-        self, action: Action, decision: Decision, left: tuple[tuple[str, Ask], ...]
-    ) -> ToolResult | tuple[Action, Decided]:
+    async def _consult(self, action: Action, decision: Decision, left: Asks) -> Ruling:
         """Put what is open to the person; then look and judge again, for time has passed."""
-        grants, who = proposed_grants(left, action), "cancelled"
+        event = record.asked(self._book.now(), action, left)
+        self._book.fold(event)
+        grants, answer, again, declined = proposed_grants(left, action), Answer.NO, action, "cancelled"
         try:
+            await self._book.write(event)
             answer = await self._ports.approver.ask(Question(action, left, grants))
-            who = "nobody" if answer is Answer.NOBODY else "the person"
+            if answer in {Answer.YES, Answer.ALWAYS}:
+                again, declined = await self.read(action.call), ""
+            else:
+                declined = "nobody" if answer is Answer.NOBODY else "the person"
         finally:
-            if who == "cancelled" or answer not in {Answer.YES, Answer.ALWAYS}:
+            if declined:
                 now = self._book.now()
-                await self._book.note(record.declined(now, action, decision, who, self._secrets))
-        if answer not in {Answer.YES, Answer.ALWAYS}:
+                await self._book.note(record.declined(now, action, decision, declined, self._secrets))
+        if declined:
             return unanswered(action.call, left, nobody=answer is Answer.NOBODY)
-        again = await self.read(action.call)
         decision, still_open, approver = self.judged(again)
-        if decision.denial is None and (again.digest != action.digest or not set(still_open) <= set(left)):
-            changed = Deny("changed", "something changed while the question was open; ask again")
-            decision = Decision((*decision.words, Word("approval", changed)))
-        if answer is Answer.ALWAYS and grants and decision.denial is None:
-            await self._book.note(*(Granted(self._book.now(), tool, match) for tool, match in grants))
-        return await self._conclude(again, decision, "; ".join(filter(None, ("the person", approver))))
+        decision = reconsidered(action, left, again, decision, still_open)
+        is_lasting = answer is Answer.ALWAYS and decision.denial is None
+        granted = [Granted(self._book.now(), *grant) for grant in grants or () if is_lasting]
+        return await self._conclude(again, decision, f"the person; {approver}".rstrip("; "), *granted)
 
-    async def _execute(self, action: Action, event: Decided) -> ToolResult:
+    async def _execute(self, action: Action, events: tuple[Event, ...]) -> ToolResult:
         """Record the decision, run, screen, record the outcome; nothing runs before the record stands."""
         began, detail = trio.current_time(), "not started"
         result = cancelled(action.call)
         try:
-            await self._book.write(event)
+            await self._book.write(*events)
             detail = ""
-            result = await self._attempt(action)
+            result = await self._caught(action.call, self._attempt(action), failed)
+            if result.error is not None:
+                await self._label(source_of(action, Output(""), self.session, self._secrets))
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:
@@ -212,36 +205,30 @@ class Pipeline:
         return result
 
     async def _attempt(self, action: Action) -> ToolResult:
-        """Run a recorded call under its deadline; whatever the executor or a filter does is a result."""
+        """Run a recorded call under its deadline and screen what it brings."""
         timeout = action.spec.timeout if action.spec is not None else 0
-        output: Output | None = None
+        source = source_of(action, Output(""), self.session, self._secrets)
+        live = Live(action, source, self._ports.observer)
         try:
             with trio.fail_after(timeout) as scope:
-                output = await self._run(action, scope.deadline)
-            return await self._screened(action, output)
-        except ToolError as error:
-            status = Status.TIMEOUT if isinstance(error, ToolTimeout) else Status.ERROR
-            return failed(action, error, status)
+                output = await self._ports.executor.execute(Cleared(action, scope.deadline, live.emit))
         except trio.TooSlowError:
-            return failed(action, ToolTimeout(f"no answer within {timeout:g} seconds"), Status.TIMEOUT)
-        except Exception as error:  # noqa: BLE001 — one of the three: whatever an executor raises is an outcome
-            if output is not None:
-                return withheld(action, type(error).__name__)
-            broke = PermanentFailure(f"the tool broke: {type(error).__name__}: {error}")
-            return failed(action, broke, Status.ERROR)
-
-    async def _run(self, action: Action, deadline: float) -> Output:
-        source = source_of(action, Output(""), self.session.policy, self._secrets)
-        live = Live(action, source, self._ports.observer)
-        output = await self._ports.executor.execute(Cleared(action, deadline, live.emit))
+            raise ToolTimeout(f"no answer within {timeout:g} seconds") from None
         live.close()
-        return output
+        return await self._caught(action.call, self._screened(action, output), withheld)
+
+    async def _caught(self, call: ToolCall, step: Awaitable[ToolResult], told: Told) -> ToolResult:
+        """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
+        try:
+            return await step
+        except Exception as error:  # noqa: BLE001 — one of the three: what an executor raises is an outcome
+            return told(call, error, self._secrets)
 
     async def _screened(self, action: Action, output: Output) -> ToolResult:
         kept: list[str] = []
-        source = source_of(action, output, self.session.policy, self._secrets)
+        source = source_of(action, output, self.session, self._secrets)
         keep = keeper(self._ports.store, self.session.id, kept)
-        screened = await screen(unscreened(action, output), source, keep)
+        screened = await screen(unscreened(action, output, self.session), source, keep)
         await self._label(source)
         return completed(action, output, screened, kept)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from .action import canonical_json
+from .action import MAX_NAME, canonical_json
 from .call import Action, ToolResult
 from .errors import Category
 from .secrets import redact_text
@@ -17,7 +17,7 @@ __all__ = ["asked", "decided", "declined", "finished"]
 def asked(at: float, action: Action, asks: tuple[tuple[str, Ask], ...]) -> Asked:
     """Return the event of a call that waits for a person."""
     questions = tuple((gate, ask.question) for gate, ask in asks)
-    return Asked(at, action.call.id, action.call.tool, action.digest, questions)
+    return Asked(at, action.call.id, _tool(action), action.digest, questions)
 
 
 def decided(
@@ -28,7 +28,7 @@ def decided(
     return Decided(
         at=at,
         call=action.call.id,
-        tool=action.call.tool,
+        tool=_tool(action),
         digest=action.digest,
         allowed=denial is None,
         gate=gate,
@@ -48,7 +48,7 @@ def declined(at: float, action: Action, decision: Decision, who: str, secrets: f
     return Decided(
         at=at,
         call=action.call.id,
-        tool=action.call.tool,
+        tool=_tool(action),
         digest=action.digest,
         allowed=False,
         gate=gate,
@@ -68,7 +68,7 @@ def finished(at: float, action: Action, result: ToolResult, seconds: float, deta
     return Finished(
         at=at,
         call=action.call.id,
-        tool=action.call.tool,
+        tool=_tool(action),
         digest=action.digest,
         status=result.outcome.status,
         category=result.outcome.category,
@@ -79,6 +79,11 @@ def finished(at: float, action: Action, result: ToolResult, seconds: float, deta
         seconds=round(seconds, 6),
         detail=detail,
     )
+
+
+def _tool(action: Action) -> str:
+    """The tool's name; of one that no tool can have, as much as identifies the attempt."""
+    return action.call.tool[:MAX_NAME].encode("utf-8", "replace").decode()
 
 
 def _redacted_arguments(action: Action, secrets: frozenset[str]) -> str:

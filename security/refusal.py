@@ -5,13 +5,23 @@ Our words stand outside the marks; every value that a model, a page or a program
 
 from __future__ import annotations
 
-from .call import Action, Json, Outcome, Status, ToolCall, ToolResult
-from .errors import Category, ToolError
-from .filters import Source, label
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from .call import Json, Outcome, Status, ToolCall, ToolResult
+from .errors import Category, PermanentFailure, ToolError
+from .filters import Source, inline, label
 from .label import Origin
 from .verdict import Ask, Deny
 
-__all__ = ["cancelled", "error_object", "failed", "refused", "unanswered", "unrecorded", "withheld"]
+__all__ = ["Told", "cancelled", "error_object", "failed", "refused", "unanswered", "unrecorded", "withheld"]
+
+Told: TypeAlias = Callable[[ToolCall, Exception, frozenset[str]], ToolResult]
+"""What tells a call's exception as a result, given the values known to be secret."""
+
+_STATUS = {Category.TIMEOUT: Status.TIMEOUT, Category.CANCELLED: Status.CANCELLED}
+_OUR_WORDS = re.compile(r"[a-z]+(?: [a-z]+)*")
 
 
 def error_object(denial: Deny, gate: str) -> dict[str, Json]:
@@ -35,11 +45,16 @@ def error_object(denial: Deny, gate: str) -> dict[str, Json]:
 def refused(call: ToolCall, denial: Deny, gate: str) -> ToolResult:
     """Return the result of a call that a gate denied."""
     lines = [f"{call_name(call)} was refused by {gate} ({denial.rule}): {denial.reason}"]
-    lines += [f"{name}: {label(value)}" for name, value in denial.facts]
+    lines += [f"{_fact_name(name)}: {label(value)}" for name, value in denial.facts]
     if denial.suggestion is not None:
         lines.append(f"suggestion: {label(denial.suggestion)}")
     outcome = Outcome(Status.DENIED, denial.category, gate)
     return ToolResult(call, outcome, "\n".join(lines), lines[0], error_object(denial, gate))
+
+
+def _fact_name(name: str) -> str:
+    """A fact's name is ours, or points at an argument, whose name a model chose."""
+    return name if _OUR_WORDS.fullmatch(name) else label(name)
 
 
 def unanswered(call: ToolCall, asks: tuple[tuple[str, Ask], ...], nobody: bool) -> ToolResult:
@@ -61,18 +76,21 @@ def unanswered(call: ToolCall, asks: tuple[tuple[str, Ask], ...], nobody: bool) 
     return ToolResult(call, outcome, "\n".join(lines), lines[0], error)
 
 
-def failed(action: Action, error: ToolError, status: Status) -> ToolResult:
+def failed(call: ToolCall, error: Exception, secrets: frozenset[str]) -> ToolResult:
     """Return the result of a call that ran and failed; what the error says may quote the other side."""
-    said = Source("error", Origin.WEB)
-    text = f"{call_name(action.call)} failed ({error.category}): {label(str(error), said)}"
+    if not isinstance(error, ToolError):
+        error = PermanentFailure(f"it broke: {type(error).__name__}: {error}")
+    said = inline(str(error), Source("error", Origin.WEB, secrets=secrets))
+    began = f"{call_name(call)} failed ({error.category}): "
     found: dict[str, Json] = {
         "code": str(error.category).upper(),
-        "message": str(error),
+        "message": said.plain,
         "phase": "execution",
         "retryable": error.category.retryable,
         "category": str(error.category),
     }
-    return ToolResult(action.call, Outcome(status, error.category), text, text, found)
+    outcome = Outcome(_STATUS.get(error.category, Status.ERROR), error.category)
+    return ToolResult(call, outcome, began + said.text, began + said.plain, found)
 
 
 def call_name(call: ToolCall) -> str:
@@ -92,9 +110,9 @@ def unrecorded(call: ToolCall, why: str) -> ToolResult:
     return refused(call, denial, "audit")
 
 
-def withheld(action: Action, error: str) -> ToolResult:
+def withheld(call: ToolCall, error: Exception, _secrets: frozenset[str]) -> ToolResult:
     """Return the result of a call whose text could not be screened; no word of it is in here."""
-    text = f"{action.call.tool} ran, but its output is withheld: a filter failed ({error})"
+    text = f"{call_name(call)} ran, but its output is withheld: a filter failed ({type(error).__name__})"
     found: dict[str, Json] = {
         "code": "WITHHELD",
         "message": text,
@@ -103,7 +121,7 @@ def withheld(action: Action, error: str) -> ToolResult:
         "category": str(Category.PERMANENT_FAILURE),
     }
     outcome = Outcome(Status.ERROR, Category.PERMANENT_FAILURE)
-    return ToolResult(action.call, outcome, text, text, found)
+    return ToolResult(call, outcome, text, text, found)
 
 
 def cancelled(call: ToolCall) -> ToolResult:

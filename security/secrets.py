@@ -12,6 +12,7 @@ import base64
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,17 +26,20 @@ MIN_KNOWN_LENGTH = 6
 
 _KNOWN = "known-secret"
 _KNOWN_PART = 256
+_BASE64_PARTS = (0, 12, 24)
+_BASE64_PART = 12
+_BASE64_MORE = r"\r?\n(?:[A-Za-z0-9+/_-]{16,120}={0,2}|[A-Za-z0-9+/_-]{2,15}={1,2})"
 _MORE_LOOKAHEAD = 512
-_CONTEXT = 32
+_CONTEXT = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Rule:
     """How one kind of secret is found.
 
-    `head` is its beginning and looks at `longest` characters and never at a line end; `tail` is what
-    belongs to it behind that; `more`, if any, is what may follow even on other lines. A text without
-    any of the `anchors` holds none.
+    `head` is its beginning; it looks at `longest` characters and never past the end of a line, and
+    at most `_CONTEXT` characters back. `tail` is what belongs to the secret behind that, and `more`
+    what it may continue with, on other lines too. A text without any of the `anchors` holds none.
     """
 
     name: str
@@ -46,11 +50,12 @@ class _Rule:
     more: re.Pattern[str] | None = None
 
     def is_possible(self, text: str) -> bool:
+        """Whether the text may hold such a secret; a quick look that is wrong in one direction only."""
         return any(anchor in text for anchor in self.anchors)
 
 
 @lru_cache(maxsize=1)
-def _rules() -> tuple[_Rule, ...]:
+def _written_rules() -> tuple[_Rule, ...]:
     """Read `secrets.toml`, once."""
     written = tomllib.loads(Path(__file__).with_name("secrets.toml").read_text(encoding="utf-8"))
     prefixed = (rule for name, line in written["prefixed"].items() for rule in _prefixed(name, line))
@@ -58,11 +63,11 @@ def _rules() -> tuple[_Rule, ...]:
 
 
 def _prefixed(name: str, line: Mapping[str, Any]) -> Iterator[_Rule]:
-    """One rule for each prefix: a pattern that begins with a literal is searched for fastest."""
+    """Yield one rule for each prefix: a pattern that begins with a literal is searched for fastest."""
     chars, least = line["chars"], line["min"]
+    needed = f"(?=[{chars}]{{0,{least - 1}}}[{line['needs']}])" if "needs" in line else ""
     for prefix in line["prefix"]:
         literal = re.escape(prefix)
-        needed = f"(?=[{chars}]{{0,{least - 1}}}[{line['needs']}])" if "needs" in line else ""
         head = re.compile(f"{literal}(?<![A-Za-z0-9]{literal}){needed}[{chars}]{{{least}}}")
         yield _Rule(name, (prefix,), head, len(prefix) + least, re.compile(f"[{chars}]*"))
 
@@ -75,43 +80,56 @@ def _shaped(name: str, line: Mapping[str, Any]) -> _Rule:
 
 @lru_cache(maxsize=8)
 def _known_rules(known: frozenset[str]) -> tuple[_Rule, ...]:
-    """Return rules for known values: as they are, JSON-escaped, percent-encoded, in base64."""
-    # Longest first: a value that begins with another must not be left standing in part.
-    parts = sorted({part for value in known for part in _parts(value)}, key=lambda part: (-len(part), part))
-    plain = {form for part in parts for form in (part, json.dumps(part)[1:-1])}
-    plain.update(core for value in known for core in _base64_cores(value.strip()))
-    rules = []
-    if plain:
-        literals = sorted(plain, key=lambda form: (-len(form), form))
-        head = re.compile("|".join(map(re.escape, literals)))
-        rules.append(_Rule(_KNOWN, tuple(literals), head, len(literals[0])))
-    if parts:
-        head = re.compile("|".join("".join(map(_percent_pattern, part)) for part in parts))
-        rules.append(_Rule(_KNOWN, ("%", "+"), head, max(_percent_length(part) for part in parts)))
-    return tuple(rules)
+    """Return the rules for known values: as they are, JSON-escaped, percent-encoded, in base64."""
+    parts = {part for value in known for part in _parts(value)}
+    if not parts:
+        return ()
+    literals = _longest_first({form for part in parts for form in (part, json.dumps(part)[1:-1])})
+    plain = re.compile("|".join(map(re.escape, literals)))
+    percent = re.compile("|".join("".join(map(_percent_pattern, part)) for part in _longest_first(parts)))
+    percent_length = max(3 * len(part.encode("utf-8", "surrogatepass")) for part in parts)
+    cores = _longest_first({core for value in known for core in _base64_cores(value.strip())})
+    return (
+        _Rule(_KNOWN, literals, plain, len(literals[0])),
+        _Rule(_KNOWN, ("%", *(["+"] if any(" " in part for part in parts) else [])), percent, percent_length),
+        _Rule(
+            _KNOWN,
+            cores,
+            re.compile("|".join(map(re.escape, cores))),
+            _BASE64_PART,
+            re.compile("[A-Za-z0-9+/=_-]*"),
+            re.compile(_BASE64_MORE),
+        ),
+    )
+
+
+def _longest_first(forms: Iterable[str]) -> tuple[str, ...]:
+    """Sort so that a value which begins with another is tried before it, and no rest is left standing."""
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Split a value into what one match can span: its lines, in parts of bounded length."""
+    """Yield what one match can span: the lines of a value, in parts of bounded length."""
     for line in map(str.strip, value.splitlines()):
         for start in range(0, len(line), _KNOWN_PART):
-            # A short rest is covered together with what stands before it.
-            part = line[max(0, min(start, len(line) - MIN_KNOWN_LENGTH)) : start + _KNOWN_PART]
-            if len(part) >= MIN_KNOWN_LENGTH:
-                yield part
+            # A rest too short to be looked for is covered together with what stands before it.
+            first = max(0, min(start, len(line) - MIN_KNOWN_LENGTH))
+            if len(line) - first >= MIN_KNOWN_LENGTH:
+                yield line[first : start + _KNOWN_PART]
 
 
 def _base64_cores(value: str) -> Iterator[str]:
-    """Yield the characters of base64 that a value determines, for each of its three alignments."""
+    """Yield, for each of the three alignments, short pieces of the base64 that the value determines.
+
+    Several, because a line may end within the first; from any of them on, all base64 is masked.
+    """
     raw = value.encode("utf-8", "surrogatepass")
     for offset in range(3):
+        first, last = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            first, last = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6
             core = encode(bytes(offset) + raw).decode()[first:last]
-            for start in range(0, len(core), _KNOWN_PART):
-                part = core[max(0, min(start, len(core) - MIN_KNOWN_LENGTH)) : start + _KNOWN_PART]
-                if len(value) >= MIN_KNOWN_LENGTH:
-                    yield part
+            pieces = [core[start : start + _BASE64_PART] for start in _BASE64_PARTS]
+            yield from (piece for piece in pieces if piece == pieces[0] or len(piece) == _BASE64_PART)
 
 
 def _percent_pattern(char: str) -> str:
@@ -119,75 +137,47 @@ def _percent_pattern(char: str) -> str:
     return f"(?:{re.escape(char)}|{encoded}{'|[+]' if char == ' ' else ''})"
 
 
-def _percent_length(part: str) -> int:
-    return 3 * len(part.encode("utf-8", "surrogatepass"))
+class _Masker:
+    """Masks the secrets that some rules find, piece by piece."""
 
-
-class Redactor:
-    """Masks secrets in a text that comes in pieces.
-
-    Holds back, of the last line only, as many characters as the longest beginning of a secret has
-    (at most about 1,000, or three times a known value's), and 512 inside a private key.
-    """
-
-    def __init__(self, known: Iterable[str] = ()) -> None:
-        values = frozenset(value for value in known if len(value.strip()) >= MIN_KNOWN_LENGTH)
-        self._rules = (*_known_rules(values), *_rules())
-        self._longest = max(rule.longest for rule in self._rules)
-        self._context = max(_CONTEXT, *(len(anchor) for rule in _rules() for anchor in rule.anchors))
-        self._masked: dict[str, int] = {}
+    def __init__(self, rules: tuple[_Rule, ...]) -> None:
+        self.masked: Counter[str] = Counter()
+        self._rules = rules
+        self._longest = max(rule.longest for rule in rules)
         self._inside: _Rule | None = None
         self._held = ""
         self._from = 0
 
-    def feed(self, piece: str) -> str:
-        """Take the next piece and return what is certain by now."""
-        return self._advance(self._held + piece, is_last=False)
-
-    def flush(self) -> str:
-        """Return what was held back."""
-        return self._advance(self._held, is_last=True)
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """How many secrets were masked, of which kinds."""
-        if not self._masked:
-            return ()
-        kinds = ", ".join(f"{count} × {name}" for name, count in sorted(self._masked.items()))
-        return (f"masked as secret: {kinds}",)
-
-    def _advance(self, text: str, *, is_last: bool) -> str:
+    def feed(self, piece: str, *, is_last: bool = False) -> str:
+        text, position = self._held + piece, self._from
         # No secret's beginning spans two lines, so whatever stands before the last one is decided.
         certain = len(text) if is_last else max(len(text) - self._longest + 1, text.rfind("\n") + 1)
-        search = _Search([rule for rule in self._rules if rule.is_possible(text)], text)
+        search = _Search((rule for rule in self._rules if rule.is_possible(text)), text, position)
         done: list[str] = []
-        position = self._from
         while True:
             if self._inside is not None:
-                position, ended = _skipped(self._inside, text, position, is_last=is_last)
-                if not ended:
+                position, has_ended = _skipped(self._inside, text, position, is_last=is_last)
+                if not has_ended:
                     break
                 self._inside = None
-            found = search.next(position)
-            if found is None or found[1].start() >= certain:
-                end = max(position, certain)
-                done.append(text[position:end])
-                position = end
+            rule, match = search.next(position) or (None, None)
+            if rule is None or match is None or match.start() >= certain:
+                done.append(text[position:certain])
+                position = max(position, certain)
                 break
-            rule, match = found
             done += [text[position : match.start()], f"[redacted:{rule.name}]"]
-            self._masked[rule.name] = self._masked.get(rule.name, 0) + 1
+            self.masked[rule.name] += 1
             position, self._inside = match.end(), rule
-        start = max(0, position - self._context)
-        self._held, self._from = text[start:], position - start
+        self._held, self._from = text[max(0, position - _CONTEXT) :], min(position, _CONTEXT)
         return "".join(done)
 
 
 def _skipped(rule: _Rule, text: str, position: int, *, is_last: bool) -> tuple[int, bool]:
-    """Return where a secret that has begun ends, and whether that is certain by now."""
+    """Return where a secret that has begun ends, and whether it is known to end there."""
     while True:
-        if rule.tail is not None:
-            position = _end(rule.tail.match(text, position), position)
+        tail = rule.tail.match(text, position) if rule.tail is not None else None
+        if tail is not None:
+            position = tail.end()
             if position == len(text):
                 return position, is_last
         if rule.more is None:
@@ -198,36 +188,59 @@ def _skipped(rule: _Rule, text: str, position: int, *, is_last: bool) -> tuple[i
         if more is None:
             return position, True
         position = more.end()
-        if more["end"] is not None:
+        if more.groupdict().get("end") is not None:
             return position, True
 
 
-def _end(match: re.Match[str] | None, position: int) -> int:
-    return match.end() if match is not None else position
-
-
 class _Search:
-    """The leftmost match of several rules; each rule walks the text once."""
+    """The leftmost match of several rules; each of them walks the text once."""
 
-    def __init__(self, rules: list[_Rule], text: str) -> None:
+    def __init__(self, rules: Iterable[_Rule], text: str, position: int) -> None:
         self._text = text
-        self._ahead: list[tuple[_Rule, re.Match[str] | None]] = []
-        self._todo = rules
+        self._ahead = {rule: found for rule in rules if (found := rule.head.search(text, position))}
 
     def next(self, position: int) -> tuple[_Rule, re.Match[str]] | None:
         """Return the first match at or behind a position; among equals, that of the earlier rule."""
-        waiting = [(rule, match) for rule, match in self._ahead]
-        if self._todo:
-            waiting, self._todo = [(rule, None) for rule in self._todo], []
-            self._ahead = [(rule, rule.head.search(self._text, position)) for rule, _ in waiting]
-        else:
-            self._ahead = [
-                (rule, match if match.start() >= position else rule.head.search(self._text, position))
-                for rule, match in waiting
-                if match is not None
-            ]
-        found = [(rule, match) for rule, match in self._ahead if match is not None]
-        return min(found, key=lambda pair: pair[1].start(), default=None)
+        for rule in [rule for rule, match in self._ahead.items() if match.start() < position]:
+            found = rule.head.search(self._text, position)
+            if found is None:
+                del self._ahead[rule]
+            else:
+                self._ahead[rule] = found
+        return min(self._ahead.items(), key=lambda pair: pair[1].start(), default=None)
+
+
+class Redactor:
+    """Masks secrets in a text that comes in pieces: known values first, then what looks like one.
+
+    Holds back, of the last line only, as many characters as the longest beginning of a secret has
+    (about 1,000, or three times the bytes of a known value's longest part), and 512 inside a key
+    that spans lines.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        rules = _known_rules(frozenset(value for value in known if len(value.strip()) >= MIN_KNOWN_LENGTH))
+        self._maskers = [_Masker(found) for found in (rules, _written_rules()) if found]
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece and return what is certain by now."""
+        for masker in self._maskers:
+            piece = masker.feed(piece)
+        return piece
+
+    def flush(self) -> str:
+        """Return what was held back."""
+        piece = ""
+        for masker in self._maskers:
+            piece = masker.feed(piece, is_last=True)
+        return piece
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """How many secrets were masked, of which kinds."""
+        masked = sum((masker.masked for masker in self._maskers), Counter[str]())
+        kinds = ", ".join(f"{count} × {name}" for name, count in sorted(masked.items()))
+        return (f"masked as secret: {kinds}",) if kinds else ()
 
 
 def redact_text(text: str, known: Iterable[str] = ()) -> str:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from .call import Status
+from .call import Status, ToolSpec
 from .errors import Category
 from .label import Origin
 from .ledger import Ledger, Provenance
-from .level import TrustLevel
+from .level import TrustLevel, min_trust
 from .policy import Policy, Rule, RuleAction
 from .url import Url, parse_url
 from .window import AnomalyDetector, Breaker
@@ -180,6 +180,14 @@ class Session:
         """The level this session set for a tool and why, or None where it set none."""
         return self.levels.get(tool)
 
+    def trust_in(self, spec: ToolSpec) -> TrustLevel:
+        """The person's word in this session, else the weakest of what is configured and declared."""
+        said = self.level_of(spec.name)
+        if said is not None:
+            return said[0]
+        configured = (self.policy.levels.get(key) for key in (spec.name, spec.source))
+        return min_trust(spec.level, *(level for level in configured if level is not None))
+
 
 def after(session: Session, event: Event) -> Session:
     """Return the session as it is once the event has happened."""
@@ -215,9 +223,7 @@ def _urls(texts: tuple[str, ...]) -> tuple[Url, ...]:
 
 def _cleared(session: Session) -> Session:
     """Forget what belongs to the conversation, keep what protects the person from it."""
-    return replace(
-        session, ledger=Ledger(), labels=frozenset(), grants=(), last=("", ""), repeats=0, calls_this_turn=0
-    )
+    return replace(session, ledger=Ledger(), labels=frozenset(), grants=(), last=("", ""), repeats=0)
 
 
 def _booked(session: Session) -> Session:
@@ -252,10 +258,11 @@ def _finished(session: Session, event: Finished) -> Session:
     if event.call not in session.running:
         return session
     session = replace(session, running=session.running - {event.call})
+    if event.status in {Status.CANCELLED, Status.DENIED}:
+        # It was stopped, or never started for want of a record: no result, and no failure of the tool.
+        return session
     this = (event.digest, event.result)
     session = replace(session, last=this, repeats=session.repeats + 1 if this == session.last else 1)
-    if event.status is Status.CANCELLED:
-        return session
     succeeded = event.status is Status.OK
     return replace(session, anomaly=session.anomaly.record(event.tool, succeeded, session.policy.anomaly))
 

@@ -28,6 +28,7 @@ _SCHEME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTAL
 _PARTS = re.compile(r"(?P<slashes>/*)(?P<authority>[^/?#]*)(?P<path>[^?#]*)", re.DOTALL)
 _PORT_ONLY = re.compile(r"\d+(?:[/?#]|$)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
+_STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ESCAPED_BYTE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _LONGEST_HOST = 253  # RFC 1035, 2.3.4
@@ -97,7 +98,7 @@ def parse_url(raw: str) -> Url | Unreadable:
     parts = _PARTS.match(scheme["rest"])
     if parts is None or parts["slashes"] != "//":
         return Unreadable("exactly two slashes stand between the scheme and the host")
-    problem = _authority_problem(parts["authority"]) or _path_problem(_normalised(parts["path"]))
+    problem = _authority_problem(parts["authority"]) or _path_problem(_STRAY_PERCENT.sub("%25", parts["path"]))
     return problem or _canonical(raw)
 
 

@@ -42,7 +42,10 @@ class AnomalyDetector:
     def is_tripped(self, tool: str, limits: AnomalyLimits) -> bool:
         """Whether a tool failed at or above the threshold, once there are enough samples to say so."""
         failed, seen = self.failures(tool)
-        return limits.enabled and seen >= limits.min_samples and failed >= limits.failure_threshold * seen
+        if not limits.enabled or seen < max(1, limits.min_samples):
+            return False
+        # A quotient is rounded as the threshold was; 0.55 * 20 would be more than 11.
+        return failed / seen >= limits.failure_threshold
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from .call import Place
 from .policy import Policy
@@ -38,22 +39,67 @@ _SECRET_FOLDERS = (
     "Library/Application Support/Google/Chrome",
     "Library/Application Support/Firefox",
 )
-_SECRET_HOME_FILES = (".netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".git-credentials", ".cargo/credentials.toml")
+_SECRET_HOME_FILES = (
+    ".netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".cargo/credentials.toml",
+)
 _SECRET_NAME = re.compile(
-    r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"(?is)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
     r"|\.env(?:\.(?!example$|sample$|template$|dist$|schema$)[\w.-]+)?"
     r"|.*\.(?:key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|\.(?:netrc|pgpass|git-credentials|pypirc|htpasswd)"
+    r"|ssh_host_\w+_key"
 )
-_PROC = re.compile(r"/proc/(?:self|thread-self|\d+)/(?:environ|mem|root|cwd|fd|fdinfo|exe|maps|map_files|task)(?:/|$)")
-_SECRET_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/dev")
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")
+_PROC = re.compile(
+    r"/proc/(?:self|thread-self|\d+)/(?:environ|mem|root|cwd|fd|fdinfo|exe|maps|map_files|task)(?:/|$)"
+)
+_SECRET_SYSTEM = (
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/run/secrets",
+    "/var/run/secrets",
+    "/dev",
+)
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")  # noqa: S108 — named, not used
 
 _RC_FILES = frozenset(
+    # noqa: SIM905 is on the string below: words read better than a column of quotes.
     ".bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
-    ".kshrc .cshrc .tcshrc .login .xprofile .xinitrc .xsession .inputrc .gitconfig .vimrc .pam_environment".split()
+    ".kshrc .cshrc .tcshrc .login .xprofile .xinitrc .xsession .inputrc .gitconfig .vimrc "
+    ".pam_environment".split()
 )
-_PROTECTED_SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr", "/dev", "/var/spool/cron")
+_RC_FOLDERS = (
+    ".config/autostart",
+    ".config/environment.d",
+    ".config/fish",
+    ".config/git",
+    ".config/systemd",
+    ".local/bin",
+    "Library/LaunchAgents",
+)
+_PROTECTED_SYSTEM = (
+    "/bin",
+    "/boot",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/dev",
+    "/var/spool/cron",
+)
 _PROTECTED_GIT = ("hooks", "config", "info", "objects", "refs", "HEAD", "modules", "worktrees")
 
 _DOT_COMPONENT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
@@ -62,7 +108,8 @@ _ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
 
 def is_inside(path: str, *roots: str) -> bool:
     """Whether an absolute, normalised path is one of the roots or lies below one."""
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots if root)
+    bare = (root.rstrip("/") for root in roots if root)
+    return any(path == root or path.startswith(f"{root}/") for root in bare)
 
 
 def locate(raw: str, policy: Policy) -> Place | Unreadable:
@@ -118,7 +165,9 @@ def protected_reason(path: str, policy: Policy) -> str | None:
         return "it configures Leeward"
     if parts[-1] == ".git" or _has_pair(parts, ".git", _PROTECTED_GIT):
         return "git runs or obeys it"
-    if posixpath.dirname(path) == policy.home.rstrip("/") and parts[-1] in _RC_FILES:
+    home = policy.home.rstrip("/")
+    runs_at_start = is_inside(path, *(f"{home}/{name}" for name in _RC_FOLDERS))
+    if runs_at_start or (posixpath.dirname(path) == home and parts[-1] in _RC_FILES):
         return "a shell or a program runs it at start"
     if is_inside(path, *_PROTECTED_SYSTEM) and not is_inside(path, *_DEVICES, policy.workspace):
         return "it belongs to the system"
@@ -127,4 +176,4 @@ def protected_reason(path: str, policy: Policy) -> str | None:
 
 def _has_pair(parts: list[str], first: str, seconds: Iterable[str]) -> bool:
     """Whether one path component is directly followed by one of others."""
-    return any(a == first and b in seconds for a, b in zip(parts, parts[1:], strict=False))
+    return any(a == first and b in seconds for a, b in pairwise(parts))

@@ -50,6 +50,9 @@ def nodes(schema: object) -> Iterator[Schema]:
 
 def rewritten(schema: object, change: Callable[[Schema], Schema]) -> Any:
     """Return a copy in which every schema that declares no kind was changed, inner ones first."""
+    if schema is True:
+        # Anything is admitted, so a string is too.
+        schema = {}
     if not isinstance(schema, dict) or KIND_KEY in schema:
         return schema
     copy: Schema = {}

@@ -2,7 +2,7 @@
 
 from .cap import cap
 from .distill import distill
-from .fence import fence, label
+from .fence import fence, inline, label
 from .redact import redact
 from .screened import HARD_BOUND, Feeder, Filter, Screened, Source, Stepwise
 from .strip import strip
@@ -17,6 +17,7 @@ __all__ = [
     "cap",
     "distill",
     "fence",
+    "inline",
     "label",
     "redact",
     "strip",

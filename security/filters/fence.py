@@ -14,7 +14,7 @@ from .redact import redact
 from .screened import Screened, Source
 from .strip import strip
 
-__all__ = ["LABEL_LENGTH", "fence", "label"]
+__all__ = ["LABEL_LENGTH", "fence", "inline", "label"]
 
 LABEL_LENGTH = 512
 _READ_LENGTH = 64 * 1024
@@ -27,16 +27,26 @@ def fence(screened: Screened, source: Source) -> Screened:
     nonce = secrets.token_hex(_NONCE_BYTES)
     kind = _NOT_KIND.sub("-", source.kind.lower())[:32] or "text"
     marked = f"«UNTRUSTED:{nonce}:{kind}»{screened.text}«END:{nonce}»"
-    notices = [f"[{notice}]" for notice in screened.notices]
+    # A notice may name a value; it stays one line of its own, cleaned like any text.
+    notices = [f"[{' '.join(_cleaned(notice, source).split())}]" for notice in screened.notices]
     return Screened("\n".join((marked, *notices)), plain="\n".join((screened.text, *notices)))
 
 
 def label(text: str, source: Source | None = None) -> str:
-    """Return a short value (a name, a URL, an error's text) fenced inline, on one line, 512 characters at most."""
+    """Return a short value (a name, a URL, an error) fenced, on one line, 512 characters at most."""
+    return inline(text, source).text
+
+
+def inline(text: str, source: Source | None = None) -> Screened:
+    """Return a short value as `label` does, and as `plain` what stands between the marks."""
     source = source or Source("label", Origin.MODEL)
     # Cleaned before it is cut: half a secret would no longer be known as one.
-    clean = redact(strip(Screened(text[:_READ_LENGTH]), source), source).text
+    clean = _cleaned(text[:_READ_LENGTH], source)
     line = clean.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
     if len(line) > LABEL_LENGTH or len(text) > _READ_LENGTH:
         line = line[:LABEL_LENGTH] + "…"
-    return fence(Screened(line), source).text
+    return fence(Screened(line), source)
+
+
+def _cleaned(text: str, source: Source) -> str:
+    return redact(strip(Screened(text), source), source).text

@@ -10,33 +10,25 @@ from __future__ import annotations
 
 import re
 
-from ..invisible import CONTROLS, Revealer
+from ..invisible import Revealer
 from .screened import Source, Stepwise
 
 __all__ = ["Stripper", "strip"]
 
-_SEEN = rf"[^{CONTROLS}]"
-# A title or link is short, an image is not: 4,000 characters on, a string has no end.
-_STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:\t|{_SEEN}){{0,4000}}+"
+_BODY = r"[^\x00-\x08\x0a-\x1f\x7f-\x9f]{0,4000}+"  # a title or link is short; longer, it has no end
+_STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_BODY}"
 _CSI = r"(?:\x1b\[|\x9b)[0-?]{0,256}+[ -/]{0,16}+"
-_ESC = r"\x1b[ -/]{0,16}+"
-_TOKENS = (
-    rf"(?P<sequence>{_STRING}(?:\x07|\x1b\\|\x9c)|{_CSI}[@-~]|\x1b[ -/]{{1,16}}+[0-~]|\x1b[0-OQ-WYZ\\`a-~])",
-    r"(?P<begun>\x1b[\[\]PX^_]|[\x90\x98\x9b\x9d-\x9f])",
-    r"(?P<line>\r\n?|[\x0b\x0c\x85])",
-    # Manual pages strike a letter twice for bold and over an underscore for underlined.
-    rf"(?P<under>_\x08(?P<letter>{_SEEN}))",
-    rf"(?P<bold>(?<=(?P<same>{_SEEN}))\x08(?:(?P=same)|_))",
-    r"(?P<control>[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f])",
+_SEQUENCE = re.compile(
+    rf"{_STRING}(?:\x07|\x1b\\|\x9c)|{_CSI}[@-~]|\x1b[ -/]{{1,16}}+[0-~]|\x1b[0-OQ-WYZ\\`a-~]"
+    r"|\x1b[\[\]PX^_]|[\x90\x98\x9b\x9d-\x9f]"
 )
-_UNDECIDED = rf"(?P<undecided>(?:{_STRING}\x1b?|{_CSI}|{_ESC}|\r|_\x08?|\x08)\Z)"
-_PIECE = re.compile("|".join((_TOKENS[0], _UNDECIDED, *_TOKENS[1:])))
-_LAST = re.compile("|".join(_TOKENS))
+_UNDECIDED = re.compile(rf"(?:{_STRING}\x1b?|{_CSI}|\x1b[ -/]{{0,16}}+|\r|\x08)\Z")
+_LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85]")
 _SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Stripper:
-    """`strip` at work; holds back a sequence that has begun, which is 4,002 characters at most."""
+    """`strip` at work; holds back a sequence that has begun, which is about 4,000 characters at most."""
 
     def __init__(self) -> None:
         self._revealer = Revealer()
@@ -47,11 +39,11 @@ class Stripper:
 
     def feed(self, piece: str) -> str:
         """Take the next piece and return what is certain by now."""
-        return self._revealer.feed(self._advance(self._held + piece, _PIECE))
+        return self._revealer.feed(self._advance(self._held + piece, is_last=False))
 
     def flush(self) -> str:
         """Return what was held back."""
-        return self._revealer.feed(self._advance(self._held, _LAST)) + self._revealer.flush()
+        return self._revealer.feed(self._advance(self._held, is_last=True)) + self._revealer.flush()
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -61,39 +53,51 @@ class Stripper:
             (self._controls, "control characters removed"),
             (self._revealer.shown, "invisible characters shown as \\u{…}"),
         )
-        said = ", ".join(f"{count} {what}" for count, what in counts if count)
+        said = ", ".join(f"{what}: {count}" for count, what in counts if count)
         return (said,) if said else ()
 
-    def _advance(self, text: str, tokens: re.Pattern[str]) -> str:
-        if not text.endswith("_") and not _SPECIAL.search(text):
-            done, self._held, self._from = text[self._from :], text[-1:], min(1, len(text))
-            return done
-        parts, position = [], self._from
-        end = len(text)
-        for found in tokens.finditer(text, position):
-            parts.append(text[position : found.start()])
-            position = found.end()
-            if found.lastgroup == "undecided":
-                end = position = found.start()
+    def _advance(self, text: str, *, is_last: bool) -> str:
+        parts, position, end = [], self._from, len(text)
+        while (special := _SPECIAL.search(text, position)) is not None:
+            start = special.start()
+            if not is_last and _UNDECIDED.match(text, start):
+                end = max(position, start - 1) if text[start] == "\x08" else start
                 break
-            parts.append(self._replaced(found))
+            kept, after = self._read(text, position, start)
+            parts.append(kept)
+            position = after
+        else:
+            # A backspace may follow and strike the underscore out.
+            end -= not is_last and position < end and text[-1] == "_"
         parts.append(text[position:end])
         # One character stays as the left neighbour of a backspace.
-        start = max(0, end - 1)
-        self._held, self._from = text[start:], end - start
+        self._held, self._from = text[max(0, end - 1) :], min(end, 1)
         return "".join(parts)
 
-    def _replaced(self, found: re.Match[str]) -> str:
-        match found.lastgroup:
-            case "line":
-                return "\n"
-            case "under":
-                return found["letter"]
-            case "sequence" | "begun":
-                self._sequences += 1
-            case "control":
-                self._controls += 1
-        return ""
+    def _read(self, text: str, position: int, start: int) -> tuple[str, int]:
+        """Return what stays of the text up to and with the control at `start`, and where to go on."""
+        plain = text[position:start]
+        if text[start] == "\x08":
+            return self._struck(text, plain, start)
+        line_end = _LINE_END.match(text, start)
+        if line_end is not None:
+            return plain + "\n", line_end.end()
+        sequence = _SEQUENCE.match(text, start)
+        if sequence is not None:
+            self._sequences += 1
+            return plain, sequence.end()
+        self._controls += 1
+        return plain, start + 1
+
+    def _struck(self, text: str, plain: str, start: int) -> tuple[str, int]:
+        """Undo what manual pages do for print: a letter twice is bold, over an underscore underlined."""
+        before, after = text[start - 1 : start], text[start + 1 : start + 2]
+        if plain.endswith("_") and after > " ":
+            return plain[:-1], start + 1
+        if before > " " and after in {before, "_"}:
+            return plain, start + 2
+        self._controls += 1
+        return plain, start + 1
 
 
 def _start(_source: Source) -> Stripper:

@@ -12,9 +12,11 @@ __all__ = ["budget"]
 def budget(action: Action, session: Session) -> Verdict:
     """Deny when calls or seconds ran out, or a call brought the same result several times in a row."""
     limits = session.policy.calls
-    if session.calls_this_session >= limits.per_session:
+    # A call that waited for a person is booked already and must not stand in its own way.
+    own = int(action.call.id in session.pending)
+    if session.calls_this_session - own >= limits.per_session:
         return Deny("calls_per_session", f"this session has used its {limits.per_session} tool calls")
-    if session.calls_this_turn >= limits.per_turn:
+    if session.calls_this_turn - own >= limits.per_turn:
         return Deny("calls_per_turn", f"this turn has used its {limits.per_turn} tool calls")
     if limits.seconds is not None and session.now - session.turn_started >= limits.seconds:
         return Deny("seconds", f"this turn has used its {limits.seconds:g} seconds")

@@ -6,8 +6,8 @@ spoken.
 
 from __future__ import annotations
 
-from ..call import Action, Effect, Kind
-from ..matching import matched
+from ..call import Action, Atom, Effect, Kind
+from ..matching import JUDGED, matched
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session
 from ..unreadable import Unreadable
@@ -26,11 +26,15 @@ def permissions(action: Action, session: Session) -> Verdict:
         return Deny("readonly", "nothing may be written, executed or sent at autonomy readonly")
     asking = [rule for rule in policy.rules if rule.action is RuleAction.ASK]
     hits = [(rule, about) for rule in asking if (about := matched(rule, action, policy)) is not None]
-    if hits:
-        force = any(rule.force for rule, _ in hits)
-        about = tuple(atom for _, atoms in hits for atom in atoms)
-        return Ask(_cited(hits[0][0]), "a permission rule asks about this", about, force, own_rule=True)
-    return _default(action)
+    return _asked(hits, _default(action)) if hits else _default(action)
+
+
+def _asked(hits: list[tuple[Rule, tuple[Atom, ...]]], default: Verdict) -> Ask:
+    """Put the rules' question so that it asks for no less than the default would have."""
+    usual = (default.about, default.force) if isinstance(default, Ask) else ((), False)
+    about = tuple(dict.fromkeys([*(atom for _, atoms in hits for atom in atoms), *usual[0]]))
+    force = usual[1] or any(rule.force for rule, _ in hits)
+    return Ask(_cited(hits[0][0]), "a permission rule asks about this", about, force, own_rule=True)
 
 
 def _default(action: Action) -> Verdict:
@@ -38,7 +42,7 @@ def _default(action: Action) -> Verdict:
     changing = _changing(action)
     if not changing:
         return Allow()
-    about = action.of_kind(Kind.PATH, Kind.URL, Kind.COMMAND)
+    about = action.of_kind(*JUDGED)
     return Ask("default", f"this call may {' and '.join(changing)}", about, force=_is_unread(action))
 
 

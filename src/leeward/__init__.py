@@ -1,1 +1,121 @@
+"""An async agent runtime for the terminal with the security pipeline built in.
 
+    async with Runtime.open() as runtime:
+        async with runtime.run("read notes.txt") as events:
+            async for event in events: ...
+
+The names below are the public ones; each is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leeward.memory import AuditLogger
+    from leeward.runtime import Runtime
+    from leeward.security import (
+        AnomalyDetector,
+        Cleared,
+        ConfirmationRequired,
+        Effect,
+        InvalidParameters,
+        NetworkError,
+        Output,
+        PermanentFailure,
+        PolicyBlocked,
+        RateLimited,
+        ServerError,
+        ToolCancelled,
+        ToolError,
+        ToolExecutor,
+        ToolNotFound,
+        ToolSpec,
+        ToolTimeout,
+        TrustLevel,
+        TypeMismatch,
+    )
+    from leeward.tools import (
+        CompositeExecutor,
+        Destination,
+        ResourceId,
+        Secret,
+        ShellCommand,
+        Text,
+        Url,
+        WorkspacePath,
+        tool,
+    )
+
+    __version__: str
+
+__all__ = [
+    "AnomalyDetector",
+    "AuditLogger",
+    "Cleared",
+    "CompositeExecutor",
+    "ConfirmationRequired",
+    "Destination",
+    "Effect",
+    "InvalidParameters",
+    "NetworkError",
+    "Output",
+    "PermanentFailure",
+    "PolicyBlocked",
+    "RateLimited",
+    "ResourceId",
+    "Runtime",
+    "Secret",
+    "ServerError",
+    "ShellCommand",
+    "Text",
+    "ToolCancelled",
+    "ToolError",
+    "ToolExecutor",
+    "ToolNotFound",
+    "ToolSpec",
+    "ToolTimeout",
+    "TrustLevel",
+    "TypeMismatch",
+    "Url",
+    "WorkspacePath",
+    "__version__",
+    "tool",
+]
+
+_ELSEWHERE = {
+    "AuditLogger": "leeward.memory",
+    "Runtime": "leeward.runtime",
+    **dict.fromkeys(
+        (
+            "CompositeExecutor",
+            "Destination",
+            "ResourceId",
+            "Secret",
+            "ShellCommand",
+            "Text",
+            "Url",
+            "WorkspacePath",
+            "tool",
+        ),
+        "leeward.tools",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - as many types as names
+    """Load a public name on first use (PEP 562)."""
+    if name == "__version__":
+        # Loaded only here: it costs more than the rest of a start, and nearly nobody asks.
+        value: Any = importlib.import_module("importlib.metadata").version("leeward")
+    elif name in __all__:
+        value = getattr(importlib.import_module(_ELSEWHERE.get(name, "leeward.security")), name)
+    else:
+        raise AttributeError(f"module 'leeward' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from leeward.memory import Database, Island, schema
-from leeward.security.ports import RecordError
+from leeward.security import RecordError
 
 _INSERT = "INSERT INTO conversation (id, started, workspace) VALUES (?, 1.0, '/w')"
 _ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

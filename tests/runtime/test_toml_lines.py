@@ -19,9 +19,15 @@ CASES: dict[str, tuple[str, dict[tuple[str | int, ...], int]]] = {
         "# [x]\n\n  # a = 1\na = 1 # [y]\nb = '#' # \"\n",
         {("a",): 4, ("b",): 5},
     ),
-    "dotted keys": ("a.b.c = 1\na.b.d = 2", {("a",): 1, ("a", "b"): 1, ("a", "b", "c"): 1, ("a", "b", "d"): 2}),
+    "dotted keys": (
+        "a.b.c = 1\na.b.d = 2",
+        {("a",): 1, ("a", "b"): 1, ("a", "b", "c"): 1, ("a", "b", "d"): 2},
+    ),
     "blanks around dots": ("a . b = 1\n[ c . d ]\ne = 1", {("a", "b"): 1, ("c", "d"): 2, ("c", "d", "e"): 3}),
-    "quoted keys": ('"a.b" = 1\n\'c d\' = 2\n["e.f".g]\nh = 3', {("a.b",): 1, ("c d",): 2, ("e.f", "g", "h"): 4}),
+    "quoted keys": (
+        '"a.b" = 1\n\'c d\' = 2\n["e.f".g]\nh = 3',
+        {("a.b",): 1, ("c d",): 2, ("e.f", "g", "h"): 4},
+    ),
     "quoted header with a bracket": ('["a]b"]\nc = 1\n[x]\ny = 2', {("a]b", "c"): 2, ("x", "y"): 4}),
     "escaped key": ('"\\u0061" = 1\n', {("a",): 1}),
     "multi-line basic string": (
@@ -30,8 +36,11 @@ CASES: dict[str, tuple[str, dict[tuple[str | int, ...], int]]] = {
     ),
     "multi-line literal string": ("a = '''\n[[x]]\n\"\"\"\n'''\nb = 1", {("a",): 1, ("b",): 5}),
     "quotes at the end of a multi-line string": ('a = """x"""""\nb = 1', {("a",): 1, ("b",): 2}),
-    "quotes at its start": ('a = """"x"""\nb = \'\'\'\'y\'\'\'\nc = 1', {("a",): 1, ("b",): 2, ("c",): 3}),
-    "empty strings": ("a = \"\"\nb = ''\nc = \"\"\"\"\"\"\nd = ''''''\ne = 1", {("c",): 3, ("d",): 4, ("e",): 5}),
+    "quotes at its start": ("a = \"\"\"\"x\"\"\"\nb = ''''y'''\nc = 1", {("a",): 1, ("b",): 2, ("c",): 3}),
+    "empty strings": (
+        "a = \"\"\nb = ''\nc = \"\"\"\"\"\"\nd = ''''''\ne = 1",
+        {("c",): 3, ("d",): 4, ("e",): 5},
+    ),
     "a backslash ends a literal": ("a = 'c:\\'\nb = '[x'\nc = 1", {("b",): 2, ("c",): 3}),
     "array over lines": (
         'a = [ # one, [\n  "x",\n\n  "]", # ,\n  [2,\n   3],\n]\nb = 1',
@@ -41,7 +50,10 @@ CASES: dict[str, tuple[str, dict[tuple[str | int, ...], int]]] = {
         'r = [\n  {t = "x", m = "{"},\n  {t = "y"},\n]',
         {("r", 0, "t"): 2, ("r", 0, "m"): 2, ("r", 1): 3, ("r", 1, "t"): 3},
     ),
-    "inline table": ("a = { b.c = 1, d = [1, 2] }\ne = {}", {("a", "b", "c"): 1, ("a", "d", 1): 1, ("e",): 2}),
+    "inline table": (
+        "a = { b.c = 1, d = [1, 2] }\ne = {}",
+        {("a", "b", "c"): 1, ("a", "d", 1): 1, ("e",): 2},
+    ),
     "array of tables": (
         "[[a.b]]\nc = 1\n[[a.b]]\n\nc = 2\n[a.b.d]\ne = 3",
         {
@@ -58,7 +70,10 @@ CASES: dict[str, tuple[str, dict[tuple[str | int, ...], int]]] = {
         "[[a]]\n[[a.b]]\nc = 1\n[[a.b]]\nc = 2\n[[a]]\n[[a.b]]\nc = 3",
         {("a", 0, "b", 0, "c"): 3, ("a", 0, "b", 1, "c"): 5, ("a", 1): 6, ("a", 1, "b", 0, "c"): 8},
     ),
-    "a table opened after its child": ("[a.b]\nc = 1\n[a]\nd = 2", {("a",): 1, ("a", "b", "c"): 2, ("a", "d"): 4}),
+    "a table opened after its child": (
+        "[a.b]\nc = 1\n[a]\nd = 2",
+        {("a",): 1, ("a", "b", "c"): 2, ("a", "d"): 4},
+    ),
     "CRLF": ("a = 1\r\n[b]\r\nc = '''\r\n[x]\r\n'''\r\nd = 2\r\n", {("b",): 2, ("b", "c"): 3, ("b", "d"): 6}),
     "nothing": ("", {}),
     "only a comment": ("# a = 1", {}),
@@ -99,7 +114,9 @@ _NAME = st.sampled_from(["a", "b-1", '"c.d"', "'[e]'", '"#"', '"\\""'])
 _ATOM = st.one_of(
     _STRING.map(partial(json.dumps, ensure_ascii=False)),
     _STRING.filter(lambda text: "'" not in text).map(lambda text: f"'{text}'"),
-    st.sampled_from(["1", "true", "1979-05-27", '"""\n[x]\n"""', "'''\n]\n'''", '"""a""b"""', '""" \\\n  x"""']),
+    st.sampled_from(
+        ["1", "true", "1979-05-27", '"""\n[x]\n"""', "'''\n]\n'''", '"""a""b"""', '""" \\\n  x"""']
+    ),
 )
 _VALUE = st.one_of(
     _ATOM,
@@ -111,7 +128,8 @@ _VALUE = st.one_of(
 @given(st.lists(st.tuples(_NAME, _VALUE, st.sampled_from(["", "  # = [", "\n", "\n# [x]\n"])), max_size=8))
 @example([("a", '"\\\\"', ""), ("a", "'\\'", "  # = [")])
 def test_keys_stand_where_they_were_put(statements: list[tuple[str, str, str]]) -> None:
-    text, expected = "", {}
+    text = ""
+    expected: dict[tuple[str | int, ...], int] = {}
     for index, (name, value, gap) in enumerate(statements):
         expected["t", index, *tomllib.loads(f"{name} = 1")] = text.count("\n") + 2
         text += f"[[t]]\n{name} = {value}{gap}\n"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import enum
-import functools
+import json
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal, Optional
@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from leeward.security.action import Draft
 from leeward.security.call import KIND_KEY, Asker, Cleared, Effect, Kind, Output, ToolCall
 from leeward.security.errors import Category, PermanentFailure, PolicyBlocked
+from leeward.security.kinds import leaves
 from leeward.tools import (
     Destination,
     ResourceId,
@@ -101,9 +102,7 @@ def test_the_spec_says_what_the_function_says():
 
 
 def test_kinds_reach_every_leaf_that_declares_one():
-    call = ToolCall("1", "everything", __import__("json").dumps({**GOOD, "line": "ls", "note": "hm"}), Asker.MODEL)
-    from leeward.security.kinds import leaves
-
+    call = ToolCall("1", "everything", json.dumps({**GOOD, "line": "ls", "note": "hm"}), Asker.MODEL)
     draft = Draft.of(call, {"everything": everything.spec})
     assert draft.problems == ()
     kinds = {leaf.pointer: set(leaf.kinds) for leaf in leaves(draft.arguments, everything.spec.schema)}
@@ -339,7 +338,6 @@ def test_nothing_declared_means_every_effect_and_any_parameter_name_will_do():
     assert spec.check({"json": "a", "model_config": "b"}).arguments == {
         "json": "a", "model_config": "b", "_hidden": "x", "schema": 1,
     }  # fmt: skip
-    assert tool(functools.partial(odd, json="x"), ) if False else True
 
 
 SCHEMA = {

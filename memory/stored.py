@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 
-from leeward.security.call import Json
-from leeward.security.ports import RecordError
+from leeward.security import Json, RecordError, thaw
 
-__all__ = ["canonical_json", "storable"]
+__all__ = ["storable", "stored_json"]
 
 
-def canonical_json(value: Json) -> str:
+def stored_json(value: Json) -> str:
     """Return the one JSON text of a value: sorted keys, no blanks, ASCII.
 
     Raises:
         RecordError: it holds what JSON cannot say: an infinite number, or something that is no value.
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(thaw(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise RecordError(f"the record cannot be written as JSON: {error}") from error
 

@@ -1,0 +1,151 @@
+"""How does what a session knows read as lines? For `/status`, `/tools`, `/audit` and their commands.
+
+Pure: from values to text. Everything that a model or a page may have written is spelled visibly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from leeward.memory import Record
+from leeward.security import GATES, Effect, Policy, RuleAction, Session, ToolSpec, TrustLevel, min_trust, visible
+
+__all__ = ["level_of", "off_gates", "permission_lines", "record_line", "record_lines", "status_lines", "tool_line"]
+
+_WIDTH = 160
+
+
+def effects_of(effects: Effect) -> str:
+    """Return effects as words: "read, bring in"."""
+    return ", ".join(str(effect.name).lower().replace("_", " ") for effect in effects) or "none"
+
+
+def level_of(spec: ToolSpec, session: Session) -> tuple[TrustLevel, str]:
+    """Return the level a tool has now, and why: the session's own word, else the weakest declared."""
+    said = session.level_of(spec.name)
+    if said is not None:
+        return said
+    configured = [session.policy.levels[key] for key in (spec.name, spec.source) if key in session.policy.levels]
+    return min_trust(spec.level, *configured), "the configuration" if configured else spec.source
+
+
+def tool_line(spec: ToolSpec, session: Session) -> str:
+    """Return a tool on one line: name, level, effects, the first sentence of what it is for."""
+    level, _ = level_of(spec, session)
+    summary = visible(spec.description.partition("\n")[0])
+    return _cut(f"{spec.name:<16} {level.name.lower():<12} {effects_of(spec.effects):<36} {summary}")
+
+
+def off_gates(session: Session) -> tuple[str, ...]:
+    """Return the gates that the configuration switched off."""
+    off = {"grounding": not session.policy.url_grounding, "anomaly": not session.policy.anomaly.enabled}
+    return tuple(gate.__name__ for gate in GATES if off.get(gate.__name__, False))
+
+
+def status_lines(session: Session, model: str) -> Iterator[str]:
+    """Yield what `/status` says."""
+    policy, breaker = session.policy, session.breaker
+    yield f"session     {session.id}"
+    yield f"model       {visible(model)}"
+    yield f"autonomy    {policy.autonomy}"
+    yield f"workspace   {visible(policy.workspace)}"
+    yield f"gates       {len(GATES)} in order; off: {', '.join(off_gates(session)) or 'none'}"
+    yield f"calls       {_used(session)}"
+    tripped = "; tripped, /trust reset lifts it" if breaker.tripped else ""
+    yield (
+        f"breaker     {breaker.consecutive} of {policy.breaker.consecutive} denials in a row, "
+        f"{breaker.total} of {policy.breaker.total} in all{tripped}"
+    )
+    yield f"urls        {len(session.ledger)} known"
+    yield f"read        {', '.join(sorted(session.labels)) or 'nothing yet'}"
+    yield f"grants      {'; '.join(visible(str(rule)) for rule in session.grants) or 'none'}"
+    windows = [f"{tool} {failed} of {seen} failed" for tool, failed, seen in _windows(session)]
+    yield f"windows     {'; '.join(windows) or 'nothing ran yet'}"
+    for tool, (level, cause) in session.levels.items():
+        yield f"trust       {tool} {level.name.lower()}: {visible(cause)}"
+
+
+def _used(session: Session) -> str:
+    limits = session.policy.calls
+    left = limits.per_session - session.calls_this_session
+    return f"{session.calls_this_session} used, {left} left; this turn {session.calls_this_turn} of {limits.per_turn}"
+
+
+def _windows(session: Session) -> Iterator[tuple[str, int, int]]:
+    for tool in session.anomaly.windows:
+        yield (tool, *session.anomaly.failures(tool))
+
+
+def permission_lines(policy: Policy, session: Session) -> Iterator[str]:
+    """Yield the autonomy level, every rule with its place, and what was granted in this session."""
+    yield f"autonomy {policy.autonomy}"
+    for action in (RuleAction.DENY, RuleAction.ASK, RuleAction.ALLOW):
+        for rule in policy.rules:
+            if rule.action is action:
+                yield f"{visible(str(rule))}  ({visible(rule.where)})"
+    for rule in session.grants:
+        yield f"{visible(str(rule))}  ({rule.where})"
+    if not policy.rules and not session.grants:
+        yield "no rules; the defaults hold"
+
+
+def record_line(record: Record) -> str:
+    """Return an audit record on one line, without its time."""
+    body = record.body
+    match record.kind:
+        case "decision":
+            said = _decided(body)
+        case "outcome":
+            said = _finished(body)
+        case "approval":
+            said = "; ".join(f"{gate} asks: {question}" for gate, question in body["questions"])
+        case "given":
+            said = f"{' '.join(body['urls'])} ({body['provenance']})"
+        case "session":
+            said = f"{record.session} in {body.get('workspace', '')}"
+        case "block" | "trust":
+            said = f"{TrustLevel(body['level']).name.lower()}: {body['cause']}"
+        case "grant":
+            said = str(body.get("match") or "every call")
+        case "read":
+            said = ", ".join(body["labels"])
+        case _:
+            said = ""
+    head = f"{record.kind:<9} {visible(record.tool or ''):<14}"
+    return _cut(f"{head} {visible(said)}").rstrip()
+
+
+def record_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield audit records with their local time, one line each."""
+    for record in records:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at))
+        call = f"  {visible(record.call)}" if record.kind == "decision" and record.call else ""
+        yield f"{record.seq:>6}  {at}  {record_line(record)}{call}"
+
+
+def _decided(body: Mapping[str, Any]) -> str:
+    arguments = body["arguments"]
+    if body["allowed"]:
+        by = f" answered by {body['approver']}" if body["approver"] else ""
+        return f"allowed{by} {arguments}"
+    who = f", {body['approver']} said no" if body["approver"] not in {"", "nobody"} else ""
+    who = ", nobody was there to say yes" if body["approver"] == "nobody" else who
+    return f"denied by {body['gate']} ({body['rule']}) {body['code']}{who}: {body['reason']} {arguments}"
+
+
+def _finished(body: Mapping[str, Any]) -> str:
+    status = body["status"] if body["category"] is None else f"{body['status']} ({body['category']})"
+    parts = [status, f"{body['size']} bytes", f"{body['seconds']:.3f} s"]
+    if body["exit_code"] is not None:
+        parts.append(f"exit code {body['exit_code']}")
+    if body["overflow"]:
+        parts.append(f"kept as {body['overflow']}")
+    if body["detail"]:
+        parts.append(body["detail"])
+    return ", ".join(parts)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"

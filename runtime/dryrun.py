@@ -1,0 +1,223 @@
+"""What would be decided about a call? The pipeline's own reading and judging, with nothing behind it.
+
+No tool runs, no database is opened and nothing is written: whoever tries to is refused. Answers in
+advance (rules, autonomy) are given as the pipeline gives them, so what is left open is an `ask`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NoReturn
+
+from leeward.security import (
+    Answer,
+    Ask,
+    Cleared,
+    Deny,
+    Event,
+    Json,
+    Origin,
+    Output,
+    Pipeline,
+    Policy,
+    PolicyBlocked,
+    Ports,
+    Provenance,
+    Question,
+    RecordError,
+    Session,
+    ToolCall,
+    ToolSpec,
+    Url,
+    error_object,
+    parse_url,
+    urls_given,
+)
+from leeward.tools import Surveyor, builtin_tools
+
+from .config_policy import to_policy
+from .registry import all_tools, builtin_settings
+from .startup import Start
+
+__all__ = ["SEEN", "Asked", "DryRun", "Judged", "given_as_url"]
+
+SEEN = (Origin.WEB, Origin.MCP, Origin.WORKSPACE, Origin.SECRET)
+"""What a session can have read, as `--seen` and the field "seen" name it."""
+
+_WORKSPACES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call as a model would ask for it, and what had happened before.
+
+    `said` are the person's words, `urls` what else they gave; `workspace` is where it would happen,
+    if not where the command runs.
+    """
+
+    tool: str
+    arguments: str
+    said: str = ""
+    urls: tuple[str, ...] = ()
+    seen: frozenset[Origin] = frozenset()
+    workspace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What would be decided: "allow", "ask" or "deny", by which gate (None: no objection) and why.
+
+    `rule` names who answered beforehand where it was allowed; `error` is the object of a refusal.
+    """
+
+    decision: str
+    gate: str | None = None
+    rule: str | None = None
+    code: str | None = None
+    reason: str | None = None
+    asks: tuple[tuple[str, str], ...] = ()
+    error: dict[str, Json] | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """Return it as a line of `check --batch` says it."""
+        said: dict[str, Json] = {
+            "decision": self.decision,
+            "gate": self.gate,
+            "rule": self.rule,
+            "code": self.code,
+            "reason": self.reason,
+            "asks": [{"gate": gate, "question": question} for gate, question in self.asks],
+        }
+        error = dict(self.error or {})
+        if "suggestion" in error:
+            said["suggestion"] = error.pop("suggestion")
+        told = {"code", "message", "gate", "rule", "retryable", "phase", "asks"}
+        detail = {name: value for name, value in error.items() if name not in told}
+        return said | {"detail": detail} if detail else said
+
+
+class _Nothing:
+    """Stands for executor, approver, audit, store and observer: none of them may be needed."""
+
+    def __init__(self, specs: tuple[ToolSpec, ...]) -> None:
+        self._specs = specs
+
+    def now(self) -> float:
+        return 0.0
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._specs
+
+    def spec(self, name: str) -> ToolSpec | None:
+        return next((spec for spec in self._specs if spec.name == name), None)
+
+    async def execute(self, cleared: Cleared) -> Output:
+        raise PolicyBlocked(f"a dry run does not run {cleared.action.call.tool}")
+
+    async def ask(self, _question: Question) -> Answer:
+        return Answer.NOBODY
+
+    async def append(self, _session: str, *_events: Event) -> None:
+        self._refuse()
+
+    async def put(self, _session: str, _text: str) -> str:
+        self._refuse()
+
+    def live(self, call: str, chunk: str) -> None:
+        """Nothing runs, so nothing is put out."""
+
+    def alert(self, message: str) -> None:
+        """Nothing is blocked, so nobody is told."""
+
+    def _refuse(self) -> NoReturn:
+        raise RecordError("a dry run writes nothing")
+
+
+class _NoOverflow:
+    """The overflow store of a session that never was."""
+
+    async def get(self, session: str, id: str, offset: int, limit: int) -> NoReturn:  # noqa: A002 - the port's name
+        raise RecordError("a dry run reads nothing")
+
+    async def search(self, session: str, id: str, pattern: str, limit: int) -> NoReturn:  # noqa: A002 - the port's name
+        raise RecordError("a dry run reads nothing")
+
+
+class DryRun:
+    """Judges calls under one configuration, each in a session of its own."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._policy = lru_cache(_WORKSPACES)(self._policy_of)
+        policy = self._policy(None)
+        settings = builtin_settings(start.loaded.config, policy, _NoOverflow(), str)
+        nothing = _Nothing(tuple(all_tools(start.loaded.config, builtin_tools(settings)).specs()))
+        self._ports = Ports(nothing, Surveyor(), nothing, nothing, nothing, nothing, nothing)
+
+    async def judge(self, asked: Asked) -> Judged:
+        """Return what would be decided about a call.
+
+        Raises:
+            ValueError: its workspace cannot be one.
+        """
+        given = (*urls_given(asked.said), *(url for text in asked.urls for url in given_as_url(text)))
+        session = Session("dry-run", self._policy(asked.workspace), labels=asked.seen)
+        session = _with_urls(session, given)
+        pipeline = Pipeline(session, self._ports)
+        action = await pipeline.read(ToolCall("dry-run", asked.tool, asked.arguments))
+        decision, left, approver = pipeline.judged(action)
+        if decision.denial is not None:
+            return _denied(*decision.denial)
+        return _open(left) if left else Judged("allow", rule=approver or None)
+
+    def _policy_of(self, workspace: str | None) -> Policy:
+        places = self._start.places
+        where = places.workspace if workspace is None else Path(os.path.realpath(places.workspace / workspace))
+        return to_policy(
+            self._start.loaded,
+            workspace=where,
+            home=places.home,
+            headless=False,
+            data_dir=places.data,
+            config_dir=places.config,
+        )
+
+
+def _with_urls(session: Session, urls: tuple[Url, ...]) -> Session:
+    if not urls:
+        return session
+    return Session(
+        session.id, session.policy, ledger=session.ledger.with_urls(urls, Provenance.PERSON), labels=session.labels
+    )
+
+
+def given_as_url(text: str) -> tuple[Url, ...]:
+    """Return the URL a person gave as such; one that cannot be read grounds nothing."""
+    found = parse_url(text)
+    return (found,) if isinstance(found, Url) else urls_given(text)
+
+
+def _denied(gate: str, denial: Deny) -> Judged:
+    return Judged(
+        "deny", gate, denial.rule, denial.code, denial.reason, error=error_object(denial, gate)
+    )
+
+
+def _open(left: tuple[tuple[str, Ask], ...]) -> Judged:
+    (gate, first), *_ = left
+    asks = tuple((name, ask.question) for name, ask in left)
+    error: dict[str, Json] = {
+        "code": "INPUT_REQUIRED",
+        "message": first.question,
+        "phase": "approval",
+        "retryable": False,
+        "gate": gate,
+        "rule": first.rule,
+        "asks": [{"gate": name, "question": question} for name, question in asks],
+    }
+    if first.facts:
+        error["facts"] = [{"name": name, "value": value} for name, value in first.facts]
+    return Judged("ask", gate, first.rule, "INPUT_REQUIRED", first.question, asks, error)

@@ -1,0 +1,53 @@
+"""What was asked for on the command line, as one value. Imports the standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from .exits import Request
+
+__all__ = ["Options", "Output"]
+
+Output: TypeAlias = Literal["text", "json", "jsonl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line, read; what was not given is None, empty or False.
+
+    `command` is the first word ("" where there was none). `timeout` is in seconds. `values` are the
+    repeated or positional words of a command: `tool`, `arguments`, `batch`, `action`, `name`, … by
+    name, and `urls` and `seen` stand for what a call may build on.
+    """
+
+    command: str = ""
+    config: Path | None = None
+    workspace: Path | None = None
+    model: str | None = None
+    autonomy: str | None = None
+    output: Output = "text"
+    timeout: float | None = None
+    max_turns: int | None = None
+    quiet: bool = False
+    verbose: bool = False
+    prompt: str | None = None
+    script: str | None = None
+    action: str = ""
+    tool: str = ""
+    arguments: str = ""
+    batch: str | None = None
+    name: str = ""
+    limit: int = 50
+    urls: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
+    request: Request = field(default_factory=Request)
+
+    def flags(self) -> dict[str, object]:
+        """Return what flags say of the configuration, by dotted key; None where one was not given."""
+        return {
+            "llm.model": self.model,
+            "permissions.autonomy": self.autonomy,
+            "agent.max_turns": self.max_turns,
+        }

@@ -1,0 +1,234 @@
+"""What may be typed after a slash, in the chat and in a script alike? The table, and what each word does.
+
+Slash commands are the person's words: the URLs in one are known before it does anything. Nothing is
+printed here; what a command has to say, and the turn it wants, go back as a value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from leeward.memory import Record
+from leeward.security import Asker, Granted, Provenance, Status, TrustLevel, pattern_problem, visible
+
+from .app import Runtime
+from .describe import level_of, permission_lines, record_lines, status_lines, tool_line
+
+__all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
+
+_FORM = re.compile(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
+_TOOL = re.compile(r"[a-z0-9_*?\[\]!-]{1,64}")
+_RECORDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SlashResult:
+    """What a slash command led to.
+
+    `turn` is a question of the person's, and fenced text that goes with it, to be run as a turn now.
+    `failed` tells that the command could not be carried out; `text` then says why.
+    """
+
+    text: str = ""
+    turn: tuple[str, str] | None = None
+    exit: bool = False
+    failed: bool = False
+
+
+Handler: TypeAlias = Callable[[Runtime, str], Awaitable[SlashResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A word that may follow the slash: `usage` is how it is typed, `summary` what it does."""
+
+    name: str
+    usage: str
+    summary: str
+    handler: Handler
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """A line that begins with a slash. `command` is None where there is none of that name."""
+
+    line: str
+    name: str
+    argument: str
+    command: Command | None
+
+    @property
+    def problem(self) -> str | None:
+        """Say why it cannot be carried out, with the nearest name, or None."""
+        if self.command is not None:
+            return None
+        near = difflib.get_close_matches(self.name, _BY_NAME, n=1, cutoff=0.5)
+        hint = f"; did you mean /{_BY_NAME[near[0]].name}?" if near else "; /help lists them"
+        return f"there is no /{self.name}{hint}"
+
+
+def parse(line: str) -> SlashCommand | None:
+    """Return the slash command in a line, or None: a path such as `/etc/hosts` is none."""
+    found = _FORM.fullmatch(line.strip())
+    if found is None:
+        return None
+    name = found[1].lower()
+    return SlashCommand(line.strip(), name, (found[2] or "").strip(), _BY_NAME.get(name))
+
+
+async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
+    """Carry a command out. The URLs in it are given before anything else happens."""
+    await runtime.give(slash.line, Provenance.SLASH)
+    if slash.command is None:
+        return SlashResult(slash.problem or "", failed=True)
+    return await slash.command.handler(runtime, slash.argument)
+
+
+async def _help(_runtime: Runtime, argument: str) -> SlashResult:
+    wanted = _BY_NAME.get(argument.lstrip("/").lower()) if argument else None
+    if argument and wanted is None:
+        return _failed(f"there is no /{visible(argument)}; /help lists all")
+    listed = [wanted] if wanted is not None else COMMANDS
+    lines = [f"{command.usage:<34} {command.summary}{_aliases(command)}" for command in listed]
+    return SlashResult("\n".join(lines))
+
+
+def _aliases(command: Command) -> str:
+    return f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+
+
+async def _clear(runtime: Runtime, _argument: str) -> SlashResult:
+    await runtime.clear()
+    return SlashResult("conversation, URLs, labels and grants of this session are forgotten")
+
+
+async def _new(runtime: Runtime, _argument: str) -> SlashResult:
+    await runtime.new_session()
+    return SlashResult(f"session {runtime.session_id}")
+
+
+async def _browse(runtime: Runtime, argument: str) -> SlashResult:
+    url, _, question = argument.partition(" ")
+    if not url:
+        return _usage("browse")
+    # A bare host was taken as https when it was given, and is opened as what it was taken for.
+    given = await runtime.give(url, Provenance.SLASH)
+    result = await runtime.call("fetch", {"url": given[0] if given else url}, Asker.PERSON)
+    if result.outcome.status is not Status.OK:
+        return SlashResult(result.shown, failed=True)
+    if question.strip():
+        return SlashResult(turn=(question.strip(), result.text))
+    return SlashResult(result.shown)
+
+
+async def _tools(runtime: Runtime, _argument: str) -> SlashResult:
+    session = runtime.pipeline.session
+    return SlashResult("\n".join(tool_line(spec, session) for spec in runtime.tools.specs()))
+
+
+async def _model(runtime: Runtime, argument: str) -> SlashResult:
+    if argument:
+        return _failed("the model is chosen when Leeward starts: leeward --model PROVIDER:NAME, or [llm] model")
+    return SlashResult(visible(runtime.provider.name))
+
+
+async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
+    session = runtime.pipeline.session
+    if not argument:
+        return SlashResult("\n".join(permission_lines(session.policy, session)))
+    word, _, rest = argument.partition(" ")
+    tool, _, pattern = rest.strip().partition(" ")
+    if word != "allow" or not _TOOL.fullmatch(tool):
+        return _usage("permissions")
+    match = pattern.strip() or None
+    problem = pattern_problem(match) if match is not None else None
+    if problem is not None:
+        return _failed(f"{visible(pattern)}: {problem}")
+    await runtime.pipeline.note(Granted(session.now, tool, match))
+    return SlashResult(f"allowed for this session: {tool}{f' {visible(match)}' if match is not None else ''}")
+
+
+async def _trust(runtime: Runtime, argument: str) -> SlashResult:
+    session = runtime.pipeline.session
+    words = argument.split()
+    if not words:
+        levels = ((spec.name, *level_of(spec, session)) for spec in runtime.tools.specs())
+        return SlashResult("\n".join(f"{n:<16} {level.name.lower():<12} {visible(why)}" for n, level, why in levels))
+    if words == ["reset"]:
+        await runtime.reset_breaker()
+        return SlashResult("denials are counted anew")
+    if len(words) != 2:
+        return _usage("trust")
+    tool, level = words[0], TrustLevel.__members__.get(words[1].upper())
+    if level is None:
+        return _failed(f"a level is one of {', '.join(name.lower() for name in TrustLevel.__members__)}")
+    if runtime.tools.spec(tool) is None:
+        near = difflib.get_close_matches(tool, [spec.name for spec in runtime.tools.specs()], n=1)
+        return _failed(f"there is no tool {visible(tool)}{f'; did you mean {near[0]}?' if near else ''}")
+    await runtime.set_trust(tool, level)
+    return SlashResult(f"{tool} is {level.name.lower()} for this session")
+
+
+async def _audit(runtime: Runtime, argument: str) -> SlashResult:
+    words = argument.split()
+    if words[:1] == ["show"] and len(words) == 2:
+        return _records([r for r in await runtime.audit.show(words[1]) if r.session == runtime.session_id])
+    if len(words) > 1 or not all(word.isascii() and word.isdigit() and len(word) < 7 for word in words):
+        return _usage("audit")
+    return _records(await runtime.audit.list_records(runtime.session_id, int(words[0]) if words else _RECORDS))
+
+
+def _records(records: list[Record]) -> SlashResult:
+    return SlashResult("\n".join(record_lines(records))) if records else _failed("there is no such record")
+
+
+async def _overflow(runtime: Runtime, _argument: str) -> SlashResult:
+    kept = await runtime.overflow.entries(runtime.session_id)
+    lines = [f"{entry.id}  {entry.chars} characters in {entry.lines} lines" for entry in kept]
+    return SlashResult("\n".join(lines) or "nothing was too long to show")
+
+
+async def _status(runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("\n".join(status_lines(runtime.pipeline.session, runtime.provider.name)))
+
+
+async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult(exit=True)
+
+
+def _failed(why: str) -> SlashResult:
+    return SlashResult(why, failed=True)
+
+
+def _usage(name: str) -> SlashResult:
+    return _failed(f"usage: {_BY_NAME[name].usage}")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", "/help [COMMAND]", "what may be typed", _help, ("h", "?")),
+    Command("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
+    Command("new", "/new", "begin another session", _new),
+    Command("browse", "/browse URL [QUESTION]", "open a page, and ask about it", _browse, ("open",)),
+    Command("tools", "/tools", "the tools, their trust and their effects", _tools),
+    Command("model", "/model", "which model answers", _model),
+    Command(
+        "permissions",
+        "/permissions [allow TOOL [PATTERN]]",
+        "the rules; allow something for this session",
+        _permissions,
+        ("perms",),
+    ),
+    Command("trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", _trust),
+    Command("audit", "/audit [NUMBER | show CALL]", "what was decided and done", _audit),
+    Command("overflow", "/overflow", "outputs that were too long to show", _overflow),
+    Command("status", "/status", "model, limits, breaker, windows, labels", _status),
+    Command("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
+)
+"""Every command, in the order in which `/help` lists them."""
+
+_BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}

@@ -1,0 +1,27 @@
+"""What several test files need."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PLANTED = Path(__file__).parent / "planted"
+
+
+@pytest.fixture
+def planted() -> Callable[[str], ModuleType]:
+    """Load the obvious wrong version of a gate, by its name."""
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"planted_{name}", PLANTED / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -1,0 +1,174 @@
+"""Which URLs a text holds: what a person meant, and what a model may try to slip through."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from leeward.security.extract import suspects_in, urls_given, urls_hinted, urls_in
+from leeward.security.url import Url, parse_url
+
+GIVEN: list[tuple[str, list[str]]] = [
+    ("read https://a.com/x", ["https://a.com/x"]),
+    ("read HTTPS://A.com/X", ["https://a.com/X"]),
+    ("read http://a.com", ["http://a.com/"]),
+    *[(f"is it https://a.com/x{end}", ["https://a.com/x"]) for end in (".", ",", ";", ":", "!", "?", "...", "?!", "…", "。", "、", "！")],
+    *[(f"see {a}https://a.com/x{b} there", ["https://a.com/x"]) for a, b in ("()", "[]", "{}", "<>", '""', "''", "``", "“”", "‘’", "«»", "（）", "「」", "『』", "【】", "《》", "||", "**", "__", "~~")],
+    ("**https://a.com/x**, ~~https://b.com/y~~", ["https://a.com/x", "https://b.com/y"]),
+    ("(see https://a.com/x_(y)).", ["https://a.com/x_(y)"]),
+    ("https://en.wikipedia.org/wiki/Ada_(name)#Use", ["https://en.wikipedia.org/wiki/Ada_(name)#Use"]),
+    ("https://en.wikipedia.org/wiki/Schindler's_List", ["https://en.wikipedia.org/wiki/Schindler's_List"]),
+    ("[t](https://a.com/x) and ![i](https://b.com/y.png)", ["https://a.com/x", "https://b.com/y.png"]),
+    ("[t](https://a.com/x),[u](https://b.com/y)", ["https://a.com/x", "https://b.com/y"]),
+    ("[https://a.com](https://b.com)", ["https://a.com/", "https://b.com/"]),
+    ('[t](https://a.com/x "title")', ["https://a.com/x"]),
+    ('<a href="https://a.com/x">x</a>', ["https://a.com/x"]),
+    ("<https://a.com/x|label>", ["https://a.com/x"]),
+    ('{"u":"https://a.com/x","v":1}', ["https://a.com/x"]),
+    ("\\url{https://a.com/x}", ["https://a.com/x"]),
+    ("https://a.com/x\\nmore", ["https://a.com/x"]),
+    ("https://a.com,https://b.com;https://c.com/d,https://e.com", ["https://a.com/", "https://b.com/", "https://c.com/d", "https://e.com/"]),
+    ("https://a.com https://b.com\nhttps://c.com\thttps://a.com", ["https://a.com/", "https://b.com/", "https://c.com/"]),
+    ("https://a.com/xhttps://b.com", ["https://a.com/x"]),
+    ("https://a.com's docs", ["https://a.com/"]),
+    ("1.https://a.com/x", ["https://a.com/x"]),
+    ("git+https://a.com/x.git", ["https://a.com/x.git"]),
+    ("请看https://a.com/docs。谢谢，https://b.com/x）", ["https://a.com/docs", "https://b.com/x"]),
+    ("https://a.comを見て", ["https://a.com/"]),
+    ("https://a.com/page를 요약", ["https://a.com/page%EB%A5%BC", "https://a.com/page"]),
+    ("https://ja.wikipedia.org/wiki/日本", ["https://ja.wikipedia.org/wiki/%E6%97%A5%E6%9C%AC"]),
+    ("https://例え.jp/x", ["https://xn--r8jz45g.jp/x"]),
+    ("/browse https://h.example/api/grab?url=https://x.example/", ["https://h.example/api/grab?url=https://x.example/"]),
+    ("https://web.archive.org/web/1/https://a.com/", ["https://web.archive.org/web/1/https://a.com/"]),
+    ("https://a.com/?q=a,b&c=(d)", ["https://a.com/?q=a,b&c=(d)"]),
+    ("\u200ehttps://a.com/x\u200f \ufeffhttps://b.com", ["https://a.com/x", "https://b.com/"]),
+    ("https://[2001:db8::1]:8443/x", ["https://[2001:db8::1]:8443/x"]),
+    ("example.com", ["https://example.com/"]),
+    ("look at example.com/docs, then stop.", ["https://example.com/docs"]),
+    ("(www.example.co.uk/a?b=c#d).", ["https://www.example.co.uk/a?b=c#d"]),
+    ("is it example.com?", ["https://example.com/"]),
+    ("example.com: yes. example.org.", ["https://example.com/", "https://example.org/"]),
+    ("example.com:8443/x and example.com?y=1", ["https://example.com:8443/x", "https://example.com/?y=1"]),
+    ("请看example.com的文档", ["https://example.com/"]),
+    ("münchen.de и пример.рф", ["https://xn--mnchen-3ya.de/", "https://xn--e1afmkfd.xn--p1ai/"]),
+    ("github.com/user/repo/blob/main/setup.py", ["https://github.com/user/repo/blob/main/setup.py"]),
+    ("EXAMPLE.COM/A", ["https://example.com/A"]),
+    ("medium.com/@user", ["https://medium.com/@user"]),
+]  # fmt: skip
+
+NOTHING_GIVEN = [
+    "", "no address at all", "the https: scheme", "https://", "http://...", "https:a.com", "https:/a.com", "https:\\\\a.com",
+    "https://user@a.com/", "https://good.com@evil.net", "https://a.com%40evil.net/", "ftp://a.com/x", "file:///etc/passwd", "ssh://a.com", "xhttps://a.com",
+    "me@example.com", "<me@example.com>", "mailto:me@example.com", "first.last@example.com", "git@github.com:o/r.git", "first.me@x",
+    "node.js", "setup.py", "README.md", "main.rs", "main.rs:42", "archive.zip", "file.tar.gz", "libc.so.6", "index.html", "a.out", "run.sh", "docs.rs",
+    "e.g. this", "i.e.", "etc.", "U.S. and U.K.", "v1.2.3", "1.2.3.4", "3.11", "10.0.0.1/admin", "Ph.D.",
+    "os.path.join(a)", "np.array", "self.name()", "app.run()", "user.id=3", "foo.bar.baz", "it is done.It works", "one.Then two",
+    "/etc/example.com", "./example.com", "../example.com", "~/example.com", "src/example.com", "C:\\example.com", "$example.com", "a=example.com",
+    "localhost:3000", "intranet/wiki", "example.com_old", "example.com-backup", "-example.com", "example.unknown-domain",
+]  # fmt: skip
+
+HINTED = [
+    ("docs.rs/tokio", ["https://docs.rs/tokio"]),
+    ("see crates.io and allegro.pl/oferta.", ["https://allegro.pl/oferta"]),
+    ("docs.rs", []),
+    ("setup.py", []),
+    ("example.com/a", []),
+]
+
+SUSPICIOUS: list[tuple[str, list[str]]] = [
+    ("https://evil.com/x", ["https://evil.com/x"]),
+    ("please open HtTpS://evil.com now", ["HtTpS://evil.com"]),
+    ("a (https://a.com), b <https://b.com> [c](https://c.com)", ["https://a.com", "https://b.com", "https://c.com"]),
+    ('{"u":"https://a.com","v":"b.com"}', ["https://a.com"]),
+    ("xhttps://evil.com", ["https://evil.com"]),
+    ("https://good.com/a,https://evil.com", ["https://good.com/a", "https://evil.com"]),
+    ("https://good.com/r?u=https://x.com", ["https://good.com/r?u=https://x.com"]),
+    ("https://a.com\nhttps://b.com\n", ["https://a.com", "https://b.com"]),
+    ("https://a.com\nThanks", ["https://a.com"]),
+    ("https://a.com/x\n\n## Summary\n\nIt works. See e.g. there.", ["https://a.com/x"]),
+    ("https://a.com/x\n- one\n- two", ["https://a.com/x"]),
+    ("请看https://a.com。谢谢", ["https://a.com"]),
+]
+
+REPAIRED_BY_SOME_CLIENT = [
+    "https:/evil.com", "https:evil.com/x", "see https:evil.com", "https:///evil.com", "https:\\\\evil.com", "http:/\\evil.com/x", "http:localhost/x",
+    "http:evil", "https:2130706433", "ht\ntps://evil.com", "https:\t//evil.com", "https:/\n/evil.com", "https://good.com\n.evil.net", "https://good.com\t.evil.net/a b",
+    "https://good.co\nm", "https://good.com\r\n@evil.com/x", "https://good.com\nx@evil.com", "https://good.com/a\n/../../b", "https://good.com/a\n?secret",
+    "https://good.com@evil.com", "see https://good.com,a@evil.com/x", 'https://good.com"@evil.com', "https://good.com}.evil.net", "see https://good.com).evil.net",
+    "https://good.com\\@evil.com", "see https://good.com\\.evil.net", "https://good.com/a\\..\\b", "https://good.com:443@evil.com", "https://good.com\u200b.evil.net",
+    "file:///etc/passwd", " FILE:/etc/passwd", "ftp://evil.com/x", "gopher://127.0.0.1:6379/_x", "wss://evil.com",
+    "see https://good.com," + "a" * 2000 + "@evil.com",
+]  # fmt: skip
+
+ORDINARY = ["", "what is new? (a & b)", "the https: scheme", "use https: or http:", "https://", "port http:8080 is open", "see file:///etc/hosts", "http", "a:b"]
+
+
+@pytest.mark.parametrize(("text", "urls"), GIVEN)
+def test_what_a_person_meant_is_found(text: str, urls: list[str]) -> None:
+    assert [url.text for url in urls_given(text)] == urls
+
+
+@pytest.mark.parametrize("text", NOTHING_GIVEN)
+def test_words_that_are_no_url_are_none(text: str) -> None:
+    assert urls_given(text) == ()
+
+
+@pytest.mark.parametrize(("text", "urls"), HINTED)
+def test_a_host_that_could_be_a_file_is_only_a_hint(text: str, urls: list[str]) -> None:
+    assert [url.text for url in urls_hinted(text)] == urls
+    assert not set(urls_hinted(text)) & set(urls_given(text))
+
+
+def test_a_name_in_the_workspace_is_only_a_hint() -> None:
+    text, files = "example.com/a and other.com", {"example.com"}
+    assert [url.text for url in urls_given(text, files.__contains__)] == ["https://other.com/"]
+    assert [url.text for url in urls_hinted(text, files.__contains__)] == ["https://example.com/a"]
+
+
+def test_only_written_out_urls_are_found_in_any_text() -> None:
+    assert [url.text for url in urls_in("example.com https://a.com/x docs.rs/y")] == ["https://a.com/x"]
+
+
+@pytest.mark.parametrize(("text", "suspects"), SUSPICIOUS)
+def test_every_url_in_an_argument_is_a_suspect(text: str, suspects: list[str]) -> None:
+    assert list(suspects_in(text)) == suspects
+    assert all(isinstance(parse_url(suspect), Url) for suspect in suspects)
+
+
+@pytest.mark.parametrize("text", REPAIRED_BY_SOME_CLIENT)
+def test_what_only_a_repair_makes_a_url_is_a_suspect_that_cannot_be_read(text: str) -> None:
+    found = suspects_in(text)
+    assert found
+    assert not all(isinstance(parse_url(suspect), Url) for suspect in found)
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_prose_is_not_suspected(text: str) -> None:
+    assert suspects_in(text) == ()
+
+
+@given(st.text(max_size=20), st.sampled_from(["https", "HTTP"]), st.sampled_from(["://", ":/", ":\\\\", ":///"]), st.text(max_size=20))
+@example("(", "https", "://", ")")
+@example("https://good.com,", "https", "://", "")
+@example("https:/", "https", "://", "")
+def test_no_surrounding_hides_a_url(before: str, scheme: str, slashes: str, after: str) -> None:
+    judged = [parse_url(suspect) for suspect in suspects_in(f"{before} {scheme}{slashes}evil.example/x {after}")]
+    assert any(not isinstance(url, Url) or url.host == "evil.example" for url in judged)
+
+
+@given(st.text(max_size=60))
+def test_what_is_given_is_canonical_and_given_once(text: str) -> None:
+    found = urls_given(text)
+    assert len(set(found)) == len(found)
+    assert all(parse_url(url.text) == url for url in found)
+
+
+@pytest.mark.parametrize("text", ["https://a", "https://", "a.com ", "a.", "xhttps:/", "https://a.com/)=", "http:", "(", "http:a.a", "https://a.com/?x"])
+def test_hostile_texts_take_linear_time(text: str) -> None:
+    started = time.process_time()
+    for find in (urls_given, urls_hinted, suspects_in):
+        find(text * (200_000 // len(text)))
+    assert time.process_time() - started < 3

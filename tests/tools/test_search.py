@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+import trio
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from leeward.security.errors import InvalidParameters, PermanentFailure, PolicyBlocked
+from leeward.tools import Search
+from leeward.tools.glob import glob_pattern
+
+TREE = {
+    "README.md": "# Title\nHello world\n",
+    "src/app.py": "import os\n\ndef main():\n    return 'hello'\n",
+    "src/deep/er/mod.py": "HELLO = 1\r\nx = HELLO\r\n",
+    "src/deep/data.json": '{"hello": 1}',
+    ".hidden/notes.txt": "hello from the dark",
+    ".git/config": "hello",
+    "node_modules/x/index.js": "hello",
+    "sub/.venv/lib.py": "hello",
+    "bin/tool": "hello\0binary",
+    "we[i]rd {name}.txt": "hello",
+    "empty": "",
+}
+
+
+@pytest.fixture
+def tree(workspace, tmp_path):
+    for name, content in TREE.items():
+        path = workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode())
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.py").write_text("hello outside")
+    (workspace / "link").symlink_to(tmp_path / "outside")
+    (workspace / "secret_link.py").symlink_to(tmp_path / "outside" / "secret.py")
+    os.mkfifo(workspace / "fifo.py")
+    return workspace
+
+
+@pytest.fixture
+def find(run, named):
+    async def find(arguments, tool="find_path", **options):
+        with trio.fail_after(5):
+            return await run(named(Search(**options).tools(), tool), arguments)
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("*.py", ".", ["fifo.py", "secret_link.py", "src/app.py", "src/deep/er/mod.py"]),
+        ("src/*.py", ".", ["src/app.py"]),
+        ("./src/**/*.py", ".", ["src/app.py", "src/deep/er/mod.py"]),
+        ("src/**", ".", ["src/app.py", "src/deep/", "src/deep/data.json", "src/deep/er/", "src/deep/er/mod.py"]),
+        ("**/*.{json,md}", ".", ["README.md", "src/deep/data.json"]),
+        ("de?p", ".", ["src/deep/"]),
+        ("[a-e]*", "src", ["app.py", "deep/", "deep/data.json", "deep/er/"]),
+        ("[!a-z]*", ".", [".git/", ".hidden/", "README.md", "sub/.venv/"]),
+        ("we\\[i\\]rd*", ".", ["we[i]rd {name}.txt"]),
+        ("notes.txt", ".", [".hidden/notes.txt"]),
+        ("config", ".git", ["config"]),
+        ("*", "README.md", ["README.md"]),
+        ("*.PY", ".", []),
+        ("secret.py", ".", []),
+        ("index.js", ".", []),
+    ],
+)
+async def test_names_are_found_by_glob(find, tree, pattern, path, expected):
+    output = await find({"pattern": pattern, "path": path})
+    assert output.text.split("\n") == (expected or [""])
+    assert bool(output.notices) is not bool(expected)
+
+
+@pytest.mark.parametrize("pattern", ["", "/", "./", "/etc/*", "~/x", "../*", "a/../../b", "\ud800"[:0] + "[z-a]"])
+async def test_patterns_that_lead_elsewhere_or_say_nothing(find, tree, pattern):
+    with pytest.raises(InvalidParameters):
+        await find({"pattern": pattern})
+
+
+@given(st.text(alphabet="ab*?[]{}!,/\\.^&-", min_size=1, max_size=12))
+@example("{")
+@example("[")
+@example("[]]")
+@example("[!]")
+@example("a}{b")
+@example("{a,{b,*}}")
+@example("\\")
+@example("**")
+def test_any_pattern_compiles_or_is_refused(pattern):
+    try:
+        glob_pattern(pattern).fullmatch("a/b")
+    except InvalidParameters:
+        pass
+
+
+@given(st.text(alphabet="ab.-_ äß(+|$^é", min_size=1, max_size=10))
+def test_a_plain_name_matches_itself_only(name):
+    wanted = glob_pattern(name)
+    assert wanted.fullmatch(name) and wanted.fullmatch(f"deep/er/{name}") and not wanted.fullmatch(name + "x")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("(?i)hello", ".", [
+            ".hidden/notes.txt:1: hello from the dark", "README.md:2: Hello world", "src/app.py:4:     return 'hello'",
+            "src/deep/data.json:1: {\"hello\": 1}", "src/deep/er/mod.py:1: HELLO = 1", "src/deep/er/mod.py:2: x = HELLO",
+            "we[i]rd {name}.txt:1: hello",
+        ]),
+        ("^def \\w+", "src", ["app.py:3: def main():"]),
+        ("HELLO$", ".", ["src/deep/er/mod.py:2: x = HELLO"]),
+        ("^$", "src", ["app.py:2: "]),
+        ("[^x]+", "README.md", ["README.md:1: # Title", "README.md:2: Hello world"]),
+        ("Title\\nHello", ".", []),
+        ("hello", ".git", ["config:1: hello"]),
+        ("outside", ".", []),
+        ("no such text", ".", []),
+    ],
+)  # fmt: skip
+async def test_lines_are_found_by_expression(find, tree, pattern, path, expected):
+    output = await find({"pattern": pattern, "path": path}, "grep")
+    found = sorted(output.text.split("\n")) if output.text else []
+    assert found == sorted(expected)
+
+
+@pytest.mark.parametrize(("pattern", "why"), [("(a", "missing \\)"), ("a(?=b)", "\\(\\?="), ("(a)\\1", "escape"), ("a{1001}", "repetition"), ("[z-a]", "range")])  # fmt: skip
+async def test_a_pattern_that_is_none_is_told_why(find, tree, pattern, why):
+    with pytest.raises(InvalidParameters, match=f"no RE2 expression: .*{why}"):
+        await find({"pattern": pattern}, "grep")
+
+
+async def test_no_pattern_takes_exponential_time(find, workspace):
+    (workspace / "a").write_text("a" * 50_000 + "!\n")
+    assert (await find({"pattern": "^(a+)+(a|aa)+$"}, "grep")).text == ""
+
+
+async def test_matches_are_capped_and_told(find, workspace):
+    (workspace / "a").write_text("x\n" * 100)
+    output = await find({"pattern": "x"}, "grep", max_results=10)
+    assert output.text.count("\n") == 9 and "stopped after 10 matches" in output.notices[0]
+    output = await find({"pattern": "x"}, "grep", max_results=100)
+    assert output.text.count("\n") == 99 and output.notices == ()
+    for index in range(5):
+        (workspace / f"f{index}").write_text("")
+    output = await find({"pattern": "f*"}, max_results=3)
+    assert output.text == "f0\nf1\nf2" and "stopped after 3" in output.notices[0]
+
+
+async def test_secret_files_are_named_but_not_searched(find, tree):
+    output = await find({"pattern": "hello", "path": "src"}, "grep", is_secret=lambda path: path.endswith("/src/app.py"))
+    assert "app.py" not in output.text and "1 files were left out because they hold secrets" in output.notices
+    output = await find({"pattern": "hello", "path": "src/app.py"}, "grep", is_secret=lambda path: path.endswith("app.py"))
+    assert output.text == ""
+
+
+async def test_long_lines_and_files_are_searched_in_pieces(find, workspace, monkeypatch):
+    (workspace / "big").write_bytes(b"y" * 3_000_000 + b"needle\n" + b"line\n" * 400_000 + b"needle at the end")
+    output = await find({"pattern": "needle"}, "grep")
+    first, second = output.text.split("\n")
+    assert first == "big:1: " + "y" * 400 + "…" and second == "big:400002: needle at the end"
+
+
+async def test_a_link_swapped_in_for_the_folder_is_not_followed(clear, named, tree, tmp_path):
+    for tool in ("find_path", "grep"):
+        executor = named(Search().tools(), tool)
+        cleared = await clear(executor, {"pattern": "hello", "path": "src/deep"})
+        (tree / "src").rename(tree / "moved")
+        (tree / "src").symlink_to(tree / "moved")
+        with pytest.raises(PolicyBlocked):
+            await executor.execute(cleared)
+        (tree / "src").unlink()
+        (tree / "moved").rename(tree / "src")
+
+
+async def test_a_folder_that_is_not_there(find, tree):
+    for tool in ("find_path", "grep"):
+        with pytest.raises(PermanentFailure, match="there is no .*srd.* did you mean src"):
+            await find({"pattern": "x", "path": "srd/deep"}, tool)
+        with pytest.raises(PermanentFailure, match="there is no"):
+            await find({"pattern": "x", "path": "srd"}, tool)
+
+
+async def test_a_search_stops_when_it_is_cancelled(clear, named, tree):
+    began, resume = threading.Event(), threading.Event()
+
+    def slow(path: str) -> bool:
+        began.set()
+        resume.wait(5)
+        return False
+
+    executor = named(Search(is_secret=slow).tools(), "grep")
+    cleared = await clear(executor, {"pattern": "hello"})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(executor.execute, cleared)
+        await trio.to_thread.run_sync(began.wait)
+        nursery.cancel_scope.cancel()
+        resume.set()
+    assert nursery.cancel_scope.cancelled_caught
+
+
+async def test_a_tree_deeper_than_python_recurses(find, workspace):
+    handle = os.open(workspace, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d", dir_fd=handle)
+        below = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    os.close(os.open("leaf.txt", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
+    os.close(handle)
+    assert (await find({"pattern": "leaf.txt"})).text.endswith("d/leaf.txt")
