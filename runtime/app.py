@@ -10,9 +10,10 @@ import json
 import math
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -41,18 +42,20 @@ from leeward.security import (
     TrustLevel,
     urls_given,
 )
+from leeward.security.book import tell
+from leeward.security.label import integrity
 from leeward.tools import CompositeExecutor, Resolver, Surveyor, dns_resolver, open_builtin_tools
 
-from .config import Config, Loaded, load
+from .config import Loaded, load
 from .config_policy import to_policy
 from .conversation import Conversation
 from .events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, TurnEnded
 from .models import open_model
 from .places import Places, find_places
 from .prompt import system_prompt
-from .providers import Message, Provider, ToolView
+from .providers import Provider, Role, ToolView, new_call_id
 from .registry import all_tools, builtin_settings
-from .turn import Turn, new_call_id
+from .turn import Turn
 
 __all__ = ["Nobody", "Runtime", "SystemClock"]
 
@@ -75,7 +78,7 @@ class Nobody:
 
 
 class _Relay:
-    """The pipeline's observer: hands what it hears to whoever listens to the session."""
+    """The pipeline's observer: hands what it hears to whoever listens; a listener may fail, a call may not."""
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[RunEvent], None]] = []
@@ -88,7 +91,7 @@ class _Relay:
 
     def emit(self, event: RunEvent) -> None:
         for listener in tuple(self.listeners):
-            listener(event)
+            tell(partial(listener, event))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,11 @@ class Runtime:
         self._parts = parts
         self._relay = relay
         self._current = current
+        self._busy = False
+        self.loaded = parts.loaded
+        self.config = parts.loaded.config
+        self.places = parts.places
+        self.tools = parts.composite
         self.provider = provider
         self.audit = parts.audit
         self.overflow = parts.overflow
@@ -193,46 +201,33 @@ class Runtime:
         """The id of the session."""
         return self.pipeline.session.id
 
-    @property
-    def config(self) -> Config:
-        """The configuration that holds."""
-        return self._parts.loaded.config
-
-    @property
-    def loaded(self) -> Loaded:
-        """The configuration and where each value was said."""
-        return self._parts.loaded
-
-    @property
-    def places(self) -> Places:
-        """Where things lie."""
-        return self._parts.places
-
-    @property
-    def tools(self) -> CompositeExecutor:
-        """All tools."""
-        return self._parts.composite
-
     async def new_session(self) -> None:
-        """Begin another session: nothing of the one before is known in it."""
-        parts = self._parts
-        session = Session(f"s_{secrets.token_hex(6)}", parts.policy, now=parts.ports.clock.now())
-        self.pipeline = Pipeline(session, parts.ports, parts.known_secrets)
-        self.conversation = Conversation(self._keep)
-        self._current.session = session.id
-        workspace = str(parts.places.workspace)
-        await parts.audit.start_session(
-            session.id,
-            workspace=workspace,
-            config_hash=parts.loaded.digest,
-            details={"autonomy": str(parts.policy.autonomy), "model": self.provider.name},
-        )
-        await parts.transcript.start(session.id, workspace)
+        """Begin another session: nothing of the one before is known in it.
+
+        Raises:
+            RecordError: its beginning could not be recorded; the session before goes on.
+            trio.BusyResourceError: a turn is running.
+        """
+        with self._alone():
+            parts = self._parts
+            session = Session(f"s_{secrets.token_hex(6)}", parts.policy, now=parts.ports.clock.now())
+            workspace = str(parts.places.workspace)
+            details: dict[str, Json] = {"autonomy": str(parts.policy.autonomy), "model": self.provider.name}
+            await parts.audit.start_session(session.id, workspace, parts.loaded.digest, details)
+            await parts.transcript.start(session.id, workspace)
+            self.pipeline = Pipeline(session, parts.ports, parts.known_secrets)
+            self.conversation = Conversation(partial(_keep, self.transcript, self.pipeline), self._relay.alert)
+            self._current.session = session.id
 
     async def clear(self) -> None:
-        """Forget conversation, URLs, labels, grants and repeat counters; the rest stays."""
-        self.conversation.clear()
-        await self.pipeline.note(Forgot(self.pipeline.session.now))
+        """Forget conversation, URLs, labels, grants and repeat counters; the rest stays.
+
+        Raises:
+            trio.BusyResourceError: a turn is running.
+        """
+        with self._alone():
+            self.conversation.clear()
+            await self.pipeline.note(Forgot(self.pipeline.session.now))
 
     async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
         """Put the URLs in the person's words into the ledger, and return them in canonical form."""
@@ -269,51 +264,70 @@ class Runtime:
         """Run one turn on the person's words; the listeners hear what happens.
 
         `attached` is text that `admit` returned, and goes to the model along with the words.
+
+        Raises:
+            trio.BusyResourceError: another turn is running; a conversation has one at a time.
         """
-        turn = Turn(
-            self.provider,
-            self.pipeline,
-            self.conversation,
-            system_prompt(str(self.places.workspace)),
-            self._views(),
-            self.config.agent.max_turns,
-            self._relay.emit,
-        )
-        return await turn.run(text, attached)
+        views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in self.tools.specs())
+        with self._alone():
+            turn = Turn(
+                self.provider,
+                self.pipeline,
+                self.conversation,
+                system_prompt(str(self.places.workspace)),
+                views,
+                self.config.agent.max_turns,
+                self._relay.emit,
+            )
+            return await turn.run(text, attached)
 
     @asynccontextmanager
     async def run(self, text: str, attached: str = "") -> AsyncGenerator[AsyncIterator[RunEvent], None]:
-        """Run one turn and iterate over its events as they happen; leaving the block cancels it."""
+        """Run one turn and iterate over its events as they happen; leaving the block cancels it.
+
+        Raises:
+            trio.BusyResourceError: another turn is running.
+        """
         send, receive = trio.open_memory_channel[RunEvent](math.inf)
-        self._relay.listeners.append(send.send_nowait)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._turn_into, send, text, attached)
-                yield receive
-                nursery.cancel_scope.cancel()
+                with receive:
+                    yield receive
+                    nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             # One task and the caller's own block: whichever raised, its error is what happened.
-            if len(group.exceptions) == 1:
-                raise group.exceptions[0] from None
-            raise
-        finally:
-            self._relay.listeners.remove(send.send_nowait)
+            if len(group.exceptions) > 1:
+                raise
+            raise group.exceptions[0] from group.exceptions[0].__cause__
 
     async def _turn_into(self, send: trio.MemorySendChannel[RunEvent], text: str, attached: str) -> None:
-        with send:
-            await self.turn(text, attached)
+        def hear(event: RunEvent) -> None:
+            # Whoever left the block early wants to hear no more.
+            with suppress(trio.BrokenResourceError):
+                send.send_nowait(event)
 
-    def _views(self) -> tuple[ToolView, ...]:
-        return tuple(ToolView(spec.name, spec.description, spec.schema) for spec in self.tools.specs())
+        self._relay.listeners.append(hear)
+        try:
+            with send:
+                await self.turn(text, attached)
+        finally:
+            self._relay.listeners.remove(hear)
 
-    async def _keep(self, turn: int, message: Message) -> None:
-        content: Json = {
-            "text": message.text,
-            "calls": [[call.id, call.name, call.arguments] for call in message.calls],
-            "call_id": message.call_id,
-        }
-        origin = _ORIGINS[message.role]
-        await self.transcript.append(self.session_id, turn, message.role, content, origin)
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """See that a conversation is changed by one at a time."""
+        if self._busy:
+            raise trio.BusyResourceError("a turn of this session is running")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
 
 
-_ORIGINS = {"user": Origin.PERSON, "assistant": Origin.MODEL, "tool": Origin.TOOL, "system": Origin.TOOL}
+async def _keep(transcript: Transcript, pipeline: Pipeline, turn: int, role: Role, content: Json) -> None:
+    """Store a message under whose words it is: a result weighs no more than the least that was read by then."""
+    read = min(pipeline.session.labels, key=lambda label: integrity(frozenset({label})), default=Origin.TOOL)
+    origin = {"user": Origin.PERSON, "assistant": Origin.MODEL}.get(role, read)
+    await transcript.append(pipeline.session.id, turn, role, content, origin)

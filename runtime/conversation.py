@@ -24,10 +24,10 @@ Keep: TypeAlias = Callable[[int, Role, Json], Awaitable[None]]
 
 
 class Conversation:
-    """Messages in order; each is handed to `keep`.
+    """Messages in order. What was added is owed to the store until `store` has handed it to `keep`.
 
-    A conversation goes on where it cannot be stored: what is owed is stored with the next message,
-    in order, and `warn` is told once.
+    A conversation goes on where it cannot be stored: `warn` is told once, and what is owed is stored
+    later, in order.
     """
 
     def __init__(self, keep: Keep, warn: Callable[[str], None]) -> None:
@@ -40,14 +40,13 @@ class Conversation:
         self._ids: set[str] = set()
         self._warned = False
 
-    async def say(self, text: str, attached: str = "") -> None:
+    def say(self, text: str, attached: str = "") -> None:
         """Add the person's message, a new turn; `attached` goes along and is kept apart from the words."""
         self.turn += 1
         message = Message("user", f"{text}\n\n{attached}" if attached else text)
         self._add(message, {"text": text, "attached": attached} if attached else {"text": text})
-        await self._store()
 
-    async def reply(self, text: str, calls: tuple[Requested, ...]) -> tuple[Requested, ...]:
+    def reply(self, text: str, calls: tuple[Requested, ...]) -> tuple[Requested, ...]:
         """Add the model's message and return its calls; an empty one with no calls is left out.
 
         A call whose id was used before in this conversation gets another.
@@ -57,19 +56,17 @@ class Conversation:
         if text or calls:
             named: Json = [[call.id, call.name, call.arguments] for call in calls]
             self._add(Message("assistant", text, calls), {"text": text, "calls": named})
-            await self._store()
         return calls
 
-    async def answer(self, call_id: str, text: str) -> None:
+    def answer(self, call_id: str, text: str) -> None:
         """Add the result of a call."""
-        self._answered(call_id, text)
-        await self._store()
+        self._unanswered.pop(call_id, None)
+        self._add(Message("tool", text, call_id=call_id), {"text": text, "call_id": call_id})
 
-    async def close(self) -> None:
-        """Answer what was left unanswered, so that the history stays valid; it is so before any wait."""
+    def close(self) -> None:
+        """Answer what was left unanswered, so that the history stays valid."""
         for call_id in tuple(self._unanswered):
-            self._answered(call_id, CANCELLED)
-        await self._store()
+            self.answer(call_id, CANCELLED)
 
     def clear(self) -> None:
         """Forget the conversation."""
@@ -77,22 +74,8 @@ class Conversation:
         self._unanswered.clear()
         self._ids.clear()
 
-    def _with_own_id(self, call: Requested) -> Requested:
-        if not call.id or call.id in self._ids:
-            call = replace(call, id=new_call_id())
-        self._ids.add(call.id)
-        return call
-
-    def _answered(self, call_id: str, text: str) -> None:
-        self._unanswered.pop(call_id, None)
-        self._add(Message("tool", text, call_id=call_id), {"text": text, "call_id": call_id})
-
-    def _add(self, message: Message, content: Json) -> None:
-        self.messages.append(message)
-        self._owed.append((self.turn, message.role, content))
-
-    async def _store(self) -> None:
-        """Store what is owed, in order; what cannot be stored now stays owed."""
+    async def store(self) -> None:
+        """Hand what is owed to the store, in order; what cannot be stored now stays owed."""
         while self._owed:
             # Taken out before the wait: a caller who is cancelled leaves behind what will be written.
             entry = self._owed.popleft()
@@ -103,6 +86,16 @@ class Conversation:
                 self._warn_once(f"the conversation cannot be stored at the moment: {error}")
                 return
         self._warned = False
+
+    def _with_own_id(self, call: Requested) -> Requested:
+        if not call.id or call.id in self._ids:
+            call = replace(call, id=new_call_id())
+        self._ids.add(call.id)
+        return call
+
+    def _add(self, message: Message, content: Json) -> None:
+        self.messages.append(message)
+        self._owed.append((self.turn, message.role, content))
 
     def _warn_once(self, message: str) -> None:
         if not self._warned:

@@ -12,9 +12,9 @@ from typing import Any
 from leeward.memory import Record
 from leeward.security import GATES, Effect, Policy, RuleAction, Session, ToolSpec, TrustLevel, min_trust, visible
 
-__all__ = ["level_of", "off_gates", "permission_lines", "record_line", "record_lines", "status_lines", "tool_line"]
+__all__ = ["gates_off", "level_of", "permission_lines", "record_lines", "record_text", "status_lines", "tool_line"]
 
-_WIDTH = 160
+_WIDTH = 140
 
 
 def effects_of(effects: Effect) -> str:
@@ -38,7 +38,7 @@ def tool_line(spec: ToolSpec, session: Session) -> str:
     return _cut(f"{spec.name:<16} {level.name.lower():<12} {effects_of(spec.effects):<36} {summary}")
 
 
-def off_gates(session: Session) -> tuple[str, ...]:
+def gates_off(session: Session) -> tuple[str, ...]:
     """Return the gates that the configuration switched off."""
     off = {"grounding": not session.policy.url_grounding, "anomaly": not session.policy.anomaly.enabled}
     return tuple(gate.__name__ for gate in GATES if off.get(gate.__name__, False))
@@ -51,7 +51,7 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
     yield f"model       {visible(model)}"
     yield f"autonomy    {policy.autonomy}"
     yield f"workspace   {visible(policy.workspace)}"
-    yield f"gates       {len(GATES)} in order; off: {', '.join(off_gates(session)) or 'none'}"
+    yield f"gates       {len(GATES)} in order; off: {', '.join(gates_off(session)) or 'none'}"
     yield f"calls       {_used(session)}"
     tripped = "; tripped, /trust reset lifts it" if breaker.tripped else ""
     yield (
@@ -91,8 +91,8 @@ def permission_lines(policy: Policy, session: Session) -> Iterator[str]:
         yield "no rules; the defaults hold"
 
 
-def record_line(record: Record) -> str:
-    """Return an audit record on one line, without its time."""
+def record_text(record: Record) -> str:
+    """Return all that an audit record says on one line, without its time."""
     body = record.body
     match record.kind:
         case "decision":
@@ -114,7 +114,7 @@ def record_line(record: Record) -> str:
         case _:
             said = ""
     head = f"{record.kind:<9} {visible(record.tool or ''):<14}"
-    return _cut(f"{head} {visible(said)}").rstrip()
+    return f"{head} {visible(said)}".rstrip()
 
 
 def record_lines(records: Iterable[Record]) -> Iterator[str]:
@@ -122,7 +122,7 @@ def record_lines(records: Iterable[Record]) -> Iterator[str]:
     for record in records:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at))
         call = f"  {visible(record.call)}" if record.kind == "decision" and record.call else ""
-        yield f"{record.seq:>6}  {at}  {record_line(record)}{call}"
+        yield f"{record.seq:>6}  {at}  {_cut(record_text(record))}{call}"
 
 
 def _decided(body: Mapping[str, Any]) -> str:

@@ -5,9 +5,8 @@ An installed plug-in that is not named is not loaded: importing code runs it.
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import EntryPoint, entry_points
 
 from leeward.security import Policy, ToolExecutor, TrustLevel, secret_reason
 from leeward.tools import (
@@ -60,42 +59,72 @@ def all_tools(
     """Return all tools as one executor: built in, handed in, named by the configuration.
 
     Raises:
-        CliError: one of them cannot be loaded, or two of them claim one name.
+        CliError: one of them cannot be loaded, two of them claim one name, or a name is not possible.
     """
     guarded = config.security.pre_execution_verify.url_grounding.guarded_tools
+    handed_in = (Registered(executor, "handed in") for executor in own)
     try:
-        return CompositeExecutor([*built_in, *own, *configured_executors(config)], guarded_tools=guarded)
-    except NameClash as error:
+        return CompositeExecutor([*built_in, *handed_in, *configured_executors(config)], guarded_tools=guarded)
+    except ValueError as error:
         raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
 
 
 def configured_executors(config: Config) -> Iterator[Registered]:
-    """Yield what `[tools] executors` and `[tools] plugins` name, both at trust level verified.
+    """Yield what `[tools] executors` and `[tools] plugins` name, all at trust level verified.
 
     Raises:
         CliError: one of them cannot be loaded; the message says which and why.
     """
     for name in config.tools.executors:
         module, _, factory = name.partition(":")
-        yield Registered(_made(f"module:{module}", module, factory), f"executor {name}", TrustLevel.VERIFIED)
-    installed = {point.name: point for point in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+        point = EntryPoint(name, f"{module}:{factory}", ENTRY_POINTS)
+        yield from _loaded(point, f"executor {name}")
+    installed = _installed() if config.tools.plugins else {}
     for name in config.tools.plugins:
-        point = installed.get(name)
-        if point is None:
-            known = ", ".join(sorted(installed)) or "none"
-            raise _unusable(f"plug-in {name}", f"it is not installed (installed: {known})")
-        made = _made(f"plug-in {name}", point.module, point.attr)
-        yield Registered(made, f"plug-in {name}", TrustLevel.VERIFIED)
+        found = installed.get(name, [])
+        if len(found) != 1:
+            raise _unusable(f"plug-in {name}", _not_one(found, installed))
+        yield from _loaded(found[0], f"plug-in {name}")
 
 
-def _made(what: str, module: str, factory: str) -> ToolExecutor:
+def _installed() -> dict[str, list[EntryPoint]]:
+    """Return the plug-ins that are installed, by name; what names the same object twice counts once."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        if all(point.value != known.value for known in found.setdefault(point.name, [])):
+            found[point.name].append(point)
+    return found
+
+
+def _not_one(found: Sequence[EntryPoint], installed: Iterable[str]) -> str:
+    if found:
+        return f"several packages offer one of that name: {', '.join(sorted(point.value for point in found))}"
+    return f"it is not installed (installed: {', '.join(sorted(installed)) or 'none'})"
+
+
+def _loaded(point: EntryPoint, what: str) -> Iterator[Registered]:
+    """Import what an entry names and make its executors: one, or several in a list.
+
+    Raises:
+        CliError: it cannot be imported, its factory fails, or what it returns has no tools.
+    """
     try:
-        made = getattr(importlib.import_module(module), factory)()
+        named = point.load()
+        made = named if _is_executor(named) else named()
+        executors = [made] if _is_executor(made) else [*made]
+        fit = [executor for executor in executors if _is_executor(executor) and executor.specs()]
     except Exception as error:
         raise _unusable(what, f"{type(error).__name__}: {error}") from error
-    if not callable(getattr(made, "specs", None)) or not callable(getattr(made, "execute", None)):
-        raise _unusable(what, f"{factory}() returned no tool executor (specs and execute)")
-    return made  # type: ignore[no-any-return]  # what the Protocol asks for was looked at above
+    if not fit or len(fit) < len(executors):
+        raise _unusable(what, "it is no tool executor, a factory of one, or of a list of them (specs, execute)")
+    return (Registered(executor, what, TrustLevel.VERIFIED) for executor in executors)
+
+
+def _is_executor(value: object) -> bool:
+    """Whether a value has what the Protocol asks for; a class is a factory and not yet an executor."""
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in ("specs", "execute")
+    )
 
 
 def _unusable(what: str, why: str) -> CliError:

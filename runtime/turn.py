@@ -91,7 +91,8 @@ class Turn:
         now = self._pipeline.session.now
         urls = tuple(url.text for url in urls_given(text))
         await self._pipeline.note(TurnStarted(now), *([Given(now, urls, Provenance.PERSON)] if urls else []))
-        await self._conversation.say(text, attached)
+        self._conversation.say(text, attached)
+        await self._conversation.store()
 
     def _end(self, reason: EndReason, error: ModelError | None = None) -> TurnEnded:
         ended = replace(self._ended, reason=reason, text="\n\n".join(self._said), error=error)
@@ -108,8 +109,8 @@ class Turn:
                     await self._call(requested)
             return EndReason.MAX_TURNS
         finally:
-            with trio.move_on_after(_CLOSING_SECONDS, shield=True):
-                await self._conversation.close()
+            self._conversation.close()
+            await self._stored()
 
     async def _ask(self) -> tuple[Requested, ...]:
         """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
@@ -123,8 +124,8 @@ class Turn:
             said = "".join(reply.text)
             if said:
                 self._said.append(said)
-            with trio.move_on_after(_CLOSING_SECONDS, shield=True):
-                calls = await self._conversation.reply(said, calls)
+            calls = self._conversation.reply(said, calls)
+            await self._stored()
         return calls
 
     async def _stream(self, reply: _Reply) -> None:
@@ -156,4 +157,10 @@ class Turn:
         )
         # Told before it is stored: what happened is shown even where nothing can be stored any more.
         self._emit(CallEnded(result))
-        await self._conversation.answer(requested.id, result.text)
+        self._conversation.answer(requested.id, result.text)
+        await self._conversation.store()
+
+    async def _stored(self) -> None:
+        """Store what was said, also in a turn that is being cancelled."""
+        with trio.move_on_after(_CLOSING_SECONDS, shield=True):
+            await self._conversation.store()

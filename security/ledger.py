@@ -110,7 +110,7 @@ class Ledger:
             for entry, provenance in self._of_host(url.host)
             if (grounding := _grounded(url, entry, provenance)) is not None
         ]
-        return min(found, key=_doubt, default=Grounding(nearest=self._nearest(url)))
+        return min(found, key=_doubt) if found else Grounding(nearest=self._nearest(url))
 
     def _of_host(self, host: str) -> Iterable[tuple[Url, Provenance]]:
         positions = takewhile(lambda position: position < self._length, self._log.by_host.get(host, ()))

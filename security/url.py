@@ -98,8 +98,8 @@ def parse_url(raw: str) -> Url | Unreadable:
     parts = _PARTS.match(scheme["rest"])
     if parts is None or parts["slashes"] != "//":
         return Unreadable("exactly two slashes stand between the scheme and the host")
-    problem = _authority_problem(parts["authority"]) or _path_problem(_STRAY_PERCENT.sub("%25", parts["path"]))
-    return problem or _canonical(raw)
+    path = _STRAY_PERCENT.sub("%25", parts["path"])
+    return _authority_problem(parts["authority"]) or _path_problem(path) or _canonical(raw)
 
 
 def _is_host_and_port(name: str, rest: str) -> bool:

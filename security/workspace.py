@@ -72,12 +72,11 @@ _SECRET_SYSTEM = (
 )
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")  # noqa: S108 — named, not used
 
-_RC_FILES = frozenset(
-    # noqa: SIM905 is on the string below: words read better than a column of quotes.
-    ".bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
-    ".kshrc .cshrc .tcshrc .login .xprofile .xinitrc .xsession .inputrc .gitconfig .vimrc "
-    ".pam_environment".split()
-)
+_RC_FILES = frozenset({
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile",
+    ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xinitrc", ".xsession",
+    ".inputrc", ".gitconfig", ".vimrc", ".pam_environment",
+})  # fmt: skip
 _RC_FOLDERS = (
     ".config/autostart",
     ".config/environment.d",

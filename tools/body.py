@@ -49,6 +49,7 @@ class Body:
             raise BodyError("the content is encoded in a way that was not asked for")
         self._encoding = layers[0] if layers else None
         self._decompressor: zlib._Decompress | None = None
+        self._damage: zlib.error | None = None
         self._held = b""
         self._cap = cap
         self._content = bytearray()
@@ -64,24 +65,22 @@ class Body:
         return len(self._content) > self._cap
 
     def feed(self, chunk: bytes) -> bool:
-        """Take bytes as they came; returns False once no more are needed.
-
-        Raises:
-            BodyError: they are not what the encoding says.
-        """
+        """Take bytes as they came; returns False once no more are needed, for good or ill."""
         room = self._cap + 1 - len(self._content)
         if self._encoding is None:
             self._content += chunk[:room]
         else:
             self._decompress(self._held + chunk, room)
-        return len(self._content) <= self._cap
+        return len(self._content) <= self._cap and self._damage is None
 
     def finish(self) -> None:
-        """Say that there are no more bytes.
+        """Say that no more bytes will come.
 
         Raises:
-            BodyError: the compressed content ends too early.
+            BodyError: the compressed content is damaged or ends too early.
         """
+        if self._damage is not None:
+            raise BodyError("the compressed content is damaged") from self._damage
         ended = self._decompressor is None or self._decompressor.eof
         if self._encoding is not None and not self.is_truncated and (self._held or not ended):
             raise BodyError("the compressed content ends too early")
@@ -111,7 +110,7 @@ class Body:
                 room -= len(decoded)
                 data = self._decompressor.unconsumed_tail
         except zlib.error as error:
-            raise BodyError("the compressed content is damaged") from error
+            self._damage = error
 
     def _window_bits(self, data: bytes) -> int:
         """Tell "deflate" as the standard has it (with a zlib header) from what some servers send (raw)."""

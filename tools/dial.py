@@ -158,12 +158,13 @@ def reason_of(error: BaseException) -> str:
     link: BaseException | None = error
     while link is not None and link not in chain:
         chain.append(link)
-        link = link.__cause__ or link.__context__
+        inner = link.exceptions[0] if isinstance(link, BaseExceptionGroup) else None
+        link = inner or link.__cause__ or link.__context__
     for found in reversed(chain):
         if isinstance(found, ssl.SSLCertVerificationError):
             return f"the certificate is not accepted: {found.verify_message}"
         if isinstance(found, ssl.SSLError):
-            return f"TLS failed: {found.reason or found}"
+            return f"TLS failed: {getattr(found, 'reason', None) or found}"
         if isinstance(found, OSError) and found.strerror:
             return found.strerror
     return next((str(found) for found in chain if str(found)), type(error).__name__)

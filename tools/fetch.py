@@ -125,9 +125,11 @@ class Fetcher:
 
     async def _body(self, response: httpcore.Response) -> Body:
         body = Body(_values(response, b"content-encoding"), self._cap)
-        async for chunk in response.aiter_stream():
-            if not body.feed(chunk):
-                break
+        with trio.CancelScope() as enough:
+            # Leaving the loop would abandon the generators below it in mid-body; cancelling ends them.
+            async for chunk in response.aiter_stream():
+                if not enough.cancel_called and not body.feed(chunk):
+                    enough.cancel()
         body.finish()
         return body
 
