@@ -11,10 +11,15 @@ string of `library_search` is judged by everything it could be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from leeward.security.call import Cleared, Effect, Output, ToolExecutor, ToolSpec
-from leeward.security.errors import PermanentFailure
+from leeward.security import (
+    Cleared,
+    Effect,
+    Output,
+    PermanentFailure,
+    ToolExecutor,
+    ToolSpec,
+)
 from leeward.tools import ResourceId, Text, Url, spec_from_schema, tool
 
 __all__ = ["Library", "executors", "weather"]
@@ -26,11 +31,11 @@ async def weather(city: Text, page: Url, station: ResourceId | None = None) -> d
     return {"city": city, "page": page, "station": station, "sky": "clear"}
 
 
-@dataclass
 class Library:
-    """Two tools in one executor; it describes them by JSON Schema and declares no kinds."""
+    """Two tools in one executor, described by JSON Schema."""
 
-    books: dict[str, str] = field(default_factory=lambda: {"tides": "The Book of Tides"})
+    def __init__(self) -> None:
+        self.books = {"tides": "The Book of Tides"}
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return both tools."""

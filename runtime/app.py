@@ -78,7 +78,7 @@ class Nobody:
 
 
 class _Relay:
-    """The pipeline's observer: hands what it hears to whoever listens; a listener may fail, a call may not."""
+    """The pipeline's observer: hands what it hears to all who listen. A listener may fail, a call may not."""
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[RunEvent], None]] = []
@@ -102,7 +102,6 @@ class _Parts:
     places: Places
     policy: Policy
     ports: Ports
-    composite: CompositeExecutor
     audit: AuditLogger
     overflow: OverflowStore
     transcript: Transcript
@@ -121,7 +120,14 @@ class Runtime:
     Made by `Runtime.open`. `audit`, `overflow` and `transcript` may be read at any time.
     """
 
-    def __init__(self, parts: _Parts, provider: Provider, relay: _Relay, current: _Current) -> None:
+    def __init__(
+        self,
+        parts: _Parts,
+        provider: Provider,
+        tools: CompositeExecutor,
+        relay: _Relay,
+        current: _Current,
+    ) -> None:
         self._parts = parts
         self._relay = relay
         self._current = current
@@ -129,7 +135,7 @@ class Runtime:
         self.loaded = parts.loaded
         self.config = parts.loaded.config
         self.places = parts.places
-        self.tools = parts.composite
+        self.tools = tools
         self.provider = provider
         self.audit = parts.audit
         self.overflow = parts.overflow
@@ -190,8 +196,8 @@ class Runtime:
             audit = AuditLogger(database, clock)
             ports = Ports(composite, Surveyor(), approver or Nobody(), audit, overflow, clock, relay)
             transcript = Transcript(database, clock)
-            parts = _Parts(loaded, places, policy, ports, composite, audit, overflow, transcript, model.secrets)
-            runtime = cls(parts, model.provider, relay, current)
+            parts = _Parts(loaded, places, policy, ports, audit, overflow, transcript, model.secrets)
+            runtime = cls(parts, model.provider, composite, relay, current)
             await overflow.prune(loaded.config.tools.overflow.retention_days)
             await runtime.new_session()
             yield runtime
@@ -216,7 +222,8 @@ class Runtime:
             await parts.audit.start_session(session.id, workspace, parts.loaded.digest, details)
             await parts.transcript.start(session.id, workspace)
             self.pipeline = Pipeline(session, parts.ports, parts.known_secrets)
-            self.conversation = Conversation(partial(_keep, self.transcript, self.pipeline), self._relay.alert)
+            keep = partial(_keep, self.transcript, self.pipeline)
+            self.conversation = Conversation(keep, self._relay.alert)
             self._current.session = session.id
 
     async def clear(self) -> None:
@@ -248,7 +255,7 @@ class Runtime:
     async def call(
         self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL
     ) -> ToolResult:
-        """Run one call through the pipeline; arguments as an object or as JSON text. The listeners hear it."""
+        """Run one call through the pipeline; arguments as an object or JSON text. The listeners hear it."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         call = ToolCall(new_call_id(), tool, text, asker)
         self._relay.emit(CallStarted(call))
@@ -327,7 +334,7 @@ class Runtime:
 
 
 async def _keep(transcript: Transcript, pipeline: Pipeline, turn: int, role: Role, content: Json) -> None:
-    """Store a message under whose words it is: a result weighs no more than the least that was read by then."""
+    """Store a message as whose words it is; a result weighs no more than the least that was read so far."""
     read = min(pipeline.session.labels, key=lambda label: integrity(frozenset({label})), default=Origin.TOOL)
     origin = {"user": Origin.PERSON, "assistant": Origin.MODEL}.get(role, read)
     await transcript.append(pipeline.session.id, turn, role, content, origin)

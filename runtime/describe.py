@@ -12,7 +12,16 @@ from typing import Any
 from leeward.memory import Record
 from leeward.security import GATES, Effect, Policy, RuleAction, Session, ToolSpec, TrustLevel, min_trust, visible
 
-__all__ = ["gates_off", "level_of", "permission_lines", "record_lines", "record_text", "status_lines", "tool_line"]
+__all__ = [
+    "effects_of",
+    "gates_off",
+    "level_of",
+    "permission_lines",
+    "record_lines",
+    "record_text",
+    "status_lines",
+    "tool_line",
+]
 
 _WIDTH = 140
 

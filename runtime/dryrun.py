@@ -42,7 +42,7 @@ from .config_policy import to_policy
 from .registry import all_tools, builtin_settings
 from .startup import Start
 
-__all__ = ["SEEN", "Asked", "DryRun", "Judged", "given_as_url"]
+__all__ = ["SEEN", "Asked", "DryRun", "Judged", "given_as_url", "policy_of", "specs_of"]
 
 SEEN = (Origin.WEB, Origin.MCP, Origin.WORKSPACE, Origin.SECRET)
 """What a session can have read, as `--seen` and the field "seen" name it."""
@@ -146,15 +146,36 @@ class _NoOverflow:
         raise RecordError("a dry run reads nothing")
 
 
+def policy_of(start: Start, workspace: Path | None = None) -> Policy:
+    """Return what is allowed in a workspace under a configuration, as if somebody could be asked."""
+    places = start.places
+    return to_policy(
+        start.loaded,
+        workspace=workspace or places.workspace,
+        home=places.home,
+        headless=False,
+        data_dir=places.data,
+        config_dir=places.config,
+    )
+
+
+def specs_of(start: Start) -> tuple[ToolSpec, ...]:
+    """Return the tools there would be.
+
+    Raises:
+        CliError: one that the configuration names cannot be loaded.
+    """
+    settings = builtin_settings(start.loaded.config, policy_of(start), _NoOverflow(), str)
+    return tuple(all_tools(start.loaded.config, builtin_tools(settings)).specs())
+
+
 class DryRun:
     """Judges calls under one configuration, each in a session of its own."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
         self._policy = lru_cache(_WORKSPACES)(self._policy_of)
-        policy = self._policy(None)
-        settings = builtin_settings(start.loaded.config, policy, _NoOverflow(), str)
-        nothing = _Nothing(tuple(all_tools(start.loaded.config, builtin_tools(settings)).specs()))
+        nothing = _Nothing(specs_of(start))
         self._ports = Ports(nothing, Surveyor(), nothing, nothing, nothing, nothing, nothing)
 
     async def judge(self, asked: Asked) -> Judged:
@@ -174,16 +195,8 @@ class DryRun:
         return _open(left) if left else Judged("allow", rule=approver or None)
 
     def _policy_of(self, workspace: str | None) -> Policy:
-        places = self._start.places
-        where = places.workspace if workspace is None else Path(os.path.realpath(places.workspace / workspace))
-        return to_policy(
-            self._start.loaded,
-            workspace=where,
-            home=places.home,
-            headless=False,
-            data_dir=places.data,
-            config_dir=places.config,
-        )
+        here = self._start.places.workspace
+        return policy_of(self._start, Path(os.path.realpath(here / (workspace or "."))))
 
 
 def _with_urls(session: Session, urls: tuple[Url, ...]) -> Session:
@@ -201,8 +214,9 @@ def given_as_url(text: str) -> tuple[Url, ...]:
 
 
 def _denied(gate: str, denial: Deny) -> Judged:
+    error = error_object(denial, gate)
     return Judged(
-        "deny", gate, denial.rule, denial.code, denial.reason, error=error_object(denial, gate)
+        "deny", gate, denial.rule, denial.code, str(error["message"]), error=error
     )
 
 

@@ -47,7 +47,9 @@ async def run_prompt(options: Options, printer: Printer) -> Exit:
 
 async def run_script(options: Options, printer: Printer) -> Exit:
     """Run the steps of `--script`; nothing is opened before the whole script was read."""
-    return await _Headless(options, printer, load_script(options.script or "-")).run()
+    # In a thread: standard input may be a pipe, and a signal must not wait for it.
+    script = await trio.to_thread.run_sync(load_script, options.script or "-", abandon_on_cancel=True)
+    return await _Headless(options, printer, script).run()
 
 
 @dataclass(slots=True)

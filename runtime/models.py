@@ -1,4 +1,4 @@
-"""Which model answers: from the configuration's words to an open provider and the keys to keep quiet about."""
+"""Which model answers: from the configuration's words to an open provider and the keys to keep quiet."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def _chosen(config: Config) -> tuple[str, ProviderSettings | None]:
             raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", f"which model of {kind}? Write {kind}:NAME")
         return f"{configured.kind}:{model}", _settings(config, configured)
     if kind == "openai":
-        return f"openai:{name}", _settings(config, ProviderConfig(name="openai", api_key_env="OPENAI_API_KEY"))
+        usual = ProviderConfig(name="openai", api_key_env="OPENAI_API_KEY")
+        return f"openai:{name}", _settings(config, usual)
     return config.llm.model or "offline", None
 
 
@@ -69,8 +70,12 @@ def _settings(config: Config, provider: ProviderConfig) -> ProviderSettings:
 
 def _key(provider: ProviderConfig) -> str:
     """Read the key from the environment or its file; a service on this machine may need none."""
-    if provider.api_key_env:
-        return os.environ.get(provider.api_key_env, "").strip()
+    if name := provider.api_key_env:
+        key = os.environ.get(name, "").strip()
+        if not key:
+            why = f"the key of {provider.name} is read from {name}, which is not set"
+            raise CliError(Exit.AUTH_REQUIRED, "NO_KEY", why)
+        return key
     if not provider.api_key_file:
         return ""
     path = Path(provider.api_key_file).expanduser()

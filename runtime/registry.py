@@ -13,7 +13,6 @@ from leeward.tools import (
     DEFAULT_BODY_BYTES,
     BuiltinSettings,
     CompositeExecutor,
-    NameClash,
     OverflowReader,
     Registered,
     Resolver,
@@ -63,8 +62,9 @@ def all_tools(
     """
     guarded = config.security.pre_execution_verify.url_grounding.guarded_tools
     handed_in = (Registered(executor, "handed in") for executor in own)
+    executors: list[ToolExecutor | Registered] = [*built_in, *handed_in, *configured_executors(config)]
     try:
-        return CompositeExecutor([*built_in, *handed_in, *configured_executors(config)], guarded_tools=guarded)
+        return CompositeExecutor(executors, guarded_tools=guarded)
     except ValueError as error:
         raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
 
@@ -103,21 +103,25 @@ def _not_one(found: Sequence[EntryPoint], installed: Iterable[str]) -> str:
 
 
 def _loaded(point: EntryPoint, what: str) -> Iterator[Registered]:
-    """Import what an entry names and make its executors: one, or several in a list.
+    """Import what an entry names and yield its executors: one, or several in a list.
 
     Raises:
-        CliError: it cannot be imported, its factory fails, or what it returns has no tools.
+        CliError: it cannot be imported, its factory or one of its executors fails, or it is none.
     """
     try:
         named = point.load()
         made = named if _is_executor(named) else named()
-        executors = [made] if _is_executor(made) else [*made]
-        fit = [executor for executor in executors if _is_executor(executor) and executor.specs()]
+        executors = [made] if _is_executor(made) else [*made] if isinstance(made, Iterable) else []
+        fits = bool(executors) and all(map(_is_executor, executors))
+        # Asked for once before they count, so that it can be said whose tools cannot be told.
+        for executor in executors if fits else ():
+            executor.specs()
     except Exception as error:
         raise _unusable(what, f"{type(error).__name__}: {error}") from error
-    if not fit or len(fit) < len(executors):
-        raise _unusable(what, "it is no tool executor, a factory of one, or of a list of them (specs, execute)")
-    return (Registered(executor, what, TrustLevel.VERIFIED) for executor in executors)
+    if not fits:
+        raise _unusable(what, "neither it nor what it makes is a tool executor (specs and execute)")
+    for executor in executors:
+        yield Registered(executor, what, TrustLevel.VERIFIED)
 
 
 def _is_executor(value: object) -> bool:

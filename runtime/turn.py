@@ -152,9 +152,7 @@ class Turn:
         self._emit(CallStarted(call))
         result = await self._pipeline.run(call)
         refused = result.outcome.status is Status.DENIED
-        self._ended = replace(
-            self._ended, calls=self._ended.calls + 1, refused=self._ended.refused + refused
-        )
+        self._ended = replace(self._ended, calls=self._ended.calls + 1, refused=self._ended.refused + refused)
         # Told before it is stored: what happened is shown even where nothing can be stored any more.
         self._emit(CallEnded(result))
         self._conversation.answer(requested.id, result.text)

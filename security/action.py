@@ -254,4 +254,5 @@ def _freeze(value: Any) -> Any:
 
 
 def _digest(tool: str, arguments: Mapping[str, Json]) -> str:
-    return hashlib.sha256(f"{tool}\0{canonical_json(arguments)}".encode()).hexdigest()
+    said = f"{tool}\0{canonical_json(arguments)}"
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

@@ -89,6 +89,8 @@ _LOOSE = re.compile(
     r"https?:(?:[/\\]+(?=[^\s/\\])|(?=\[|localhost\b|[^\s/\\?#:]*[.。．｡][^\s/\\?#.]))", re.IGNORECASE
 )
 _WHOLE = re.compile(r"https?:[/\\]*[^\s/\\]\S*", re.IGNORECASE)
+# A user name may hold blanks, so that `https://good.com (@evil.net` leads to evil.net.
+_WITH_USER = re.compile(r"https?:[/\\]*[^/?#\\]*@", re.IGNORECASE)
 _OTHER_OPENED = re.compile(r"(?:file:|(?:ftps?|sftp|tftp|gopher|dict|ldaps?|wss?):[/\\])", re.IGNORECASE)
 
 _LETTERS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f"
@@ -264,22 +266,31 @@ def _guarded(text: str, start: re.Match[str]) -> str:
 
 
 def _is_mended_by_clients(text: str) -> bool:
-    """Whether a text is one URL with line breaks or tabs in it, which many clients silently remove."""
+    """Whether a text as a whole is a URL to clients that remove line breaks and tabs from it."""
     stripped = text.strip("".join(map(chr, range(0x21))))
     mended = re.sub(r"[\t\r\n]", "", stripped)
+    if _WITH_USER.match(mended):
+        return True
     begins = _LOOSE.match(mended)
     if begins is None or mended == stripped:
         return False
-    head, piece, *_ = [*re.split(r"[\t\r\n]+", stripped, maxsplit=1), ""]
-    if _LOOSE.match(head) is None:
-        return re.match(r"[a-z]{0,5}$|https?:[/\\]*$", head, re.IGNORECASE) is not None
-    word = piece.split(maxsplit=1)[0] if piece[:1].strip() else ""
+    return _is_one_url(stripped, re.split(r"[/?#\\]", mended[begins.end() :], maxsplit=1)[0])
+
+
+def _is_one_url(text: str, host: str) -> bool:
+    """Whether a text with line breaks in it is rather a broken URL than one followed by other words.
+
+    `host` is what its host is without them; a host with a blank in it is none.
+    """
+    head, piece = re.split(r"[\t\r\n]+", text, maxsplit=1)
+    begins = _LOOSE.match(head)
+    if begins is None:
+        return " " not in host
     if " " in head or _LOOSE.match(piece):
         return False
-    if re.match(r"[/?.&=%\\@:-]+\w", word):
+    word = piece.split(maxsplit=1)[0] if piece[:1].strip() else ""
+    if re.match(r"[/?.&=%\\:-]+\w", word):
         return True
-    host = re.split(r"[/?#\\]", mended[begins.end() :], maxsplit=1)[0]
     if re.search(r"[/?#\\]", head[begins.end() :]):
         return ".." in word
-    goes_on = re.search(r"[.@:]\w", word) is not None or _is_top_level(_last(host))
-    return goes_on and " " not in host
+    return " " not in host and (re.search(r"[.:]\w", word) is not None or _is_top_level(_last(host)))

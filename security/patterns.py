@@ -110,6 +110,7 @@ _NULL = re.compile(r"(?i:null|undefined|none|nan|nil)")
 _EDGES = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA1))))
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ROOTED = re.compile(r"/|~(?:/|$)|[A-Za-z]:[/\\]")
+_DOTS_ONLY = re.compile(r"(?:^|/)\.+(?:/|$)")
 _ID_MARKS = frozenset("_-.:/@+=~,")
 _DESTINATION_MARKS = _ID_MARKS | frozenset("[]")
 
@@ -154,7 +155,7 @@ def _byte(found: re.Match[bytes]) -> bytes:
 
 def _is_no_identifier(text: str, marks: frozenset[str]) -> bool:
     """Whether a text is empty, too long, rooted, blank in parts, or of other characters than identifiers."""
-    if not 0 < len(text) <= MAX_ID_LENGTH or _ROOTED.match(text) or "." in text.split("/"):
+    if not 0 < len(text) <= MAX_ID_LENGTH or _ROOTED.match(text) or _DOTS_ONLY.search(text):
         return True
     if not any(map(str.isalnum, text)) or unicodedata.category(text[0])[0] == "M":
         return True

@@ -30,6 +30,9 @@ _BASE64_PARTS = (0, 12, 24)
 _BASE64_PART = 12
 _BASE64_MORE = r"\r?\n(?:[A-Za-z0-9+/_-]{16,120}={0,2}|[A-Za-z0-9+/_-]{2,15}={1,2})"
 _MORE_LOOKAHEAD = 512
+# A credential begins where no letter or digit stands before it, unless that one ends an escape:
+# `\n` in JSON text, `%3D` in a URL.
+_BEFORE = ("(?<![A-Za-z0-9]{0})", r"(?<=\\[nrtbf]{0})", r"(?<=\\u[0-9A-Fa-f]{{4}}{0})", "(?<=%[0-9A-Fa-f]{{2}}{0})")
 _CONTEXT = 8
 
 
@@ -68,14 +71,20 @@ def _prefixed(name: str, line: Mapping[str, Any]) -> Iterator[_Rule]:
     needed = f"(?=[{chars}]{{0,{least - 1}}}[{line['needs']}])" if "needs" in line else ""
     for prefix in line["prefix"]:
         literal = re.escape(prefix)
-        head = re.compile(f"{literal}(?<![A-Za-z0-9]{literal}){needed}[{chars}]{{{least}}}")
+        head = re.compile(f"{literal}{_start(literal)}{needed}[{chars}]{{{least}}}")
         yield _Rule(name, (prefix,), head, len(prefix) + least, re.compile(f"[{chars}]*"))
 
 
 def _shaped(name: str, line: Mapping[str, Any]) -> _Rule:
     tail = re.compile(f"[{line['chars']}]*") if line["chars"] else None
     more = re.compile(line["more"]) if "more" in line else None
-    return _Rule(name, tuple(line["anchor"]), re.compile(line["pattern"]), line["longest"], tail, more)
+    head = re.compile(line["pattern"].replace("<start>", _start("")))
+    return _Rule(name, tuple(line["anchor"]), head, line["longest"], tail, more)
+
+
+def _start(literal: str) -> str:
+    """Return the condition that a credential begins right here, or at the literal that was just read."""
+    return "(?:" + "|".join(before.format(literal) for before in _BEFORE) + ")"
 
 
 @lru_cache(maxsize=8)

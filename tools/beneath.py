@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from leeward.security.errors import PermanentFailure, PolicyBlocked, ToolError
+from leeward.security import PermanentFailure, PolicyBlocked, ToolError
 
 __all__ = ["Folder", "failure", "file_kind", "open_folder", "opened_parent", "shown_name"]
 

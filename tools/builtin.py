@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from leeward.security.call import ToolExecutor
+from leeward.security import HARD_BOUND, ToolExecutor
 
 from .dial import GuardedBackend, Resolver, dns_resolver
 from .fetch import DEFAULT_BODY_BYTES, Fetcher, tls_context
@@ -38,7 +38,7 @@ class BuiltinSettings:
     is_secret: Callable[[str], bool] = nothing_is_secret
     parent_environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     shell_timeout: float = 30.0
-    max_output: int = 64 * 1024 * 1024
+    max_output: int = HARD_BOUND
     fetch_timeout: float = 20.0
     max_body_bytes: int = DEFAULT_BODY_BYTES
     allow_networks: tuple[str, ...] = ()

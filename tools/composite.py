@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from leeward.security.call import Cleared, Output, ToolExecutor, ToolSpec
-from leeward.security.errors import ToolNotFound
-from leeward.security.level import TrustLevel, min_trust
+from leeward.security import (
+    Cleared,
+    Output,
+    ToolExecutor,
+    ToolNotFound,
+    ToolSpec,
+    TrustLevel,
+    min_trust,
+)
 
 from .declare import check_name
 from .schema import guarded

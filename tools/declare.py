@@ -19,8 +19,13 @@ from typing import Any, TypeAlias, overload
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from leeward.security.call import Cleared, Effect, Output, ToolSpec
-from leeward.security.errors import PermanentFailure
+from leeward.security import (
+    Cleared,
+    Effect,
+    Output,
+    PermanentFailure,
+    ToolSpec,
+)
 
 from .signature import Signature
 from .validator import checker, own_schema

@@ -17,8 +17,7 @@ from typing import TypeAlias
 import httpcore
 import trio
 
-from leeward.security.addresses import judge_address, judge_host
-from leeward.security.errors import PolicyBlocked
+from leeward.security import PolicyBlocked, judge_address, judge_host
 
 __all__ = ["GuardedBackend", "Resolver", "dns_resolver", "reason_of"]
 

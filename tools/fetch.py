@@ -13,17 +13,22 @@ from collections.abc import Callable
 import httpcore
 import trio
 
-from leeward.security.call import Cleared, Effect, Output, ToolExecutor
-from leeward.security.errors import (
+from leeward.security import (
+    Cleared,
+    Effect,
     NetworkError,
+    Origin,
+    Output,
     PermanentFailure,
     RateLimited,
     ServerError,
     ToolError,
+    ToolExecutor,
     ToolTimeout,
 )
-from leeward.security.label import Origin
-from leeward.security.url import Url as JudgedUrl
+from leeward.security import (
+    Url as JudgedUrl,
+)
 
 from .body import Body, BodyError, is_text, media_type
 from .declare import tool

@@ -18,9 +18,15 @@ from typing import Annotated, BinaryIO
 import trio
 from pydantic import Field
 
-from leeward.security.call import Cleared, Effect, Output, Place, ToolExecutor
-from leeward.security.errors import InvalidParameters
-from leeward.security.label import Origin
+from leeward.security import (
+    Cleared,
+    Effect,
+    InvalidParameters,
+    Origin,
+    Output,
+    Place,
+    ToolExecutor,
+)
 
 from .beneath import failure, open_folder, opened_parent, shown_name
 from .declare import tool

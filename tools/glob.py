@@ -6,7 +6,7 @@ from typing import Any
 
 import re2
 
-from leeward.security.errors import InvalidParameters
+from leeward.security import InvalidParameters
 
 __all__ = ["glob_pattern"]
 

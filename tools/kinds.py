@@ -16,7 +16,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from leeward.security.call import KIND_KEY, Kind
+from leeward.security import KIND_KEY, Kind
 
 __all__ = ["Declared", "Destination", "ResourceId", "Secret", "ShellCommand", "Text", "Url", "WorkspacePath"]
 

@@ -12,11 +12,16 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from leeward.memory.overflow import BadPattern, Hit, OverflowNotFound, Page
-from leeward.security.call import Effect, Output, ToolExecutor
-from leeward.security.errors import InvalidParameters, PermanentFailure
-from leeward.security.label import Origin
-from leeward.security.ports import RecordError
+from leeward.memory import BadPattern, Hit, OverflowNotFound, Page
+from leeward.security import (
+    Effect,
+    InvalidParameters,
+    Origin,
+    Output,
+    PermanentFailure,
+    RecordError,
+    ToolExecutor,
+)
 
 from .declare import tool
 from .kinds import ResourceId, Text
@@ -97,5 +102,5 @@ def _hits(hits: list[Hit]) -> Output:
     elif len(hits) > _HITS:
         notice = f"the first {_HITS} lines that match; narrow the pattern to see others"
     else:
-        notice = f"{len(hits)} lines match"
+        notice = f"lines that match: {len(hits)}"
     return Output("\n".join(lines), Origin.WORKSPACE, notices=(notice,))

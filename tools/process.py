@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import trio
 
-from leeward.security.errors import PermanentFailure
+from leeward.security import PermanentFailure
 
 __all__ = ["Finished", "environment", "run_process"]
 

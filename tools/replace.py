@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import trio
 
-from leeward.security.errors import PermanentFailure, PolicyBlocked
+from leeward.security import PermanentFailure, PolicyBlocked
 
 from .beneath import Folder, failure, file_kind, opened_parent
 

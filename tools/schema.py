@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from leeward.security.call import KIND_KEY, Kind
+from leeward.security import KIND_KEY, Kind
 
 __all__ = ["Schema", "guarded", "nodes", "rewritten"]
 

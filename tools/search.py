@@ -15,8 +15,14 @@ from typing import Any, BinaryIO
 import re2
 import trio
 
-from leeward.security.call import Cleared, Effect, Output, ToolExecutor
-from leeward.security.errors import InvalidParameters, ToolError
+from leeward.security import (
+    Cleared,
+    Effect,
+    InvalidParameters,
+    Output,
+    ToolError,
+    ToolExecutor,
+)
 
 from .beneath import failure, shown_name
 from .declare import tool
@@ -133,7 +139,7 @@ class _Found:
                     return
 
     def _file(self, entry: Entry, wanted: Any) -> None:
-        if self.search.is_secret(f"{self.tree.root.rstrip('/')}/{entry.relative}"):
+        if self.search.is_secret(entry.path):
             self.secret += 1
             return
         try:

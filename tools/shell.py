@@ -12,8 +12,14 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leeward.security.call import Cleared, Effect, Output, ToolExecutor
-from leeward.security.errors import PermanentFailure, ToolTimeout
+from leeward.security import (
+    Cleared,
+    Effect,
+    Output,
+    PermanentFailure,
+    ToolExecutor,
+    ToolTimeout,
+)
 
 from .declare import tool
 from .kinds import ShellCommand

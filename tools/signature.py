@@ -19,8 +19,13 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, PydanticSerializationError
 
-from leeward.security.call import KIND_KEY, Checked, Cleared, Problem
-from leeward.security.errors import Category
+from leeward.security import (
+    KIND_KEY,
+    Category,
+    Checked,
+    Cleared,
+    Problem,
+)
 
 from .schema import nodes
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from leeward.security.call import Checked, Problem
-from leeward.security.errors import Category
+from leeward.security import Category, Checked, Problem
 
 from .schema import Schema, nodes
 from .signature import plain

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import trio
 
-from leeward.security.errors import ToolError
+from leeward.security import ToolError
 
 from .beneath import Folder, open_folder, opened_parent
 
@@ -24,11 +24,12 @@ SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", ".venv", "__
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name below the root. `folder` is open as long as the walk has not gone on."""
+    """One name below the root, whose absolute path is `path`; `folder` is open until the walk goes on."""
 
     folder: Folder
     name: str
     relative: str
+    path: str
     is_folder: bool
     is_file: bool
 
@@ -52,7 +53,7 @@ class Tree:
                 found = folder.stat(name)
                 if found is not None and not stat.S_ISDIR(found.st_mode):
                     self.seen += 1
-                    yield Entry(folder, name, name, is_folder=False, is_file=stat.S_ISREG(found.st_mode))
+                    yield Entry(folder, name, name, self.root, False, stat.S_ISREG(found.st_mode))
                     return
         with open_folder(self.root) as top:
             pending = [""]
@@ -77,7 +78,7 @@ class Tree:
             for name, is_folder, is_file in self._names(folder):
                 self.seen += 1
                 below = f"{relative}/{name}" if relative else name
-                yield Entry(folder, name, below, is_folder, is_file)
+                yield Entry(folder, name, below, f"{self.root.rstrip('/')}/{below}", is_folder, is_file)
         finally:
             folder.close()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..secrets import Redactor, redact_text
-from .screened import Source, Stepwise
+from .screened import Stepwise
 
 __all__ = ["Redactor", "redact", "redact_text", "redact_with"]
 

@@ -97,7 +97,7 @@ class Audit:
     """What was committed, in order; `refuses(event)` decides what cannot be."""
 
     committed: list = field(default_factory=list)
-    refuses: object = staticmethod(lambda event: False)
+    refuses: object = lambda event: False
 
     async def append(self, session, *events):
         await trio.lowlevel.checkpoint()

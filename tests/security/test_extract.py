@@ -99,11 +99,12 @@ REPAIRED_BY_SOME_CLIENT = [
     "https://good.co\nm", "https://good.com\r\n@evil.com/x", "https://good.com\nx@evil.com", "https://good.com/a\n/../../b", "https://good.com/a\n?secret",
     "https://good.com@evil.com", "see https://good.com,a@evil.com/x", 'https://good.com"@evil.com', "https://good.com}.evil.net", "see https://good.com).evil.net",
     "https://good.com\\@evil.com", "see https://good.com\\.evil.net", "https://good.com/a\\..\\b", "https://good.com:443@evil.com", "https://good.com\u200b.evil.net",
+    "https://good.com (@evil.com/x", 'https://good.com "@\tevil.com', "https:\n,.evil.com", 'https:"\t.evil.com/',
     "file:///etc/passwd", " FILE:/etc/passwd", "ftp://evil.com/x", "gopher://127.0.0.1:6379/_x", "wss://evil.com",
     "see https://good.com," + "a" * 2000 + "@evil.com",
 ]  # fmt: skip
 
-ORDINARY = ["", "what is new? (a & b)", "the https: scheme", "use https: or http:", "https://", "port http:8080 is open", "see file:///etc/hosts", "http", "a:b"]
+ORDINARY = ["", "what is new? (a & b)", "the https: scheme", "use https: or http:", "https://", "port http:8080 is open", "see file:///etc/hosts", "http", "a:b", "https:\nis a scheme. See RFC 9110."]
 
 
 @pytest.mark.parametrize(("text", "urls"), GIVEN)

@@ -4,7 +4,8 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from leeward.security.invisible import (
     CONTEXT,

@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from hypothesis import assume, example, given, strategies as st
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
 from leeward.security.call import Kind, Place
 from leeward.security.patterns import PATTERNS, climbs, rejected_pattern
@@ -13,7 +14,7 @@ from leeward.security.url import parse_url
 ID, PATH, DESTINATION, TEXT = Kind.RESOURCE_ID, Kind.PATH, Kind.DESTINATION, Kind.TEXT
 
 REJECTED_IDS = {
-    "path_traversal": ["../etc/passwd", "..\\", "..", "a/../b", "a\\..\\b", "../%2e%2e", "..?x"],
+    "path_traversal": ["../etc/passwd", "..\\", "..", "a/../b", "a\\..\\b", "../%2e%2e", "../x?y"],
     "double_encoding": ["a%252e%252e", "%252e%252e%252f", "%25%32%65", "%%32e%%32e", "％252e", "a%2540", "%2e%2e%252f"],
     "encoded_traversal": [
         "..%2f", "..%5c", "%2e%2e/", "%2E%2e/x", ".%2e/x", "%2e%2e", "..%2Fetc", "a%2f..%2fb", "．．/x", "．．／x",
@@ -32,7 +33,7 @@ REJECTED_IDS = {
     "invisible_character": ["a\u202eb", "a\u200bb", "a\u200db", "\ufeffabc", "می\u200cخ", "❤\ufe0f", "a\U000e0041", "a\xadb"],
     "shell_metachar": ["a;b", "a|b", "$HOME", "$(id)", "a`b`", "a>b", "a*", "'a'", '"a"', "a\\b", "{}", "a[0]", "hi!"],
     "literal_null": ["null", "undefined", "None", "NaN", "NULL", "none"],
-    "type_pattern_mismatch": ["", " ", "a b", " a", "/etc/passwd", "~/x", "~", "C:/x", ".", "./a", "---", "a" * 5000, "a；b", "🎉", "\ud800x", "a\u2260b"],
+    "type_pattern_mismatch": ["", " ", "a b", " a", "/etc/passwd", "~/x", "~", "C:/x", ".", "./a", "....//x", "---", "a" * 5000, "a；b", "🎉", "\ud800x", "a\u2260b"],
 }  # fmt: skip
 
 GOOD_IDS = [
@@ -102,7 +103,8 @@ def test_every_name_has_an_example_and_the_order_is_the_requirements():
 @pytest.mark.parametrize("text", GOOD_IDS)
 def test_identifiers_in_use(text):
     assert name(ID, text) is None
-    assert name(DESTINATION, text) in {None, "type_pattern_mismatch" if text[0] == "-" else None}
+    if text[0] != "-" and "::" not in text:
+        assert name(DESTINATION, text) is None
 
 
 @pytest.mark.parametrize(("text", "pattern"), flat(REJECTED_PATHS))

@@ -9,7 +9,16 @@ from leeward.security.call import KIND_KEY, Cleared, Effect, Kind, Output
 from leeward.security.errors import ToolNotFound
 from leeward.security.kinds import leaves
 from leeward.security.level import TrustLevel
-from leeward.tools import CompositeExecutor, NameClash, Registered, ResourceId, Text, Url, spec_from_schema, tool
+from leeward.tools import (
+    CompositeExecutor,
+    NameClash,
+    Registered,
+    ResourceId,
+    Text,
+    Url,
+    spec_from_schema,
+    tool,
+)
 from leeward.tools.schema import guarded, nodes
 
 

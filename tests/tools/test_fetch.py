@@ -175,8 +175,8 @@ async def test_http2_is_spoken_where_it_is_offered(get, authority, tmp_path):
     config.certfile, config.keyfile = str(tmp_path / "cert"), str(tmp_path / "key")
 
     async def app(scope, receive, send):
-        if scope["type"] != "http":
-            return
+        while scope["type"] == "lifespan":
+            await send({"type": (await receive())["type"] + ".complete"})
         body = f"{scope['http_version']} {dict(scope['headers']).get(b'host', b'none').decode()} {scope['path']}"
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         await send({"type": "http.response.body", "body": body.encode()})
@@ -202,6 +202,7 @@ async def test_http2_is_spoken_where_it_is_offered(get, authority, tmp_path):
         (reply(b"moved", "302 Found", Location="https://evil.example/?x"), "redirect to https://evil.example/?x", ("HTTP 302, text/plain, 5 bytes: a redirect, which was not followed; the person may give its target",)),
         (reply(b"choose", "300 Multiple Choices"), "choose", ("HTTP 300, text/plain, 6 bytes",)),
     ],
+    ids=range(10),
 )  # fmt: skip
 async def test_what_comes_back_is_told(get, certified, response, text, notices):
     async with serving(fixed(response), certified()) as server:

@@ -165,7 +165,7 @@ async def test_a_link_swapped_in_after_the_judgement_is_not_followed(files, clea
     (workspace / victim).symlink_to({"file": outside / "b/f", "folder": outside / "b", "upper": outside}[swap])
     with pytest.raises(PolicyBlocked, match=BLOCKED):
         await executor.execute(cleared)
-    assert (outside / "b" / "f").read_text() == "secret" and os.listdir(outside / "b") == ["f"]
+    assert (outside / "b" / "f").read_text() == "secret" and [path.name for path in (outside / "b").iterdir()] == ["f"]
 
 
 async def test_a_link_that_was_there_when_judged_leads_where_it_was_judged(files, run, workspace):
@@ -202,8 +202,8 @@ async def test_a_race_of_swaps_never_leads_out(files, clear, workspace, tmp_path
     def swap():
         while not done:
             for source in ("kept", "link"):
-                os.rename(workspace / source, workspace / "d")
-                os.rename(workspace / "d", workspace / source)
+                (workspace / source).rename(workspace / "d")
+                (workspace / "d").rename(workspace / source)
 
     seen: set[str] = set()
     async with trio.open_nursery() as nursery:
@@ -234,7 +234,7 @@ async def test_replacing_keeps_the_mode_and_leaves_no_temporary_file(files, run,
     target.chmod(0o4750)
     await run(files("write"), {"path": "run.sh", "content": "new"})
     assert target.read_text() == "new" and stat.S_IMODE(target.stat().st_mode) == 0o750
-    assert os.listdir(workspace) == ["run.sh"]
+    assert [path.name for path in workspace.iterdir()] == ["run.sh"]
 
 
 async def test_other_names_of_a_file_keep_what_they_had(files, run, workspace):
@@ -260,7 +260,7 @@ async def test_a_disk_that_fails_leaves_the_old_file(files, run, workspace, monk
     with pytest.raises(PermanentFailure, match="No space left"):
         await run(files(tool), {"path": "a", **more})
     monkeypatch.undo()
-    assert (workspace / "a").read_text() == "old" and os.listdir(workspace) == ["a"]
+    assert (workspace / "a").read_text() == "old" and [path.name for path in workspace.iterdir()] == ["a"]
 
 
 async def test_a_file_changed_meanwhile_is_not_overwritten(files, run, workspace, monkeypatch):
@@ -274,7 +274,7 @@ async def test_a_file_changed_meanwhile_is_not_overwritten(files, run, workspace
     monkeypatch.setattr("leeward.tools.replace.os.fsync", somebody_writes)
     with pytest.raises(PermanentFailure, match="changed by somebody else"):
         await run(files("edit"), {"path": "a", "old_string": "old", "new_string": "new"})
-    assert (workspace / "a").read_text() == "theirs" and os.listdir(workspace) == ["a"]
+    assert (workspace / "a").read_text() == "theirs" and [path.name for path in workspace.iterdir()] == ["a"]
 
 
 def test_a_read_only_file_stays(workspace, monkeypatch):
@@ -329,8 +329,7 @@ async def test_a_folder_is_listed_as_ls_marks_it(files, run, workspace):
     (workspace / "link").symlink_to("/etc")
     os.mkfifo(workspace / "fifo")
     (workspace / "new\nline\x1b").write_text("x")
-    with open(os.fsencode(workspace) + b"/\xff", "w"):
-        pass
+    (workspace / os.fsdecode(b"\xff")).write_text("")
     output = await run(files("list_directory"), {})
     assert output.text.split("\n") == [".hidden", "\\xff", "b.txt", "dir/", "fifo|", "link@", "new\\nline\\x1b"]
     (workspace / "dir" / "empty").mkdir()

@@ -4,6 +4,7 @@ import math
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -24,10 +25,14 @@ async def sh(script, **options):
 
 def is_alive(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[0] not in "ZX"
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        return stat.rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 async def gone(pid: int) -> bool:
@@ -118,9 +123,9 @@ async def test_a_character_in_two_pieces_is_one():
 
 async def test_the_deadline_ends_a_program_with_what_it_printed_and_in_time():
     started = trio.current_time()
-    done = await sh("echo begun; sleep 30", deadline=started + 0.6)
+    done = await sh("echo begun; sleep 30", deadline=started + 1.2)
     assert done.timed_out and done.output == "begun\n" and done.signal == signal.SIGTERM
-    assert trio.current_time() - started < 0.6
+    assert trio.current_time() - started < 1.2
 
 
 async def test_a_program_that_ignores_sigterm_is_killed(tmp_path):
@@ -196,9 +201,9 @@ async def test_a_program_that_closes_its_output_is_still_waited_for(tmp_path):
 
 async def test_many_runs_leave_no_descriptor_and_no_zombie():
     await sh("true")
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     for _ in range(5):
         await sh("sleep 5 & true", deadline=trio.current_time() + 0.2)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import trio
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from leeward.security.errors import InvalidParameters, PermanentFailure, PolicyBlocked
@@ -100,6 +100,7 @@ def test_any_pattern_compiles_or_is_refused(pattern):
 
 @given(st.text(alphabet="ab.-_ äß(+|$^é", min_size=1, max_size=10))
 def test_a_plain_name_matches_itself_only(name):
+    assume(name != "..")
     wanted = glob_pattern(name)
     assert wanted.fullmatch(name) and wanted.fullmatch(f"deep/er/{name}") and not wanted.fullmatch(name + "x")
 
@@ -109,7 +110,7 @@ def test_a_plain_name_matches_itself_only(name):
     [
         ("(?i)hello", ".", [
             ".hidden/notes.txt:1: hello from the dark", "README.md:2: Hello world", "src/app.py:4:     return 'hello'",
-            "src/deep/data.json:1: {\"hello\": 1}", "src/deep/er/mod.py:1: HELLO = 1", "src/deep/er/mod.py:2: x = HELLO",
+            'src/deep/data.json:1: {"hello": 1}', "src/deep/er/mod.py:1: HELLO = 1", "src/deep/er/mod.py:2: x = HELLO",
             "we[i]rd {name}.txt:1: hello",
         ]),
         ("^def \\w+", "src", ["app.py:3: def main():"]),
@@ -154,7 +155,7 @@ async def test_matches_are_capped_and_told(find, workspace):
 async def test_secret_files_are_named_but_not_searched(find, tree):
     output = await find({"pattern": "hello", "path": "src"}, "grep", is_secret=lambda path: path.endswith("/src/app.py"))
     assert "app.py" not in output.text and "1 files were left out because they hold secrets" in output.notices
-    output = await find({"pattern": "hello", "path": "src/app.py"}, "grep", is_secret=lambda path: path.endswith("app.py"))
+    output = await find({"pattern": "hello", "path": "src/app.py"}, "grep", is_secret=lambda path: path == os.path.realpath(tree / "src/app.py"))
     assert output.text == ""
 
 

@@ -1,0 +1,98 @@
+"""The commands that judge or run one call without a model: `call` and `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leeward.security import Given, Origin, Provenance, Read, Status, Url
+
+from .account import Account
+from .app import Runtime
+from .batch import run_batch
+from .dryrun import Asked, DryRun, Judged, given_as_url
+from .events import result_json
+from .exits import CliError, Exit
+from .options import Options
+from .outcomes import exit_of_denial, exit_of_result
+from .printer import Printer
+from .providers.offline import Offline
+from .startup import begin
+
+__all__ = ["call", "check"]
+
+
+async def call(options: Options, printer: Printer) -> Exit:
+    """Run one call through the pipeline, as if a model had asked for it.
+
+    Raises:
+        CliError: it could not be judged at all.
+    """
+    start, urls = begin(options), tuple(_given(options, printer))
+    account = Account(printer)
+    listener = account.hear if options.output == "jsonl" else None
+    async with Runtime.open(
+        start.loaded, places=start.places, provider=Offline(), listener=listener
+    ) as runtime:
+        now = runtime.pipeline.session.now
+        if urls:
+            given = Given(now, tuple(url.text for url in urls), Provenance.PERSON)
+            await runtime.pipeline.note(given)
+        if options.seen:
+            await runtime.pipeline.note(Read(now, tuple(map(Origin, options.seen))))
+        result = await runtime.call(options.tool, options.arguments)
+    code = exit_of_result(result)
+    if result.outcome.status is Status.OK:
+        printer.answer(result.shown)
+        printer.end_answer()
+    data = result_json(result) if code is Exit.SUCCESS else None
+    error = result.error if code is not Exit.SUCCESS else None
+    return printer.finish(code, data, error, session=runtime.session_id, call=result.call.id)
+
+
+def _given(options: Options, printer: Printer) -> Iterator[Url]:
+    """Yield the URLs that were given; one that cannot be read grounds nothing, and that is said."""
+    for text in options.urls:
+        found = given_as_url(text)
+        if not found:
+            printer.warn(f"--url {text}: this cannot be read as a URL, so it permits nothing")
+        yield from found
+
+
+async def check(options: Options, printer: Printer) -> Exit:
+    """Say what would be decided about a call, or about each of a batch; nothing runs, nothing is written.
+
+    Raises:
+        CliError: it could not be judged at all.
+    """
+    if options.batch is not None:
+        return await run_batch(options, printer)
+    dry, urls = DryRun(begin(options, works=False)), tuple(_given(options, printer))
+    seen = frozenset(map(Origin, options.seen))
+    asked = Asked(options.tool, options.arguments, urls=tuple(url.text for url in urls), seen=seen)
+    judged = await dry.judge(asked)
+    code = _exit(judged)
+    if printer.is_text:
+        printer.answer("".join(f"{line}\n" for line in _lines(judged)))
+        return code
+    data = judged.as_json()
+    printer.event({"schema": 1, "type": "decision", **data})
+    return printer.finish(code, data, judged.error)
+
+
+def _exit(judged: Judged) -> Exit:
+    if judged.decision == "allow":
+        return Exit.SUCCESS
+    return exit_of_denial(judged.code or "")
+
+
+def _lines(judged: Judged) -> Iterator[str]:
+    """Yield a decision as lines for people; the suggestion is spelled as a JSON program would read it."""
+    if judged.decision == "allow":
+        yield f"allow, answered by {judged.rule}" if judged.rule else "allow"
+    elif judged.decision == "ask":
+        yield from (f"ask {gate}: {question}" for gate, question in judged.asks)
+    else:
+        yield f"deny {judged.gate} ({judged.rule}): {judged.reason}"
+    suggestion = (judged.error or {}).get("suggestion")
+    if suggestion is not None:
+        yield f"suggestion: {suggestion!r}"

@@ -1,0 +1,158 @@
+"""The commands that only look: `audit`, `tools`, `config`. (`config trust` notes what the person says.)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leeward.memory import AuditLogger, Database, Island, Record
+from leeward.security import Json, Session
+
+from .app import SystemClock
+from .config import Loaded, config_folder
+from .config_keys import KEYS, dotted, is_private
+from .describe import effects_of, level_of, record_lines, tool_line
+from .dryrun import policy_of, specs_of
+from .exits import CliError, Exit
+from .options import Options
+from .printer import Printer
+from .startup import Start, look
+from .trusted import set_trusted
+
+__all__ = ["audit", "config", "tools"]
+
+
+async def audit(options: Options, printer: Printer) -> Exit:
+    """List what was decided and done, or show all about one call.
+
+    Raises:
+        CliError: there is no such call.
+        RecordError: the database cannot be read.
+    """
+    records = await _records(options, look(options).places.database)
+    if options.action == "show" and not records:
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "there is no record of that call", call=options.name)
+    told = [_record_json(record) for record in records]
+    if options.action == "show":
+        printer.answer("".join(f"{line}\n" for record in records for line in _whole(record)))
+    else:
+        printer.answer("".join(f"{line}\n" for line in record_lines(records)))
+    for one in told:
+        printer.event({"schema": 1, "type": "record", **one})
+    return printer.finish(Exit.SUCCESS, {"records": told})
+
+
+async def _records(options: Options, database: Path) -> Sequence[Record]:
+    """Read from the database there is; looking makes none."""
+    if not database.exists():
+        return ()
+    async with Island.open("storage") as island, Database.open(database, island) as opened:
+        logger = AuditLogger(opened, SystemClock())
+        if options.action == "show":
+            return await logger.show(options.name)
+        return await logger.list_records(options.name or None, options.limit)
+
+
+def _record_json(record: Record) -> dict[str, Json]:
+    return {
+        "seq": record.seq,
+        "at": record.at,
+        "session": record.session,
+        "kind": record.kind,
+        "call": record.call,
+        "tool": record.tool,
+        "body": dict(record.body),
+    }
+
+
+def _whole(record: Record) -> Sequence[str]:
+    """Return a record with every field that says something, one per line."""
+    fields = [f"    {name}: {value}" for name, value in record.body.items() if value not in (None, "", [], {})]
+    return [*record_lines([record]), *(line.encode("unicode_escape").decode() for line in fields)]
+
+
+async def tools(options: Options, printer: Printer) -> Exit:
+    """List the tools: name, trust, effects, what for."""
+    start = look(options)
+    session = Session("look", policy_of(start))
+    specs = specs_of(start)
+    told: list[dict[str, Json]] = []
+    for spec in specs:
+        level, why = level_of(spec, session)
+        told.append(
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "source": spec.source,
+                "level": level.name.lower(),
+                "level_from": why,
+                "effects": effects_of(spec.effects).split(", "),
+                "timeout": spec.timeout,
+                "schema": dict(spec.schema),
+            }
+        )
+    printer.answer("".join(f"{tool_line(spec, session)}\n" for spec in specs))
+    for one in told:
+        printer.event({"schema": 1, "type": "tool", **one})
+    return printer.finish(Exit.SUCCESS, {"tools": told})
+
+
+async def config(options: Options, printer: Printer) -> Exit:
+    """Show what holds and where it was said, or where the files lie; or note whether a workspace is trusted.
+
+    Raises:
+        CliError: what the person said could not be noted.
+    """
+    start = look(options)
+    match options.action:
+        case "path":
+            told: dict[str, Json] = {
+                "config": str(config_folder() / "config.toml"),
+                "read": [str(file) for file in start.loaded.files],
+                "data": str(start.places.data),
+                "database": str(start.places.database),
+            }
+            lines = [f"{name:<9} {value}" for name, value in told.items() if isinstance(value, str)]
+            lines += [f"read      {file}" for file in start.loaded.files]
+        case "trust" | "distrust":
+            told = _note_trust(start, trusted=options.action == "trust")
+            lines = [f"{told['workspace']}: its own configuration is {'' if told['trusted'] else 'not '}read"]
+        case _:
+            values = dict(_values(start.loaded))
+            told = {"values": values}
+            lines = [f"{key} = {value['value']!r}  ({value['source']})" for key, value in values.items()]
+    printer.answer("".join(f"{line}\n" for line in lines))
+    printer.event({"schema": 1, "type": "config", **told})
+    return printer.finish(Exit.SUCCESS, told)
+
+
+def _note_trust(start: Start, *, trusted: bool) -> dict[str, Json]:
+    try:
+        set_trusted(start.places.data, start.places.workspace, trusted)
+    except OSError as error:
+        raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", f"could not be noted: {error.strerror}") from error
+    return {"workspace": str(start.places.workspace), "trusted": trusted}
+
+
+def _values(loaded: Loaded) -> Mapping[str, dict[str, Any]]:
+    """Return each key's value and source; what may hold a secret is named, not shown."""
+    found: dict[str, dict[str, Any]] = {}
+    dumped = loaded.config.model_dump(mode="json")
+    for path in KEYS:
+        value: Any = dumped
+        for part in path:
+            value = value[part]
+        key = dotted(path)
+        found[key] = {"value": _masked(value, path), "source": loaded.sources[key]}
+    return found
+
+
+def _masked(value: Any, path: tuple[str | int, ...]) -> Any:  # noqa: ANN401 - as many types as keys
+    """Replace what may hold a secret, however deep, by a word that says so."""
+    if isinstance(value, Mapping):
+        return {name: _masked(inner, (*path, name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner, (*path, index)) for index, inner in enumerate(value)]
+    return "(not shown)" if value and is_private(path) else value
+

@@ -1,0 +1,14 @@
+"""Wrong: looks at the text alone, and takes whatever begins like the workspace for a part of it."""
+
+from leeward.security.call import Action, Kind
+from leeward.security.session import Session
+from leeward.security.verdict import Allow, Ask, Deny, Verdict
+
+
+def paths(action: Action, session: Session) -> Verdict:
+    for atom in action.of_kind(Kind.PATH):
+        if "/.ssh/" in atom.raw or atom.raw.startswith("/etc"):
+            return Deny("secret", "this file is secret")
+        if atom.raw.startswith("/") and not atom.raw.startswith(session.policy.workspace):
+            return Ask("outside", "this leaves the workspace", (atom,))
+    return Allow()

@@ -1,0 +1,17 @@
+"""Wrong: each piece is looked at by itself, and known values only as they are."""
+
+import re
+
+from leeward.security.filters.screened import Screened, Source
+
+PIECE = 16
+
+
+def redact(screened: Screened, source: Source) -> Screened:
+    out = []
+    for start in range(0, len(screened.text), PIECE):
+        piece = screened.text[start : start + PIECE]
+        for secret in source.secrets:
+            piece = piece.replace(secret, "[redacted:known-secret]")
+        out.append(re.sub(r"(sk-|ghp_|AKIA)\w+", "[redacted:key]", piece))
+    return Screened("".join(out), screened.notices)

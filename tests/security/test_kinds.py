@@ -1,0 +1,132 @@
+"""A string has every kind that any branch of its schema names, and none is lost on the way."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leeward.security.call import KIND_KEY, Kind
+from leeward.security.kinds import Leaf, leaves
+
+P, U, T, N = Kind.PATH, Kind.URL, Kind.TEXT, Kind.UNDECLARED
+
+
+def string(kind=None, **more):
+    return {"type": "string", **({KIND_KEY: kind} if kind else {}), **more}
+
+
+def obj(**properties):
+    return {"type": "object", "properties": properties}
+
+
+PATH = string("path")
+URL = string("url")
+
+TREE = {"type": "object", "properties": {"p": PATH, "below": {"anyOf": [{"$ref": "#/$defs/T"}, {"type": "array", "items": {"$ref": "#/$defs/T"}}]}}}
+
+CASES = {
+    "declared": (obj(p=PATH), {"p": "x"}, {"/p": {P}}),
+    "undeclared": (obj(p=string()), {"p": "x"}, {"/p": {N}}),
+    "no schema at all": ({}, {"p": "x"}, {"/p#": {N}, "/p": {N}}),
+    "a kind nobody knows": (obj(p=string("colour")), {"p": "x"}, {"/p": {N}}),
+    "a kind that is no string": (obj(p=string(7)), {"p": "x"}, {"/p": {N}}),
+    "one of fixed words": (obj(p=string(enum=["x", "y"])), {"p": "x"}, {"/p": {T}}),
+    "one fixed word": (obj(p={"const": "x"}), {"p": "x"}, {"/p": {T}}),
+    "optional": (obj(p={"anyOf": [PATH, {"type": "null"}]}), {"p": "x"}, {"/p": {P}}),
+    "optional, short": (obj(p={**PATH, "type": ["string", "null"]}), {"p": "x"}, {"/p": {P}}),
+    "anyOf": (obj(p={"anyOf": [PATH, URL]}), {"p": "x"}, {"/p": {P, U}}),
+    "oneOf": (obj(p={"oneOf": [PATH, string()]}), {"p": "x"}, {"/p": {P, N}}),
+    "allOf": (obj(p={"allOf": [PATH, {"minLength": 1}]}), {"p": "x"}, {"/p": {P, N}}),
+    "a branch that is no string": (obj(p={"anyOf": [PATH, {"type": "integer"}]}), {"p": "x"}, {"/p": {P}}),
+    "kind beside anyOf": (obj(p={KIND_KEY: "path", "anyOf": [{"type": "string"}, {"type": "null"}]}), {"p": "x"}, {"/p": {P, N}}),
+    "$ref": ({**obj(p={"$ref": "#/$defs/P"}), "$defs": {"P": PATH}}, {"p": "x"}, {"/p": {P}}),
+    "$ref with a description": ({**obj(p={"$ref": "#/$defs/P", "description": "d"}), "$defs": {"P": PATH}}, {"p": "x"}, {"/p": {P}}),
+    "$ref escaped": ({**obj(p={"$ref": "#/$defs/a~1b~0c"}), "$defs": {"a/b~c": PATH}}, {"p": "x"}, {"/p": {P}}),
+    "$ref into a list": ({**obj(p={"$ref": "#/x/1"}), "x": [URL, PATH]}, {"p": "x"}, {"/p": {P}}),
+    "$ref through two": ({**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/B"}, "B": PATH}}, {"p": "x"}, {"/p": {P}}),
+    "$ref in a circle": ({**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, PATH]}}}, {"p": "x"}, {"/p": {P}}),
+    "$ref to itself": ({**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/A"}}}, {"p": "x"}, {"/p": {N}}),
+    "$ref to nothing": (obj(p={"$ref": "#/$defs/none"}), {"p": "x"}, {"/p": {N}}),
+    "$ref elsewhere": (obj(p={"$ref": "https://s.example/p.json"}), {"p": "x"}, {"/p": {N}}),
+    "$ref by anchor": ({**obj(p={"$ref": "#here"}), **PATH}, {"p": "x"}, {"/p": {N}}),
+    "the whole by $ref": ({"$ref": "#/$defs/A", "$defs": {"A": obj(p=PATH)}}, {"p": "x"}, {"/p": {P}}),
+    "recursive": (
+        {"$ref": "#/$defs/T", "$defs": {"T": TREE}},
+        {"p": "a", "below": {"p": "b", "below": [{"p": "c", "below": []}]}},
+        {"/p": {P}, "/below/p": {P}, "/below/below/0/p": {P}},
+    ),
+    "recursive by #": ({**obj(p=PATH, below={"$ref": "#"})}, {"below": {"below": {"p": "x"}}}, {"/below/below/p": {P}}),
+    "properties beside anyOf": ({**obj(p=PATH), "anyOf": [{"required": ["p"]}, {"required": ["q"]}]}, {"p": "x"}, {"/p": {P}}),
+    "properties beside allOf": ({**obj(p=PATH), "allOf": [obj(q=URL)]}, {"p": "x", "q": "y"}, {"/p": {P}, "/q": {U}}),
+    "properties beside $ref": ({**obj(p=PATH), "$ref": "#/$defs/A", "$defs": {"A": obj(q=URL)}}, {"p": "x", "q": "y"}, {"/p": {P}, "/q": {U}}),
+    "if, then, else": ({"if": obj(k=string()), "then": obj(p=PATH), "else": obj(p=URL)}, {"p": "x"}, {"/p": {P, U}}),
+    "dependentSchemas": ({"dependentSchemas": {"q": obj(p=PATH)}}, {"p": "x"}, {"/p": {P}}),
+    "items": (obj(p={"type": "array", "items": PATH}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {P}}),
+    "prefixItems": (obj(p={"prefixItems": [PATH], "items": URL}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {U}}),
+    "prefixItems only": (obj(p={"prefixItems": [PATH]}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {N}}),
+    "items as a list": (obj(p={"items": [PATH], "additionalItems": URL}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {U}}),
+    "contains": (obj(p={"type": "array", "contains": PATH}), {"p": ["x"]}, {"/p/0": {P}}),
+    "unevaluatedItems": (obj(p={"type": "array", "unevaluatedItems": PATH}), {"p": ["x"]}, {"/p/0": {P}}),
+    "items that are no schema": (obj(p={"type": "array", "items": True}), {"p": ["x"]}, {"/p/0": {N}}),
+    "additionalProperties": ({"additionalProperties": PATH}, {"k": "x"}, {"/k#": {N}, "/k": {P}}),
+    "unevaluatedProperties": ({"unevaluatedProperties": PATH}, {"k": "x"}, {"/k#": {N}, "/k": {P}}),
+    "additionalProperties: true": ({"additionalProperties": True}, {"k": "x"}, {"/k#": {N}, "/k": {N}}),
+    "patternProperties": ({"patternProperties": {"^f_": PATH}, "additionalProperties": URL}, {"f_a": "x", "g": "y"}, {"/f_a#": {N}, "/f_a": {P}, "/g#": {N}, "/g": {U}}),
+    "two patterns": ({"patternProperties": {"^f": PATH, "a$": URL}}, {"fa": "x"}, {"/fa#": {N}, "/fa": {P, U}}),
+    "a pattern beside a name": ({**obj(f=PATH), "patternProperties": {"^f": URL}}, {"f": "x"}, {"/f": {P, U}}),
+    "a pattern not readable here": ({"patternProperties": {"\\p{L}(": PATH}}, {"k": "x"}, {"/k#": {N}, "/k": {P}}),
+    "a property that is true": (obj(p=True), {"p": "x"}, {"/p": {N}}),
+    "a string where an object is declared": (obj(p=obj(q=PATH)), {"p": "x"}, {"/p": {N}}),
+    "an object where a string is declared": (obj(p=PATH), {"p": {"q": "x"}}, {"/p/q#": {N}, "/p/q": {N}}),
+    "a key like a pointer": (obj(), {"a/b~c": "x"}, {"/a~1b~0c#": {N}, "/a~1b~0c": {N}}),
+    "numbers, booleans and null are no strings": (obj(p={}), {"p": [1, 1.5, True, None]}, {}),
+}
+
+
+@pytest.mark.parametrize(("schema", "arguments", "kinds"), CASES.values(), ids=CASES)
+def test_kinds(schema, arguments, kinds) -> None:
+    found = list(leaves(arguments, schema))
+    assert {leaf.pointer: set(leaf.kinds) for leaf in found} == kinds
+    assert len({leaf.pointer for leaf in found}) == len(found)
+
+
+def test_a_schema_cannot_make_reading_slow() -> None:
+    """Each definition refers to the next one twice: followed path by path, that would be 2**40 branches."""
+    twice = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+    schema = {**obj(p={"$ref": "#/$defs/d0"}), "$defs": {**twice, "d40": PATH}}
+    below = {"below": {"anyOf": [{"$ref": "#"}] * 4, "p": PATH}}
+    deep: object = {"p": "x"}
+    for _ in range(60):
+        deep = {"below": deep}
+    began = time.perf_counter()
+    assert list(leaves({"p": "x"}, schema)) == [Leaf("/p", "x", frozenset({P}))]
+    assert [leaf.kinds for leaf in leaves(deep, obj(p=PATH, **below))] == [{P}]
+    assert time.perf_counter() - began < 1
+
+
+VALUES = st.recursive(st.text(max_size=3) | st.integers(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+SCHEMAS = st.recursive(
+    st.sampled_from([{}, PATH, URL, string(), {"type": "integer"}, {"$ref": "#"}, {"$ref": "#/$defs/x"}, True]),
+    lambda inner: st.dictionaries(st.sampled_from(["anyOf", "allOf", "prefixItems"]), st.lists(inner, max_size=2), max_size=2)
+    | st.dictionaries(st.sampled_from(["items", "additionalProperties", "then"]), inner, max_size=2),
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), SCHEMAS.filter(lambda schema: isinstance(schema, dict)))
+def test_no_string_is_left_out(arguments, schema) -> None:
+    def strings(value):
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            for key, child in value.items():
+                yield from (key, *strings(child))
+        elif isinstance(value, list):
+            for child in value:
+                yield from strings(child)
+
+    found = list(leaves(arguments, schema))
+    assert sorted(leaf.text for leaf in found) == sorted(strings(arguments))
+    assert all(leaf.kinds for leaf in found)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from leeward.security.call import KIND_KEY, Effect, Kind
+from leeward.security.errors import PermanentFailure
+from leeward.security.kinds import leaves
+from leeward.tools import BuiltinSettings, CompositeExecutor, builtin_tools, open_builtin_tools
+from leeward.tools.schema import nodes
+
+READS, WRITES = Effect.READ, Effect.WRITE
+
+EFFECTS = {
+    "read": READS, "write": WRITES, "edit": READS | WRITES, "list_directory": READS, "find_path": READS, "grep": READS,
+    "shell": Effect.ALL, "fetch": Effect.SEND | Effect.BRING_IN, "read_overflow": READS,
+}  # fmt: skip
+
+
+@pytest.fixture
+def settings(workspace, tmp_path):
+    class Empty:
+        async def get(self, *_): ...
+
+        async def search(self, *_): ...
+
+    return BuiltinSettings(os.path.realpath(workspace), os.path.realpath(tmp_path), Empty(), lambda: "s1")
+
+
+def test_the_built_in_tools_and_what_they_do(settings):
+    specs = CompositeExecutor(builtin_tools(settings)).specs()
+    assert {spec.name: spec.effects for spec in specs} == EFFECTS
+    assert all(spec.source == "built in" and len(spec.description) > 20 for spec in specs)
+
+
+def test_every_string_a_built_in_tool_takes_has_a_kind(settings):
+    for executor in builtin_tools(settings):
+        for spec in executor.specs():
+            strings = [node for node in nodes(spec.schema) if node.get("type") == "string"]
+            assert strings and all(node.get(KIND_KEY) in set(Kind) for node in strings), spec.name
+
+
+async def test_settings_reach_the_tools(settings, workspace, run):
+    (workspace / "key.pem").write_text("needle")
+    (workspace / "a.txt").write_text("needle")
+    made = BuiltinSettings(**{
+        **{name: getattr(settings, name) for name in BuiltinSettings.__slots__},
+        "is_secret": lambda path: path.endswith(".pem"), "shell_timeout": 7.0, "max_output": 5, "fetch_timeout": 3.0,
+        "parent_environment": {"LANG": "C", "SECRET": "x"},
+    })  # fmt: skip
+    async with open_builtin_tools(made) as tools:
+        all_tools = CompositeExecutor(tools)
+        assert (await run(all_tools, {"pattern": "needle"}, tool="grep")).text == "a.txt:1: needle"
+        assert (await run(all_tools, {"command": "echo $HOME$SECRET"}, tool="shell")).text == settings.home[:5]
+        assert all_tools.spec("shell").timeout == 7.0 and all_tools.spec("fetch").timeout == 3.0
+
+
+@pytest.fixture(scope="module")
+def example():
+    path = Path(__file__).parents[2] / "examples" / "custom_executor.py"
+    spec = importlib.util.spec_from_file_location("custom_executor_example", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_the_example_is_a_function_and_an_executor(example, run, settings):
+    every = CompositeExecutor([*builtin_tools(settings), *example.executors()])
+    output = await run(every, {"city": "Kiel", "page": "https://w.example/"}, tool="weather")
+    assert output.text == '{"city":"Kiel","page":"https://w.example/","station":null,"sky":"clear"}'
+    assert (await run(every, {"query": "about tides?"}, tool="library_search")).text == "The Book of Tides"
+    with pytest.raises(PermanentFailure, match="lent already"):
+        await run(every, {"book": "tides"}, tool="library_lend")
+
+
+def test_the_example_declares_kinds_and_leaves_one_string_undeclared(example):
+    every = CompositeExecutor(example.executors())
+
+    def kinds(tool, arguments):
+        return {leaf.pointer: set(leaf.kinds) for leaf in leaves(arguments, every.spec(tool).schema)}
+
+    assert kinds("weather", {"city": "a", "page": "b", "station": "c"}) == {
+        "/city": {Kind.TEXT}, "/page": {Kind.URL}, "/station": {Kind.RESOURCE_ID},
+    }  # fmt: skip
+    assert kinds("library_search", {"query": "a"}) == {"/query": {Kind.UNDECLARED}}
+    assert kinds("library_lend", {"book": "a"}) == {"/book": {Kind.RESOURCE_ID}}
+    assert every.spec("library_lend").check({"book": "a", "more": 1}).problems
