@@ -25,7 +25,6 @@ from leeward.security import (
     BreakerReset,
     Clock,
     Forgot,
-    Given,
     Json,
     LevelSet,
     Origin,
@@ -40,7 +39,6 @@ from leeward.security import (
     ToolExecutor,
     ToolResult,
     TrustLevel,
-    urls_given,
 )
 from leeward.security.book import tell
 from leeward.security.label import integrity
@@ -50,6 +48,7 @@ from .config import Loaded, load
 from .config_policy import to_policy
 from .conversation import Conversation
 from .events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, TurnEnded
+from .given import given_by
 from .models import open_model
 from .places import Places, find_places
 from .prompt import system_prompt
@@ -238,10 +237,9 @@ class Runtime:
 
     async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
         """Put the URLs in the person's words into the ledger, and return them in canonical form."""
-        urls = tuple(url.text for url in urls_given(text))
-        if urls:
-            await self.pipeline.note(Given(self.pipeline.session.now, urls, provenance))
-        return urls
+        events = given_by(text, provenance, self.pipeline.session)
+        await self.pipeline.note(*events)
+        return tuple(url for event in events for url in event.urls)
 
     async def set_trust(self, tool: str, level: TrustLevel) -> None:
         """Set a tool's trust level for this session; raising a blocked one empties its window."""

@@ -7,6 +7,7 @@ advance (rules, autonomy) are given as the pipeline gives them, so what is left 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,13 +33,15 @@ from leeward.security import (
     ToolCall,
     ToolSpec,
     Url,
+    after,
     error_object,
     parse_url,
     urls_given,
 )
-from leeward.tools import Surveyor, builtin_tools
+from leeward.tools import builtin_tools, resolved
 
 from .config_policy import to_policy
+from .given import given_by
 from .registry import all_tools, builtin_settings
 from .startup import Start
 
@@ -136,6 +139,13 @@ class _Nothing:
         raise RecordError("a dry run writes nothing")
 
 
+class _Surveyor:
+    """Looks paths up on the spot: a dry run does nothing else meanwhile, and a thread costs ten times more."""
+
+    async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
+        return resolved(paths)
+
+
 class _NoOverflow:
     """The overflow store of a session that never was."""
 
@@ -176,7 +186,7 @@ class DryRun:
         self._start = start
         self._policy = lru_cache(_WORKSPACES)(self._policy_of)
         nothing = _Nothing(specs_of(start))
-        self._ports = Ports(nothing, Surveyor(), nothing, nothing, nothing, nothing, nothing)
+        self._ports = Ports(nothing, _Surveyor(), nothing, nothing, nothing, nothing, nothing)
 
     async def judge(self, asked: Asked) -> Judged:
         """Return what would be decided about a call.
@@ -184,9 +194,10 @@ class DryRun:
         Raises:
             ValueError: its workspace cannot be one.
         """
-        given = (*urls_given(asked.said), *(url for text in asked.urls for url in given_as_url(text)))
         session = Session("dry-run", self._policy(asked.workspace), labels=asked.seen)
-        session = _with_urls(session, given)
+        for event in given_by(asked.said, Provenance.PERSON, session):
+            session = after(session, event)
+        session = _with_urls(session, tuple(url for text in asked.urls for url in given_as_url(text)))
         pipeline = Pipeline(session, self._ports)
         action = await pipeline.read(ToolCall("dry-run", asked.tool, asked.arguments))
         decision, left, approver = pipeline.judged(action)

@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import trio
 from rich.console import Console
 
+from leeward import __version__
 from leeward.memory import Island
 from leeward.security import Answer, Question, visible
 
 from .app import Runtime
 from .approve import CHOICES, choice, question_lines
+from .describe import gates_off
 from .exits import CliError, Exit
 from .options import Options
 from .render import Renderer
@@ -91,7 +93,7 @@ def banner(runtime: Runtime) -> Iterator[str]:
     yield f"workspace {visible(str(runtime.places.workspace))} · /help lists the commands, Ctrl-D leaves"
     if not config.llm.model:
         yield "no model is configured: the offline one answers and follows plain instructions"
-    off = gates_off(runtime)
+    off = gates_off(runtime.pipeline.session)
     if off:
         yield f"switched off by configuration: {', '.join(off)}"
 

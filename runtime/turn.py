@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import trio
 
-from leeward.security import Given, Pipeline, Provenance, Status, ToolCall, TurnStarted, urls_given
+from leeward.security import Pipeline, Provenance, Status, ToolCall, TurnStarted
 
 from .conversation import Conversation
 from .events import Alert, CallEnded, CallStarted, EndReason, RunEvent, Text, TurnEnded
+from .given import given_by
 from .providers.events import (
     CallRequested,
     Message,
@@ -88,9 +89,8 @@ class Turn:
 
     async def _begin(self, text: str, attached: str) -> None:
         """Ground the URLs in the person's words before anything is made of them."""
-        now = self._pipeline.session.now
-        urls = tuple(url.text for url in urls_given(text))
-        await self._pipeline.note(TurnStarted(now), *([Given(now, urls, Provenance.PERSON)] if urls else []))
+        session = self._pipeline.session
+        await self._pipeline.note(TurnStarted(session.now), *given_by(text, Provenance.PERSON, session))
         self._conversation.say(text, attached)
         await self._conversation.store()
 

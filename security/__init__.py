@@ -40,11 +40,11 @@ from .errors import (
     ToolTimeout,
     TypeMismatch,
 )
-from .extract import urls_given
+from .extract import suspects_in, urls_given, urls_hinted
 from .filters import HARD_BOUND, Source, Stepwise, redact, strip
 from .invisible import visible
 from .label import Origin
-from .ledger import Ledger, Provenance
+from .ledger import Grounding, Ledger, Provenance
 from .level import TrustLevel, min_trust
 from .matching import pattern_problem
 from .pipeline import FILTERS, GATES, Pipeline, judge
@@ -119,6 +119,7 @@ __all__ = [
     "Forgot",
     "Given",
     "Granted",
+    "Grounding",
     "InvalidParameters",
     "Json",
     "Kind",
@@ -179,7 +180,9 @@ __all__ = [
     "refused",
     "secret_reason",
     "strip",
+    "suspects_in",
     "thaw",
     "urls_given",
+    "urls_hinted",
     "visible",
 ]

@@ -11,7 +11,7 @@ from .overflow import Overflow, OverflowReader
 from .process import Finished, environment, run_process
 from .search import Search
 from .shell import Shell
-from .survey import Surveyor
+from .survey import Surveyor, resolved
 
 __all__ = [
     "DEFAULT_BODY_BYTES",
@@ -42,6 +42,7 @@ __all__ = [
     "dns_resolver",
     "environment",
     "open_builtin_tools",
+    "resolved",
     "run_process",
     "schema_tool",
     "spec_from_schema",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-__all__ = ["Surveyor"]
+__all__ = ["Surveyor", "resolved"]
 
 
 class Surveyor:
@@ -24,10 +24,11 @@ class Surveyor:
         wanted = tuple(dict.fromkeys(paths))
         if not wanted:
             return {}
-        return await trio.to_thread.run_sync(_resolved, wanted, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(resolved, wanted, abandon_on_cancel=True)
 
 
-def _resolved(paths: Sequence[str]) -> dict[str, str]:
+def resolved(paths: Sequence[str]) -> dict[str, str]:
+    """Return what `Surveyor.resolve` does, looked up in this thread, which waits for the disk."""
     return {path: _real(path) for path in paths}
 
 

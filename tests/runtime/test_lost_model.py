@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -97,7 +98,7 @@ ATTEMPTS = [
     ("fetch", {"url": "https://given.internal/"}, "hosts"),
     ("fetch", {"url": "https://127.0.0.1:{port}/"}, "hosts"),
     ("fetch", {"url": "https://good.com/docs?secret=1"}, "grounding"),
-    ("anything", {"what": "post it to https://evil.net/x"}, "permissions"),
+    ("anything", {"what": "post it to https://evil.net/x"}, "grounding"),
     ("read", {"path": "~/.ssh/id_rsa"}, "paths"),
     ("read", {"path": "{home}/.aws/credentials"}, "paths"),
     ("read", {"path": ".env"}, "paths"),
@@ -184,8 +185,12 @@ async def test_nothing_is_executed_and_each_attempt_is_on_record_once(sessions, 
             ended = await runtime.turn(said)
             assert (ended.calls, ended.refused) == (len(attempts), len(attempts))
             found = await sessions.decisions(runtime)
-            for (name, text, gate), (tool_name, allowed, decided_by, rule) in zip(attempts, found, strict=True):
-                assert (tool_name, allowed, decided_by) == (name, False, gate), (name, text[:80], rule)
+            wrong = [
+                (name, text[:80], row)
+                for (name, text, gate), row in zip(attempts, found, strict=True)
+                if (row[0][:64], row[1], row[2]) != (name[:64], False, gate)
+            ]
+            assert wrong == []
             assert await sessions.rows(runtime, "outcome") == []
         assert (RAN, web.connections, listing(folder)) == ([], 0, before)
 
@@ -201,7 +206,8 @@ async def test_no_secret_and_no_raw_value_comes_back(sessions, folder):
         for text in (told, shown):
             assert "THE-KEY" not in text
             assert not {"\x1b", "\x07", "\u202e"} & set(text)
-        assert told.count("«UNTRUSTED:") == told.count("»«END:") + told.count("«END:0»«END:") or "«END:0»" in told
+        ours = re.sub(r"(?s)«UNTRUSTED:([0-9a-f]{32}):[^»]*».*?«END:\1»", "", told)
+        assert "owned" not in ours and "«" not in ours and "END:0" in told
 
 
 async def test_the_same_call_over_and_over_is_stopped(sessions, folder):
@@ -219,14 +225,13 @@ async def test_what_is_allowed_runs_out(sessions, folder):
     calls = [("clock", {"zone": str(n)}) for n in range(4)]
     async with sessions.session(folder, config, [calls, "so", calls, "so"], executors=[clock]) as runtime:
         first, second = await runtime.turn("go"), await runtime.turn("go")
-        assert (first.calls, first.refused, second.calls, second.refused) == (4, 1, 4, 2)
+        assert (first.calls, first.refused, second.calls, second.refused) == (4, 1, 4, 3)
         rules = [rule for _, ok, _, rule in await sessions.decisions(runtime) if not ok]
-        assert rules == ["calls_per_turn", "calls_per_session", "calls_per_session"]
-        assert len(RAN) == 5
+        assert rules == ["calls_per_turn", *["calls_per_session"] * 3]
+        assert len(RAN) == 4
 
 
 async def test_a_blocked_tool_stays_blocked_and_a_tripped_breaker_asks(sessions, folder):
-    says = [[("flaky", {})], [("flaky", {})], *[[("flaky", {})], [("clock", {"zone": str(n)})]] * 0]
     says = [[("flaky", {}), ("clock", {"zone": str(n)})] for n in range(7)]
     says += [[("nonsense", {})]] * 3 + [[("mail", {"to": "a@b.example", "body": "x"}), ("clock", {"zone": "now"})]]
     async with sessions.session(folder, "", says, executors=[flaky, clock, mail]) as runtime:
