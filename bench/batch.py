@@ -1,6 +1,6 @@
 """How many lines a second does `leeward check --batch` answer? Prints one JSON line.
 
-    python bench/batch.py [LINES]
+python bench/batch.py [LINES]
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from pathlib import Path
 
 _CALLS = (
     {"tool": "read", "args": {"path": "src/main.py"}},
-    {"tool": "fetch", "args": {"url": "https://docs.example.com/guide"}, "said": "see https://docs.example.com/"},
+    {
+        "tool": "fetch",
+        "args": {"url": "https://docs.example.com/guide"},
+        "said": "see https://docs.example.com/",
+    },
     {"tool": "shell", "args": {"command": "git status"}},
     {"tool": "read_overflow", "args": {"id": "../etc/passwd"}},
     {"tool": "write", "args": {"path": "notes.txt", "content": "a few words"}, "seen": ["web"]},
@@ -39,7 +43,7 @@ def main() -> int:
         seconds = {}
         for file in (nothing, calls):
             began = time.perf_counter()
-            done = subprocess.run([*command, str(file)], cwd=folder, capture_output=True, check=True)  # noqa: S603 - our own program
+            done = subprocess.run([*command, str(file)], cwd=folder, capture_output=True, check=True)
             seconds[file.stem] = time.perf_counter() - began
     answered = done.stdout.count(b"\n")
     rate = answered / (seconds["calls"] - seconds["nothing"])

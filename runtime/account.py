@@ -20,8 +20,6 @@ __all__ = ["Account"]
 
 _MODEL = Source("model", Origin.MODEL)
 _ARGUMENTS = 100
-_LINES = 3
-_WIDTH = 110
 
 
 class Account:
@@ -31,6 +29,7 @@ class Account:
         self._printer = printer
         self._stripper = strip.start(_MODEL)
         self._text: list[str] = []
+        self._calls = self._denied = 0
         self.happened = Happened()
 
     def begin(self, step: Step, number: int | None) -> None:
@@ -75,14 +74,29 @@ class Account:
 
     def met(self, expected: Expectation) -> None:
         """An expectation of the step was met."""
-        said = {"schema": SCHEMA, "type": "expect", "line": expected.line, "expected": str(expected), "met": True}
+        said = {
+            "schema": SCHEMA,
+            "type": "expect",
+            "line": expected.line,
+            "expected": str(expected),
+            "met": True,
+        }
         self._printer.event(said)
         self._printer.note(f"   ✓ {expected}")
 
+    def end(self, steps: int, refused: int, session: str) -> None:
+        """The script has come to its end."""
+        calls = f"{self._calls} calls, {self._denied} refused"
+        surprise = f" ({refused} of them unexpectedly)" if refused else ""
+        self._printer.note("")
+        self._printer.note(f"{steps} steps, {calls}{surprise}; session {session}")
+
     def _result(self, result: ToolResult) -> None:
         self.happened.results.append(result)
+        self._calls += 1
+        self._denied += result.outcome.status is Status.DENIED
         self.happened.said.append(result.shown)
-        for line in _told(result, whole=self._printer.options.verbose):
+        for line in (*_told(result), *(_whole(result) if self._printer.options.verbose else ())):
             self._printer.note(f"     {line}")
 
     def _end_answer(self) -> None:
@@ -100,8 +114,8 @@ def _asked(call: ToolCall) -> str:
     return f"{visible(call.tool)} {shown}"
 
 
-def _told(result: ToolResult, *, whole: bool) -> Iterator[str]:
-    """Yield what was decided and what came of it, then the first lines of the result."""
+def _told(result: ToolResult) -> Iterator[str]:
+    """Yield what was decided, and what came of it."""
     error, outcome = result.error or {}, result.outcome
     if outcome.status is Status.DENIED:
         word = "asked" if was_asked(result) else "denied"
@@ -109,16 +123,19 @@ def _told(result: ToolResult, *, whole: bool) -> Iterator[str]:
         for name in ("rejected_pattern", "suggestion"):
             if isinstance(value := error.get(name), str):
                 yield f"  {name}: {visible(value)}"
-        return
-    lines = result.shown.strip().splitlines()
-    if outcome.status is not Status.OK:
+        asks = error.get("asks")
+        for ask in asks if isinstance(asks, list) else ():
+            yield f"  {ask['gate']} asks: {ask['question']}"
+    elif outcome.status is Status.OK:
+        lines = result.shown.count("\n") + (not result.shown.endswith("\n"))
+        code = f", exit code {outcome.exit_code}" if outcome.exit_code is not None else ""
+        kept = f", kept as {result.overflow_id}" if result.overflow_id is not None else ""
+        yield f"✓ allowed: {len(result.shown)} characters in {lines} lines{code}{kept}"
+    else:
         yield f"✗ allowed, then {outcome.status} ({outcome.category}): {visible(str(error.get('message')))}"
-        return
-    code = f", exit code {outcome.exit_code}" if outcome.exit_code is not None else ""
-    kept = f", kept as {result.overflow_id}" if result.overflow_id is not None else ""
-    yield f"✓ allowed: {len(result.shown)} characters in {len(lines)} lines{code}{kept}"
-    limit = len(lines) if whole else _LINES
-    for line in lines[:limit]:
-        yield f"│ {visible(line if whole else line[:_WIDTH])}"
-    if len(lines) > limit:
-        yield f"│ … {len(lines) - limit} more lines"
+
+
+def _whole(result: ToolResult) -> Iterator[str]:
+    """Yield the lines of a result that is not told as an error already."""
+    if result.outcome.status is Status.OK:
+        yield from (f"│ {line}" for line in result.shown.splitlines())

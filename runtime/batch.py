@@ -55,7 +55,9 @@ async def run_batch(options: Options, printer: Printer) -> Exit:
                     answer = await _answered(dry, raw)
                 except BadLine as error:
                     code = code if error.is_object else Exit.ARG_ERROR
-                    told = error_object(Exit.ARG_ERROR, "ARG_ERROR", str(error), phase="validation", line=number)
+                    told = error_object(
+                        Exit.ARG_ERROR, "ARG_ERROR", str(error), phase="validation", line=number
+                    )
                     answer = {"error": told}
                 answers.append(to_json(answer))
             printer.lines("".join(f"{answer}\n" for answer in answers))

@@ -81,7 +81,10 @@ def _implied(options: Options) -> str:
         return "script"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CliError(
-            Exit.PRECONDITION, "INPUT_REQUIRED", "a chat needs a terminal", suggestion="-p PROMPT or --script FILE"
+            Exit.PRECONDITION,
+            "INPUT_REQUIRED",
+            "a chat needs a terminal",
+            suggestion="-p PROMPT or --script FILE",
         )
     return "chat"
 
@@ -96,8 +99,8 @@ class _Parser(argparse.ArgumentParser):
 class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:  # noqa: ANN401 - argparse's signature
-        parser.exit(message=f"leeward {importlib.import_module('leeward').__version__}\n")
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        parser.exit(message=f"leeward {importlib.import_module('.version', __package__).VERSION}\n")
 
 
 def read_command_line(words: Sequence[str]) -> Options | None:
@@ -147,11 +150,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     parser.add_argument("-p", dest="prompt", metavar="PROMPT", help="one turn, and leave")
-    parser.add_argument("--script", metavar="FILE", help="the turns and commands in a file (- is standard input)")
+    parser.add_argument(
+        "--script", metavar="FILE", help="the turns and commands in a file (- is standard input)"
+    )
     _common(parser, default=None)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    shared = _Parser(add_help=False, allow_abbrev=False)
-    _common(shared, default=argparse.SUPPRESS)
+    common = _Parser(add_help=False, allow_abbrev=False)
+    _common(common, default=argparse.SUPPRESS)
+    shared = {"parents": [common], "allow_abbrev": False}
     _judging(commands, shared)
     _looking(commands, shared)
     return parser
@@ -161,7 +167,9 @@ def _common(parser: argparse.ArgumentParser, default: object) -> None:
     """Add the flags every command has; after a command's name they mean the same as before it."""
     add = parser.add_argument
     add("--config", metavar="FILE", type=Path, default=default, help="this configuration, not the usual one")
-    add("--workspace", metavar="FOLDER", type=Path, default=default, help="where to work (the current folder)")
+    add(
+        "--workspace", metavar="FOLDER", type=Path, default=default, help="where to work (the current folder)"
+    )
     add("--model", metavar="PROVIDER:NAME", default=default, help="who answers; offline is built in")
     levels = ("readonly", "supervised", "full")
     add("--autonomy", choices=levels, default=default, help="how much is done without asking")
@@ -172,32 +180,36 @@ def _common(parser: argparse.ArgumentParser, default: object) -> None:
     add("--verbose", action="store_true", default=default, help="results in full")
 
 
-def _judging(commands: Any, shared: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides the type
-    call = commands.add_parser("call", parents=[shared], allow_abbrev=False, help="one call through the pipeline, no model")
+def _judging(commands: Any, shared: dict[str, Any]) -> None:
+    call = commands.add_parser("call", **shared, help="one call through the pipeline, no model")
     call.add_argument("tool", metavar="TOOL")
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}")
-    check = commands.add_parser("check", parents=[shared], allow_abbrev=False, help="what would be decided, and why")
+    check = commands.add_parser("check", **shared, help="what would be decided, and why")
     check.add_argument("tool", metavar="TOOL", nargs="?", default="")
     check.add_argument("arguments", metavar="JSON", nargs="?", default="{}")
     check.add_argument("--batch", metavar="FILE", help="one JSON object per line (- is standard input)")
     for parser in (call, check):
-        parser.add_argument("--url", dest="urls", metavar="URL", action="append", help="a URL the person gave")
+        parser.add_argument(
+            "--url", dest="urls", metavar="URL", action="append", help="a URL the person gave"
+        )
         words = ("web", "mcp", "workspace", "secret")
         parser.add_argument("--seen", action="append", choices=words, help="what was read before")
 
 
-def _looking(commands: Any, shared: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides the type
-    audit = commands.add_parser("audit", parents=[shared], allow_abbrev=False, help="what was decided and done")
+def _looking(commands: Any, shared: dict[str, Any]) -> None:
+    audit = commands.add_parser("audit", **shared, help="what was decided and done")
     actions = audit.add_subparsers(dest="action", metavar="list|show", required=True, parser_class=_Parser)
-    listing = actions.add_parser("list", parents=[shared], allow_abbrev=False, help="the newest records")
+    listing = actions.add_parser("list", **shared, help="the newest records")
     listing.add_argument("--session", dest="name", metavar="ID", help="of this session only")
     listing.add_argument("--limit", metavar="N", type=_count, default=50, help="how many (50)")
-    show = actions.add_parser("show", parents=[shared], allow_abbrev=False, help="all about one call")
+    show = actions.add_parser("show", **shared, help="all about one call")
     show.add_argument("name", metavar="CALL", help="its id, or how it begins")
-    commands.add_parser("tools", parents=[shared], allow_abbrev=False, help="the tools, their trust and effects")
-    config = commands.add_parser("config", parents=[shared], allow_abbrev=False, help="what is configured, and where")
+    commands.add_parser("tools", **shared, help="the tools, their trust and effects")
+    config = commands.add_parser("config", **shared, help="what is configured, and where")
     words = ("show", "path", "trust", "distrust")
-    config.add_argument("action", choices=words, nargs="?", default="show", help="values, files, or this workspace")
+    config.add_argument(
+        "action", choices=words, nargs="?", default="show", help="values, files, or this workspace"
+    )
 
 
 def _seconds(text: str) -> float:

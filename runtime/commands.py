@@ -11,7 +11,7 @@ from .app import Runtime
 from .batch import run_batch
 from .dryrun import Asked, DryRun, Judged, given_as_url
 from .events import result_json
-from .exits import CliError, Exit
+from .exits import Exit
 from .options import Options
 from .outcomes import exit_of_denial, exit_of_result
 from .printer import Printer

@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from leeward.memory import Record
-from leeward.security import GATES, Effect, Policy, RuleAction, Session, ToolSpec, TrustLevel, min_trust, visible
+from leeward.security import (
+    GATES,
+    Effect,
+    Policy,
+    RuleAction,
+    Session,
+    ToolSpec,
+    TrustLevel,
+    min_trust,
+    visible,
+)
 
 __all__ = [
     "effects_of",
@@ -21,9 +31,11 @@ __all__ = [
     "record_text",
     "status_lines",
     "tool_line",
+    "trust_line",
 ]
 
 _WIDTH = 140
+_ID = len("call_") + 8  # what `audit show` tells a call by, nearly always
 
 
 def effects_of(effects: Effect) -> str:
@@ -36,7 +48,8 @@ def level_of(spec: ToolSpec, session: Session) -> tuple[TrustLevel, str]:
     said = session.level_of(spec.name)
     if said is not None:
         return said
-    configured = [session.policy.levels[key] for key in (spec.name, spec.source) if key in session.policy.levels]
+    levels = session.policy.levels
+    configured = [levels[key] for key in (spec.name, spec.source) if key in levels]
     return min_trust(spec.level, *configured), "the configuration" if configured else spec.source
 
 
@@ -45,6 +58,12 @@ def tool_line(spec: ToolSpec, session: Session) -> str:
     level, _ = level_of(spec, session)
     summary = visible(spec.description.partition("\n")[0])
     return _cut(f"{spec.name:<16} {level.name.lower():<12} {effects_of(spec.effects):<36} {summary}")
+
+
+def trust_line(spec: ToolSpec, session: Session) -> str:
+    """Return how far a tool is trusted, and why."""
+    level, why = level_of(spec, session)
+    return f"{spec.name:<16} {level.name.lower():<12} {visible(why)}"
 
 
 def gates_off(session: Session) -> tuple[str, ...]:
@@ -68,7 +87,7 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
         f"{breaker.total} of {policy.breaker.total} in all{tripped}"
     )
     yield f"urls        {len(session.ledger)} known"
-    yield f"read        {', '.join(sorted(session.labels)) or 'nothing yet'}"
+    yield f"labels      {', '.join(sorted(session.labels)) or 'none: nothing was read'}"
     yield f"grants      {'; '.join(visible(str(rule)) for rule in session.grants) or 'none'}"
     windows = [f"{tool} {failed} of {seen} failed" for tool, failed, seen in _windows(session)]
     yield f"windows     {'; '.join(windows) or 'nothing ran yet'}"
@@ -78,8 +97,8 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
 
 def _used(session: Session) -> str:
     limits = session.policy.calls
-    left = limits.per_session - session.calls_this_session
-    return f"{session.calls_this_session} used, {left} left; this turn {session.calls_this_turn} of {limits.per_turn}"
+    used, turn = session.calls_this_session, session.calls_this_turn
+    return f"{used} used, {limits.per_session - used} left; this turn {turn} of {limits.per_turn}"
 
 
 def _windows(session: Session) -> Iterator[tuple[str, int, int]]:
@@ -130,7 +149,7 @@ def record_lines(records: Iterable[Record]) -> Iterator[str]:
     """Yield audit records with their local time, one line each."""
     for record in records:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at))
-        call = f"  {visible(record.call)}" if record.kind == "decision" and record.call else ""
+        call = f"  {visible(record.call[:_ID])}" if record.kind == "decision" and record.call else ""
         yield f"{record.seq:>6}  {at}  {_cut(record_text(record))}{call}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
@@ -140,7 +140,7 @@ class _Nothing:
 
 
 class _Surveyor:
-    """Looks paths up on the spot: a dry run does nothing else meanwhile, and a thread costs ten times more."""
+    """Looks paths up on the spot: nothing else is going on meanwhile, and a thread costs ten times more."""
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         return resolved(paths)
@@ -149,10 +149,10 @@ class _Surveyor:
 class _NoOverflow:
     """The overflow store of a session that never was."""
 
-    async def get(self, session: str, id: str, offset: int, limit: int) -> NoReturn:  # noqa: A002 - the port's name
+    async def get(self, *_: object, **__: object) -> NoReturn:
         raise RecordError("a dry run reads nothing")
 
-    async def search(self, session: str, id: str, pattern: str, limit: int) -> NoReturn:  # noqa: A002 - the port's name
+    async def search(self, *_: object, **__: object) -> NoReturn:
         raise RecordError("a dry run reads nothing")
 
 
@@ -210,12 +210,10 @@ class DryRun:
         return policy_of(self._start, Path(os.path.realpath(here / (workspace or "."))))
 
 
-def _with_urls(session: Session, urls: tuple[Url, ...]) -> Session:
+def _with_urls(session: Session, urls: Sequence[Url]) -> Session:
     if not urls:
         return session
-    return Session(
-        session.id, session.policy, ledger=session.ledger.with_urls(urls, Provenance.PERSON), labels=session.labels
-    )
+    return replace(session, ledger=session.ledger.with_urls(urls, Provenance.PERSON))
 
 
 def given_as_url(text: str) -> tuple[Url, ...]:
@@ -226,9 +224,7 @@ def given_as_url(text: str) -> tuple[Url, ...]:
 
 def _denied(gate: str, denial: Deny) -> Judged:
     error = error_object(denial, gate)
-    return Judged(
-        "deny", gate, denial.rule, denial.code, str(error["message"]), error=error
-    )
+    return Judged("deny", gate, denial.rule, denial.code, str(error["message"]), error=error)
 
 
 def _open(left: tuple[tuple[str, Ask], ...]) -> Judged:

@@ -50,7 +50,8 @@ def foreground(command: Command, options: Options) -> Exit:
         return printer.fail(CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", str(error), phase="storage"))
     except BaseException:
         # A bug: whoever reads the answer still gets one, whoever reads the errors gets the traceback.
-        printer.fail(CliError(Exit.GENERAL_ERROR, "INTERNAL_ERROR", "this is a bug; the traceback says where"))
+        bug = "this is a bug; the traceback says where"
+        printer.fail(CliError(Exit.GENERAL_ERROR, "INTERNAL_ERROR", bug))
         raise
 
 

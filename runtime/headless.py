@@ -102,6 +102,8 @@ class _Headless:
                 account.begin(step, number if self.options.script is not None else None)
                 if await self._step(runtime, account, step):
                     break
+        if self.options.script is not None:
+            account.end(len(self.done), len(self.refused), self.session)
         return self._finish()
 
     async def _step(self, runtime: Runtime, account: Account, step: Step) -> bool:
@@ -203,7 +205,7 @@ async def _piped(printer: Printer) -> str:
 
 
 def _read(handle: int) -> bytes | None:
-    """Read to the end; None where not a byte comes within a moment, for a pipe may be inherited by accident."""
+    """Read to the end; None where not a byte comes within a moment: a pipe may be there by accident."""
     if not select.select([handle], [], [], _FIRST_BYTE_SECONDS)[0]:
         return None
     pieces: list[bytes] = []

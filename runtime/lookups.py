@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import trio
+
 from leeward.memory import AuditLogger, Database, Island, Record
-from leeward.security import Json, Session
+from leeward.security import Json, Session, visible
 
 from .app import SystemClock
 from .config import Loaded, config_folder
@@ -45,7 +47,7 @@ async def audit(options: Options, printer: Printer) -> Exit:
 
 async def _records(options: Options, database: Path) -> Sequence[Record]:
     """Read from the database there is; looking makes none."""
-    if not database.exists():
+    if not await trio.Path(database).exists():
         return ()
     async with Island.open("storage") as island, Database.open(database, island) as opened:
         logger = AuditLogger(opened, SystemClock())
@@ -68,8 +70,8 @@ def _record_json(record: Record) -> dict[str, Json]:
 
 def _whole(record: Record) -> Sequence[str]:
     """Return a record with every field that says something, one per line."""
-    fields = [f"    {name}: {value}" for name, value in record.body.items() if value not in (None, "", [], {})]
-    return [*record_lines([record]), *(line.encode("unicode_escape").decode() for line in fields)]
+    said = ((name, value) for name, value in record.body.items() if value not in (None, "", [], {}))
+    return [*record_lines([record]), *(f"    {name}: {visible(str(value))}" for name, value in said)]
 
 
 async def tools(options: Options, printer: Printer) -> Exit:
@@ -131,7 +133,8 @@ def _note_trust(start: Start, *, trusted: bool) -> dict[str, Json]:
     try:
         set_trusted(start.places.data, start.places.workspace, trusted)
     except OSError as error:
-        raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", f"could not be noted: {error.strerror}") from error
+        why = f"could not be noted: {error.strerror}"
+        raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", why) from error
     return {"workspace": str(start.places.workspace), "trusted": trusted}
 
 
@@ -148,11 +151,10 @@ def _values(loaded: Loaded) -> Mapping[str, dict[str, Any]]:
     return found
 
 
-def _masked(value: Any, path: tuple[str | int, ...]) -> Any:  # noqa: ANN401 - as many types as keys
+def _masked(value: Any, path: tuple[str | int, ...]) -> Any:
     """Replace what may hold a secret, however deep, by a word that says so."""
     if isinstance(value, Mapping):
         return {name: _masked(inner, (*path, name)) for name, inner in value.items()}
     if isinstance(value, list):
         return [_masked(inner, (*path, index)) for index, inner in enumerate(value)]
     return "(not shown)" if value and is_private(path) else value
-

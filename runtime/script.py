@@ -1,11 +1,11 @@
 """What does a script say to do? Read whole, and every mistake in it told, before anything runs.
 
-    # a comment
-    read notes.md                  one turn, in the person's words
-    /status                        a slash command
-    !expect text "notes"           speaks of the step before (see `expect.py`)
-    three double quotes            begin a turn of several lines, and end it; nothing in it is
-                                   a command, a comment or an expectation
+# a comment
+read notes.md                  one turn, in the person's words
+/status                        a slash command
+!expect text "notes"           speaks of the step before (see `expect.py`)
+three double quotes            begin a turn of several lines, and end it; nothing in it is
+                               a command, a comment or an expectation
 """
 
 from __future__ import annotations
@@ -131,16 +131,17 @@ def _entries(text: str, reading: _Reading) -> Iterator[tuple[int, str]]:
     begun, inside = 0, list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
+        part = line.rstrip()
         if not begun and stripped.startswith(_QUOTES):
-            begun, inside, line = number, [], stripped.removeprefix(_QUOTES)
+            begun, inside, part = number, [], stripped.removeprefix(_QUOTES)
         elif not begun:
             if stripped and not stripped.startswith("#"):
                 yield number, stripped
             continue
-        if line.rstrip().endswith(_QUOTES):
-            reading.block(begun, "\n".join((*inside, line.rstrip().removesuffix(_QUOTES))))
+        if part.endswith(_QUOTES):
+            reading.block(begun, "\n".join((*inside, part.removesuffix(_QUOTES))))
             begun = 0
         else:
-            inside.append(line.rstrip("\r"))
+            inside.append(part)
     if begun:
         reading.problems.append((begun, "the triple quotes are not closed"))

@@ -16,7 +16,7 @@ from leeward.memory import Record
 from leeward.security import Asker, Granted, Provenance, Status, TrustLevel, pattern_problem, visible
 
 from .app import Runtime
-from .describe import level_of, permission_lines, record_lines, status_lines, tool_line
+from .describe import permission_lines, record_lines, status_lines, tool_line, trust_line
 
 __all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
 
@@ -133,7 +133,7 @@ async def _tools(runtime: Runtime, _argument: str) -> SlashResult:
 
 async def _model(runtime: Runtime, argument: str) -> SlashResult:
     if argument:
-        return _failed("the model is chosen when Leeward starts: leeward --model PROVIDER:NAME, or [llm] model")
+        return _failed("the model is chosen at the start: leeward --model PROVIDER:NAME, or [llm] model")
     return SlashResult(visible(runtime.provider.name))
 
 
@@ -157,8 +157,7 @@ async def _trust(runtime: Runtime, argument: str) -> SlashResult:
     session = runtime.pipeline.session
     words = argument.split()
     if not words:
-        levels = ((spec.name, *level_of(spec, session)) for spec in runtime.tools.specs())
-        return SlashResult("\n".join(f"{n:<16} {level.name.lower():<12} {visible(why)}" for n, level, why in levels))
+        return SlashResult("\n".join(trust_line(spec, session) for spec in runtime.tools.specs()))
     if words == ["reset"]:
         await runtime.reset_breaker()
         return SlashResult("denials are counted anew")
@@ -180,7 +179,8 @@ async def _audit(runtime: Runtime, argument: str) -> SlashResult:
         return _records([r for r in await runtime.audit.show(words[1]) if r.session == runtime.session_id])
     if len(words) > 1 or not all(word.isascii() and word.isdigit() and len(word) < 7 for word in words):
         return _usage("audit")
-    return _records(await runtime.audit.list_records(runtime.session_id, int(words[0]) if words else _RECORDS))
+    limit = int(words[0]) if words else _RECORDS
+    return _records(await runtime.audit.list_records(runtime.session_id, limit))
 
 
 def _records(records: list[Record]) -> SlashResult:

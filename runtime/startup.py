@@ -98,7 +98,8 @@ def _workspace(options: Options) -> Path:
     try:
         workspace = Path(os.path.realpath(options.workspace or Path.cwd()))
     except OSError as error:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"the current folder is gone: {error.strerror}") from error
+        why = f"the current folder is gone: {error.strerror}"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why) from error
     if not workspace.is_dir():
         shown = printable(str(options.workspace or workspace))
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"--workspace {shown} is not a folder")
@@ -107,4 +108,4 @@ def _workspace(options: Options) -> Path:
 
 def _is_named(own: Path, options: Options, loaded: Loaded) -> bool:
     """Whether the person named this very file as theirs, so that it was read already."""
-    return options.config is not None and any(os.path.realpath(own) == os.path.realpath(f) for f in loaded.files)
+    return options.config is not None and any(own.samefile(file) for file in loaded.files)

@@ -34,9 +34,9 @@ def set_trusted(data: Path, workspace: Path, trusted: bool) -> None:
     # `mkstemp` makes the file readable to its owner only, and the replacement keeps that.
     handle, name = tempfile.mkstemp(prefix=f"{FILE}.", dir=data)
     try:
-        with open(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
             json.dump(known, file, indent=1, sort_keys=True)
-        os.replace(name, data / FILE)
+        Path(name).replace(data / FILE)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

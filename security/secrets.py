@@ -32,7 +32,12 @@ _BASE64_MORE = r"\r?\n(?:[A-Za-z0-9+/_-]{16,120}={0,2}|[A-Za-z0-9+/_-]{2,15}={1,
 _MORE_LOOKAHEAD = 512
 # A credential begins where no letter or digit stands before it, unless that one ends an escape:
 # `\n` in JSON text, `%3D` in a URL.
-_BEFORE = ("(?<![A-Za-z0-9]{0})", r"(?<=\\[nrtbf]{0})", r"(?<=\\u[0-9A-Fa-f]{{4}}{0})", "(?<=%[0-9A-Fa-f]{{2}}{0})")
+_BEFORE = (
+    "(?<![A-Za-z0-9]{0})",
+    r"(?<=\\[nrtbf]{0})",
+    r"(?<=\\u[0-9A-Fa-f]{{4}}{0})",
+    "(?<=%[0-9A-Fa-f]{{2}}{0})",
+)
 _CONTEXT = 8
 
 

@@ -104,11 +104,10 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - as many types as names
+def __getattr__(name: str) -> Any:
     """Load a public name on first use (PEP 562)."""
     if name == "__version__":
-        # Loaded only here: it costs more than the rest of a start, and nearly nobody asks.
-        value: Any = importlib.import_module("importlib.metadata").version("leeward")
+        value: Any = importlib.import_module("leeward.runtime.version").VERSION
     elif name in __all__:
         value = getattr(importlib.import_module(_ELSEWHERE.get(name, "leeward.security")), name)
     else:

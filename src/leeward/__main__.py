@@ -1,5 +1,7 @@
-"""The console script `leeward`. In a folder that is not trusted use it, not `python -m leeward`,
-which would look for modules in that folder first.
+"""The console script `leeward`.
+
+In a folder that is not trusted use it, not `python -m leeward`, which would look for modules in that
+folder first.
 """
 
 from __future__ import annotations
