@@ -119,7 +119,8 @@ def _told(result: ToolResult) -> Iterator[str]:
     error, outcome = result.error or {}, result.outcome
     if outcome.status is Status.DENIED:
         word = "asked" if was_asked(result) else "denied"
-        yield f"✗ {word} by {outcome.gate} ({error.get('rule')}): {error.get('message')} [{error.get('code')}]"
+        why = f"{error.get('message')} [{error.get('code')}]"
+        yield f"✗ {word} by {outcome.gate} ({error.get('rule')}): {why}"
         for name in ("rejected_pattern", "suggestion"):
             if isinstance(value := error.get(name), str):
                 yield f"  {name}: {visible(value)}"

@@ -34,9 +34,9 @@ _COMMANDS = {
 }
 
 _EPILOG = """\
-exit codes: 0 done · 1 error · 2 usage, configuration or validation · 3 calls were refused or a limit stopped it
-4 somebody or something was missing · 5 no such thing · 7 not permitted · 8 the key was refused · 10 time ran out
-11 rate limited · 12 model unavailable · 130 interrupted · 143 terminated
+exit codes: 0 done · 1 error · 2 usage, configuration or validation · 3 calls were refused or a limit
+stopped it · 4 somebody or something was missing · 5 no such thing · 7 not permitted · 8 the key was
+refused · 10 time ran out · 11 rate limited · 12 model unavailable · 130 interrupted · 143 terminated
 """
 
 

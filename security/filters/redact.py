@@ -5,19 +5,10 @@ What is a secret stands in `secrets.py` and `secrets.toml`; here it becomes a fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ..secrets import Redactor, redact_text
+from ..secrets import Redactor
 from .screened import Stepwise
 
-__all__ = ["Redactor", "redact", "redact_text", "redact_with"]
+__all__ = ["redact"]
 
-
-def redact_with(known: Iterable[str]) -> Stepwise:
-    """Return the filter that masks these values beside those the source names."""
-    values = frozenset(known)
-    return Stepwise(lambda source: Redactor(values | source.secrets))
-
-
-redact = redact_with(())
+redact = Stepwise(lambda source: Redactor(source.secrets))
 """The filter: `(Screened, Source) -> Screened`."""

@@ -1,108 +1,14 @@
 """What in a text speaks to a terminal, or hides from a reader, instead of saying something?
 
-Escape sequences (ECMA-48 and what xterm added) and other controls are removed; a sequence that is
-never ended loses its introducer only, so that it cannot swallow what follows. Nothing that was
-written vanishes: text a carriage return would overwrite becomes a line of its own. Invisible
-characters are spelled out by `invisible.py`.
+How it is found stands in `terminal.py` and `invisible.py`; here it becomes a filter.
 """
 
 from __future__ import annotations
 
-import re
+from ..terminal import Stripper
+from .screened import Stepwise
 
-from ..invisible import Revealer
-from .screened import Source, Stepwise
+__all__ = ["strip"]
 
-__all__ = ["Stripper", "strip"]
-
-_BODY = r"[^\x00-\x08\x0a-\x1f\x7f-\x9f]{0,4000}+"  # a title or link is short; longer, it has no end
-_STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_BODY}"
-_CSI = r"(?:\x1b\[|\x9b)[0-?]{0,256}+[ -/]{0,16}+"
-_SEQUENCE = re.compile(
-    rf"{_STRING}(?:\x07|\x1b\\|\x9c)|{_CSI}[@-~]|\x1b[ -/]{{1,16}}+[0-~]|\x1b[0-OQ-WYZ\\`a-~]"
-    r"|\x1b[\[\]PX^_]|[\x90\x98\x9b\x9d-\x9f]"
-)
-_UNDECIDED = re.compile(rf"(?:{_STRING}\x1b?|{_CSI}|\x1b[ -/]{{0,16}}+|\r|\x08)\Z")
-_LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85]")
-_SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-class Stripper:
-    """`strip` at work; holds back a sequence that has begun, which is about 4,000 characters at most."""
-
-    def __init__(self) -> None:
-        self._revealer = Revealer()
-        self._sequences = 0
-        self._controls = 0
-        self._held = ""
-        self._from = 0
-
-    def feed(self, piece: str) -> str:
-        """Take the next piece and return what is certain by now."""
-        return self._revealer.feed(self._advance(self._held + piece, is_last=False))
-
-    def flush(self) -> str:
-        """Return what was held back."""
-        return self._revealer.feed(self._advance(self._held, is_last=True)) + self._revealer.flush()
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What was removed and what was spelled out."""
-        counts = (
-            (self._sequences, "terminal escape sequences removed"),
-            (self._controls, "control characters removed"),
-            (self._revealer.shown, "invisible characters shown as \\u{…}"),
-        )
-        said = ", ".join(f"{what}: {count}" for count, what in counts if count)
-        return (said,) if said else ()
-
-    def _advance(self, text: str, *, is_last: bool) -> str:
-        parts, position, end = [], self._from, len(text)
-        while (special := _SPECIAL.search(text, position)) is not None:
-            start = special.start()
-            if not is_last and _UNDECIDED.match(text, start):
-                end = max(position, start - 1) if text[start] == "\x08" else start
-                break
-            kept, after = self._read(text, position, start)
-            parts.append(kept)
-            position = after
-        else:
-            # A backspace may follow and strike the underscore out.
-            end -= not is_last and position < end and text[-1] == "_"
-        parts.append(text[position:end])
-        # One character stays as the left neighbour of a backspace.
-        self._held, self._from = text[max(0, end - 1) :], min(end, 1)
-        return "".join(parts)
-
-    def _read(self, text: str, position: int, start: int) -> tuple[str, int]:
-        """Return what stays of the text up to and with the control at `start`, and where to go on."""
-        plain = text[position:start]
-        if text[start] == "\x08":
-            return self._struck(text, plain, start)
-        line_end = _LINE_END.match(text, start)
-        if line_end is not None:
-            return plain + "\n", line_end.end()
-        sequence = _SEQUENCE.match(text, start)
-        if sequence is not None:
-            self._sequences += 1
-            return plain, sequence.end()
-        self._controls += 1
-        return plain, start + 1
-
-    def _struck(self, text: str, plain: str, start: int) -> tuple[str, int]:
-        """Undo what manual pages do for print: a letter twice is bold, over an underscore underlined."""
-        before, after = text[start - 1 : start], text[start + 1 : start + 2]
-        if plain.endswith("_") and after > " ":
-            return plain[:-1], start + 1
-        if before > " " and after in {before, "_"}:
-            return plain, start + 2
-        self._controls += 1
-        return plain, start + 1
-
-
-def _start(_source: Source) -> Stripper:
-    return Stripper()
-
-
-strip = Stepwise(_start)
+strip = Stepwise(lambda _source: Stripper())
 """The filter: `(Screened, Source) -> Screened`."""

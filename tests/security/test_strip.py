@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.filters.screened import Screened, Source
-from leeward.security.filters.strip import Stripper, strip
+from leeward.security.filters.strip import strip
+from leeward.security.terminal import Stripper
 from leeward.security.invisible import find_invisible
 from leeward.security.label import Origin
 
