@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test check figures lint types clean
 
 run: $(VENV)/installed
-	$(BIN)/leeward --model offline --workspace examples/tour --script examples/tour.leeward
+	$(BIN)/leeward --model offline --script examples/tour.leeward
 
 test: lint types $(VENV)/installed-dev
 	$(BIN)/pytest

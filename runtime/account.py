@@ -64,6 +64,7 @@ class Account:
                 self._printer.warn(message)
             case TurnEnded():
                 self._end_answer()
+                self.happened.turns.append(event)
 
     def slash(self, step: Step, text: str, *, failed: bool) -> None:
         """A slash command had something to say."""

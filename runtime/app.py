@@ -273,18 +273,8 @@ class Runtime:
         Raises:
             trio.BusyResourceError: another turn is running; a conversation has one at a time.
         """
-        views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in self.tools.specs())
         with self._alone():
-            turn = Turn(
-                self.provider,
-                self.pipeline,
-                self.conversation,
-                system_prompt(str(self.places.workspace)),
-                views,
-                self.config.agent.max_turns,
-                self._relay.emit,
-            )
-            return await turn.run(text, attached)
+            return await self._turn(text, attached)
 
     @asynccontextmanager
     async def run(self, text: str, attached: str = "") -> AsyncGenerator[AsyncIterator[RunEvent], None]:
@@ -296,7 +286,7 @@ class Runtime:
         send, receive = trio.open_memory_channel[RunEvent](math.inf)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._turn_into, send, text, attached)
+                await nursery.start(self._turn_into, send, text, attached)
                 with receive:
                     yield receive
                     nursery.cancel_scope.cancel()
@@ -306,18 +296,40 @@ class Runtime:
                 raise
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
-    async def _turn_into(self, send: trio.MemorySendChannel[RunEvent], text: str, attached: str) -> None:
+    async def _turn(self, text: str, attached: str) -> TurnEnded:
+        views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in self.tools.specs())
+        turn = Turn(
+            self.provider,
+            self.pipeline,
+            self.conversation,
+            system_prompt(str(self.places.workspace)),
+            views,
+            self.config.agent.max_turns,
+            self.config.agent.timeout or None,
+            self._relay.emit,
+        )
+        return await turn.run(text, attached)
+
+    async def _turn_into(
+        self,
+        send: trio.MemorySendChannel[RunEvent],
+        text: str,
+        attached: str,
+        *,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
         def hear(event: RunEvent) -> None:
             # Whoever left the block early wants to hear no more.
             with suppress(trio.BrokenResourceError):
                 send.send_nowait(event)
 
-        self._relay.listeners.append(hear)
-        try:
-            with send:
-                await self.turn(text, attached)
-        finally:
-            self._relay.listeners.remove(hear)
+        with self._alone(), send:
+            self._relay.listeners.append(hear)
+            task_status.started()
+            try:
+                await self._turn(text, attached)
+            finally:
+                self._relay.listeners.remove(hear)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -1,39 +1,77 @@
-"""How a question is put to the person: what would happen, who asks why, and what "always" would mean.
+"""How is a question put to the person? What would happen, who asks why, and what "always" would mean.
 
-Shown is the canonical action, which is what runs; every value is spelled visibly and on its own line.
+Shown is the canonical action, which is what runs, in full; other values are cut, and that is said.
+Every value is spelled visibly and keeps to its own column: whatever it holds, and however long it
+is, it cannot look like a line of ours. What the answer leads to is the pipeline's business.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+
+from rich.cells import cell_len, chop_cells
 
 from leeward.security import Answer, Atom, Kind, Question, canonical_json, visible
 
-__all__ = ["CHOICES", "choice", "question_lines"]
+__all__ = ["CHOICES", "choice", "is_cut", "offer", "question_lines", "within"]
 
-CHOICES = {"y": Answer.YES, "yes": Answer.YES, "n": Answer.NO, "no": Answer.NO, "a": Answer.ALWAYS, "always": Answer.ALWAYS}
+CHOICES = {
+    "y": Answer.YES,
+    "yes": Answer.YES,
+    "n": Answer.NO,
+    "no": Answer.NO,
+    "a": Answer.ALWAYS,
+    "always": Answer.ALWAYS,
+}
+"""What may be typed for an answer."""
 
 _NAMES = {Kind.COMMAND: "runs", Kind.PATH: "path", Kind.URL: "opens"}
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+_FACT_NAME = re.compile(r"[a-z]+(?: [a-z]+)*")
+_LONGEST_NAME = 60
 _LONGEST_VALUE = 2000
+_MOST_LINES = 20
+_LONG_QUESTION = 40
+_NARROWEST = 20
+_NEXT_LINE = "    │ "
+_SAME_LINE = "    ┊ "
 
 
-def question_lines(question: Question) -> Iterator[str]:
-    """Yield the lines of a question, free of anything a terminal would obey."""
-    action = question.action
-    yield f"{visible(action.call.tool)} wants to run:"
-    shown = [atom for atom in action.atoms if atom.kind in _NAMES]
-    for atom in shown:
-        yield from _value(_NAMES[atom.kind], _canonical(atom))
-    told = {atom.pointer for atom in shown}
-    rest = {key: value for key, value in action.arguments.items() if f"/{key}" not in told}
-    for key, value in rest.items():
-        yield from _value(key, value if isinstance(value, str) else canonical_json(value))
+def question_lines(question: Question, width: int = 80, *, in_full: bool = False) -> Iterator[str]:
+    """Yield the lines of a question, none wider than the terminal, free of anything it would obey.
+
+    `width` is in columns. With `in_full` nothing is cut.
+    """
+    yield from within(width, "", f"{visible(question.action.call.tool)} wants to run:", "  ")
+    told = [line for name, value in _acts(question) for line in _value(name, value, width)]
+    for name, value in _rest(question):
+        shown = value if in_full else _cut(value)
+        told += _value(name, shown, width)
+        if shown != value:
+            told.append(f"    … {len(value) - len(shown)} more characters")
+    yield from told
+    if len(told) > _LONG_QUESTION:
+        yield f"  (all of the {len(told)} lines above belong to it)"
     for gate, ask in question.asks:
-        yield f"  {gate} asks: {ask.question}"
+        yield from within(width, f"  {gate} asks: ", visible(ask.question))
         for name, value in ask.facts:
-            yield from _value(name, value)
+            yield from _value(name if _FACT_NAME.fullmatch(name) else _quoted(name), value, width)
     for tool, match in question.always or ():
-        yield f"  always would allow, for this session: {tool}{f' {visible(match)}' if match is not None else ''}"
+        what = f"every call of {tool}" if match is None else f"{tool} {match}"
+        yield from _value("always would allow, for this session", what, width)
+
+
+def is_cut(question: Question) -> bool:
+    """Whether something is not shown in full unless that is asked for."""
+    return any(_cut(value) != value for _, value in _rest(question))
+
+
+def offer(question: Question, *, in_full: bool = False) -> str:
+    """Return the prompt that names the answers there are."""
+    always = " / [a]lways in this session" if question.always is not None else ""
+    show = " / [s]how all" if is_cut(question) and not in_full else ""
+    return f"  [y]es / [n]o{always}{show}? "
 
 
 def choice(typed: str, question: Question) -> Answer | None:
@@ -42,16 +80,59 @@ def choice(typed: str, question: Question) -> Answer | None:
     return None if answer is Answer.ALWAYS and question.always is None else answer
 
 
+def within(width: int, head: str, text: str, below: str = _SAME_LINE) -> Iterator[str]:
+    """Yield a line in pieces that fit: the first behind `head`, the others behind `below`.
+
+    Left to itself a terminal goes on in its first column, where our own lines begin.
+    """
+    room = max(width - cell_len(head), _NARROWEST)
+    first = next(iter(chop_cells(text, room)), "")
+    yield head + first
+    room = max(width - cell_len(below), _NARROWEST)
+    yield from (below + piece for piece in chop_cells(text[len(first) :], room))
+
+
+def _acts(question: Question) -> Iterator[tuple[str, str]]:
+    """Yield what the call would do, as it was read: commands, paths, URLs."""
+    for atom in question.action.atoms:
+        if atom.declared and atom.kind in _NAMES:
+            yield _NAMES[atom.kind], _canonical(atom)
+
+
+def _rest(question: Question) -> Iterator[tuple[str, str]]:
+    """Yield the arguments that are not told as what they do, by name."""
+    action = question.action
+    told = {atom.pointer for atom in action.atoms if atom.declared and atom.kind in _NAMES}
+    secrets = {atom.raw for atom in action.of_kind(Kind.SECRET) if atom.declared and atom.raw}
+    for key, value in action.arguments.items():
+        if f"/{key}" in told:
+            continue
+        shown = value if isinstance(value, str) else canonical_json(value)
+        for secret in secrets:
+            shown = shown.replace(secret, "[secret]")
+        plain = _PLAIN_NAME.fullmatch(key) and key not in _NAMES.values()
+        yield key if plain else _quoted(key), shown
+
+
+def _quoted(name: str) -> str:
+    """Return a name that somebody else chose so that it is taken for none of ours."""
+    shown = visible(canonical_json(name))
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:_LONGEST_NAME]}…"
+
+
 def _canonical(atom: Atom) -> str:
     """A command line as it stands, for that is what the shell is given; all else in its canonical form."""
     return atom.raw if atom.kind is Kind.COMMAND else atom.shown
 
 
-def _value(name: str, value: str) -> Iterator[str]:
-    """Yield a value line by line, so that none can pose as a line of ours; a cut is said."""
-    lines = value[:_LONGEST_VALUE].split("\n")
-    yield f"  {name}: {visible(lines[0])}"
-    for line in lines[1:]:
-        yield f"  {' ' * len(name)}│ {visible(line)}"
-    if len(value) > _LONGEST_VALUE:
-        yield f"  {' ' * len(name)}… {len(value) - _LONGEST_VALUE} more characters"
+def _cut(value: str) -> str:
+    """Return the beginning of a value, up to a number of characters and of lines."""
+    return "\n".join(value[:_LONGEST_VALUE].split("\n")[:_MOST_LINES])
+
+
+def _value(name: str, value: str, width: int) -> Iterator[str]:
+    """Yield a value behind its name, line by line."""
+    first, *rest = value.split("\n")
+    yield from within(width, f"  {name}: ", visible(first))
+    for line in rest:
+        yield from within(width, _NEXT_LINE, visible(line))

@@ -13,7 +13,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import trio
@@ -43,10 +44,13 @@ class BadLine(ValueError):
 
 
 async def run_batch(options: Options, printer: Printer) -> Exit:
-    """Answer every line; the exit code is 2 if one of them was not an object."""
+    """Answer every line; the exit code is 2 if one of them was not an object.
+
+    Raises:
+        CliError: the lines cannot be read, or the configuration cannot be used.
+    """
     dry, code, number = DryRun(begin(options, works=False)), Exit.SUCCESS, 0
-    handle = _opened(options.batch or "-")
-    try:
+    with _opened(options.batch or "-") as handle:
         async for lines in _lines(handle):
             answers: list[str] = []
             for raw in lines:
@@ -55,23 +59,34 @@ async def run_batch(options: Options, printer: Printer) -> Exit:
                     answer = await _answered(dry, raw)
                 except BadLine as error:
                     code = code if error.is_object else Exit.ARG_ERROR
-                    told = error_object(
-                        Exit.ARG_ERROR, "ARG_ERROR", str(error), phase="validation", line=number
-                    )
-                    answer = {"error": told}
+                    answer = _refused(error, number)
                 answers.append(to_json(answer))
             printer.lines("".join(f"{answer}\n" for answer in answers))
-    finally:
-        if handle != sys.stdin.fileno():
-            os.close(handle)
     return code
 
 
-def _opened(name: str) -> int:
+def _refused(error: BadLine, line: int) -> Mapping[str, Json]:
+    return {"error": error_object(Exit.ARG_ERROR, "ARG_ERROR", str(error), phase="validation", line=line)}
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[int]:
+    """Open a file as a descriptor; standard input is open already, and stays so.
+
+    Raises:
+        CliError: it cannot be opened.
+    """
+    if name == "-":
+        yield sys.stdin.fileno()
+        return
     try:
-        return sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"{name}: cannot be read: {error.strerror}") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 async def _lines(handle: int) -> AsyncIterator[list[bytes]]:
@@ -93,7 +108,10 @@ async def _lines(handle: int) -> AsyncIterator[list[bytes]]:
 
 
 def _read(handle: int) -> bytes:
-    return os.read(handle, _PIECE)
+    try:
+        return os.read(handle, _PIECE)
+    except OSError as error:
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"the lines cannot be read: {error.strerror}") from error
 
 
 async def _answered(dry: DryRun, raw: bytes) -> Mapping[str, Json]:

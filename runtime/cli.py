@@ -100,7 +100,8 @@ class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        parser.exit(message=f"leeward {importlib.import_module('.version', __package__).VERSION}\n")
+        sys.stdout.write(f"leeward {importlib.import_module('.version', __package__).VERSION}\n")
+        parser.exit()
 
 
 def read_command_line(words: Sequence[str]) -> Options | None:

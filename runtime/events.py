@@ -34,8 +34,10 @@ class EndReason(StrEnum):
 
     DONE = "done"
     MAX_TURNS = "max_turns"
+    TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     MODEL_ERROR = "model_error"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)

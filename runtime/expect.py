@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from leeward.security import GATES, Category, Status, ToolResult
 
+from .events import TurnEnded
 from .outcomes import was_asked
 
 __all__ = ["Expectation", "Happened", "found_instead", "read_expectation", "unnamed_denials"]
@@ -62,8 +63,9 @@ class Expectation:
 
 @dataclass(slots=True)
 class Happened:
-    """What came of a step: its calls, all that was said, and its records as text."""
+    """What came of a step: its turns and calls, all that was said, and its records as text."""
 
+    turns: list[TurnEnded] = field(default_factory=list)
     results: list[ToolResult] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)

@@ -58,8 +58,12 @@ class _Done:
 
     step: Step
     happened: Happened
-    ended: TurnEnded | None = None
     slash: SlashResult | None = None
+
+    @property
+    def ended(self) -> TurnEnded | None:
+        """How its turn ended, where it had one."""
+        return self.happened.turns[-1] if self.happened.turns else None
 
     def as_json(self) -> dict[str, Json]:
         """Return it as an object; `text` is the answer, or what the slash command said."""
@@ -112,12 +116,12 @@ class _Headless:
         done = _Done(step, account.happened)
         self.done.append(done)
         if step.slash is None:
-            done.ended = await runtime.turn(step.text, await self._attached(runtime))
+            await runtime.turn(step.text, await self._attached(runtime))
         else:
             done.slash = await dispatch(runtime, step.slash)
             account.slash(step, done.slash.text, failed=done.slash.failed)
             if done.slash.turn is not None:
-                done.ended = await runtime.turn(*done.slash.turn)
+                await runtime.turn(*done.slash.turn)
         if _wants_audit(step):
             records = await runtime.audit.list_records(runtime.session_id, _RECORDS, after=before)
             account.happened.audit = [record_text(record) for record in records]
@@ -157,11 +161,12 @@ class _Headless:
         return await runtime.admit(self.piped, "stdin") if self.piped else ""
 
     def _finish(self) -> Exit:
-        limited = [done for done in self.done if done.ended and done.ended.reason is EndReason.MAX_TURNS]
+        ended = [done.ended.reason for done in self.done if done.ended is not None]
+        limited = [_LIMITS[reason] for reason in ended if reason in _LIMITS]
         if not self.refused and not limited:
             return self.printer.finish(Exit.SUCCESS, self.data())
         told = [f"{result.call.tool} was refused by {result.outcome.gate}" for result in self.refused]
-        told += ["the model was not done after max_turns replies"] * bool(limited)
+        told += limited
         error = CliError(Exit.PARTIAL_FAILURE, "PARTIAL_FAILURE", "; ".join(dict.fromkeys(told)))
         return self.printer.finish(Exit.PARTIAL_FAILURE, self.data(), error.error())
 
@@ -175,6 +180,12 @@ class _Headless:
         }
         told: dict[str, Json] = {"session": self.session, "model": self.model, "usage": usage}
         return told | (steps[0] if self.options.script is None and steps else {"steps": steps})
+
+
+_LIMITS = {
+    EndReason.MAX_TURNS: "the model was not done after max_turns replies",
+    EndReason.TIMEOUT: "the time of a turn ran out",
+}
 
 
 def _wants_audit(step: Step) -> bool:

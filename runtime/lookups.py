@@ -18,7 +18,7 @@ from .describe import effects_of, level_of, record_lines, tool_line
 from .dryrun import policy_of, specs_of
 from .exits import CliError, Exit
 from .options import Options
-from .printer import Printer
+from .printer import Printer, plain
 from .startup import Start, look
 from .trusted import set_trusted
 
@@ -124,7 +124,7 @@ async def config(options: Options, printer: Printer) -> Exit:
             values = dict(_values(start.loaded))
             told = {"values": values}
             lines = [f"{key} = {value['value']!r}  ({value['source']})" for key, value in values.items()]
-    printer.answer("".join(f"{line}\n" for line in lines))
+    printer.answer("".join(f"{plain(line)}\n" for line in lines))
     printer.event({"schema": 1, "type": "config", **told})
     return printer.finish(Exit.SUCCESS, told)
 

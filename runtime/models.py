@@ -84,6 +84,9 @@ def _key(provider: ProviderConfig) -> str:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
                 why = f"{path} may be read by others; run: chmod 600 {path}"
                 raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", why)
-            return file.read(65536).strip()
+            key = file.read(65536).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", f"{path} cannot be read: {error}") from error
+    if not key:
+        raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", f"{path} is empty")
+    return key

@@ -17,9 +17,9 @@ Output: TypeAlias = Literal["text", "json", "jsonl"]
 class Options:
     """The command line, read; what was not given is None, empty or False.
 
-    `command` is the first word ("" where there was none). `timeout` is in seconds. `values` are the
-    repeated or positional words of a command: `tool`, `arguments`, `batch`, `action`, `name`, … by
-    name, and `urls` and `seen` stand for what a call may build on.
+    `command` is the first word ("" where there was none), `action` the second of `audit` and `config`,
+    `name` the session or call that `audit` is asked about. `urls` and `seen` are what the person gave
+    and what was read before a `call` or `check`. `timeout` is in seconds.
     """
 
     command: str = ""

@@ -1,22 +1,31 @@
-"""How a session looks in a terminal: the answer as it comes, calls in between, refusals in plain words.
+"""How does a session look in a terminal? The answer as it comes, calls in between, refusals in plain words.
 
-Whatever a model, a page or a program wrote is stripped of escape sequences before it is printed,
-and styled by us only: nothing that comes in can draw outside its line.
+Whatever a model, a page or a program wrote is stripped of escape sequences before it is printed and
+styled by us only. Results stand behind a bar, in lines that fit, so that no line of theirs begins
+where ours do. How a question looks stands in `approve.py`.
 """
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable
+
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text as Styled
 
-from leeward.security import Origin, Source, Status, ToolCall, ToolResult, strip, visible
+from leeward.security import Asker, Origin, Source, Status, ToolCall, ToolResult, strip, visible
 
+from .approve import within
 from .events import Alert, CallEnded, CallStarted, EndReason, LiveOutput, RunEvent, Text, TurnEnded
 
 __all__ = ["Renderer"]
 
+_BAR = "  │ "
 _RESULT_LINES = 6
 _LIVE_LINES = 200
+_LONGEST_LIVE = 4000
+_MODEL = Source("model", Origin.MODEL)
 
 
 class Renderer:
@@ -25,9 +34,15 @@ class Renderer:
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
         self._console = console
         self._verbose = verbose
-        self._answer = strip.start(Source("model", Origin.MODEL))
-        self._column = 0
-        self._live: dict[str, int] = {}
+        self._answer = strip.start(_MODEL)
+        self._ends_line = True
+        self._partial = ""
+        self._live = 0
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal, now."""
+        return self._console.width
 
     def __call__(self, event: RunEvent) -> None:
         """Print one event."""
@@ -37,15 +52,19 @@ class Renderer:
             case CallStarted(call):
                 self._end_answer()
                 self._call(call)
-            case LiveOutput(call_id, text):
-                self._output(call_id, text)
+            case LiveOutput(text=text):
+                self._output(text)
             case CallEnded(result):
+                self._end_output()
                 self._result(result)
+                self._live = 0
             case Alert(message):
                 self._end_answer()
+                self._end_output()
                 self.line(f"! {visible(message)}", "bold yellow")
             case TurnEnded():
                 self._end_answer()
+                self._end_output()
                 self._ended(event)
 
     def stopped(self) -> None:
@@ -53,38 +72,72 @@ class Renderer:
         self._end_answer()
         self.line("■ stopped; what was said so far is kept", "dim")
 
+    def failed(self, why: str) -> None:
+        """Say why something could not be done."""
+        self._end_answer()
+        self.block(f"✗ {visible(why)}", "red")
+
     def line(self, text: str, style: str = "") -> None:
         """Print a line of ours."""
-        self._console.print(Styled(text, style=style), soft_wrap=True)
+        self._print(Styled(text, style=style))
+
+    def block(self, text: str, style: str = "") -> None:
+        """Print a text of ours that may be a table: a long line goes on below its last column."""
+        for line in text.split("\n"):
+            self.line("\n".join(_folded(line, self.width)), style)
+
+    def page(self, text: str) -> None:
+        """Print all of a text that came in."""
+        self._barred(text.splitlines() or ["(nothing)"])
+
+    def _print(self, text: Styled, end: str = "\n") -> None:
+        """Print; a terminal that is gone sees nothing, and the signal that tells of it ends the chat."""
+        try:
+            self._console.print(text, end=end, soft_wrap=True)
+        except OSError:
+            return
 
     def _write(self, text: str) -> None:
         if text:
-            self._console.print(Styled(text), end="", soft_wrap=True)
-            self._column = len(text) - text.rfind("\n") - 1 if "\n" in text else self._column + len(text)
+            self._print(Styled(text), end="")
+            self._ends_line = text.endswith("\n")
 
     def _end_answer(self) -> None:
         """Print what was held back of the answer, and begin a new line if it did not end one."""
         self._write(self._answer.flush())
-        self._answer = strip.start(Source("model", Origin.MODEL))
-        if self._column:
-            self._console.print()
-        self._column = 0
+        self._answer = strip.start(_MODEL)
+        if not self._ends_line:
+            self._write("\n")
 
     def _call(self, call: ToolCall) -> None:
-        arguments = visible(call.arguments)
-        width = max(self._console.width - len(call.tool) - 6, 20)
-        shown = arguments if len(arguments) <= width or self._verbose else arguments[: width - 1] + "…"
-        self._console.print(Styled.assemble(("● ", "cyan"), (visible(call.tool), "bold"), f" {shown}"), soft_wrap=True)
+        # A name that no tool has may be of any length, and is not worth more than a line.
+        said = f"{visible(call.tool[:64])} {visible(call.arguments)}"
+        room = max(self.width - 2, 20)
+        if not self._verbose and cell_len(said) > room:
+            said = set_cell_size(said, room - 1) + "…"
+        name, _, arguments = said.partition(" ")
+        self._print(Styled.assemble(("● ", "cyan"), (name, "bold"), f" {arguments}"))
 
-    def _output(self, call_id: str, text: str) -> None:
-        """Show running output, up to a bound: the result is shown again when it is there."""
-        seen = self._live.get(call_id, 0)
-        lines = text.splitlines()
-        for line in lines[: max(_LIVE_LINES - seen, 0)]:
-            self.line(f"  │ {line}", "dim")
-        if seen <= _LIVE_LINES < seen + len(lines):
-            self.line("  │ … more output follows and is not shown here", "dim italic")
-        self._live[call_id] = seen + len(lines)
+    def _output(self, text: str) -> None:
+        """Show running output, whole lines only and up to a bound: the result tells the rest."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        if len(self._partial) > _LONGEST_LIVE:
+            lines, self._partial = [*lines, self._partial], ""
+        room = max(_LIVE_LINES - self._live, 0)
+        self._barred(lines[:room], "dim")
+        if self._live <= _LIVE_LINES < self._live + len(lines):
+            self.line(f"{_BAR}… more output follows and is not shown here", "dim italic")
+        self._live += len(lines)
+
+    def _end_output(self) -> None:
+        if self._partial:
+            self._output("\n")
+
+    def _barred(self, lines: Iterable[str], style: str = "") -> None:
+        """Print lines that came in behind a bar."""
+        for line in lines:
+            for piece in within(self.width, _BAR, line.expandtabs(), _BAR):
+                self.line(piece, style)
 
     def _result(self, result: ToolResult) -> None:
         match result.outcome.status:
@@ -93,33 +146,53 @@ class Renderer:
             case Status.DENIED:
                 self._refused(result)
             case _:
-                self.line(f"  ✗ {_first_line(result.shown)}", "red")
+                self._unsuccessful(result)
+
+    def _unsuccessful(self, result: ToolResult) -> None:
+        for line in within(self.width, "  ✗ ", _first_line(result.shown), "    "):
+            self.line(line, "red")
 
     def _succeeded(self, result: ToolResult) -> None:
-        if self._live.pop(result.call.id, 0) and not self._verbose:
-            code = result.outcome.exit_code
-            self.line("  └ done" if code in {None, 0} else f"  └ exit code {code}", "green" if not code else "yellow")
-            return
+        code = result.outcome.exit_code
         lines = result.shown.splitlines() or ["(nothing)"]
-        limit = len(lines) if self._verbose else _RESULT_LINES
-        for line in lines[:limit]:
-            self.line(f"  │ {line}", "dim")
-        if len(lines) > limit:
-            self.line(f"  └ … {len(lines) - limit} more lines", "dim")
+        if result.call.asker is Asker.PERSON:
+            # What the person asked for is shown by whoever they asked.
+            self.line(f"  └ {_count(len(lines), 'line')}", "green")
+        elif self._live and not self._verbose:
+            self.line("  └ done" if not code else f"  └ exit code {code}", "yellow" if code else "green")
+        else:
+            limit = len(lines) if self._verbose else _RESULT_LINES
+            self._barred(lines[:limit], "dim")
+            if len(lines) > limit:
+                self.line(f"  └ … {_count(len(lines) - limit, 'more line')}", "dim")
 
     def _refused(self, result: ToolResult) -> None:
-        self.line(f"  ✗ {_first_line(result.shown)}", "red")
-        error = result.error or {}
-        suggestion = error.get("suggestion")
+        self._unsuccessful(result)
+        suggestion = (result.error or {}).get("suggestion")
         if isinstance(suggestion, str):
-            self.line(f"    instead: {visible(suggestion)}", "dim")
+            self._barred([f"instead: {visible(suggestion)}"], "dim")
 
     def _ended(self, event: TurnEnded) -> None:
         if event.error is not None:
-            self.line(f"✗ {visible(str(event.error))}", "red")
+            self.failed(str(event.error))
         elif event.reason is EndReason.MAX_TURNS:
             self.line("! stopped: the turn reached max_turns; say 'go on' to continue", "yellow")
+        elif event.reason is EndReason.TIMEOUT:
+            self.line("! stopped: the time of this turn ran out; say 'go on' to continue", "yellow")
 
 
 def _first_line(text: str) -> str:
     return visible(text.strip().partition("\n")[0])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """Return a line in pieces that fit, each after the first below the last column that begins in time."""
+    if len(line) <= width:
+        return [line]
+    gap = line.rfind("  ", 0, width // 2)
+    indent = " " * (gap + 2 if gap >= 0 else 4)
+    return textwrap.wrap(line, width, subsequent_indent=indent, expand_tabs=False, replace_whitespace=False)

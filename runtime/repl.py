@@ -1,95 +1,172 @@
-"""The chat: read a line, run it as a slash command or a turn, show what happens, until the person leaves.
+"""How does a chat go? Read a message, run it as a slash command or a turn, until the person leaves.
 
-Ctrl-C stops the turn and keeps what was said; the session stays usable. At the prompt it clears the
-line; Ctrl-D or /exit leaves.
+Ctrl-C stops what is running and keeps what was said; at the prompt it clears the line. Ctrl-D or
+/exit leaves. However it ends, what is open is closed first. How lines are read stands in
+`terminal.py`, how things look in `render.py` and `approve.py`.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 import trio
 from rich.console import Console
 
 from leeward import __version__
 from leeward.memory import Island
-from leeward.security import Answer, Question, visible
+from leeward.security import Answer, Question, RecordError, visible
 
 from .app import Runtime
-from .approve import CHOICES, choice, question_lines
+from .approve import CHOICES, choice, is_cut, offer, question_lines
 from .describe import gates_off
 from .exits import CliError, Exit
 from .options import Options
 from .render import Renderer
-from .slash import COMMANDS, dispatch, parse
+from .slash import COMMANDS, SlashCommand, dispatch, parse
 from .startup import Start, look
-from .terminal import Closed, Interrupt, Terminal
+from .terminal import Closed, Interrupt, Terminal, Typed, quiet
 from .trusted import set_trusted
 
-__all__ = ["Repl", "TerminalApprover", "run_repl"]
+__all__ = ["Repl", "Stoppable", "TerminalApprover", "banner", "run_repl"]
 
 _PROMPT = "› "
 _HISTORY = "history"
+_SHOW = frozenset({"s", "show"})
+_SIGNALS = {signal.SIGINT: Exit.SIGINT, signal.SIGTERM: Exit.SIGTERM, signal.SIGHUP: Exit.SIGTERM}
+
+Work: TypeAlias = Callable[[], Awaitable[object]]
+
+
+class Stoppable:
+    """Runs one piece of work at a time, which `stop` ends without ending anything else."""
+
+    def __init__(self) -> None:
+        self._scope: trio.CancelScope | None = None
+        self.chats = False
+        """Whether the chat has begun: from then on an interrupt with nothing to stop does nothing."""
+
+    def stop(self) -> None:
+        """Cancel what is running, if anything is."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def run(self, work: Work) -> bool:
+        """Run something; return whether it was stopped."""
+        with trio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                await work()
+            finally:
+                self._scope = None
+        return scope.cancelled_caught
 
 
 async def run_repl(options: Options) -> Exit:
     """Chat at this terminal until the person leaves or the process is told to end.
 
     Raises:
-        ConfigError, CliError: the configuration or the model cannot be used, or the folder is not meant.
+        CliError: the configuration or the model cannot be used, or the folder is not meant.
         RecordError: the database cannot be opened.
     """
-    renderer = Renderer(Console(highlight=False), verbose=options.verbose)
-    ended = Exit.SIGTERM
-    async with trio.open_nursery() as nursery:
-        await nursery.start(_cancel_on, (signal.SIGTERM, signal.SIGHUP), nursery.cancel_scope)
-        async with Island.open("terminal") as island:
-            ended = await _session(options, renderer, island)
-        nursery.cancel_scope.cancel()
-    return ended
+    chat = _Chat(options, Renderer(Console(highlight=False), verbose=options.verbose))
+    with quiet():
+        async with trio.open_nursery() as nursery:
+            await nursery.start(chat.listen, nursery.cancel_scope)
+            await chat.attempt()
+            nursery.cancel_scope.cancel()
+    if chat.failure is not None:
+        raise chat.failure
+    return chat.ended
 
 
-async def _session(options: Options, renderer: Renderer, island: Island) -> Exit:
-    start = look(options)
-    start.places.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    commands = [(f"/{command.name}", command.summary) for command in COMMANDS]
-    terminal = Terminal(island, start.places.data / _HISTORY, commands)
-    start = await _settled(start, options, terminal, renderer)
-    approver = TerminalApprover(terminal, renderer)
-    async with Runtime.open(
-        start.loaded, approver=approver, places=start.places, listener=renderer
-    ) as runtime:
-        for line in banner(runtime):
-            renderer.line(line, "dim")
-        await Repl(runtime, terminal, renderer, approver).chat()
-    return Exit.SUCCESS
+@dataclass(slots=True)
+class _Chat:
+    """One chat from its start to its end; `failure` is what it could not go on for."""
+
+    options: Options
+    renderer: Renderer
+    stoppable: Stoppable = field(default_factory=Stoppable)
+    ended: Exit = Exit.SUCCESS
+    failure: CliError | RecordError | None = None
+
+    async def attempt(self) -> None:
+        """Chat; what ends it on purpose is kept out of the nursery, which would wrap it."""
+        try:
+            async with Island.open("terminal") as island:
+                await self._chat(island)
+        except (CliError, RecordError) as error:
+            self.failure = error
+
+    async def listen(
+        self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Take signals in, all the time: an impatient second Ctrl-C must not end what the first one stops."""
+        with trio.open_signal_receiver(*_SIGNALS) as signals:
+            task_status.started()
+            async for number in signals:
+                if number == signal.SIGINT and self.stoppable.chats:
+                    self.stoppable.stop()
+                else:
+                    self.ended = _SIGNALS[signal.Signals(number)]
+                    scope.cancel()
+
+    async def _chat(self, island: Island) -> None:
+        start = look(self.options)
+        commands = [(f"/{command.name}", command.summary) for command in COMMANDS]
+        terminal = Terminal(island, start.places.data / _HISTORY, commands)
+        start = await _settled(start, self.options, terminal, self.renderer)
+        approver = TerminalApprover(terminal, self.renderer, self.stoppable.stop)
+        opened = Runtime.open(start.loaded, approver=approver, places=start.places, listener=self.renderer)
+        async with opened as runtime:
+            for line in banner(runtime):
+                self.renderer.block(line, "dim")
+            self.stoppable.chats = True
+            await Repl(runtime, terminal, self.renderer, self.stoppable).chat()
 
 
 async def _settled(start: Start, options: Options, terminal: Terminal, renderer: Renderer) -> Start:
-    """Ask what must be said before anything is opened."""
+    """Ask what must be said before anything is opened.
+
+    Raises:
+        CliError: this folder is not meant, or a question was left open.
+    """
     if start.unusual is not None and not await _agreed(start.unusual, terminal, renderer):
         raise CliError(Exit.PRECONDITION, "DECLINED", "name another folder with --workspace, or start there")
     if start.untrusted is None:
         return start
     question = f"{start.untrusted} can only tighten what is allowed here. Read it?"
     trusted = await _agreed(question, terminal, renderer)
-    set_trusted(start.places.data, start.places.workspace, trusted)
+    try:
+        set_trusted(start.places.data, start.places.workspace, trusted)
+    except OSError as error:
+        renderer.block(f"! your answer cannot be kept, so that file is not read: {error.strerror}", "yellow")
     return look(options)
 
 
 async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool:
-    renderer.line(visible(question), "yellow")
-    try:
-        return CHOICES.get((await terminal.answer("  [y]es / [n]o? ")).strip().lower()) is Answer.YES
-    except (Interrupt, Closed):
-        return False
+    """Ask until there is a yes or a no.
+
+    Raises:
+        CliError: the person left instead.
+    """
+    renderer.block(visible(question), "yellow")
+    while True:
+        try:
+            answer = CHOICES.get((await terminal.answer("  [y]es / [n]o? ")).strip().lower())
+        except (Interrupt, Closed):
+            raise CliError(Exit.PRECONDITION, "INPUT_REQUIRED", "the question was left open") from None
+        if answer in {Answer.YES, Answer.NO}:
+            return answer is Answer.YES
 
 
 def banner(runtime: Runtime) -> Iterator[str]:
     """Yield the lines a chat begins with: what works here, and what of its protection is off."""
     config = runtime.config
-    yield f"Leeward {__version__} · {runtime.provider.name} · {config.permissions.autonomy}"
+    yield f"Leeward {__version__} · {visible(runtime.provider.name)} · {config.permissions.autonomy}"
     yield f"workspace {visible(str(runtime.places.workspace))} · /help lists the commands, Ctrl-D leaves"
     if not config.llm.model:
         yield "no model is configured: the offline one answers and follows plain instructions"
@@ -99,42 +176,52 @@ def banner(runtime: Runtime) -> Iterator[str]:
 
 
 class TerminalApprover:
-    """Asks at the terminal, one question at a time; Ctrl-C at a question is a no and stops the turn."""
+    """Asks at the terminal, one question at a time; Ctrl-C at a question is a no, and calls `stop`."""
 
-    def __init__(self, terminal: Terminal, renderer: Renderer) -> None:
+    def __init__(self, terminal: Terminal, renderer: Renderer, stop: Callable[[], None]) -> None:
         self._terminal = terminal
         self._renderer = renderer
+        self._stop = stop
         self._turn = trio.Lock()
-        self.stop: Callable[[], None] = lambda: None
 
     async def ask(self, question: Question) -> Answer:
-        """Show a question and return the answer; an answer that means nothing is asked for again."""
+        """Show a question and return the answer; what is none is asked for again."""
         async with self._turn:
-            for line in question_lines(question):
-                self._renderer.line(line, "yellow")
-            offered = "[y]es / [n]o" + (" / [a]lways in this session" if question.always else "")
+            self._show(question)
+            in_full = False
             while True:
                 try:
-                    answer = choice(await self._terminal.answer(f"  {offered}? "), question)
+                    typed = await self._terminal.answer(offer(question, in_full=in_full))
                 except (Interrupt, Closed):
-                    self.stop()
+                    self._stop()
                     return Answer.NO
+                answer = choice(typed, question)
                 if answer is not None:
                     return answer
+                if typed.strip().lower() in _SHOW and is_cut(question):
+                    in_full = True
+                    self._show(question, in_full=True)
+
+    def _show(self, question: Question, *, in_full: bool = False) -> None:
+        for line in question_lines(question, self._renderer.width, in_full=in_full):
+            self._renderer.line(line, "yellow")
 
 
 class Repl:
     """One chat at one terminal."""
 
-    def __init__(self, runtime: Runtime, terminal: Terminal, renderer: Renderer, approver: TerminalApprover) -> None:
+    def __init__(
+        self, runtime: Runtime, terminal: Terminal, renderer: Renderer, stoppable: Stoppable
+    ) -> None:
         self._runtime = runtime
         self._terminal = terminal
         self._renderer = renderer
-        self._approver = approver
+        self._stoppable = stoppable
+        self._leaves = False
 
     async def chat(self) -> None:
-        """Read and run lines until the person leaves."""
-        while True:
+        """Read and run messages until the person leaves."""
+        while not self._leaves:
             try:
                 typed = await self._terminal.line(_PROMPT)
             except Interrupt:
@@ -142,49 +229,30 @@ class Repl:
                 continue
             except Closed:
                 return
-            if typed.text.strip() and await self._enter(typed.text.strip(), typed.pasted):
-                return
+            if typed.text.strip():
+                await self._enter(typed)
 
-    async def _enter(self, text: str, pasted: bool) -> bool:
-        """Run one entry; return whether the person wants to leave."""
-        command = None if pasted else parse(text)
-        if command is None:
-            await self._interruptible(lambda: self._runtime.turn(text))
-            return False
-        leave = False
+    async def _enter(self, typed: Typed) -> None:
+        """Run one message to its end; only a slash in the first column that was typed makes a command."""
+        command = parse(typed.text) if typed.text.startswith("/") else None
+        if typed.is_pasted:
+            self._renderer.line("(what is pasted is no command: these are your words)", "dim")
+        text = typed.text.strip()
+        work = partial(self._command, command) if command is not None else partial(self._runtime.turn, text)
+        try:
+            if await self._stoppable.run(work):
+                self._renderer.stopped()
+        except (CliError, RecordError) as error:
+            # What could not be stored or read now may go well the next time; the person decides.
+            self._renderer.failed(str(error))
 
-        async def run() -> None:
-            nonlocal leave
-            result = await dispatch(self._runtime, command)
-            leave = result.exit
-            if result.text:
-                self._renderer.line(result.text)
-            if result.turn is not None:
-                await self._runtime.turn(*result.turn)
-
-        await self._interruptible(run)
-        return leave
-
-    async def _interruptible(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Run something that Ctrl-C stops without ending the session."""
-        finished = False
-        async with trio.open_nursery() as nursery:
-            self._approver.stop = nursery.cancel_scope.cancel
-            await nursery.start(_cancel_on, (signal.SIGINT,), nursery.cancel_scope)
-            await work()
-            finished = True
-            nursery.cancel_scope.cancel()
-        if not finished:
-            self._renderer.stopped()
-
-
-async def _cancel_on(
-    numbers: Sequence[signal.Signals],
-    scope: trio.CancelScope,
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    with trio.open_signal_receiver(*numbers) as signals:
-        task_status.started()
-        async for _ in signals:
-            scope.cancel()
+    async def _command(self, command: SlashCommand) -> None:
+        result = await dispatch(self._runtime, command)
+        self._leaves = result.exit
+        if result.came_in:
+            if not result.failed:
+                self._renderer.page(result.text)
+        elif result.text:
+            self._renderer.block(result.text, "red" if result.failed else "")
+        if result.turn is not None:
+            await self._runtime.turn(*result.turn)

@@ -30,13 +30,15 @@ class SlashResult:
     """What a slash command led to.
 
     `turn` is a question of the person's, and fenced text that goes with it, to be run as a turn now.
-    `failed` tells that the command could not be carried out; `text` then says why.
+    `failed` tells that the command could not be carried out; `text` then says why. `came_in` tells that
+    `text` is what a call brought, which listeners have heard of, and not ours.
     """
 
     text: str = ""
     turn: tuple[str, str] | None = None
     exit: bool = False
     failed: bool = False
+    came_in: bool = False
 
 
 Handler: TypeAlias = Callable[[Runtime, str], Awaitable[SlashResult]]
@@ -116,14 +118,15 @@ async def _browse(runtime: Runtime, argument: str) -> SlashResult:
     url, _, question = argument.partition(" ")
     if not url:
         return _usage("browse")
-    # A bare host was taken as https when it was given, and is opened as what it was taken for.
-    given = await runtime.give(url, Provenance.SLASH)
-    result = await runtime.call("fetch", {"url": given[0] if given else url}, Asker.PERSON)
+    # Whoever types a bare host here means a web address, whatever else such a word could be.
+    target = url if "://" in url else f"https://{url}"
+    await runtime.give(target, Provenance.SLASH)
+    result = await runtime.call("fetch", {"url": target}, Asker.PERSON)
     if result.outcome.status is not Status.OK:
-        return SlashResult(result.shown, failed=True)
+        return SlashResult(result.shown, failed=True, came_in=True)
     if question.strip():
         return SlashResult(turn=(question.strip(), result.text))
-    return SlashResult(result.shown)
+    return SlashResult(result.shown, came_in=True)
 
 
 async def _tools(runtime: Runtime, _argument: str) -> SlashResult:

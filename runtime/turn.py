@@ -6,6 +6,7 @@ history. What a call may do is the pipeline's business; how events look is the i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -51,7 +52,10 @@ class _Reply:
 
 
 class Turn:
-    """One turn of a conversation with a model. `emit` is told every event as it happens."""
+    """One turn of a conversation with a model, within `max_turns` replies and so many seconds.
+
+    `emit` is told every event as it happens.
+    """
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class Turn:
         system: str,
         tools: Sequence[ToolView],
         max_turns: int,
+        seconds: float | None,
         emit: Callable[[RunEvent], None],
     ) -> None:
         self._provider = provider
@@ -69,6 +74,7 @@ class Turn:
         self._system = Message("system", system)
         self._tools = tuple(tools)
         self._max_turns = max_turns
+        self._seconds = math.inf if seconds is None else seconds
         self._emit = emit
         self._said: list[str] = []
         self._ended = TurnEnded(EndReason.CANCELLED, "")
@@ -76,14 +82,21 @@ class Turn:
     async def run(self, text: str, attached: str = "") -> TurnEnded:
         """Run the turn on the person's words; `attached` is fenced text that goes with them.
 
-        A cancelled turn puts the history right and tells its end; the cancellation travels on.
+        Whatever stops the turn, the history is put right and its end is told; then that travels on.
         """
         try:
             await self._begin(text, attached)
-            return self._end(await self._rounds())
+            reason = EndReason.TIMEOUT
+            with trio.move_on_after(self._seconds):
+                reason = await self._rounds()
+            return self._end(reason)
         except ModelError as error:
             return self._end(EndReason.MODEL_ERROR, error)
-        except trio.Cancelled:
+        except Exception:
+            self._end(EndReason.FAILED)
+            raise
+        except BaseException:
+            # Cancelled, or a group of it: nurseries within a tool or a model make one.
             self._end(EndReason.CANCELLED)
             raise
 

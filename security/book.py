@@ -51,17 +51,27 @@ class Book:
             self._session = after(self._session, event)
 
     async def write(self, *events: Event) -> None:
-        """Put events that count already on record, behind whatever is owed.
+        """Put events that count already on record, behind whatever is owed; those that are not are owed, too.
 
         Raises:
             RecordError: they are not on record.
         """
-        # One at a time, in order: nobody may go on past an outcome that another still fails to write.
-        async with self._writing:
-            owed = tuple(self._owed)
-            if owed or events:
-                await self._audit.append(self._session.id, *owed, *events)
-                del self._owed[: len(owed)]
+        is_left = True
+        try:
+            # One at a time, in order: nobody may go on past an outcome that another still fails to write.
+            async with self._writing:
+                owed = tuple(self._owed)
+                if owed or events:
+                    # The audit queues them before it waits: whoever is cancelled from here on leaves them in.
+                    is_left = False
+                    await self._audit.append(self._session.id, *owed, *events)
+                    del self._owed[: len(owed)]
+        except RecordError:
+            is_left = True
+            raise
+        finally:
+            if is_left:
+                self._owed.extend(events)
 
     async def note(self, *events: Event) -> None:
         """Let events count; they are written within 5 s, even under cancellation, or owed."""

@@ -16,7 +16,7 @@ import re
 import shlex
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
+from functools import partial
 
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
@@ -28,6 +28,7 @@ __all__ = ["JUDGED", "covers", "exact_patterns", "matched", "pattern_problem"]
 _URL_PATTERN = re.compile(
     r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>[^/]*?)(?::(?P<port>\d{1,5}))?(?P<path>/.*)?", re.DOTALL
 )
+_RANGE = re.compile(r"\[!?(.)-(.)[^]]*\]")
 _WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
 _QUOTES = str.maketrans("", "", "\"'\\")
 JUDGED = (Kind.PATH, Kind.URL, Kind.COMMAND, Kind.DESTINATION, Kind.RESOURCE_ID)
@@ -104,9 +105,7 @@ def pattern_problem(pattern: str) -> str | None:
         return "a quotation in the pattern is not closed"
     if pattern.count("[") != pattern.count("]"):
         return "a bracket in the pattern is not closed"
-    try:
-        re.compile(_path_regex(pattern))
-    except re.error:
+    if any(first > last for first, last in _RANGE.findall(pattern)):
         return "a range in the pattern runs backwards"
     host = pattern.partition("://")[2].split("/")[0]
     if "*" in host and "://" in pattern and not host.startswith("*."):
@@ -139,25 +138,31 @@ def _matches_path(path: str, policy: Policy, pattern: str) -> bool:
     elif not pattern.startswith(("/", "**")):
         pattern = posixpath.join(_literal(policy.workspace), pattern)
     # A pattern is normalised like the paths are; one that ends in a slash is a folder with all in it.
-    below = "/**" if pattern.endswith("/") else ""
-    pattern = posixpath.normpath(pattern).replace("//", "/") + below
-    return re.fullmatch(_path_regex(pattern), path, re.DOTALL) is not None
+    below = ["**"] if pattern.endswith("/") else []
+    wanted = posixpath.normpath(pattern).lstrip("/").split("/") + below
+    return _matches_parts(path.lstrip("/").split("/"), wanted)
 
 
-@lru_cache(maxsize=1024)
-def _path_regex(pattern: str) -> str:
-    """Translate a path glob: `**` crosses folders, `*` and `?` do not."""
-    parts = re.split(r"(\*\*/?|\*|\?|\[[^]]*\])", pattern)
-    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(words.get(part) or _bracket(part) for part in parts)
+def _matches_parts(parts: list[str], wanted: list[str]) -> bool:
+    """Hold the parts of a path against those of a glob; `**` is any number, as the last one at least one.
+
+    Walked once, with all places of the glob that may have been reached: no path can make it slow.
+    """
+    reached = _behind({0}, wanted)
+    for part in parts:
+        reached.discard(len(wanted))
+        stays = {place for place in reached if wanted[place] == "**"}
+        goes_on = {place + 1 for place in reached if fnmatchcase(part, wanted[place])}
+        reached = _behind(stays | goes_on, wanted)
+    return len(wanted) in reached
 
 
-def _bracket(part: str) -> str:
-    if part.startswith("[") and part.endswith("]") and len(part) > 2:
-        # No bracket crosses a folder, and only `!` turns one round.
-        inside = re.sub(r"([\\\[^])", r"\\\1", part[1:-1])
-        return f"(?!/)[^{inside[1:]}]" if inside.startswith("!") else f"(?!/)[{inside}]"
-    return re.escape(part)
+def _behind(reached: set[int], wanted: list[str]) -> set[int]:
+    """Add the places behind each `**` that may stand for nothing, which the last one may not."""
+    for place, part in enumerate(wanted[:-1]):
+        if part == "**" and place in reached:
+            reached.add(place + 1)
+    return reached
 
 
 def _matches_url(url: Url, pattern: str, *, widely: bool = False) -> bool:

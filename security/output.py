@@ -42,7 +42,7 @@ def unscreened(action: Action, output: Output, session: Session) -> Screened:
 
 
 def _is_trusted(action: Action, session: Session) -> bool:
-    return action.spec is not None and session.trust_in(action.spec) is TrustLevel.TRUSTED
+    return action.spec is not None and session.trust_in(action.spec) <= TrustLevel.TRUSTED
 
 
 def keeper(store: OverflowStore, session: str, kept: list[str]) -> Keep:

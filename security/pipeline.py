@@ -177,7 +177,7 @@ class Pipeline:
         finally:
             if declined:
                 now = self._book.now()
-                await self._book.note(record.declined(now, action, decision, declined, self._secrets))
+                await self._book.note(record.declined(now, action, decision, left, declined, self._secrets))
         if declined:
             return unanswered(action.call, left, nobody=answer is Answer.NOBODY)
         decision, still_open, approver = self.judged(again)

@@ -42,9 +42,16 @@ def decided(
     )
 
 
-def declined(at: float, action: Action, decision: Decision, who: str, secrets: frozenset[str]) -> Decided:
-    """Return the event of a call whose questions found no yes; `who` said no ("nobody": no one was there)."""
-    gate, ask = decision.asks[0]
+def declined(
+    at: float,
+    action: Action,
+    decision: Decision,
+    left: tuple[tuple[str, Ask], ...],
+    who: str,
+    secrets: frozenset[str],
+) -> Decided:
+    """Return the event of a call whose open questions, `left`, found no yes; `who` may be "nobody"."""
+    gate, ask = left[0]
     return Decided(
         at=at,
         call=action.call.id,

@@ -3,12 +3,12 @@
 A provider translates at its edge, in both directions; no type of a wire format goes beyond it. What
 is done with the events is decided in `runtime/turn.py`.
 
-    ModelError            kind           the process ends with
-    ├── AUTH              the key was refused or is missing       8
-    ├── RATE_LIMITED      too many requests, or nothing left     11
-    ├── UNAVAILABLE       not reached, broken off or failing     12
-    ├── PROTOCOL          answered, but not in its own dialect   12
-    └── BAD_REQUEST       understood and refused what was asked   1
+    ModelError            kind           the process ends with   passes by itself
+    ├── AUTH              the key was refused or is missing       8   no
+    ├── RATE_LIMITED      too many requests, or nothing left     11   unless nothing is left
+    ├── UNAVAILABLE       not reached, broken off or failing     12   yes
+    ├── PROTOCOL          answered, but not in its own dialect   12   no
+    └── BAD_REQUEST       understood and refused what was asked   1   no
 
     ProviderSetupError    a model that cannot be opened as it was configured   2
     └── ScriptError       a script for the scripted model has a mistake        2
@@ -21,18 +21,25 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from leeward.security import Json
 
 __all__ = [
     "CallRequested",
     "ErrorKind",
+    "FellBack",
     "Message",
+    "ModelCatalog",
     "ModelError",
     "ModelEvent",
+    "ModelInfo",
     "Provider",
     "ProviderSetupError",
+    "Reasoning",
     "Request",
     "Requested",
+    "Retrying",
     "Role",
     "ScriptError",
     "StopReason",
@@ -40,6 +47,7 @@ __all__ = [
     "TextDelta",
     "ToolView",
     "Usage",
+    "Verbatim",
     "new_call_id",
     "one_line",
 ]
@@ -57,16 +65,30 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Parts of a reply that its own model wants back exactly as they came, such as signed reasoning.
+
+    Told at most once, before `Stopped`, and kept on the assistant's message. `owner` names the model
+    and its server: a conversation that goes to another one goes without them.
+    """
+
+    owner: str
+    parts: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation.
 
-    `calls` stands on an assistant's message only, `call_id` on a tool's: which call it answers.
+    `calls` and `verbatim` stand on an assistant's message only, `call_id` on a tool's: which call it
+    answers.
     """
 
     role: Role
     text: str
     calls: tuple[Requested, ...] = ()
     call_id: str = ""
+    verbatim: Verbatim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +117,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A piece of what the model thinks before it answers; never part of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallRequested:
     """A tool call, told once it is complete; the id is unique within the reply."""
 
@@ -103,10 +132,32 @@ class CallRequested:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the reply cost, in tokens; told at most once, before `Stopped`."""
+    """What the reply cost, in tokens; told at most once, before `Stopped`.
+
+    `input_tokens` counts the whole prompt. What of it was read from the service's cache, and what was
+    put there, are shares of it, for they have prices of their own.
+    """
 
     input_tokens: int
     output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The request failed and is sent again after `seconds`; nothing of the answer was told yet."""
+
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """Another model answers in place of the one that failed; nothing of the answer was told yet."""
+
+    name: str
+    reason: str
 
 
 class StopReason(StrEnum):
@@ -125,7 +176,9 @@ class Stopped:
     reason: StopReason
 
 
-ModelEvent: TypeAlias = TextDelta | CallRequested | Usage | Stopped
+ModelEvent: TypeAlias = (
+    TextDelta | Reasoning | CallRequested | Verbatim | Usage | Retrying | FellBack | Stopped
+)
 
 
 class ErrorKind(StrEnum):
@@ -139,11 +192,28 @@ class ErrorKind(StrEnum):
 
 
 class ModelError(Exception):
-    """A model could not answer; the message is one line for the person and never holds a key."""
+    """A model could not answer; the message is one line for the person and never holds a key.
 
-    def __init__(self, message: str, kind: ErrorKind) -> None:
+    `passing` says whether the same request may succeed later (None: as is usual for its kind), and
+    `retry_after` how many seconds the server asked to be left alone.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: ErrorKind,
+        *,
+        passing: bool | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.passing = kind in (ErrorKind.RATE_LIMITED, ErrorKind.UNAVAILABLE) if passing is None else passing
+        self.retry_after = retry_after
+
+    def reworded(self, message: str) -> ModelError:
+        """Return the same error in other words."""
+        return ModelError(message, self.kind, passing=self.passing, retry_after=self.retry_after)
 
 
 class ProviderSetupError(ValueError):
@@ -167,6 +237,28 @@ class Provider(Protocol):
 
         Raises:
             ModelError: on entering or while reading; calls not told until then were never complete.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model that a service offers; `context_tokens` is how much it reads at once, where that is told."""
+
+    id: str
+    name: str = ""
+    context_tokens: int | None = None
+
+
+@runtime_checkable
+class ModelCatalog(Protocol):
+    """A provider that can say which models its service offers."""
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return what the service offers, in its own order.
+
+        Raises:
+            ModelError: it could not be asked.
         """
         ...
 

@@ -102,12 +102,17 @@ def _report(since: Sequence[Message]) -> str:
 def _quoted(call: Requested | None, result: str) -> str:
     """Return a result under the name of its call: shortened, and without the marks of its fence."""
     head = f"{call.name} {one_line(call.arguments, 120)}" if call else "A tool"
-    parts: list[str] = []
+    parts = [""]
     position = 0
     for span in _FENCED.finditer(result):
-        parts += [result[position : span.start()], span["text"]]
+        parts[-1] += result[position : span.start()]
+        # A short value stands in the middle of a sentence of ours; a text is a part of its own.
+        if parts[-1].endswith(" ") and "\n" not in span["text"]:
+            parts[-1] += span["text"]
+        else:
+            parts += [span["text"], ""]
         position = span.end()
-    parts.append(result[position:])
+    parts[-1] += result[position:]
     lines = [line for part in parts if part.strip() for line in _shortened(part)]
     body = "".join(f"  {line}\n" for line in lines) or "  (nothing came back)\n"
     return f"{head}:\n{body}"

@@ -7,6 +7,7 @@ names other than `data` mean nothing here. What the data says is left to the dia
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from .events import ErrorKind, ModelError
 
@@ -22,11 +23,12 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class EventStream:
     """An incremental parser; pieces may be cut anywhere, also within a character."""
 
-    __slots__ = ("_at_start", "_buffer", "_data", "_scanned", "_size")
+    __slots__ = ("_at_start", "_data", "_half", "_held", "_line", "_size")
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._scanned = 0
+        self._line: list[bytes] = []
+        self._held = 0
+        self._half = b""
         self._at_start = True
         self._data: list[str] = []
         self._size = 0
@@ -37,18 +39,22 @@ class EventStream:
         Raises:
             ModelError: an event is longer than `MAX_EVENT`.
         """
-        self._buffer += piece
-        events: list[str] = []
-        start = 0
-        while (end := _LINE_END.search(self._buffer, self._scanned)) is not None:
+        if self._half:
+            piece = self._half + piece
+            self._half = b""
+        if piece[-1:] == b"\r":
             # A carriage return that ends the piece may be half of a line end.
-            if end[0] == b"\r" and end.end() == len(self._buffer):
-                break
-            self._line(bytes(self._buffer[start : end.start()]), events)
-            start = self._scanned = end.end()
-        del self._buffer[:start]
-        self._scanned = len(self._buffer) - self._buffer.endswith(b"\r")
-        self._bound()
+            self._half, piece = b"\r", piece[:-1]
+        *lines, rest = piece.split(b"\n") if b"\r" not in piece else _LINE_END.split(piece)
+        if not lines:
+            self._hold(rest)
+            return []
+        if self._line:
+            lines[0] = b"".join((*self._line, lines[0]))
+            self._line.clear()
+            self._held = 0
+        events = self._events(lines)
+        self._hold(rest)
         return events
 
     def flush(self) -> list[str]:
@@ -57,26 +63,29 @@ class EventStream:
         The standard drops an event without its blank line; servers that end right after their last
         line are common, so it is told here, and a reader finds out whether it is whole.
         """
-        events = self.feed(b"\n\n")
-        self._buffer.clear()
-        self._scanned = 0
+        return self.feed(b"\n\n")
+
+    def _events(self, lines: Iterable[bytes]) -> list[str]:
+        events: list[str] = []
+        for line in lines:
+            if self._at_start:
+                self._at_start = False
+                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 - the mark is no part of the line
+            if line[:5] == b"data:" or line == b"data":
+                start = 6 if line[5:6] == b" " else 5
+                self._data.append(line[start:].decode("utf-8", "replace"))
+                self._size += len(line)
+            elif not line:
+                if self._data:
+                    events.append("\n".join(self._data))
+                    self._data.clear()
+                self._size = 0
         return events
 
-    def _line(self, line: bytes, events: list[str]) -> None:
-        if self._at_start:
-            self._at_start = False
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-        if not line:
-            if self._data:
-                events.append("\n".join(self._data))
-            self._data = []
-            self._size = 0
-            return
-        field, _, value = line.partition(b":")
-        if field == b"data":
-            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
-            self._size += len(line)
-
-    def _bound(self) -> None:
-        if len(self._buffer) + self._size > MAX_EVENT:
+    def _hold(self, rest: bytes) -> None:
+        """Keep the beginning of a line whose end has not come."""
+        if rest:
+            self._line.append(rest)
+            self._held += len(rest)
+        if self._size + self._held > MAX_EVENT:
             raise ModelError("the model's reply holds an event without an end", ErrorKind.PROTOCOL)

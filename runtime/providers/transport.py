@@ -1,5 +1,8 @@
 """How does a request reach a model, and how is its connection given up? One HTTP client for all of them.
 
+A server that says nothing for too long is given up here as well, whether its connection is silent or
+only busy with other replies.
+
 Every failure of the network leaves this file as a `ModelError`. What is asked and how the answer
 reads is left to the dialects.
 """
@@ -17,8 +20,9 @@ import trio
 
 from .events import ErrorKind, ModelError, ProviderSetupError, one_line
 
-__all__ = ["ModelClient", "Reply", "Timeouts", "open_client"]
+__all__ = ["ModelClient", "Reply", "Timeouts", "make_client"]
 
+_FAILURES = (httpx.HTTPError, httpx.StreamError, h2.exceptions.H2Error)
 _CLOSING = 5.0  # seconds until a peer that does not let go is left behind
 
 
@@ -33,11 +37,16 @@ class Timeouts:
 class Reply:
     """One answer of a server: its head, and its body piece by piece."""
 
-    __slots__ = ("_chunks", "_response", "ended", "host")
+    __slots__ = ("_chunks", "_response", "_silence", "ended", "host")
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, silence: float) -> None:
         self._response = response
-        self._chunks = response.aiter_bytes()
+        # Undoing an encoding costs as much as reading, and none was asked for.
+        coded = "content-encoding" in response.headers
+        self._chunks = response.aiter_bytes() if coded else response.aiter_raw()
+        # On HTTP/1.1 a silent server is a silent socket, which httpx bounds by itself. On HTTP/2 the
+        # socket may be busy with other replies.
+        self._silence = silence if response.http_version == "HTTP/2" else None
         self.ended = False
         self.host = response.url.host
 
@@ -46,10 +55,14 @@ class Reply:
         """The HTTP status code."""
         return self._response.status_code
 
+    def header(self, name: str) -> str:
+        """Return a header of the answer; "" if there is none."""
+        return str(self._response.headers.get(name, ""))
+
     @property
     def media_type(self) -> str:
         """The declared type of the body without parameters, in lower case; "" if there is none."""
-        return str(self._response.headers.get("content-type", "")).partition(";")[0].strip().lower()
+        return self.header("content-type").partition(";")[0].strip().lower()
 
     @property
     def reusable(self) -> bool:
@@ -64,8 +77,14 @@ class Reply:
         Raises:
             ModelError: the connection broke or was silent for too long.
         """
-        with _translated(self.host):
-            piece = await anext(self._chunks, b"")
+        try:
+            if self._silence is None:
+                piece = await anext(self._chunks, b"")
+            else:
+                with _bounded(self._silence, self.host):
+                    piece = await anext(self._chunks, b"")
+        except _FAILURES as error:
+            raise _translated(error, self.host) from error
         self.ended = not piece
         return piece
 
@@ -132,12 +151,13 @@ class ModelClient:
     """
 
     _make: Callable[[], httpx.AsyncClient]
+    silence: float
     _current: _Pool | None = None
     _retired: list[_Pool] = field(default_factory=list)
 
     @asynccontextmanager
-    async def post(
-        self, url: httpx.URL, headers: Mapping[str, str], body: bytes
+    async def send(
+        self, method: str, url: httpx.URL, headers: Mapping[str, str], body: bytes = b""
     ) -> AsyncGenerator[Reply, None]:
         """Send a request; the reply is open until the context is left.
 
@@ -147,10 +167,14 @@ class ModelClient:
         pool = self._take()
         reusable = False
         try:
-            with _translated(url.host):
-                request = pool.http.build_request("POST", url, headers=dict(headers), content=body)
+            request = pool.http.build_request(method, url, headers=dict(headers), content=body or None)
+            if body:
                 request.stream = _Body(body)
-                reply = Reply(await pool.http.send(request, stream=True))
+            try:
+                with _bounded(2 * self.silence, url.host):
+                    reply = Reply(await pool.http.send(request, stream=True), self.silence)
+            except _FAILURES as error:
+                raise _translated(error, url.host) from error
             try:
                 yield reply
             finally:
@@ -186,11 +210,10 @@ class ModelClient:
                 await pool.http.aclose()
 
 
-@asynccontextmanager
-async def open_client(
+def make_client(
     *, ca_file: str | None = None, proxy: str | None = None, timeouts: Timeouts | None = None
-) -> AsyncGenerator[ModelClient, None]:
-    """Open the client for all models; the environment's proxy and certificate variables are not read.
+) -> ModelClient:
+    """Return the client for all models; the environment's proxy and certificate variables are not read.
 
     `ca_file` is a PEM file with authorities to trust beside the public ones.
 
@@ -205,15 +228,11 @@ async def open_client(
         return httpx.AsyncClient(verify=context, http2=True, proxy=proxy, timeout=timeout, trust_env=False)
 
     try:
-        client = ModelClient(make, _Pool(make()))
+        return ModelClient(make, bounds.silence, _Pool(make()))
     except (ValueError, httpx.InvalidURL) as error:
         raise ProviderSetupError(
             "llm.proxy is not the URL of a proxy, such as http://127.0.0.1:3128"
         ) from error
-    try:
-        yield client
-    finally:
-        await client.aclose()
 
 
 def _tls_context(ca_file: str | None) -> ssl.SSLContext:
@@ -229,27 +248,41 @@ def _tls_context(ca_file: str | None) -> ssl.SSLContext:
 
 
 @contextmanager
-def _translated(host: str) -> Iterator[None]:
-    """Turn what the HTTP libraries raise into one sentence about the host."""
-    try:
+def _bounded(seconds: float, host: str) -> Iterator[None]:
+    """Give a wait up after some seconds.
+
+    Raises:
+        ModelError: the time ran out.
+    """
+    with trio.move_on_after(seconds) as scope:
         yield
-    except httpx.ConnectTimeout as error:
-        raise ModelError(f"{host} could not be reached in time", ErrorKind.UNAVAILABLE) from error
-    except httpx.TimeoutException as error:
-        raise ModelError(f"{host} was silent for too long", ErrorKind.UNAVAILABLE) from error
-    except (httpx.ConnectError, httpx.ProxyError) as error:
-        raise ModelError(f"{host} could not be reached: {_reason(error)}", ErrorKind.UNAVAILABLE) from error
-    except (httpx.HTTPError, httpx.StreamError, h2.exceptions.H2Error) as error:
-        raise ModelError(
-            f"the connection to {host} broke: {_reason(error)}", ErrorKind.UNAVAILABLE
-        ) from error
+    if scope.cancelled_caught:
+        raise ModelError(f"{host} was silent for too long", ErrorKind.UNAVAILABLE)
 
 
-def _reason(error: BaseException) -> str:
-    """Return the part of an error that helps a person; what is wrong with a certificate comes first."""
+def _translated(error: Exception, host: str) -> ModelError:
+    """Turn what the HTTP libraries raise into one sentence about the host."""
+    match error:
+        case httpx.ConnectTimeout():
+            return ModelError(f"{host} could not be reached in time", ErrorKind.UNAVAILABLE)
+        case httpx.TimeoutException():
+            return ModelError(f"{host} was silent for too long", ErrorKind.UNAVAILABLE)
+        case httpx.ConnectError() | httpx.ProxyError():
+            stranger = _certificate_problem(error)
+            words = f"{host} could not be reached: {stranger or _reason(error)}"
+            return ModelError(words, ErrorKind.UNAVAILABLE, passing=not stranger)
+    return ModelError(f"the connection to {host} broke: {_reason(error)}", ErrorKind.UNAVAILABLE)
+
+
+def _certificate_problem(error: BaseException) -> str:
+    """Return what is wrong with the server's certificate, "" if that is not why it was not reached."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate was not accepted ({one_line(cause.verify_message)})"
         cause = cause.__cause__ or cause.__context__
+    return ""
+
+
+def _reason(error: BaseException) -> str:
     return one_line(str(error)) or type(error).__name__

@@ -18,7 +18,9 @@ def budget(action: Action, session: Session) -> Verdict:
         return Deny("calls_per_session", f"this session has used its {limits.per_session} tool calls")
     if session.calls_this_turn - own >= limits.per_turn:
         return Deny("calls_per_turn", f"this turn has used its {limits.per_turn} tool calls")
-    if limits.seconds is not None and session.now - session.turn_started >= limits.seconds:
+    # A single call outside of any turn has its own deadline and no turn's.
+    spent = session.now - session.turn_started if session.turn_started else 0.0
+    if limits.seconds is not None and spent >= limits.seconds:
         return Deny("seconds", f"this turn has used its {limits.seconds:g} seconds")
     if session.repeats >= limits.repeats and session.last[0] == action.digest:
         return Deny(

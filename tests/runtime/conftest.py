@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import json
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+from leeward.runtime import cli
 
 
 def _load(name: str) -> ModuleType:
@@ -27,3 +36,88 @@ def model_server(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     module = _load("model_server")
     module.FOLDERS.append(tmp_path_factory.mktemp("model-server"))
     return module
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command line ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON line on stdout, free of anything a terminal would obey."""
+        assert self.out.isascii() and self.out[:-1].isprintable() and self.out.endswith("}\n"), self
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """The JSON lines on stdout."""
+        assert all(line.isascii() and line.isprintable() for line in self.out.splitlines()), self
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class CommandLine:
+    """Command lines of a new user: an empty home, and a workspace with a file in it.
+
+    Called, one runs in this process, which is quick; `process` starts the real console script.
+    """
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.home, self.workspace = folder / "home", folder / "work"
+        self.data = self.home / ".local/share/leeward"
+        self.config = self.home / ".config/leeward/config.toml"
+        self._capture = capture
+        for made in (self.home, self.workspace):
+            made.mkdir()
+        (self.workspace / "notes.md").write_text("the ferry leaves at seven\n", encoding="utf-8")
+
+    def configure(self, text: str) -> None:
+        """Write the person's configuration."""
+        self.config.parent.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(text, encoding="utf-8")
+
+    def script(self, text: str) -> str:
+        """Write a script and return its path."""
+        path = self.home / "steps.leeward"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def __call__(self, *words: str) -> Ran:
+        self._capture.readouterr()
+        code = cli.run(words)
+        return Ran(code, *self._capture.readouterr())
+
+    def process(self, *words: str, **options: Any) -> Ran:
+        done = subprocess.run(
+            self.argv(*words), cwd=self.workspace, env=self.environment, capture_output=True, timeout=60, **options
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+        return subprocess.Popen(self.argv(*words), cwd=self.workspace, env=self.environment, **pipes)
+
+    def argv(self, *words: str) -> list[str]:
+        return [str(Path(sys.executable).with_name("leeward")), *words]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
+
+
+@pytest.fixture
+def leeward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[CommandLine]:
+    """Run command lines as a new user would."""
+    line = CommandLine(tmp_path, capsys)
+    for name in [name for name in os.environ if name.startswith(("XDG_", "LEEWARD_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(line.home))
+    monkeypatch.chdir(line.workspace)
+    yield line
+    # Each command line froze what it had imported; a test process lives on.
+    gc.unfreeze()

@@ -1,0 +1,72 @@
+"""What does a dialect have to know? How a request is written, and how the reply is read; no I/O.
+
+`remote.py` speaks any of them over the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from leeward.security import Json
+
+from .events import ModelEvent, ModelInfo, Request
+
+__all__ = ["Dialect", "ReplyReader"]
+
+
+class ReplyReader(Protocol):
+    """Reads one reply, event by event of its stream."""
+
+    done: bool
+    """Whether the server said that nothing more comes."""
+
+    def feed(self, data: str) -> Iterable[ModelEvent]:
+        """Take the data of one event in and return what it tells.
+
+        Raises:
+            ModelError: it is an error message, cannot be read, or exceeds every measure.
+        """
+        ...
+
+    def finish(self) -> Iterable[ModelEvent]:
+        """Return what was held back until the end of the reply: calls, usage, how it ended.
+
+        Raises:
+            ModelError: the reply broke off; none of its calls are told, for any may be half of one.
+        """
+        ...
+
+
+class Dialect(Protocol):
+    """A way to talk to a model over HTTP."""
+
+    @property
+    def path(self) -> str:
+        """Where below its base URL a service takes requests, such as "/chat/completions"."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What every request says beside its key."""
+        ...
+
+    def base_path(self, path: str) -> str:
+        """Return the path of a base URL as it is meant, however much of an address was written."""
+        ...
+
+    def body(self, model: str, request: Request, owner: str) -> dict[str, Json]:
+        """Return a request; `owner` says whose verbatim parts may go along."""
+        ...
+
+    def reader(self, owner: str) -> ReplyReader:
+        """Return a reader for one reply, whose verbatim parts will be `owner`'s."""
+        ...
+
+    def without(self, refusal: str) -> Dialect | None:
+        """Return a dialect that leaves out what the server's words say it does not know, or None."""
+        ...
+
+    def models(self, answer: Mapping[str, Any]) -> tuple[list[ModelInfo], Mapping[str, str]]:
+        """Return the models on one page of the service's list, and the query for the next page ({}: the last)."""
+        ...

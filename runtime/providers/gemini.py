@@ -1,0 +1,124 @@
+"""How does Google's Gemini want the Chat Completions dialect? A few things more, and fewer words of JSON Schema.
+
+Gemini signs its thoughts and refuses a conversation in which one of its calls came back without the
+signature; how the signatures are kept is `chat.py`'s business. Calls that another model made never had
+one: Google documents a word to put in its place (Gemini API, "Thought signatures").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from leeward.security import Json
+
+from .events import Message, ModelInfo, Request, ToolView
+from .openai import ChatCompletions
+from .wire import mapping
+
+__all__ = ["Gemini", "narrowed"]
+
+_UNSIGNED: Mapping[str, Json] = {
+    "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}
+}
+_SIGNS_NOTHING = re.compile(r"gemini-[12]\b|gemma")
+_KEYWORDS = frozenset(
+    "type title description enum format items properties required nullable default pattern anyOf "
+    "minimum maximum minItems maxItems minLength maxLength minProperties maxProperties".split()
+)
+_DEEPEST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Gemini(ChatCompletions):
+    """The dialect as Google speaks it."""
+
+    signed: bool = True
+
+    def body(self, model: str, request: Request, owner: str) -> dict[str, Json]:
+        """Return a request; only models that sign their calls ask for signatures."""
+        dialect = replace(self, signed=_SIGNS_NOTHING.search(model) is None)
+        return ChatCompletions.body(dialect, model, request, owner)
+
+    def tool(self, view: ToolView) -> dict[str, Json]:
+        """Return what the model is told about a tool, in the words of JSON Schema that Google knows."""
+        told: dict[str, Json] = {"name": view.name, "description": view.description}
+        if view.schema.get("properties"):
+            told["parameters"] = narrowed(view.schema)
+        return told
+
+    def verbatim(
+        self, message: Message, owner: str
+    ) -> tuple[Mapping[str, Json], list[Mapping[str, Json]]]:
+        """Return what goes back; the first of a message's calls never goes without a signature."""
+        own, extras = ChatCompletions.verbatim(self, message, owner)
+        if self.signed and extras and not any(extras):
+            extras = [_UNSIGNED, *extras[1:]]
+        return own, extras
+
+    def models(self, answer: Mapping[str, Any]) -> tuple[list[ModelInfo], Mapping[str, str]]:
+        """Return the models, under the names by which they are asked for."""
+        found, following = ChatCompletions.models(self, answer)
+        return [replace(info, id=info.id.removeprefix("models/")) for info in found], following
+
+
+def narrowed(schema: Mapping[str, Any]) -> dict[str, Json]:
+    """Return a schema that says no more than Google's does: references put in, unknown words left out.
+
+    It may accept more than the one it was made of; arguments are checked against that one anyway.
+    """
+    return _narrowed(schema, mapping(schema.get("$defs")) or mapping(schema.get("definitions")), 0)
+
+
+def _narrowed(schema: Mapping[str, Any], named: Mapping[str, Any], depth: int) -> dict[str, Json]:
+    if depth > _DEEPEST:
+        return {}
+    reference = str(schema.get("$ref", "")).rpartition("/")[2]
+    if reference:
+        schema = {**mapping(named.get(reference)), **schema}
+    told: dict[str, Json] = {name: value for name, value in schema.items() if name in _KEYWORDS}
+    if "const" in schema:
+        told["enum"] = [schema["const"]]
+    for name in ("items", "properties", "anyOf"):
+        if name in told:
+            told[name] = _inside(name, schema[name], named, depth + 1)
+    alternatives = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(alternatives, list):
+        return _one_of(told, [mapping(one) for one in alternatives], named, depth)
+    return _typed(told)
+
+
+def _inside(name: str, value: object, named: Mapping[str, Any], depth: int) -> Json:
+    if name == "properties":
+        return {key: _narrowed(mapping(one), named, depth) for key, one in mapping(value).items()}
+    return _narrowed(mapping(value), named, depth)
+
+
+def _one_of(
+    told: dict[str, Json], alternatives: list[Mapping[str, Any]], named: Mapping[str, Any], depth: int
+) -> dict[str, Json]:
+    """Return a choice between schemas; null among them is how others say that a value may be left out."""
+    told.pop("anyOf", None)
+    real = [_narrowed(one, named, depth + 1) for one in alternatives if one.get("type") != "null"]
+    if len(real) < len(alternatives):
+        told["nullable"] = True
+    if len(real) == 1:
+        return {**real[0], **told}
+    return {**told, "anyOf": list(real)}
+
+
+def _typed(told: dict[str, Json]) -> dict[str, Json]:
+    """Return a schema with one type, of an enumeration only if it is of texts, and no default of nothing."""
+    kinds = told.get("type")
+    if isinstance(kinds, list):
+        real = [kind for kind in kinds if kind != "null"]
+        told["type"] = real[0] if real else "string"
+        if len(real) < len(kinds):
+            told["nullable"] = True
+    if "enum" in told and told.get("type", "string") != "string":
+        del told["enum"]
+    if told.get("default", 0) is None:
+        del told["default"]
+    return told

@@ -1,0 +1,61 @@
+"""What does it take to reach a model on the network? One client for all of them, and a dialect for each.
+
+Imported only once such a model is wanted: httpx costs more than the rest of a start together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from leeward.security import Json
+
+from .anthropic import Messages
+from .dialect import Dialect
+from .gemini import Gemini
+from .kinds import KINDS
+from .openai import ChatCompletions
+from .remote import RemoteModel, Service
+from .settings import NetworkSettings, ProviderSettings
+from .transport import ModelClient, Timeouts, make_client
+
+__all__ = ["open_network", "reach"]
+
+_DIALECTS: Mapping[str, Callable[[Mapping[str, Json]], Dialect]] = {
+    "openai": ChatCompletions,
+    "anthropic": Messages,
+    "gemini": Gemini,
+}
+
+
+def open_network(settings: NetworkSettings) -> ModelClient:
+    """Return the client for all models of a process; whoever opens it closes it.
+
+    Raises:
+        ProviderSetupError: the proxy or the file of certificates cannot be used.
+    """
+    known = {"connect": settings.connect_timeout, "silence": settings.stall_timeout}
+    timeouts = Timeouts(**{name: seconds for name, seconds in known.items() if seconds is not None})
+    return make_client(ca_file=settings.ca_file, proxy=settings.proxy, timeouts=timeouts)
+
+
+def reach(client: ModelClient, kind: str, model: str, settings: ProviderSettings) -> RemoteModel:
+    """Return a model of a kind of service; nothing is sent yet.
+
+    Raises:
+        ProviderSetupError: a setting cannot be used.
+    """
+    known = KINDS[kind]
+    own = not settings.base_url
+    service = Service(
+        settings.base_url or known.base_url,
+        settings.api_key,
+        settings.auth_header or known.auth_header,
+        settings.headers,
+        settings.query,
+        f"set {known.key_env}" if own else "",
+    )
+    dialect = _DIALECTS[kind](settings.body)
+    if own and isinstance(dialect, ChatCompletions) and kind == "openai":
+        # OpenAI's newer models refuse the name that every other server knows.
+        dialect = ChatCompletions(settings.body, bound="max_completion_tokens")
+    return RemoteModel(client, dialect, service, model, f"{settings.label or kind}:{model.strip()}")

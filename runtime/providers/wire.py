@@ -1,0 +1,174 @@
+"""What do the answers of all services have in common? JSON objects, values of any type, and errors.
+
+Nothing here knows a dialect; whatever a server sends is read without an exception of Python's own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .events import ErrorKind, ModelError, new_call_id, one_line
+
+__all__ = [
+    "TextJoiner",
+    "count",
+    "error_in",
+    "mapping",
+    "mappings",
+    "read_object",
+    "repaired",
+    "text_of",
+    "unique_id",
+]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_ID = 256
+_DECODER = json.JSONDecoder()
+_KINDS_BY_STATUS = {
+    "401": ErrorKind.AUTH,
+    "402": ErrorKind.RATE_LIMITED,
+    "403": ErrorKind.AUTH,
+    "429": ErrorKind.RATE_LIMITED,
+    "400": ErrorKind.BAD_REQUEST,
+    "404": ErrorKind.BAD_REQUEST,
+    "413": ErrorKind.BAD_REQUEST,
+    "422": ErrorKind.BAD_REQUEST,
+}
+_KINDS_BY_WORD = (
+    (re.compile(r"auth|api_key|permission"), ErrorKind.AUTH),
+    (re.compile(r"rate_limit|quota|too_many|billing|exhausted"), ErrorKind.RATE_LIMITED),
+    (re.compile(r"invalid|context_length|not_found|bad_request|too_large"), ErrorKind.BAD_REQUEST),
+)
+_NOTHING_LEFT = re.compile(r"insufficient_quota|billing|payment|\b402\b")
+_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
+
+
+def read_object(data: str) -> Mapping[str, Any]:
+    """Return the JSON object that one event of a stream, or a whole body, consists of.
+
+    Raises:
+        ModelError: it is not a JSON object.
+    """
+    try:
+        value, end = _DECODER.raw_decode(data)
+        if end != len(data):
+            value = json.loads(data)
+    except (ValueError, RecursionError):
+        value = _loaded(data)
+    if not isinstance(value, dict):
+        raise ModelError("the model's server sent JSON that is not an object", ErrorKind.PROTOCOL)
+    return value
+
+
+def _loaded(data: str) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(
+            f"the model's server sent broken JSON: {one_line(data, 80)}", ErrorKind.PROTOCOL
+        ) from error
+
+
+def error_in(body: object) -> ModelError | None:
+    """Return the error that a server tells in a body or in the middle of a stream, or None."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    whole = mapping(body)
+    error = whole.get("error") or (whole if whole.get("object") == "error" else None)
+    if not error:
+        return None
+    facts = mapping(error)
+    message = one_line(text_of(facts.get("message")) or text_of(error) or json.dumps(error))
+    words = _words(facts)
+    return ModelError(
+        f"the model's server reports: {message}",
+        _kind(words),
+        passing=False if _NOTHING_LEFT.search(words) else None,
+        retry_after=_delay(facts),
+    )
+
+
+def _words(facts: Mapping[str, Any]) -> str:
+    said = [facts.get(key, "") for key in ("code", "type", "status")]
+    said += [detail.get("reason", "") for detail in mappings(facts.get("details"))]
+    return " ".join(str(word) for word in said).lower()
+
+
+def _kind(words: str) -> ErrorKind:
+    # Google calls a wrong key an invalid argument and says what it means in the details.
+    if "api_key_invalid" in words:
+        return ErrorKind.AUTH
+    for word in words.split():
+        if word in _KINDS_BY_STATUS:
+            return _KINDS_BY_STATUS[word]
+    return next((kind for pattern, kind in _KINDS_BY_WORD if pattern.search(words)), ErrorKind.UNAVAILABLE)
+
+
+def _delay(facts: Mapping[str, Any]) -> float | None:
+    """Return the seconds to wait that Google puts among an error's details, as in "37s"."""
+    told = (text_of(detail.get("retryDelay")) for detail in mappings(facts.get("details")))
+    found = next((match for match in map(_DELAY.fullmatch, told) if match), None)
+    return float(found[1]) if found else None
+
+
+def text_of(value: object) -> str:
+    """Return a text, or the texts in a list of content parts; whatever else stands there is none."""
+    if isinstance(value, str):
+        return value
+    return "".join(text_of(part.get("text")) for part in mappings(value) if part.get("type") == "text")
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object, or an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: object) -> Iterator[Mapping[str, Any]]:
+    """Return the objects in a list; whatever else is in it, or stands in its place, is left out."""
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+
+
+def count(value: object) -> int | None:
+    """Return a number of tokens, None where there is none."""
+    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def repaired(text: str) -> str:
+    """Return text in which pairs of surrogates are characters and lone ones are replaced."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def unique_id(call_id: str, taken: set[str]) -> str:
+    """Return an id that no call of this reply has yet, and note it as taken."""
+    call_id = repaired(call_id) if len(call_id) <= _MAX_ID else ""
+    if not call_id or call_id in taken:
+        call_id = new_call_id()
+    taken.add(call_id)
+    return call_id
+
+
+class TextJoiner:
+    """Text in pieces: a pair of surrogates that was cut in two comes out as one character."""
+
+    __slots__ = ("_high",)
+
+    def __init__(self) -> None:
+        self._high = ""
+
+    def feed(self, text: str) -> str:
+        """Return text without lone surrogates; half of a pair at its end waits for the other half."""
+        if not self._high and text.isascii():
+            return text
+        text = self._high + text
+        self._high = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+        return repaired(text[: len(text) - len(self._high)])
+
+    def flush(self) -> str:
+        """Return what stands for a half whose other half never came."""
+        left, self._high = self._high, ""
+        return "\N{REPLACEMENT CHARACTER}" if left else ""

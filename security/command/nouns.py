@@ -1,0 +1,257 @@
+"""What a shell line consists of, once it is read: words, commands, and how they hang together.
+
+    Word ─► Command ─► Pipeline | Sequence | Compound ─► CommandLine
+
+Everything here is frozen data. `grammar.py` makes it out of a parse, `unwrap.py` adds what a
+command runs in turn, `printing.py` writes it back as a line, and `verdict.py` judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeAlias
+
+__all__ = [
+    "Assignment",
+    "Command",
+    "CommandFacts",
+    "CommandLine",
+    "Compound",
+    "Node",
+    "Note",
+    "Part",
+    "PartKind",
+    "Pipeline",
+    "Redirection",
+    "Sequence",
+    "Unread",
+    "Word",
+    "literal",
+    "marked",
+]
+
+
+class Unread(Exception):  # noqa: N818 — control flow inside this folder, never seen outside
+    """The line, or a part of it, could not be read; the message says why in our words."""
+
+
+class PartKind(StrEnum):
+    """What a piece of a word is to the shell."""
+
+    LITERAL = "literal"
+    GLOB = "glob"
+    TILDE = "tilde"
+    VARIABLE = "variable"
+    EXPANSION = "expansion"
+    ARITHMETIC = "arithmetic"
+    SUBSTITUTION = "substitution"
+    INPUT = "process read from"
+    OUTPUT = "process written to"
+    GIVEN = "given at run time"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a word. `text` is a literal after quote removal, a glob or a `${…}` as written, or a name.
+
+    `quoted` tells that the shell neither splits the value nor expands globs in it. `body` is what a
+    substitution runs. `GIVEN` stands for words that nobody can tell before: what `xargs` reads or
+    `find` finds.
+    """
+
+    kind: PartKind
+    text: str
+    quoted: bool = False
+    body: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word after quote removal.
+
+    Without parts it is literal and `text` is its value. With parts the shell does something to it,
+    and `text` shows it with every open piece between `⟨` and `⟩`, so that `*.py` and `'*.py'` are two
+    different words to whoever compares them.
+    """
+
+    text: str
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the word is its text, whatever the shell does."""
+        return not self.parts
+
+
+def literal(text: str) -> Word:
+    """Return a word that is exactly this text."""
+    return Word(text)
+
+
+def marked(parts: tuple[Part, ...]) -> str:
+    """Return how an open word is shown."""
+    return "".join(_marked(part) for part in parts)
+
+
+def _marked(part: Part) -> str:
+    match part.kind:
+        case PartKind.LITERAL:
+            return part.text.replace("⟨", "⟨⟨⟩")
+        case PartKind.VARIABLE:
+            return f"⟨${part.text}⟩"
+        case PartKind.SUBSTITUTION:
+            return "⟨$(…)⟩"
+        case PartKind.INPUT:
+            return "⟨<(…)⟩"
+        case PartKind.OUTPUT:
+            return "⟨>(…)⟩"
+        case _:
+            return f"⟨{part.text}⟩"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`name=value`, or `name+=value` with `appends`."""
+
+    name: str
+    value: Word
+    appends: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}{'+=' if self.appends else '='}{self.value.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Redirection:
+    """`fd` is "" where none is written. A here-document is a here-string that prints the same."""
+
+    operator: str
+    target: Word
+    fd: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether a file is opened for writing."""
+        return self.operator in {">", ">>", ">|", "&>", "&>>"} or (
+            self.operator == ">&" and not self.duplicates
+        )
+
+    @property
+    def reads(self) -> bool:
+        """Whether a file is opened for reading."""
+        return self.operator == "<"
+
+    @property
+    def duplicates(self) -> bool:
+        """Whether it only copies or closes a descriptor (`2>&1`, `<&-`)."""
+        text = self.target.text
+        return self.operator in {">&", "<&"} and self.target.is_literal and text.rstrip("-").isdecimal() | (text == "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A reason why only a person present may allow a command: a stable rule name and a sentence of ours."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A simple command. `inner` is what it runs in turn, as far as that can be told from its words."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[Assignment, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    inner: tuple[Node, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The program as it was called, after quote removal; "" where there is none."""
+        return self.words[0].text if self.words else ""
+
+    @property
+    def program(self) -> str:
+        """The last component of the name."""
+        return self.name.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Commands joined by `|` or `|&`; `operators` stand between the stages."""
+
+    stages: tuple[Node, ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Commands one after the other; `separators[i]` stands behind `items[i]`: `;`, `&`, `&&` or `||`."""
+
+    items: tuple[Node, ...]
+    separators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """A loop, condition, function, group or subshell: keywords as text, and what stands between them."""
+
+    kind: str
+    pieces: tuple[Piece, ...]
+    redirections: tuple[Redirection, ...] = ()
+    name: str = ""
+
+
+Node: TypeAlias = Command | Pipeline | Sequence | Compound
+Piece: TypeAlias = str | Word | Node
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFacts:
+    """What was looked up on the machine before judging.
+
+    `real` maps a path (absolute, not normalised) to where it leads with all links followed;
+    `matches` an absolute glob to the paths it matches, None where there were too many; `programs`
+    a name to its path in the fixed PATH, None where there is none; `trees` a folder to the secret
+    files below it, None where it is too big to tell; `repositories` a folder to the settings of
+    its git repository that make git run something.
+    """
+
+    real: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    matches: Mapping[str, tuple[str, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
+    programs: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    trees: Mapping[str, tuple[str, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
+    repositories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A line that was read.
+
+    `actions` are the argument vectors of everything that runs, wrappers and what they run alike,
+    and each redirection to a file and each assignment that could matter as a vector of its own
+    (`(">", "out.txt")`, `("PATH=.",)`): a permission rule must cover them all. `printed` is the line
+    that runs when nobody was asked, None where it cannot be written back exactly; then
+    `unprintable` says why. `facts` is None until the machine was looked at.
+    """
+
+    source: str
+    root: Node
+    actions: tuple[tuple[str, ...], ...]
+    printed: str | None
+    unprintable: str = ""
+    constructs: frozenset[str] = frozenset()
+    facts: CommandFacts | None = None
+
+    def __str__(self) -> str:
+        return " ; ".join(" ".join(map(_shown, argv)) for argv in self.actions)
+
+
+def _shown(text: str) -> str:
+    """Quote a word for the eye as a shell would need it."""
+    plain = text and all(char.isalnum() or char in "_@%+=:,./-⟨⟩$…*?~<>&|" for char in text)
+    return text if plain else "'" + text.replace("'", "'\"'\"'") + "'"

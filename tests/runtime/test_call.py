@@ -1,0 +1,130 @@
+"""`leeward call`: one call, the whole pipeline, an exit code that says what came of it."""
+
+from __future__ import annotations
+
+import pytest
+
+REJECTED = [
+    ("../etc/passwd", "path_traversal"),
+    ("a%252e%252e", "double_encoding"),
+    ("..%2fetc", "encoded_traversal"),
+    ("files%2fetc%2fpasswd", "percent_encoded_separator"),
+    ("a%3bls", "encoded_shell_metachar"),
+    ("me%40home", "percent_encoded_segment"),
+    ("of_1?foo=bar", "embedded_query"),
+    ("of_1#top", "fragment_identifier"),
+    ("<id>", "placeholder"),
+    ("of\n1", "control_character"),
+    ("of\u202e1", "invisible_character"),
+]
+
+
+@pytest.mark.parametrize(("value", "pattern"), REJECTED)
+def test_a_rejected_identifier_ends_with_2_and_the_whole_refusal(leeward, value, pattern):
+    ran = leeward("call", "read_overflow", f'{{"id": {json_text(value)}}}', "--output", "json")
+    error = ran.json["error"]
+    assert ran.code == 2
+    assert {name: error[name] for name in ("code", "phase", "retryable", "argument", "input_value")} == {
+        "code": "INVALID_AGENT_INPUT",
+        "phase": "validation",
+        "retryable": False,
+        "argument": "id",
+        "input_value": value,
+    }
+    assert error["rejected_pattern"] == pattern
+    assert error["message"] == "Argument 'id' contains a rejected pattern"
+
+
+def json_text(value: str) -> str:
+    return '"' + "".join(c if c.isalnum() else f"\\u{ord(c):04x}" for c in value) + '"'
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code", "exit_code", "gate"),
+    [
+        ("read", "{", "ARG_ERROR", 2, "known"),
+        ("read", "[]", "ARG_ERROR", 2, "known"),
+        ("read", "{}", "ARG_ERROR", 2, "known"),
+        ("read", '{"path": 5, "limit": "x"}', "ARG_ERROR", 2, "known"),
+        ("read", '{"path": "notes.md", "path": "a"}', "ARG_ERROR", 2, "known"),
+        ("Not a name", "{}", "ARG_ERROR", 2, "known"),
+        ("raed", '{"path": "notes.md"}', "TOOL_NOT_FOUND", 5, "known"),
+        ("fetch", '{"url": "https://a.example/"}', "PERMISSION_DENIED", 7, "grounding"),
+        ("read", '{"path": "../.ssh/id_rsa"}', "INVALID_AGENT_INPUT", 2, "arguments"),
+        ("shell", '{"command": "ls"}', "INPUT_REQUIRED", 4, "permissions"),
+        ("write", '{"path": "a.md", "content": "b"}', "INPUT_REQUIRED", 4, "permissions"),
+    ],
+)
+def test_refusals_end_with_the_code_of_their_kind(leeward, tool, arguments, code, exit_code, gate):
+    ran = leeward("call", tool, arguments, "--output", "json")
+    told = ran.json
+    assert (ran.code, told["error"]["code"], told["error"]["gate"]) == (exit_code, code, gate)
+    assert (told["ok"], told["data"]) == (False, None)
+    assert told["error"]["message"] and "rule" in told["error"]
+    assert not (leeward.workspace / "a.md").exists()
+    text = leeward("call", tool, arguments)
+    assert (text.code, text.out) == (exit_code, "")
+    assert told["error"]["message"] in text.err
+
+
+def test_secret_files_are_denied_with_the_rule(leeward):
+    (leeward.workspace / ".env").write_text("KEY=" + "0" * 20)
+    ran = leeward("call", "read", '{"path": ".env"}', "--output", "json")
+    assert (ran.code, ran.json["error"]["gate"], ran.json["error"]["rule"]) == (7, "paths", "secret")
+
+
+def test_all_schema_errors_come_in_one_answer(leeward):
+    error = leeward("call", "read", '{"path": 5, "limit": "x", "extra": 1}', "--output", "json").json["error"]
+    assert {problem["pointer"] for problem in error["errors"]} >= {"/path", "/limit"}
+
+
+def test_a_good_read(leeward):
+    ran = leeward("call", "read", '{"path": "notes.md"}', "--output", "json")
+    assert ran.code == 0
+    assert ran.json["data"]["text"] == "the ferry leaves at seven\n"
+    text = leeward("call", "read", '{"path": "notes.md"}')
+    assert (text.code, text.out, text.err) == (0, "the ferry leaves at seven\n", "")
+
+
+def test_a_programs_own_exit_code_is_a_result(leeward):
+    leeward.configure('[permissions]\nautonomy = "full"\n')
+    ran = leeward("call", "shell", '{"command": "exit 3"}', "--output", "json")
+    assert (ran.code, ran.json["data"]["exit_code"]) == (0, 3)
+    missing = leeward("call", "shell", '{"command": "no-such-program-here"}', "--output", "json")
+    assert (missing.code, missing.json["error"]["code"]) == (1, "PERMANENT_FAILURE")
+
+
+def test_urls_that_were_given_are_grounded_and_only_these(leeward):
+    def fetched(url, *given):
+        words = [word for text in given for word in ("--url", text)]
+        ran = leeward("call", "fetch", f'{{"url": "{url}"}}', *words, "--output", "json")
+        return ran.code, ran.json["error"]["code"], ran.json["warnings"]
+
+    assert fetched("https://a.example/x", "https://a.example/") == (1, "NETWORK_ERROR", [])
+    assert fetched("https://a.example/x", "https://b.example/", "https://a.example")[:2] == (1, "NETWORK_ERROR")
+    assert fetched("https://a.example.evil.example/", "https://a.example/")[:2] == (7, "PERMISSION_DENIED")
+    code, name, warnings = fetched("https://a.example/", "not a url")
+    assert (code, name, len(warnings)) == (7, "PERMISSION_DENIED", 1)
+    assert fetched("https://u:p@a.example/", "https://u:p@a.example/")[1] == "INVALID_AGENT_INPUT"
+
+
+def test_what_was_seen_is_on_record(leeward):
+    leeward("call", "read", '{"path": "notes.md"}', "--seen", "web", "--seen", "secret")
+    records = leeward("audit", "list", "--output", "json").json["data"]["records"]
+    assert [r["body"]["labels"] for r in records if r["kind"] == "read"][0] == ["web", "secret"]
+
+
+def test_every_decision_is_on_record_before_the_outcome(leeward):
+    done = leeward("call", "read", '{"path": "notes.md"}', "--output", "json").json["meta"]
+    refused = leeward("call", "fetch", '{"url": "https://a.example/"}', "--output", "json").json["meta"]
+    records = leeward("audit", "list", "--output", "json").json["data"]["records"]
+    assert [r["kind"] for r in records if r["call"] == done["call"]] == ["decision", "outcome"]
+    decision = next(r["body"] for r in records if r["call"] == refused["call"])
+    assert (decision["allowed"], decision["gate"]) == (False, "grounding")
+    assert [gate for gate, *_ in decision["words"]][0] == "known"
+
+
+def test_jsonl_tells_the_call_and_its_result(leeward):
+    events = leeward("call", "read", '{"path": "notes.md"}', "--output", "jsonl").lines
+    assert [event["type"] for event in events] == ["call", "result", "exit"]
+    assert events[1]["text"] == "the ferry leaves at seven\n"

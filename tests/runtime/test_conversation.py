@@ -1,0 +1,114 @@
+"""The history stays valid whatever is said, answered, left open or cannot be stored, in whichever order."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from leeward.runtime.conversation import CANCELLED, Conversation
+from leeward.runtime.providers import Requested
+from leeward.security import RecordError
+
+
+class Store:
+    """Keeps what it is given, and fails while it is told to."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[int, str, object]] = []
+        self.fails = False
+        self.warnings: list[str] = []
+
+    async def keep(self, turn, role, content) -> None:
+        if self.fails:
+            raise RecordError("no room")
+        self.kept.append((turn, role, content))
+
+    def conversation(self) -> Conversation:
+        return Conversation(self.keep, self.warnings.append)
+
+
+def calls(*ids: str) -> tuple[Requested, ...]:
+    return tuple(Requested(name, "read", "{}") for name in ids)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("turn"), st.text(max_size=3), st.sampled_from(["", "attached"])),
+        st.tuples(st.just("reply"), st.sampled_from(["", "hm"]), st.lists(st.sampled_from(["", "a", "b"]), max_size=3)),
+        st.tuples(st.just("answer"), st.integers(0, 3), st.just("result")),
+        st.tuples(st.just("clear"), st.none(), st.none()),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+@example([("turn", "x", ""), ("reply", "", ["a", "a"]), ("answer", 1, "r"), ("reply", "", ["a"])])
+@example([("turn", "x", ""), ("reply", "", ["", ""]), ("clear", None, None), ("turn", "y", ""), ("reply", "hm", [])])
+def test_closed_it_is_valid(sessions, steps):
+    """A turn asks, answers some, and is closed at any point; the next begins."""
+    conversation = Store().conversation()
+    waiting: list[str] = []
+    for step, first, second in steps:
+        if step == "turn":
+            conversation.close()
+            conversation.say(first, second)
+            waiting = []
+        elif step == "reply":
+            conversation.close()
+            waiting = [call.id for call in conversation.reply(first, calls(*second))]
+        elif step == "answer" and first < len(waiting):
+            conversation.answer(waiting.pop(first), second)
+        elif step == "clear":
+            conversation.clear()
+            waiting = []
+    conversation.close()
+    sessions.valid(conversation.messages)
+    assert "" not in {message.call_id for message in conversation.messages if message.role == "tool"}
+
+
+def test_what_is_left_open_is_answered_in_order():
+    conversation = Store().conversation()
+    conversation.say("go")
+    first, second, third = conversation.reply("", calls("1", "2", "3"))
+    conversation.answer(second.id, "two")
+    conversation.close()
+    conversation.close()
+    told = [(message.call_id, message.text) for message in conversation.messages if message.role == "tool"]
+    assert told == [(second.id, "two"), (first.id, CANCELLED), (third.id, CANCELLED)]
+
+
+def test_ids_of_the_model_are_kept_where_they_are_its_own():
+    """Some services refuse ids they did not make, so only a repeated or missing one is replaced."""
+    conversation = Store().conversation()
+    conversation.say("go")
+    first = conversation.reply("", calls("abc123XYZ", "abc123XYZ", ""))
+    assert first[0].id == "abc123XYZ" and len({call.id for call in first}) == 3
+
+
+def test_an_empty_reply_says_nothing():
+    conversation = Store().conversation()
+    conversation.say("go")
+    assert conversation.reply("", ()) == () and [message.role for message in conversation.messages] == ["user"]
+
+
+async def test_what_could_not_be_stored_is_stored_later_in_order():
+    store = Store()
+    conversation = store.conversation()
+    conversation.say("one", "«fenced»")
+    await conversation.store()
+    store.fails = True
+    for text in ("two", "three"):
+        conversation.reply(text, ())
+        await conversation.store()
+    assert len(store.kept) == 1 and store.warnings == ["the conversation cannot be stored at the moment: no room"]
+    store.fails = False
+    conversation.say("four")
+    await conversation.store()
+    assert [content["text"] for _, _, content in store.kept] == ["one", "two", "three", "four"]
+    assert store.kept[0] == (1, "user", {"text": "one", "attached": "«fenced»"})
+    assert store.kept[-1][0] == 2
+    store.fails = True
+    conversation.reply("five", ())
+    await conversation.store()
+    assert len(store.warnings) == 2

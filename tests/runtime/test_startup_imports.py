@@ -1,0 +1,66 @@
+"""What a start loads, and that the public names are all there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import leeward
+import leeward.runtime
+
+HEAVY = ("trio", "pydantic", "httpx", "aiosqlite", "prompt_toolkit", "rich", "asyncio", "importlib.metadata")
+
+
+def loaded_by(code: str) -> set[str]:
+    """Run code in a fresh interpreter and return the names of the modules it loaded."""
+    told = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def started(*words: str) -> set[str]:
+    return loaded_by(f"sys.argv = ['leeward', *{list(words)!r}]; from leeward.__main__ import main; sys.exit(main())")
+
+
+@pytest.mark.parametrize("words", [("--help",), ("call", "--help"), ("--bogus",)])
+def test_help_and_usage_load_nothing_heavy(words):
+    assert not started(*words).intersection(HEAVY)
+
+
+def test_version_loads_neither_trio_nor_pydantic():
+    assert not started("--version").intersection({"trio", "pydantic", "httpx", "asyncio"})
+
+
+def test_the_fronts_are_lazy():
+    assert not loaded_by("import leeward, leeward.runtime").intersection(HEAVY)
+    assert not loaded_by("from leeward.runtime import CliError").intersection({"trio", "pydantic"})
+
+
+def test_a_call_loads_no_model_client_and_no_terminal(leeward):
+    names = started("check", "read", "{}")
+    assert "trio" in names
+    assert not names.intersection({"httpx", "prompt_toolkit", "rich"})
+
+
+def test_version_is_told():
+    done = subprocess.run([sys.executable, "-m", "leeward", "--version"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"leeward {leeward.__version__}\n", "")
+
+
+@pytest.mark.parametrize("front", [leeward, leeward.runtime])
+def test_every_public_name_is_there(front):
+    for name in front.__all__:
+        assert getattr(front, name) is getattr(front, name)
+    assert set(front.__all__) <= set(dir(front))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        front.no_such_name  # noqa: B018
+
+
+def test_the_collector_is_switched_on_again():
+    code = (
+        "import gc; sys.argv = ['leeward', 'tools', '--quiet']; from leeward.__main__ import main;"
+        "assert not gc.isenabled(); main(); assert gc.isenabled() and gc.get_freeze_count() > 10_000"
+    )
+    assert loaded_by(code)

@@ -1,0 +1,78 @@
+"""The tour a new user is given first: what it shows really happens, and its account can be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+TOUR = Path(__file__).parents[2] / "examples" / "tour.leeward"
+
+
+@pytest.fixture
+def tour(leeward, monkeypatch):
+    """Run the tour from the root of the repository, as `make run` does."""
+    monkeypatch.chdir(TOUR.parents[1])
+    return lambda *words: leeward("--script", "examples/tour.leeward", "--model", "offline", *words)
+
+
+def test_the_account_shows_everything_that_was_promised(tour):
+    ran = tour()
+    assert ran.code == 0, ran.err
+    for line in (
+        '→ read {"path": "examples/tour/notes.md"}',
+        "✗ allowed, then error (network_error)",
+        "✗ denied by grounding (not_provided): fetch rejected: URL was not provided by the user",
+        "✗ denied by arguments (path_traversal): Argument 'id' contains a rejected pattern [INVALID_AGENT_INPUT]",
+        "✗ asked by permissions (default): shell was not run: nobody is here to say yes",
+        "exit code 0, kept as of_",
+        "! critical: read: anomaly window: 4 of 5 failed; /trust read LEVEL lifts it",
+        "✗ denied by anomaly (blocked)",
+        "17 steps, 15 calls, 5 refused; session s_",
+    ):
+        assert line in ran.err
+    assert [int(number) for number in re.findall(r"^ ?(\d+) › ", ran.err, re.MULTILINE)] == list(range(1, 18))
+    for line in ("characters in the middle are not shown", "characters 60000 to 60060 of 108894", "URLs, labels and grants of this session are forgotten"):
+        assert line in ran.out
+
+
+def test_the_audit_lists_all_of_it(tour):
+    steps = tour("--output", "json").json["data"]["steps"]
+    calls = [call for step in steps for call in step["calls"]]
+    listed = steps[-1]["text"]
+    assert len(calls) == 15
+    assert listed.count(" decision ") == 15
+    assert listed.count(" outcome ") == sum(call["status"] != "denied" for call in calls)
+    for call in calls:
+        assert call["call"][:13] in listed
+    for word in ("grant     shell", "block     read", "trust     read", "forgot", "https://www.harbour.example/ (person)"):
+        assert word in listed
+
+
+def test_nothing_in_the_repository_is_changed(tour):
+    def seen():
+        return {path: path.stat().st_mtime_ns for path in TOUR.parent.rglob("*")}
+
+    before = seen()
+    tour()
+    assert seen() == before
+
+
+def test_each_step_that_calls_says_what_it_expects():
+    lines = [line for line in TOUR.read_text().splitlines() if line and not line.startswith("#")]
+    steps = [line for line in lines if not line.startswith(("!", "/"))]
+    assert len(steps) > 10
+    for line, after in zip(lines, lines[1:], strict=False):
+        if line.split()[0] in {"fetch", "guess", "call", "run"}:
+            assert after.startswith("!expect"), line
+
+
+def test_the_tour_is_the_same_every_time(tour):
+    def story():
+        events = tour("--output", "jsonl").lines
+        told = [e for e in events if e["type"] != "output"]  # how a program's output is cut up is chance
+        return json.dumps([(e["type"], e.get("tool"), e.get("status"), e.get("gate")) for e in told])
+
+    assert story() == story()

@@ -1,0 +1,97 @@
+"""Is anything left, and is it the same call over and over?"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leeward.security.call import Status
+from leeward.security.gates.budget import budget
+from leeward.security.policy import CallLimits
+from leeward.security.session import Asked, Decided, Finished, Forgot, TurnStarted, after
+from leeward.security.verdict import Allow, Deny
+
+
+def made(name, digest="same", result="r", status=Status.OK, allowed=True):
+    """The events of one call that was made; not allowed ones never finish."""
+    events = [Decided(1, name, "tool", digest, allowed)]
+    return [*events, Finished(1, name, "tool", digest, status, result=result)] if allowed else events
+
+
+def calls(*digests, **fields):
+    return [event for number, digest in enumerate(digests) for event in made(f"n{number}", digest, **fields)]
+
+
+MINE = "mine"
+TURN = TurnStarted(1)
+LIMITS = CallLimits(per_turn=4, per_session=6, repeats=3, seconds=60)
+
+# what happened, the clock, word and rule
+TABLE = [
+    ([], 0, None),
+    (calls("a", "b", "c"), 0, None),
+    (calls("a", "b", "c", "d"), 0, "calls_per_turn"),
+    (calls("a", "b", "c", "d", allowed=False), 0, "calls_per_turn"),
+    ([*calls("a", "b", "c"), Asked(1, "w1", "tool", "x")], 0, "calls_per_turn"),
+    ([*calls("a", "b", "c"), Asked(1, "c1", "tool", MINE)], 0, None),
+    ([*calls("a", "b", "c"), Asked(1, "c1", "tool", MINE), Asked(1, "w1", "tool", "x")], 0, "calls_per_turn"),
+    ([*calls("a", "b", "c", "d"), TURN], 1, None),
+    ([*calls("a", "b", "c", "d"), Forgot(1)], 0, "calls_per_turn"),
+    ([*calls("a", "b", "c", "d"), TURN, *made("x", "e")], 1, None),
+    ([*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f")], 1, "calls_per_session"),
+    ([*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f"), TURN, Forgot(1)], 1, "calls_per_session"),
+    ([TURN], 60.9, None),
+    ([], 1e9, None),
+    ([TURN], 61, "seconds"),
+    ([TURN, TurnStarted(50)], 100, None),
+    (calls(MINE, MINE), 0, None),
+    (calls(MINE, MINE, MINE), 0, "repeated"),
+    (calls(MINE, MINE, "a"), 0, None),
+    (calls("a", "a", "a"), 0, None),
+    ([*made("1", MINE, "x"), *made("2", MINE, "y"), *made("3", MINE, "x")], 0, None),
+    (calls(MINE, "edit", MINE), 0, None),
+    (calls(MINE, MINE, MINE, status=Status.ERROR), 0, "repeated"),
+    (calls(MINE, MINE, MINE, status=Status.CANCELLED), 0, None),
+    ([*calls(MINE, MINE, MINE), TURN], 1, None),
+    ([*calls(MINE, MINE, MINE), Forgot(1)], 0, None),
+]
+
+
+def judge(make, gate, events, now):
+    start = make.replace(make.session(*events, calls=LIMITS), now=now)
+    return gate(make.replace(make.action(make.spec()), digest=MINE), start)
+
+
+def failures(make, gate):
+    return [index for index, (events, now, rule) in enumerate(TABLE) if (getattr(judge(make, gate, events, now), "rule", "") or None) != rule]
+
+
+@pytest.mark.parametrize(("events", "now", "rule"), TABLE)
+def test_budget(make, events, now, rule) -> None:
+    verdict = judge(make, budget, events, now)
+    assert (isinstance(verdict, Deny), verdict.rule or None) == (rule is not None, rule)
+
+
+def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:
+    caught = failures(make, planted("budget").budget)
+    assert {2, 10, 14, 19} <= set(caught)
+
+
+def test_a_call_that_waited_does_not_stand_in_its_own_way_and_opens_no_door(make) -> None:
+    """A limit of one: the call that is pending may go on, and nobody may go in its stead and again."""
+    limits = CallLimits(per_turn=1, per_session=1)
+    waiting = make.session(Asked(1, "c1", "tool", MINE), calls=limits)
+    assert budget(make.action(make.spec(), id="c1"), waiting) == Allow()
+    assert isinstance(budget(make.action(make.spec(), id="c2"), waiting), Deny)
+    gone = after(waiting, Decided(1, "c1", "tool", MINE, allowed=True))
+    assert isinstance(budget(make.action(make.spec(), id="c1"), gone), Deny)
+
+
+@given(st.lists(st.sampled_from(["a", "b"]), max_size=12), st.integers(1, 4))
+def test_only_an_unbroken_run_of_the_same_call_is_a_repetition(make, digests, limit) -> None:
+    start = make.session(*calls(*digests), calls=CallLimits(repeats=limit))
+    for mine in ("a", "b"):
+        run = len(digests) - len("".join(digests).rstrip(mine))
+        action = make.replace(make.action(make.spec()), digest=mine)
+        assert isinstance(budget(action, start), Deny) is (run >= limit)

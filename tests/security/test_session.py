@@ -1,0 +1,163 @@
+"""A session is a pure fold over what happened, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leeward.security.call import Status
+from leeward.security.errors import Category
+from leeward.security.label import Origin, integrity
+from leeward.security.ledger import Provenance
+from leeward.security.level import TrustLevel
+from leeward.security.session import (
+    Asked,
+    BreakerReset,
+    Decided,
+    Finished,
+    Forgot,
+    Given,
+    Granted,
+    LevelSet,
+    Read,
+    Session,
+    TurnStarted,
+    after,
+)
+
+TIMES = st.floats(0, 2e9, allow_nan=False)
+IDS, TOOLS = st.sampled_from(["c1", "c2", "c3"]), st.sampled_from(["a", "b"])
+EVENTS = st.one_of(
+    st.builds(TurnStarted, TIMES),
+    st.builds(Given, TIMES, st.lists(st.sampled_from(["https://a.example/", "https://b.example/x", "not a url"]), max_size=2).map(tuple), st.sampled_from(Provenance)),
+    st.builds(Forgot, TIMES),
+    st.builds(Read, TIMES, st.lists(st.sampled_from(Origin), max_size=2).map(tuple)),
+    st.builds(Asked, TIMES, IDS, TOOLS, st.just("h")),
+    st.builds(Decided, TIMES, IDS, TOOLS, st.just("h"), st.booleans(), category=st.sampled_from([None, *Category]), approver=st.sampled_from(["", "nobody", "the person"])),
+    st.builds(Finished, TIMES, IDS, TOOLS, st.just("h"), st.sampled_from(Status), result=st.sampled_from(["x", "y"])),
+    st.builds(LevelSet, TIMES, TOOLS, st.sampled_from(TrustLevel), st.just("cause")),
+    st.builds(Granted, TIMES, TOOLS, st.sampled_from([None, "x"])),
+    st.builds(BreakerReset, TIMES),
+)
+
+
+def fold(start: Session, events) -> Session:
+    for event in events:
+        start = after(start, event)
+    return start
+
+
+def decided(call="c1", tool="tool", allowed=False, **fields):
+    return Decided(1, call, tool, "h", allowed, **fields)
+
+
+def finished(call="c1", status=Status.OK, result="r", tool="tool"):
+    return Finished(1, call, tool, "h", status, result=result)
+
+
+@given(st.lists(EVENTS, max_size=25), st.lists(EVENTS, max_size=5))
+def test_the_same_events_make_the_same_session_and_leave_every_earlier_one_as_it_was(make, events, later) -> None:
+    one, other = fold(make.session(), events), fold(make.session(), events)
+    assert one == other
+    kept, known = copy.copy(one), one.ledger.entries()
+    fold(one, later)
+    assert one == kept and one.ledger.entries() == known
+    assert fold(one, later) == fold(make.session(), [*events, *later])
+
+
+@given(st.lists(EVENTS, max_size=25), EVENTS)
+def test_what_protects_the_person_only_grows_until_it_is_lifted_by_name(make, events, event) -> None:
+    before = fold(make.session(), events)
+    now = after(before, event)
+    assert now.now >= before.now
+    assert now.labels >= before.labels or isinstance(event, Forgot)
+    assert now.calls_this_session >= before.calls_this_session
+    assert now.calls_this_turn >= before.calls_this_turn or isinstance(event, TurnStarted)
+    assert now.breaker.total >= before.breaker.total or isinstance(event, BreakerReset)
+    assert now.breaker.tripped >= before.breaker.tripped or isinstance(event, BreakerReset)
+    assert set(now.levels) >= set(before.levels)
+    assert set(now.grants) >= set(before.grants) or isinstance(event, Forgot)
+
+
+@given(st.lists(EVENTS, max_size=25))
+def test_clear_forgets_the_conversation_and_keeps_what_protects_the_person(make, events) -> None:
+    before = fold(make.session(said=["https://a.example/"]), events)
+    now = after(before, Forgot(0))
+    assert (now.labels, now.grants, now.last, now.repeats, len(now.ledger)) == (frozenset(), (), ("", ""), 0, 0)
+    kept = ("policy", "levels", "anomaly", "breaker", "calls_this_turn", "calls_this_session", "pending", "running", "turn_started", "id")
+    assert [getattr(now, name) for name in kept] == [getattr(before, name) for name in kept]
+
+
+def test_a_session_cannot_be_changed(make) -> None:
+    start = make.session(LevelSet(0, "tool", TrustLevel.BLOCKED, "x"))
+    with pytest.raises(FrozenInstanceError):
+        start.repeats = 7
+    with pytest.raises(TypeError):
+        start.levels["tool"] = (TrustLevel.TRUSTED, "x")
+    with pytest.raises(TypeError):
+        start.anomaly.windows["tool"] = ()
+
+
+# events → failures in the tool's window and how many outcomes it holds, denials in a row and in all
+COUNTED = [
+    ([decided()], (1, 1), (1, 1)),
+    ([decided(allowed=True)], (0, 0), (0, 0)),
+    ([decided(allowed=True), finished()], (0, 1), (0, 0)),
+    ([decided(allowed=True), finished(status=Status.ERROR)], (1, 1), (0, 0)),
+    ([decided(allowed=True), finished(status=Status.TIMEOUT)], (1, 1), (0, 0)),
+    ([decided(allowed=True), finished(status=Status.CANCELLED)], (0, 0), (0, 0)),
+    ([decided(allowed=True), finished(status=Status.DENIED)], (0, 0), (0, 0)),  # the record failed, not the tool
+    ([decided(allowed=True), finished(), finished()], (0, 1), (0, 0)),  # written twice, counted once
+    ([finished()], (0, 0), (0, 0)),
+    ([decided(approver="the person")], (0, 0), (0, 0)),
+    ([decided(approver="nobody")], (0, 0), (0, 0)),
+    ([decided(approver="cancelled")], (0, 0), (0, 0)),
+    ([decided(category=Category.TOOL_NOT_FOUND)], (0, 0), (1, 1)),
+    ([LevelSet(1, "tool", TrustLevel.BLOCKED, "x"), decided()], (0, 0), (1, 1)),
+    ([LevelSet(1, "tool", TrustLevel.QUARANTINED, "x"), decided()], (1, 1), (1, 1)),
+    ([decided("c1"), decided("c2"), decided("c3", allowed=True), decided("c4")], (3, 3), (1, 3)),
+    ([decided("c1"), decided("c2", approver="the person"), decided("c3")], (2, 2), (2, 2)),
+    ([decided("c1"), decided("c2"), BreakerReset(1)], (2, 2), (0, 0)),
+    ([decided("c1"), decided("c2"), LevelSet(1, "tool", TrustLevel.TRUSTED, "x")], (0, 0), (2, 2)),
+    ([decided("c1"), decided("c2"), LevelSet(1, "tool", TrustLevel.BLOCKED, "x")], (2, 2), (2, 2)),
+    ([decided("c1"), decided("c2"), LevelSet(1, "other", TrustLevel.TRUSTED, "x")], (2, 2), (2, 2)),
+]
+
+
+@pytest.mark.parametrize(("events", "window", "breaker"), COUNTED)
+def test_what_counts_as_a_failure_and_what_as_a_denial(make, events, window, breaker) -> None:
+    found = make.session(*events)
+    assert found.anomaly.failures("tool") == window
+    assert (found.breaker.consecutive, found.breaker.total) == breaker
+
+
+def test_a_call_is_booked_once_whether_it_waited_or_not(make) -> None:
+    for events, booked in (
+        ([decided("c1")], 1),
+        ([Asked(1, "c1", "tool", "h")], 1),
+        ([Asked(1, "c1", "tool", "h"), decided("c1", allowed=True)], 1),
+        ([Asked(1, "c1", "tool", "h"), decided("c1", approver="nobody")], 1),
+        ([Asked(1, "c1", "tool", "h"), decided("c1", allowed=True), decided("c1", allowed=True)], 2),
+        ([Asked(1, "c1", "tool", "h"), decided("c2", allowed=True), decided("c1")], 2),
+    ):
+        found = make.session(*events)
+        assert (found.calls_this_turn, found.calls_this_session) == (booked, booked)
+    assert make.session(Asked(1, "c1", "tool", "h"), decided("c1", allowed=True)).pending == frozenset()
+
+
+def test_who_decides_how_far_a_tool_is_trusted(make) -> None:
+    tool = make.spec("x", level=TrustLevel.VERIFIED, source="plug-in p")
+    assert make.session().trust_in(tool) is TrustLevel.VERIFIED
+    assert make.session(levels={"plug-in p": TrustLevel.BLOCKED}).trust_in(tool) is TrustLevel.BLOCKED
+    assert make.session(levels={"x": TrustLevel.TRUSTED}).trust_in(tool) is TrustLevel.VERIFIED
+    assert make.session(LevelSet(1, "x", TrustLevel.TRUSTED, "the person")).trust_in(tool) is TrustLevel.TRUSTED
+
+
+@given(st.frozensets(st.sampled_from(Origin)), st.frozensets(st.sampled_from(Origin)))
+def test_a_mixture_is_as_good_as_its_worst_part(one, other) -> None:
+    assert integrity(one | other) == min(integrity(one), integrity(other))
+    assert integrity(frozenset({Origin.PERSON})) > integrity(frozenset({Origin.PROJECT})) > integrity(frozenset({Origin.WORKSPACE})) > integrity(frozenset({Origin.WEB}))

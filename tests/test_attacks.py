@@ -1,0 +1,119 @@
+"""Attacks as data: what an untrusted source says, what a lost model then asks, what the audit must show.
+
+Each file in `attacks/` is one session without anybody to ask:
+
+    person     what the person says; `config` is the configuration, as TOML
+    [files]    of the workspace, [home] of the home, [links] links in the workspace, [pages] of the web server
+    [[reply]]  the model's next calls, each with what must come of it: `allowed`, `allowed error`,
+               `denied GATE`, or `asked GATE` (which, with nobody there, is a no)
+    [expect]   seen, unseen: in what the model was told; not_ours: not outside of the fences;
+               unrecorded: not in the audit; requests: what the server was asked; written: new files
+
+`{web}`, `{port}` and `{home}` stand for this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+ATTACKS = sorted((Path(__file__).parent / "attacks").glob("*.toml"))
+KEYS = {"why", "person", "config", "files", "home", "links", "pages", "reply", "expect"}
+EXPECTATIONS = {"seen", "unseen", "not_ours", "unrecorded", "requests", "written"}
+FENCED = re.compile(r"(?s)«UNTRUSTED:(?P<nonce>[0-9a-f]{32}):[a-z0-9_-]+».*?«END:(?P=nonce)»")
+
+
+def test_there_are_enough_and_each_says_why():
+    assert len(ATTACKS) >= 12
+    for path in ATTACKS:
+        attack = tomllib.loads(path.read_text(encoding="utf-8"))
+        assert set(attack) <= KEYS and set(attack.get("expect", {})) <= EXPECTATIONS, path.name
+        assert len(attack["why"]) > 20 and all(call["expect"] for reply in attack["reply"] for call in reply["calls"])
+
+
+def filled(value, names):
+    """Put this machine's names into every text of a value."""
+    if isinstance(value, str):
+        for name, real in names.items():
+            value = value.replace("{" + name + "}", real)
+        return value
+    if isinstance(value, dict):
+        return {filled(key, names): filled(item, names) for key, item in value.items()}
+    return [filled(item, names) for item in value] if isinstance(value, list) else value
+
+
+def laid_out(where, attack) -> None:
+    for folder, name in ((where.workspace, "files"), (where.home, "home")):
+        for path, text in attack.get(name, {}).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(text.encode())
+    for path, target in attack.get("links", {}).items():
+        (where.workspace / path).symlink_to(target)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink() and "leeward.db" not in path.name
+    }
+
+
+def calls(reply):
+    return [(call["tool"], call.get("arguments", call.get("args"))) for call in reply["calls"]]
+
+
+async def came_of(runtime, sessions) -> list[str]:
+    """What came of each call, by the audit alone."""
+    outcomes = {row.call: row.body for row in await sessions.rows(runtime, "outcome")}
+    found = []
+    for row in await sessions.rows(runtime, "decision"):
+        if row.body["allowed"]:
+            found.append("allowed" if outcomes[row.call]["status"] == "ok" else "allowed error")
+        else:
+            word = "asked" if row.body["approver"] == "nobody" else "denied"
+            found.append(f"{word} {row.body['gate']}")
+    return found
+
+
+@pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
+async def test_attack(path, sessions, tmp_path):
+    attack = tomllib.loads(path.read_text(encoding="utf-8"))
+    where = sessions.places(tmp_path.resolve())
+    async with AsyncExitStack() as stack:
+        names, options, web = {"home": str(where.home)}, {}, None
+        config = attack.get("config", "")
+        if "pages" in attack:
+            web = await stack.enter_async_context(sessions.web(tmp_path, lambda path: filled(attack["pages"].get(path), names)))
+            names |= {"web": web.url("").removesuffix("/"), "port": str(web.port)}
+            config, options = config + web.config, {"resolve": web.resolve}
+        attack = filled(attack, names)
+        laid_out(where, attack)
+        before = contents(tmp_path)
+        says = [calls(reply) for reply in attack["reply"]]
+        runtime = await stack.enter_async_context(sessions.session(tmp_path, config, says, **options))
+        await runtime.turn(attack["person"])
+
+        expected = [call["expect"] for reply in attack["reply"] for call in reply["calls"]]
+        assert await came_of(runtime, sessions) == expected
+        expect = attack.get("expect", {})
+        told = "\n".join(runtime.provider.seen())
+        ours = FENCED.sub("", told)
+        recorded = json.dumps([dict(row.body) for row in await sessions.rows(runtime)], default=str)
+        assert [text for text in expect.get("seen", []) if text not in told] == []
+        assert [text for text in expect.get("unseen", []) if text in told] == []
+        assert [text for text in expect.get("not_ours", []) if text in ours] == []
+        assert [text for text in expect.get("unrecorded", []) if text in recorded] == []
+        assert "«" not in ours and len({*FENCED.findall(told)}) == len(FENCED.findall(told))
+        if web is not None:
+            assert [path for _, path, _ in web.asked] == expect.get("requests", [])
+            assert web.connections == len(web.asked)
+        after = contents(tmp_path)
+        changed = {name for name in after.keys() | before.keys() if after.get(name) != before.get(name)}
+        config_file = str((where.config / "config.toml").relative_to(tmp_path.resolve()))
+        assert changed - {config_file} == {f"ws/{name}" for name in expect.get("written", [])}
