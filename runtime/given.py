@@ -7,6 +7,7 @@ anything that has this name in the workspace) is only a hint, which is asked abo
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from leeward.security import Given, Provenance, Session, urls_given, urls_hinted
 
@@ -16,8 +17,10 @@ __all__ = ["given_by"]
 def given_by(text: str, provenance: Provenance, session: Session) -> tuple[Given, ...]:
     """Return the events by which the URLs in a text become known; none where there are none."""
 
+    workspace = Path(session.policy.workspace)
+
     def names_file(word: str) -> bool:
-        return "\0" not in word and os.path.lexists(os.path.join(session.policy.workspace, word))
+        return "\0" not in word and os.path.lexists(workspace / word)
 
     given = tuple(url.text for url in urls_given(text, names_file))
     hinted = tuple(url.text for url in urls_hinted(text, names_file))

@@ -17,6 +17,9 @@ _REFUSED = {
 }
 
 
+_ABSENT = {"TOOL_NOT_FOUND", "NOT_FOUND"}
+
+
 def exit_of_denial(code: str) -> Exit:
     """Return the exit code for the code of a refusal; every other gate's no is a `PERMISSION_DENIED`."""
     return _REFUSED.get(code, Exit.PERMISSION_DENIED)
@@ -31,7 +34,7 @@ def exit_of_result(result: ToolResult) -> Exit:
             return Exit.TIMEOUT
         case Status.DENIED:
             return exit_of_denial(str((result.error or {}).get("code", "")))
-    return Exit.NOT_FOUND if result.outcome.category is Category.TOOL_NOT_FOUND else Exit.GENERAL_ERROR
+    return Exit.NOT_FOUND if (result.error or {}).get("code") in _ABSENT else Exit.GENERAL_ERROR
 
 
 def was_asked(result: ToolResult) -> bool:

@@ -31,5 +31,5 @@ def find_places(config: Config, workspace: Path | None = None) -> Places:
         home=Path(os.path.realpath(Path.home())),
         config=Path(os.path.realpath(config_folder())),
         data=Path(os.path.realpath(data)),
-        database=Path(os.path.expanduser(named)) if named else data / "leeward.db",
+        database=Path(named) if named else data / "leeward.db",
     )

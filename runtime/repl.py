@@ -16,7 +16,6 @@ from typing import TypeAlias
 import trio
 from rich.console import Console
 
-from leeward import __version__
 from leeward.memory import Island
 from leeward.security import Answer, Question, RecordError, visible
 
@@ -30,6 +29,7 @@ from .slash import COMMANDS, SlashCommand, dispatch, parse
 from .startup import Start, look
 from .terminal import Closed, Interrupt, Terminal, Typed, quiet
 from .trusted import set_trusted
+from .version import VERSION
 
 __all__ = ["Repl", "Stoppable", "TerminalApprover", "banner", "run_repl"]
 
@@ -166,7 +166,7 @@ async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool
 def banner(runtime: Runtime) -> Iterator[str]:
     """Yield the lines a chat begins with: what works here, and what of its protection is off."""
     config = runtime.config
-    yield f"Leeward {__version__} · {visible(runtime.provider.name)} · {config.permissions.autonomy}"
+    yield f"Leeward {VERSION} · {visible(runtime.provider.name)} · {config.permissions.autonomy}"
     yield f"workspace {visible(str(runtime.places.workspace))} · /help lists the commands, Ctrl-D leaves"
     if not config.llm.model:
         yield "no model is configured: the offline one answers and follows plain instructions"

@@ -53,6 +53,7 @@ class Draft:
     nearest: str | None
     arguments: Mapping[str, Any]
     problems: tuple[Problem, ...]
+    strings: tuple[Leaf, ...] = ()
 
     @classmethod
     def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Draft:
@@ -76,11 +77,12 @@ class Draft:
             Problem(pointer, "checking would change this value", Category.TYPE_MISMATCH)
             for pointer in _changed(given, checked.arguments, "")
         )
-        return cls(call, spec, None, checked.arguments, changed)
+        found = () if changed else tuple(leaves(checked.arguments, spec.schema))
+        return cls(call, spec, None, checked.arguments, changed, found)
 
     def paths(self, policy: Policy) -> tuple[str, ...]:
         """Return the absolute paths that must be looked up before this call can be judged."""
-        located = (locate(text, policy) for _, text in self._path_texts())
+        located = (locate(leaf.text, policy) for leaf in self.strings if _is_path(leaf))
         return tuple({place.text: None for place in located if isinstance(place, Place)})
 
     def read(self, policy: Policy, resolved: Mapping[str, str]) -> Action:
@@ -91,7 +93,7 @@ class Draft:
             arguments=_freeze(self.arguments),
             digest=_digest(self.call.tool, self.arguments),
             problems=self.problems,
-            atoms=tuple(_atoms(self._leaves(), self._effects(), policy, resolved)),
+            atoms=tuple(_atoms(self.strings, self._effects(), policy, resolved)),
             effects=self._effects(),
             nearest=self.nearest,
         )
@@ -99,15 +101,9 @@ class Draft:
     def _effects(self) -> Effect:
         return self.spec.effects if self.spec is not None else Effect.ALL
 
-    def _leaves(self) -> tuple[Leaf, ...]:
-        if self.spec is None or self.problems:
-            return ()
-        return tuple(leaves(self.arguments, self.spec.schema))
 
-    def _path_texts(self) -> Iterator[tuple[Leaf, str]]:
-        for leaf in self._leaves():
-            if Kind.PATH in leaf.kinds or (Kind.UNDECLARED in leaf.kinds and could_be_path(leaf.text)):
-                yield leaf, leaf.text
+def _is_path(leaf: Leaf) -> bool:
+    return Kind.PATH in leaf.kinds or (Kind.UNDECLARED in leaf.kinds and could_be_path(leaf.text))
 
 
 def _atoms(

@@ -43,7 +43,7 @@ __all__ = [
     "ToolSpec",
 ]
 
-Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 KIND_KEY = "x-leeward-kind"
 """The JSON Schema keyword under which an argument's schema names its `Kind`."""
@@ -68,7 +68,7 @@ class Kind(StrEnum):
     COMMAND = "command"
     RESOURCE_ID = "resource_id"
     DESTINATION = "destination"
-    SECRET = "secret"
+    SECRET = "secret"  # noqa: S105 - the name of a kind
     TEXT = "text"
     UNDECLARED = "undeclared"
 

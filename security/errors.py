@@ -7,6 +7,7 @@
     ├── PolicyBlocked         a condition of the leave to run could not be kept
     ├── ConfirmationRequired  nobody was there to say yes
     ├── PermanentFailure      it failed, and trying again will not help
+    │   └── ResourceNotFound  nothing has the identifier that was given
     ├── ToolCancelled         somebody stopped it
     ├── RateLimited           the other side wants fewer requests
     ├── ServerError           the other side failed
@@ -27,6 +28,7 @@ __all__ = [
     "PermanentFailure",
     "PolicyBlocked",
     "RateLimited",
+    "ResourceNotFound",
     "ServerError",
     "ToolCancelled",
     "ToolError",
@@ -69,6 +71,8 @@ class ToolError(Exception):
     """
 
     category: ClassVar[Category] = Category.PERMANENT_FAILURE
+    code: ClassVar[str] = ""
+    """The stable code in JSON; the category in capitals where it is empty."""
 
 
 class ToolNotFound(ToolError):
@@ -103,6 +107,12 @@ class ConfirmationRequired(ToolError):
 
 class PermanentFailure(ToolError):
     """It failed, and trying again will not help."""
+
+
+class ResourceNotFound(PermanentFailure):
+    """Nothing has the identifier that was given."""
+
+    code = "NOT_FOUND"
 
 
 class ToolCancelled(ToolError):

@@ -17,7 +17,7 @@ class Origin(StrEnum):
     MODEL = "model"
     WEB = "web"
     MCP = "mcp"
-    SECRET = "secret"
+    SECRET = "secret"  # noqa: S105 - a mark, not a value
 
 
 _INTEGRITY = {

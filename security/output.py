@@ -53,7 +53,7 @@ def keeper(store: OverflowStore, session: str, kept: list[str]) -> Keep:
             kept.append(await store.put(session, text))
         except RecordError as error:
             return f"the whole text could not be stored: {error}"
-        lines = text.count("\n") + 1
+        lines = text.count("\n") + (not text.endswith("\n"))
         return (
             f"the whole text, {len(text)} characters in {lines} lines, is kept as {kept[-1]}; "
             "read_overflow reads it by page"

@@ -83,7 +83,7 @@ def failed(call: ToolCall, error: Exception, secrets: frozenset[str]) -> ToolRes
     said = inline(str(error), Source("error", Origin.WEB, secrets=secrets))
     began = f"{call_name(call)} failed ({error.category}): "
     found: dict[str, Json] = {
-        "code": str(error.category).upper(),
+        "code": error.code or str(error.category).upper(),
         "message": said.plain,
         "phase": "execution",
         "retryable": error.category.retryable,

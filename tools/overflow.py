@@ -20,6 +20,7 @@ from leeward.security import (
     Output,
     PermanentFailure,
     RecordError,
+    ResourceNotFound,
     ToolExecutor,
 )
 
@@ -80,7 +81,7 @@ class Overflow:
                 return _hits(await self.store.search(self.session(), id, pattern, _HITS + 1))
             return _page(await self.store.get(self.session(), id, offset, limit))
         except OverflowNotFound as error:
-            raise PermanentFailure(str(error)) from error
+            raise ResourceNotFound(str(error)) from error
         except BadPattern as error:
             raise InvalidParameters(str(error)) from error
         except RecordError as error:

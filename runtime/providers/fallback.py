@@ -62,7 +62,7 @@ class FallbackProvider:
         if trio.current_time() >= self._until:
             self._first = 0
         why: ModelError | None = None
-        for index in range(self._first, len(self._providers)):
+        for index in (*range(self._first, len(self._providers)), *range(self._first)):
             provider = self._providers[index]
             told = False
             if why is not None:
@@ -79,11 +79,11 @@ class FallbackProvider:
             else:
                 self._stay_with(index)
                 return
-        self._first = 0
         assert why is not None
         raise why
 
     def _stay_with(self, index: int) -> None:
+        """Ask this one first for a while, so that not every request waits for the one that failed."""
         if index != self._first:
             self._first, self._until = index, trio.current_time() + self._return_after
 

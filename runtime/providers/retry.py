@@ -111,7 +111,7 @@ class RetryingProvider:
 
 def is_told(event: ModelEvent) -> bool:
     """Whether an event is a part of the answer, after which another try would say things twice."""
-    return isinstance(event, TextDelta | CallRequested)
+    return isinstance(event, (TextDelta, CallRequested))
 
 
 async def models_of(provider: Provider) -> tuple[ModelInfo, ...]:

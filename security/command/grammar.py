@@ -9,88 +9,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import tree_sitter
 
+from .compounds import COMPOUNDS, RESERVED
+from .conditions import test_pieces
 from .heredoc import here_document
 from .nouns import (
     Assignment,
     Command,
     Compound,
     Node,
-    Piece,
     Pipeline,
     Redirection,
     Sequence,
     Unread,
     Word,
 )
-from .tests import test_pieces
-from .words import Bodies, read_pattern, read_word, read_words
+from .source import Text, tokens_of
+from .words import Bodies, read_word, read_words
 
-__all__ = ["Text", "read_tree"]
+__all__ = ["read_tree"]
 
 _DEEPEST = 32
 
-_GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
 _FIRST = re.compile(r"[^ \t\n;&|()<>]+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
-_FUNCTION_NAME = re.compile(r"[A-Za-z_:.][A-Za-z0-9_:.-]*")
-_KEYWORDS = frozenset("if then else fi while until do done { } ( )".split())
-_RESERVED = frozenset(
-    "if then else elif fi for while until do done case esac in function select coproc time { } ! [[ ]]".split()
-)
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _OPENING = re.compile(r"[$<>]\(|`")
 
 
-@dataclass(slots=True)
-class Text:
-    """The line while it is read: its bytes as Latin-1, and the constructs met so far."""
-
-    src: str
-    constructs: set[str] = field(default_factory=set)
-
-
-def read_tree(text: Text, root: tree_sitter.Node) -> Node:
-    """Return what a whole line runs.
+def read_tree(src: str, root: tree_sitter.Node) -> tuple[Node, frozenset[str]]:
+    """Return what a whole line (its bytes as Latin-1) runs, and the constructs it uses.
 
     Raises:
         Unread: something in it is not understood.
     """
     if root.has_error:
         raise Unread("the line does not parse")
-    children = _children(text, root, whole=True)
-    return _sequence(text, children, 0)
-
-
-def _children(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> list[tree_sitter.Node]:
-    """Return a node's children without comments; nothing but blanks and newlines may stand between them."""
-    found: list[tree_sitter.Node] = []
-    at = 0 if whole else node.start_byte
-    for child in node.children:
-        _must_be_gap(text, at, child.start_byte)
-        if child.type == "comment":
-            _must_be_comment(text, child)
-        else:
-            found.append(child)
-        at = child.end_byte
-    _must_be_gap(text, at, len(text.src) if whole else node.end_byte)
-    return found
-
-
-def _must_be_gap(text: Text, start: int, end: int) -> None:
-    if start != end and _GAP.fullmatch(text.src, start, end) is None:
-        raise Unread("the grammar left out a part of the line")
-
-
-def _must_be_comment(text: Text, node: tree_sitter.Node) -> None:
-    start = node.start_byte
-    said = text.src[start : node.end_byte]
-    if not said.startswith("#") or "\n" in said or (start and text.src[start - 1] not in " \t\n;&|("):
-        raise Unread("a comment was found where there is none")
+    text = Text(src, _statement, _sequence, _bodies)
+    node = _sequence(text, tokens_of(text, root, whole=True), 0)
+    return node, frozenset(text.constructs)
 
 
 def _sequence(text: Text, children: list[tree_sitter.Node], depth: int) -> Node:
@@ -142,7 +103,7 @@ def _bodies(text: Text, node: tree_sitter.Node, depth: int) -> Bodies:
 
 
 def _substituted(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    children = _children(text, node)
+    children = tokens_of(text, node)
     opening = children[0].type
     if opening not in {"$(", "`", "<(", ">("} or children[-1].type not in {")", "`"}:
         raise Unread("a substitution is opened in an unknown way")
@@ -200,14 +161,14 @@ def _named(first: str, command: Command) -> Node:
     found = _FIRST.match(first.lstrip(" \t"))
     keyword = found[0] if found else ""
     if keyword != "time" or command.assignments:
-        if keyword in _RESERVED - {"time"} and not command.assignments:
+        if keyword in RESERVED - {"time"} and not command.assignments:
             raise Unread("a keyword stands where a program is expected")
         return command
     rest = command.words[1:]
     head = "time"
     if rest and rest[0] == Word("-p"):
         head, rest = "time -p", rest[1:]
-    if not rest or rest[0].text.startswith("-") or rest[0].text in _RESERVED:
+    if not rest or rest[0].text.startswith("-") or rest[0].text in RESERVED:
         raise Unread("it cannot be told what is timed")
     return Compound("time", (head, replace(command, words=rest)))
 
@@ -234,7 +195,7 @@ def _assigned(text: Text, node: tree_sitter.Node, bodies: Bodies) -> Assignment:
 
 
 def _assignments(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    nodes = _children(text, node) if node.type == "variable_assignments" else [node]
+    nodes = tokens_of(text, node) if node.type == "variable_assignments" else [node]
     if "\n" in text.src[node.start_byte : node.end_byte]:
         raise Unread("an assignment goes over several lines")
     bodies = _bodies(text, node, depth)
@@ -269,7 +230,7 @@ def _must_stand_alone(text: Text, start: int, fd: str) -> None:
 
 
 def _redirected(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    children = _children(text, node)
+    children = tokens_of(text, node)
     body: Node = Command(())
     if children[0].type not in _REDIRECTS:
         body = _statement(text, children.pop(0), depth + 1)
@@ -312,7 +273,7 @@ def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: i
             more, words = _redirection(text, child, depth)
             body = _attached(body, (more,), words)
         elif child.type == "pipeline":
-            body = _piped(text, body, _children(text, child), depth)
+            body = _piped(text, body, tokens_of(text, child), depth)
         elif child.type in {"&&", "||"}:
             operator = child.type
         elif operator:
@@ -332,7 +293,7 @@ def _piped(text: Text, first: Node, children: list[tree_sitter.Node], depth: int
 
 
 def _pipeline(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    children = _children(text, node)
+    children = tokens_of(text, node)
     operators = tuple(child.type for child in children[1::2])
     stages = tuple(_statement(text, child, depth + 1) for child in children[::2])
     timed = any(isinstance(stage, Compound) and stage.kind == "time" for stage in stages[1:])
@@ -346,7 +307,7 @@ def _list(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     items: list[Node] = []
     separators: list[str] = [";"]
     while True:
-        children = _children(text, node)
+        children = tokens_of(text, node)
         if len(children) != 3 or children[1].type not in {"&&", "||"}:
             raise Unread("a list is joined in an unknown way")
         items.append(_statement(text, children[2], depth + 1))
@@ -357,91 +318,241 @@ def _list(text: Text, node: tree_sitter.Node, depth: int) -> Node:
             return Sequence(tuple(reversed(items)), tuple(reversed(separators)))
 
 
-def _negated(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    children = _children(text, node)
-    if len(children) != 2 or children[0].end_byte == children[1].start_byte:
-        raise Unread("a negation is not followed by a command")
-    return Compound("negation", ("!", _statement(text, children[1], depth + 1)))
+_READERS.get(node.type)
+    if read is None:
+        raise Unread("the line uses a construct that is not read")
+    return read(text, node, depth)
 
 
-def _block(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    return Compound(_KINDS[node.type], tuple(_pieces(text, node, depth)))
+def _bodies(text: Text, node: tree_sitter.Node, depth: int) -> Bodies:
+    """Return the outermost substitutions below a node."""
+    if _OPENING.search(text.src, node.start_byte, node.end_byte) is None:
+        return {}
+    found: dict[int, tuple[int, Node]] = {}
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if here.type in _SUBSTITUTIONS:
+            found[here.start_byte] = (here.end_byte, _substituted(text, here, depth))
+        elif here.type != "heredoc_body" or here is node:
+            waiting.extend(here.children)
+    return found
 
 
-def _pieces(text: Text, node: tree_sitter.Node, depth: int) -> Iterator[Piece]:
-    """Yield the keywords of a compound command and the statements between them."""
-    waiting: list[tree_sitter.Node] = []
-    for child in _children(text, node):
-        is_clause = child.type in {"do_group", "elif_clause", "else_clause"}
-        if child.type not in _KEYWORDS and child.type != "elif" and not is_clause:
-            waiting.append(child)
-            continue
-        if waiting:
-            yield _sequence(text, waiting, depth + 1)
-            waiting = []
-        if is_clause:
-            yield from _pieces(text, child, depth + 1)
-        else:
-            yield child.type
-    if waiting:
-        yield _sequence(text, waiting, depth + 1)
+def _substituted(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+    children = tokens_of(text, node)
+    opening = children[0].type
+    if opening not in {"$(", "`", "<(", ">("} or children[-1].type not in {")", "`"}:
+        raise Unread("a substitution is opened in an unknown way")
+    if opening == "`" and "\\" in text.src[node.start_byte : node.end_byte]:
+        raise Unread("a backslash stands between backticks")
+    text.constructs.add(opening)
+    inside = children[1:-1]
+    if len(inside) == 1 and inside[0].type == "file_redirect":
+        redirection, words = _redirection(text, inside[0], depth)
+        if words:
+            raise Unread("a substitution begins with a redirection")
+        return Command((), redirections=(redirection,))
+    return _sequence(text, inside, depth + 1)
 
 
-def _for(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    children = _children(text, node)
-    if children[0].type != "for" or children[1].type != "variable_name" or children[-1].type != "do_group":
-        raise Unread("a loop is written in an unknown way")
-    name = text.src[children[1].start_byte : children[1].end_byte]
-    head: list[Piece] = [f"for {name}"]
-    if children[2].type == "in":
-        inside = [child for child in children[3:-1] if child.type not in {";", "\n"}]
-        end = inside[-1].end_byte if inside else children[2].end_byte
-        words = read_words(text.src, children[2].end_byte, end, _bodies(text, node, depth) if inside else {})
-        head += ["in", *words]
-    return Compound("for", (*head, ";", *_pieces(text, children[-1], depth)), name=name)
-
-
-def _case(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    children = _children(text, node)
-    position = next((index for index, child in enumerate(children) if child.type == "in"), 0)
-    if position < 2 or children[0].type != "case" or children[-1].type != "esac":
-        raise Unread("a case is written in an unknown way")
+def _command(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+    """Read a simple command: assignments, words and redirections in any lawful order."""
     bodies = _bodies(text, node, depth)
-    word = read_pattern(text.src, children[0].end_byte, children[position].start_byte, bodies)
-    pieces: list[Piece] = ["case", word, "in"]
-    for item in children[position + 1 : -1]:
-        if item.type not in {"case_item", "\n", ";"}:
-            raise Unread("a case is written in an unknown way")
-        if item.type == "case_item":
-            pieces += _case_item(text, item, bodies, depth)
-    return Compound("case", (*pieces, "esac"))
+    assignments: list[Assignment] = []
+    redirections: list[Redirection] = []
+    words: list[Word] = []
+    first = ""
+    for start, end, child in _stretches(node):
+        if child is None:
+            first = first or text.src[start:end]
+            words += read_words(text.src, start, end, bodies)
+        elif child.type == "variable_assignment":
+            assignments.append(_assigned(text, child, bodies))
+        else:
+            redirection, more = _redirection(text, child, depth)
+            redirections.append(redirection)
+            words += more
+    if not words:
+        return Command((), tuple(assignments), tuple(redirections))
+    return _named(first, Command(tuple(words), tuple(assignments), tuple(redirections)))
 
 
-def _case_item(text: Text, node: tree_sitter.Node, bodies: Bodies, depth: int) -> list[Piece]:
-    children = _children(text, node)
-    close = next((index for index, child in enumerate(children) if child.type == ")"), 0)
-    ending = children[-1].type if children[-1].type in {";;", ";&", ";;&"} else ";;"
-    rest = [child for child in children[close + 1 :] if child.type not in {";;", ";&", ";;&"}]
-    at = children[0].end_byte if children[0].type == "(" else node.start_byte
-    pieces: list[Piece] = []
-    for child in children[: close + 1]:
-        if child.type in {"|", ")"}:
-            pieces += [read_pattern(text.src, at, child.start_byte, bodies), child.type]
+def _stretches(node: tree_sitter.Node) -> Iterator[tuple[int, int, tree_sitter.Node | None]]:
+    """Yield assignments and redirections as nodes, and what lies between them as stretches of words."""
+    at, has_name = node.start_byte, False
+    for child in node.children:
+        if child.type == "comment":
+            raise Unread("a comment stands inside a command")
+        if child.type in _REDIRECTS or (child.type == "variable_assignment" and not has_name):
+            yield at, child.start_byte, None
+            yield child.start_byte, child.end_byte, child
             at = child.end_byte
-    if not close:
-        raise Unread("a case is written in an unknown way")
-    return [*pieces, _sequence(text, rest, depth + 1), ending]
+        else:
+            has_name = True
+    yield at, node.end_byte, None
 
 
-def _function(text: Text, node: tree_sitter.Node, depth: int) -> Node:
-    children = [child for child in _children(text, node) if child.type not in {"function", "(", ")"}]
-    if len(children) != 2:
-        raise Unread("a function is written in an unknown way")
-    name = text.src[children[0].start_byte : children[0].end_byte]
-    body = _statement(text, children[1], depth + 1)
-    if not _FUNCTION_NAME.fullmatch(name) or name in _RESERVED or not isinstance(body, Compound):
-        raise Unread("a function is written in an unknown way")
-    return Compound("function", (f"{name} ()", body), name=name)
+def _named(first: str, command: Command) -> Node:
+    """Keep what the shell takes for a keyword from passing as a program; `time` is one that is read."""
+    found = _FIRST.match(first.lstrip(" \t"))
+    keyword = found[0] if found else ""
+    if keyword != "time" or command.assignments:
+        if keyword in RESERVED - {"time"} and not command.assignments:
+            raise Unread("a keyword stands where a program is expected")
+        return command
+    rest = command.words[1:]
+    head = "time"
+    if rest and rest[0] == Word("-p"):
+        head, rest = "time -p", rest[1:]
+    if not rest or rest[0].text.startswith("-") or rest[0].text in RESERVED:
+        raise Unread("it cannot be told what is timed")
+    return Compound("time", (head, replace(command, words=rest)))
+
+
+def _words_only(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+    """Read a builtin the grammar has a rule of its own for; to us its arguments are words."""
+    raw = text.src[node.start_byte : node.end_byte]
+    if node.type == "test_command":
+        if raw.startswith("[["):
+            return Compound("test", test_pieces(text.src, node.start_byte, node.end_byte, _bodies(text, node, depth)))
+        if not raw.startswith("[") or not raw.endswith("]"):
+            raise Unread("arithmetic is not read as a command")
+    elif "{" in raw.replace("${", "") or "=(" in raw:
+        raise Unread("braces stand in a declaration")
+    return Command(tuple(read_words(text.src, node.start_byte, node.end_byte, _bodies(text, node, depth))))
+
+
+def _assigned(text: Text, node: tree_sitter.Node, bodies: Bodies) -> Assignment:
+    found = _ASSIGNMENT.match(text.src, node.start_byte, node.end_byte)
+    if found is None:
+        raise Unread("an assignment to a part of a variable is not read")
+    value = read_word(text.src, found.end(), node.end_byte, bodies, assigned=True)
+    return Assignment(found[1], value, found[2] == "+")
+
+
+def _assignments(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+    nodes = tokens_of(text, node) if node.type == "variable_assignments" else [node]
+    if "\n" in text.src[node.start_byte : node.end_byte]:
+        raise Unread("an assignment goes over several lines")
+    bodies = _bodies(text, node, depth)
+    return Command((), tuple(_assigned(text, child, bodies) for child in nodes))
+
+
+def _redirection(text: Text, node: tree_sitter.Node, depth: int) -> tuple[Redirection, list[Word]]:
+    """Return a redirection and the words behind it, which belong to the command."""
+    children = node.children
+    fd = ""
+    if children[0].type == "file_descriptor":
+        fd = text.src[children[0].start_byte : children[0].end_byte]
+        children = children[1:]
+    _must_stand_alone(text, node.start_byte, fd)
+    operator, at = children[0].type, children[0].end_byte
+    if operator.endswith("-"):
+        return Redirection(operator[:-1], Word("-"), fd), read_words(text.src, at, node.end_byte, {})
+    words = read_words(text.src, at, node.end_byte, _bodies(text, node, depth))
+    if not words or (operator in {">&", "<&"} and not words[0].is_literal):
+        raise Unread("it cannot be told where a redirection leads")
+    if operator == "<<<":
+        text.constructs.add("<<<")
+    return Redirection(operator, words[0], fd), words[1:]
+
+
+def _must_stand_alone(text: Text, start: int, fd: str) -> None:
+    """A number or `{name}` directly in front of an operator is a descriptor; both readers must agree on it."""
+    before = text.src[:start]
+    glued = before[-1:] not in {"", " ", "\t", "\n", ";", "&", "|", "("}
+    if (fd and (glued or not fd.isdecimal())) or before.endswith("}") or re.search(r"(?:^|[\s;&|(])\d+\Z", before):
+        raise Unread("it cannot be told which descriptor is redirected")
+
+
+def _redirected(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+    children = tokens_of(text, node)
+    body: Node = Command(())
+    if children[0].type not in _REDIRECTS:
+        body = _statement(text, children.pop(0), depth + 1)
+    for child in children:
+        if child.type == "heredoc_redirect":
+            body = _with_here_document(text, body, child, depth)
+        elif child.type in _REDIRECTS:
+            redirection, words = _redirection(text, child, depth)
+            body = _attached(body, (redirection,), words)
+        else:
+            raise Unread("something else stands among redirections")
+    return body
+
+
+def _attached(node: Node, redirections: tuple[Redirection, ...], words: list[Word]) -> Node:
+    """Return a node with redirections, which belong to the last command of a pipeline or list."""
+    match node:
+        case Command():
+            kept = (*node.redirections, *redirections)
+            return replace(node, words=(*node.words, *words), redirections=kept)
+        case Pipeline(stages=nodes):
+            return replace(node, stages=(*nodes[:-1], _attached(nodes[-1], redirections, words)))
+        case Sequence(items=nodes):
+            return replace(node, items=(*nodes[:-1], _attached(nodes[-1], redirections, words)))
+        case Compound(kind="time" | "negation", pieces=(head, Command() | Pipeline() | Compound() as inner)):
+            return replace(node, pieces=(head, _attached(inner, redirections, words)))
+        case Compound() if not words and node.kind != "function":
+            return replace(node, redirections=(*node.redirections, *redirections))
+    raise Unread("a redirection stands behind something that cannot have one")
+
+
+def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: int) -> Node:
+    """Attach a here-document, and what the grammar hangs below it: the rest of the same line."""
+    text.constructs.add("<<")
+    redirection = here_document(text.src, node, _bodies(text, node, depth))
+    body = _attached(body, (redirection,), [])
+    operator = ""
+    for child in node.children:
+        if child.type in _REDIRECTS:
+            more, words = _redirection(text, child, depth)
+            body = _attached(body, (more,), words)
+        elif child.type == "pipeline":
+            body = _piped(text, body, tokens_of(text, child), depth)
+        elif child.type in {"&&", "||"}:
+            operator = child.type
+        elif operator:
+            body = Sequence((body, _statement(text, child, depth + 1)), (operator, ";"))
+            operator = ""
+        elif not child.type.startswith(("heredoc_", "<<", "file_descriptor")):
+            raise Unread("something else stands on the line of a here-document")
+    return body
+
+
+def _piped(text: Text, first: Node, children: list[tree_sitter.Node], depth: int) -> Node:
+    operators = tuple(child.type for child in children[::2])
+    stages = tuple(_statement(text, child, depth + 1) for child in children[1::2])
+    if not set(operators) <= {"|", "|&"} or not isinstance(first, Command) or len(operators) != len(stages):
+        raise Unread("a here-document stands inside a longer line")
+    return Pipeline((first, *stages), operators)
+
+
+def _pipeline(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+    children = tokens_of(text, node)
+    operators = tuple(child.type for child in children[1::2])
+    stages = tuple(_statement(text, child, depth + 1) for child in children[::2])
+    timed = any(isinstance(stage, Compound) and stage.kind == "time" for stage in stages[1:])
+    if not set(operators) <= {"|", "|&"} or len(stages) != len(operators) + 1 or timed:
+        raise Unread("a pipeline is joined in an unknown way")
+    return Pipeline(stages, operators)
+
+
+def _list(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+    """Flatten `a && b || c`, which the grammar nests to the left."""
+    items: list[Node] = []
+    separators: list[str] = [";"]
+    while True:
+        children = tokens_of(text, node)
+        if len(children) != 3 or children[1].type not in {"&&", "||"}:
+            raise Unread("a list is joined in an unknown way")
+        items.append(_statement(text, children[2], depth + 1))
+        separators.append(children[1].type)
+        node = children[0]
+        if node.type != "list":
+            items.append(_statement(text, node, depth + 1))
+            return Sequence(tuple(reversed(items)), tuple(reversed(separators)))
 
 
 _KINDS = {
@@ -460,9 +571,5 @@ _READERS: dict[str, Callable[[Text, tree_sitter.Node, int], Node]] = {
     "redirected_statement": _redirected,
     "pipeline": _pipeline,
     "list": _list,
-    "negated_command": _negated,
-    "for_statement": _for,
-    "case_statement": _case,
-    "function_definition": _function,
-    **dict.fromkeys(_KINDS, _block),
+    **COMPOUNDS,
 }

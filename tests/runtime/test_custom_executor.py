@@ -11,7 +11,16 @@ import pytest
 import trio
 
 from leeward.runtime.exits import CliError, Exit
-from leeward.security import Answer, Category, Cleared, Effect, Output, PermanentFailure, Provenance, TrustLevel
+from leeward.security import (
+    Answer,
+    Category,
+    Cleared,
+    Effect,
+    Output,
+    PermanentFailure,
+    Provenance,
+    TrustLevel,
+)
 from leeward.tools import Text, spec_from_schema, tool
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -6,7 +6,16 @@ import json
 
 import pytest
 
-from leeward.runtime.events import Alert, CallEnded, CallStarted, EndReason, LiveOutput, Text, TurnEnded, as_json
+from leeward.runtime.events import (
+    Alert,
+    CallEnded,
+    CallStarted,
+    EndReason,
+    LiveOutput,
+    Text,
+    TurnEnded,
+    as_json,
+)
 from leeward.runtime.exits import to_json
 from leeward.runtime.providers import ErrorKind, ModelError
 from leeward.security import Asker, Category, Outcome, Status, ToolCall, ToolResult

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
 import pytest
@@ -153,14 +152,8 @@ def folder(sessions, tmp_path):
 
 def listing(folder) -> dict[str, bytes]:
     """Every file below, without the database, and what it holds."""
-    found = {}
-    for top, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(top, name)
-            if "leeward.db" not in name:
-                with open(path, "rb") as file:
-                    found[path] = file.read()
-    return found
+    files = (path for path in folder.rglob("*") if path.is_file() and "leeward.db" not in path.name)
+    return {str(path): path.read_bytes() for path in files}
 
 
 def filled(arguments, **values):

@@ -54,7 +54,8 @@ def test_settings_follow_the_configuration(loaded):
 
 
 def test_the_built_in_tools_say_what_they_are(loaded):
-    specs = {spec.name: spec for spec in all_tools(*(lambda c, p: (c, built_in(c, p)))(*loaded())).specs()}
+    config, policy = loaded()
+    specs = {spec.name: spec for spec in all_tools(config, built_in(config, policy)).specs()}
     assert set(specs) == {
         "read", "write", "edit", "list_directory", "find_path", "grep", "shell", "fetch", "read_overflow"
     }  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import stat
 
@@ -40,9 +39,11 @@ async def test_the_public_way_in(sessions, tmp_path, monkeypatch):
             seen = [event async for event in events]
         assert isinstance(seen[-1], TurnEnded) and "remember the milk" in seen[-1].text
         assert {type(event) for event in seen} == {CallStarted, CallEnded, Text, TurnEnded}
+        ended = await runtime.turn("read ~/.ssh/id_rsa")
+        assert ended.refused == 1 and f"path: {where.home}/.ssh/id_rsa" in ended.text
         database = runtime.places.database
     assert database == where.home / "d" / "leeward" / "leeward.db"
-    assert stat.S_IMODE(os.stat(database).st_mode) == 0o600
+    assert stat.S_IMODE(database.stat().st_mode) == 0o600
 
 
 async def test_leaving_the_stream_early_cancels_the_turn(sessions, tmp_path):
@@ -330,3 +331,32 @@ async def test_approved_once_is_asked_again_and_always_is_not(sessions, tmp_path
         await runtime.clear()
         assert (await runtime.call("write", {"path": "a.txt", "content": "x"})).outcome.status is Status.DENIED
         assert (runtime.places.workspace / "a.txt").read_text() == "3"
+
+
+async def test_calls_side_by_side_share_one_budget_and_one_record(sessions, tmp_path):
+    results = []
+
+    async def one(number):
+        results.append(await runtime.call("echo", {"word": str(number)}))
+
+    config = "[agent]\nmax_tool_calls_per_session = 3\n"
+    async with sessions.session(tmp_path, config, says=[], executors=[echo]) as runtime:
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(one, number)
+        assert sorted(result.outcome.status.value for result in results) == ["denied"] * 5 + ["ok"] * 3
+        found = await sessions.decisions(runtime)
+        assert sum(allowed for _, allowed, _, _ in found) == 3 == len(await sessions.rows(runtime, "outcome"))
+
+
+async def test_two_sessions_on_one_store_keep_to_themselves(sessions, tmp_path):
+    url = "https://docs.example.com/"
+    async with (
+        sessions.session(tmp_path, says=["hello"], executors=[echo]) as one,
+        sessions.session(tmp_path, says=[[("fetch", {"url": url})]], executors=[echo]) as other,
+    ):
+        assert one.session_id != other.session_id
+        await one.turn(f"look at {url}")
+        assert (await other.turn("look at it")).refused == 1
+        assert [row.kind for row in await sessions.rows(one)] == ["session", "turn", "given"]
+        assert {entry.content["text"] for entry in await one.transcript.entries(one.session_id)} == {f"look at {url}", "hello"}
