@@ -33,7 +33,7 @@ _LONGEST_NAME = 60
 _LONGEST_VALUE = 2000
 _MOST_LINES = 20
 _LONG_QUESTION = 40
-_NARROWEST = 20
+_NARROWEST = 10
 _NEXT_LINE = "    │ "
 _SAME_LINE = "    ┊ "
 
@@ -54,7 +54,7 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
     if len(told) > _LONG_QUESTION:
         yield f"  (all of the {len(told)} lines above belong to it)"
     for gate, ask in question.asks:
-        yield from within(width, f"  {gate} asks: ", visible(ask.question))
+        yield from within(width, f"  {gate} asks: ", visible(ask.question), "    ", by_words=True)
         for name, value in ask.facts:
             yield from _value(name if _FACT_NAME.fullmatch(name) else _quoted(name), value, width)
     for tool, match in question.always or ():
@@ -80,16 +80,31 @@ def choice(typed: str, question: Question) -> Answer | None:
     return None if answer is Answer.ALWAYS and question.always is None else answer
 
 
-def within(width: int, head: str, text: str, below: str = _SAME_LINE) -> Iterator[str]:
+def within(
+    width: int, head: str, text: str, below: str = _SAME_LINE, *, by_words: bool = False
+) -> Iterator[str]:
     """Yield a line in pieces that fit: the first behind `head`, the others behind `below`.
 
-    Left to itself a terminal goes on in its first column, where our own lines begin.
+    Left to itself a terminal goes on in its first column, where our own lines begin. `by_words` breaks
+    between words where it can, for sentences of ours.
     """
-    room = max(width - cell_len(head), _NARROWEST)
-    first = next(iter(chop_cells(text, room)), "")
+    first, room = "", width - cell_len(head)
+    if room >= _NARROWEST:
+        first = _piece(text, room, by_words)
     yield head + first
-    room = max(width - cell_len(below), _NARROWEST)
-    yield from (below + piece for piece in chop_cells(text[len(first) :], room))
+    rest, room = text[len(first) :], max(width - cell_len(below), _NARROWEST)
+    while rest:
+        piece = _piece(rest, room, by_words)
+        yield below + piece
+        rest = rest[len(piece) :]
+
+
+def _piece(text: str, room: int, by_words: bool) -> str:
+    """Return as much of a text as fits; nothing of it is left out, blanks at the break neither."""
+    # A column takes a few characters at most, where marks are put on top of each other.
+    piece = next(iter(chop_cells(text[: 8 * room], room)), "")
+    after = piece.rfind(" ") + 1
+    return piece[:after] if by_words and after and len(piece) < len(text) else piece
 
 
 def _acts(question: Question) -> Iterator[tuple[str, str]]:

@@ -33,6 +33,10 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("model", '"NAME"'),
         ("api_key_env", '""'),
         ("api_key_file", '""'),
+        ("auth_header", '""'),
+        ("headers", "{}"),
+        ("query", "{}"),
+        ("body", "{}"),
     ),
     ("permissions", "rules"): (
         ("tool", '"shell"'),

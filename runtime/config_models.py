@@ -18,9 +18,14 @@ from pydantic_core import PydanticCustomError
 from leeward.security import HARD_BOUND, pattern_problem
 
 from .config_values import (
+    AuthHeader,
     Expected,
     Factory,
+    FallbackName,
+    FieldValue,
     Gathered,
+    HeaderName,
+    HeaderValue,
     Level,
     ModelId,
     ModelName,
@@ -30,6 +35,8 @@ from .config_values import (
     Private,
     ProviderName,
     ProxyUrl,
+    QueryName,
+    RequestField,
     Section,
     ServerUrl,
     ToolGlob,
@@ -96,10 +103,12 @@ class Provider(Section):
     """A service that answers for models. The key itself never stands in the configuration."""
 
     name: Annotated[ProviderName, Field(description="What it is called in PROVIDER:NAME.")]
-    kind: Annotated[Literal["openai"], Field(description="The dialect it speaks.")] = "openai"
-    base_url: Annotated[ServerUrl, Field(description="Where its interface begins.")] = (
-        "https://api.openai.com/v1"
-    )
+    kind: Annotated[
+        Literal["openai", "anthropic", "gemini"], Field(description="The dialect it speaks.")
+    ] = "openai"
+    base_url: Annotated[
+        ServerUrl, Field(description="Where its interface begins; without one, at the dialect's own service.")
+    ] = ""
     model: Annotated[ModelId, Field(description="The model meant where only the provider is named.")] = ""
     api_key_env: Annotated[
         VariableName, Field(description="The environment variable that holds the key.")
@@ -109,6 +118,20 @@ class Provider(Section):
         Field(description="A file that holds the key and that only you may read (mode 0600)."),
         Private(),
     ] = ""
+    auth_header: Annotated[
+        AuthHeader,
+        Field(description='The header of the key, behind "Bearer" in Authorization; none: as the kind has it.'),
+    ] = ""
+    headers: Annotated[
+        Mapping[HeaderName, HeaderValue], Field(description="Further headers of each request.")
+    ] = {}
+    query: Annotated[
+        Mapping[QueryName, HeaderValue], Field(description="What each address ends in, such as api-version.")
+    ] = {}
+    body: Annotated[
+        Mapping[RequestField, FieldValue],
+        Field(description="Further fields of each request, as the service documents them."),
+    ] = {}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -116,7 +139,7 @@ class Provider(Section):
             raise _mismatch("name", "another name: this one is built in")
         if self.api_key_env and self.api_key_file:
             raise _mismatch("api_key_file", "either api_key_env or api_key_file, not both")
-        url = ada_url.URL(self.base_url)
+        url = ada_url.URL(self.base_url or "https://the.service")
         has_key = bool(self.api_key_env or self.api_key_file)
         if has_key and url.protocol == "http:" and not _LOOPBACK.fullmatch(url.hostname):
             raise _mismatch("base_url", "an https URL, for the key would travel in the clear")
@@ -129,9 +152,22 @@ class Llm(Section):
     model: Annotated[
         ModelName, Field(description='The model to talk to, as "PROVIDER:NAME"; without one, "offline".')
     ] = ""
+    fallback: Annotated[
+        tuple[FallbackName, ...],
+        Field(strict=False, description="Who answers when the model cannot, in this order."),
+    ] = ()
+    retries: Annotated[
+        int, Field(ge=0, le=100, description="How often a request that failed in passing is sent again.")
+    ] = 4
+    retry_seconds: Annotated[
+        float, Field(ge=0, le=_WEEK, description="Seconds after a failure in which it is sent again.")
+    ] = 120.0
+    stall_timeout: Annotated[
+        float, Field(gt=0, le=_WEEK, description="Seconds a model's server may say nothing.")
+    ] = 180.0
     proxy: Annotated[ProxyUrl, Field(description="The proxy for model traffic.")] = ""
     ca_file: Annotated[
-        PathText, Field(description="Certificates (PEM) to trust for model traffic, instead of the system's.")
+        PathText, Field(description="Certificates (PEM) to trust for model traffic, beside the public ones.")
     ] = ""
     providers: Annotated[
         tuple[Provider, ...], Field(strict=False, description="The services that answer for models.")

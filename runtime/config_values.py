@@ -6,17 +6,23 @@ Which key is of which type is said in `config_models.py`.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import ada_url
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 __all__ = [
+    "AuthHeader",
     "Expected",
     "Factory",
+    "FallbackName",
+    "FieldValue",
     "Gathered",
+    "HeaderName",
+    "HeaderValue",
     "Level",
     "ModelId",
     "ModelName",
@@ -26,6 +32,8 @@ __all__ = [
     "Private",
     "ProviderName",
     "ProxyUrl",
+    "QueryName",
+    "RequestField",
     "Section",
     "ServerUrl",
     "ToolGlob",
@@ -101,6 +109,19 @@ def _is_proxy(text: str) -> str:
     return text
 
 
+def _is_base(text: str) -> str:
+    return _is_address_of_server(text) if text else text
+
+
+def _is_json(value: object) -> object:
+    """Accept what JSON can say: TOML has dates and numbers that it has not."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except TypeError:
+        raise ValueError("") from None
+    return value
+
+
 def zero_means(number: int) -> AfterValidator:
     """Return the metadata of a whole number whose 0 stands for another."""
     return AfterValidator(lambda value: value or number)
@@ -150,12 +171,42 @@ PluginName = Annotated[
 ModelName = Annotated[
     str, *_matches(r"[a-z0-9][a-z0-9_-]*(:\S(.*\S)?)?", '"PROVIDER:NAME", "offline" or ""', least=0)
 ]
+FallbackName = Annotated[
+    str, *_matches(r"[a-z0-9][a-z0-9_-]*(:\S(.*\S)?)?", '"PROVIDER:NAME"')
+]
 ModelId = Annotated[str, *_matches(r"\S(.*\S)?", "the name of a model", least=0)]
 ServerUrl = Annotated[
     str,
-    AfterValidator(_is_address_of_server),
+    AfterValidator(_is_base),
     Expected("an http or https URL such as https://host/v1"),
     Private(),
 ]
 ProxyUrl = Annotated[str, AfterValidator(_is_proxy), Expected("a URL such as http://host:3128"), Private()]
+AuthHeader = Annotated[
+    str, *_matches(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", "the name of a header, such as api-key", least=0)
+]
+HeaderName = Annotated[
+    str,
+    *_matches(
+        r"(?i)(?!(?:(?:proxy-)?authorization|(?:x-)?(?:goog-)?api-key|cookie|host|connection"
+        r"|(?:content|transfer|accept)-(?:length|type|encoding))$)[a-z0-9][a-z0-9-]{0,63}",
+        "the name of a header, but of none that carries a key or says how a body is sent",
+    ),
+]
+HeaderValue = Annotated[str, *_matches(r"[ -~]{1,1024}", "printable ASCII text"), Private()]
+QueryName = Annotated[
+    str,
+    *_matches(
+        r"(?i)(?!(?:\w+[_-])?(?:api[_-]?)?(?:key|token|secret|password|passwd)$)[a-z0-9][a-z0-9_.-]{0,63}",
+        "the name of a parameter, but of none that carries a key",
+    ),
+]
+RequestField = Annotated[
+    str,
+    *_matches(
+        r"(?!(?:model|messages|system|tools|stream|stream_options)$)[a-z][A-Za-z0-9_]{0,63}",
+        "the name of a field that Leeward does not fill in itself",
+    ),
+]
+FieldValue = Annotated[Any, AfterValidator(_is_json), Expected("any value that JSON has, too")]
 Level = Literal["trusted", "verified", "quarantined", "blocked"]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from leeward.security import Json, RecordError
 
-from .providers.events import Message, Requested, Role, new_call_id
+from .providers.events import Message, Requested, Role, Verbatim, new_call_id
 
 __all__ = ["CANCELLED", "Conversation"]
 
@@ -46,16 +46,21 @@ class Conversation:
         message = Message("user", f"{text}\n\n{attached}" if attached else text)
         self._add(message, {"text": text, "attached": attached} if attached else {"text": text})
 
-    def reply(self, text: str, calls: tuple[Requested, ...]) -> tuple[Requested, ...]:
+    def reply(
+        self, text: str, calls: tuple[Requested, ...], verbatim: Verbatim | None = None
+    ) -> tuple[Requested, ...]:
         """Add the model's message and return its calls; an empty one with no calls is left out.
 
-        A call whose id was used before in this conversation gets another.
+        A call whose id was used before in this conversation gets another. `verbatim` is what the model
+        wants back as it came.
         """
-        calls = tuple(self._with_own_id(call) for call in calls)
+        came, calls = calls, tuple(self._with_own_id(call) for call in calls)
+        # What goes back as it came names the calls by the ids they came with.
+        verbatim = verbatim if calls == came else None
         self._unanswered = {call.id: call for call in calls}
         if text or calls:
-            named: Json = [[call.id, call.name, call.arguments] for call in calls]
-            self._add(Message("assistant", text, calls), {"text": text, "calls": named})
+            told: Json = [[call.id, call.name, call.arguments] for call in calls]
+            self._add(Message("assistant", text, calls, verbatim=verbatim), {"text": text, "calls": told})
         return calls
 
     def answer(self, call_id: str, text: str) -> None:

@@ -57,7 +57,7 @@ def tool_line(spec: ToolSpec, session: Session) -> str:
     """Return a tool on one line: name, level, effects, the first sentence of what it is for."""
     level, _ = level_of(spec, session)
     summary = visible(spec.description.partition("\n")[0])
-    return _cut(f"{spec.name:<16} {level.name.lower():<12} {effects_of(spec.effects):<36} {summary}")
+    return _cut(f"{spec.name:<15} {level.name.lower():<11} {effects_of(spec.effects)} · {summary}")
 
 
 def trust_line(spec: ToolSpec, session: Session) -> str:

@@ -1,27 +1,43 @@
-"""Which model answers: from the configuration's words to an open provider and the keys to keep quiet."""
+"""Which model answers: from the configuration's words to open providers and the keys to keep quiet."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from .config import Config
 from .config_models import Provider as ProviderConfig
 from .exits import CliError, Exit
-from .providers import Provider, ProviderSettings, ProviderSetupError, open_provider
+from .providers import (
+    KINDS,
+    FallbackProvider,
+    Models,
+    NetworkSettings,
+    Provider,
+    ProviderSettings,
+    ProviderSetupError,
+    RetryingProvider,
+    RetryPolicy,
+    open_models,
+)
 
 __all__ = ["Model", "open_model"]
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An open provider, and the values that must never be shown."""
+    """An open provider, how to get another one by its name, and the values that must never be shown.
+
+    `choose` raises `CliError` where the name, its settings or its key cannot be used. What it returns
+    shares the connections of the first, and its key is among the secrets.
+    """
 
     provider: Provider
+    choose: Callable[[str], Provider]
     secrets: frozenset[str] = frozenset()
 
 
@@ -32,40 +48,82 @@ async def open_model(config: Config, provider: Provider | None = None) -> AsyncG
     Raises:
         CliError: no such model, or its key cannot be read.
     """
-    if provider is not None:
-        yield Model(provider)
-        return
-    spec, settings = _chosen(config)
-    try:
-        async with open_provider(spec, settings) as opened:
-            secret = {settings.api_key} if settings is not None and settings.api_key else set()
-            yield Model(opened, frozenset(secret))
-    except ProviderSetupError as error:
-        raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", str(error)) from error
+    llm = config.llm
+    network = NetworkSettings(llm.ca_file or None, llm.proxy or None, stall_timeout=llm.stall_timeout)
+    async with open_models(network) as models:
+        choice = _Choice(config, models)
+        chosen = provider or choice.provider(llm.model or "offline")
+        yield Model(chosen, choice.provider, frozenset(choice.secrets()))
 
 
-def _chosen(config: Config) -> tuple[str, ProviderSettings | None]:
-    """Return how a provider is written for `open_provider`, and its settings."""
-    kind, _, name = (config.llm.model or "offline").partition(":")
-    configured = next((entry for entry in config.llm.providers if entry.name == kind), None)
-    if configured is not None:
-        model = name or configured.model
-        if not model:
-            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", f"which model of {kind}? Write {kind}:NAME")
-        return f"{configured.kind}:{model}", _settings(config, configured)
-    if kind == "openai":
-        usual = ProviderConfig(name="openai", api_key_env="OPENAI_API_KEY")
-        return f"openai:{name}", _settings(config, usual)
-    return config.llm.model or "offline", None
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Turns names into providers, each with its retries and with those that stand in for it."""
+
+    config: Config
+    models: Models
+
+    def provider(self, spec: str) -> Provider:
+        llm = self.config.llm
+        first = self._one(spec)
+        if isinstance(first, RetryingProvider):
+            others = [self._one(name) for name in llm.fallback if name != spec]
+            return FallbackProvider([first, *others]) if others else first
+        return first
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the keys of all services, those included that may yet be switched to."""
+        usual = (ProviderConfig(name=name, api_key_env=kind.key_env) for name, kind in KINDS.items())
+        for entry in (*self.config.llm.providers, *usual):
+            # Whether a key is missing matters once its service is wanted.
+            with suppress(CliError):
+                if key := _key(entry):
+                    yield key
+
+    def _one(self, spec: str) -> Provider:
+        """Return one model without anyone to stand in for it; what is on the network is asked again."""
+        kind, settings = self._written(spec)
+        try:
+            found = self.models.provider(kind, settings)
+        except ProviderSetupError as error:
+            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", str(error)) from error
+        llm = self.config.llm
+        policy = RetryPolicy(llm.retries, llm.retry_seconds)
+        return found if settings is None else RetryingProvider(found, policy)
+
+    def _written(self, spec: str) -> tuple[str, ProviderSettings | None]:
+        """Return how a model is written where the person's names are not known, and its settings."""
+        name, _, model = spec.partition(":")
+        configured = next((entry for entry in self.config.llm.providers if entry.name == name), None)
+        if configured is None and name in KINDS:
+            configured = ProviderConfig.model_validate({"name": name, "kind": name})
+        if configured is None:
+            return spec, None
+        if not (model or configured.model):
+            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", f"which model of {name}? Write {name}:NAME")
+        return f"{configured.kind}:{model or configured.model}", _settings(configured)
 
 
-def _settings(config: Config, provider: ProviderConfig) -> ProviderSettings:
+def _settings(provider: ProviderConfig) -> ProviderSettings:
     return ProviderSettings(
-        base_url=provider.base_url,
-        api_key=_key(provider),
-        ca_file=config.llm.ca_file or None,
-        proxy=config.llm.proxy or None,
+        base_url=provider.base_url or None,
+        api_key=_key(_with_usual_key(provider)),
+        auth_header=provider.auth_header,
+        headers=provider.headers,
+        query=provider.query,
+        body=provider.body,
+        label=provider.name,
     )
+
+
+def _with_usual_key(provider: ProviderConfig) -> ProviderConfig:
+    """Return a provider with its kind's own variable, if it is the kind's own service that is meant.
+
+    A key that was given for one service is never sent to another.
+    """
+    if provider.base_url or provider.api_key_env or provider.api_key_file:
+        return provider
+    return provider.model_copy(update={"api_key_env": KINDS[provider.kind].key_env})
 
 
 def _key(provider: ProviderConfig) -> str:

@@ -25,6 +25,7 @@ _BAR = "  │ "
 _RESULT_LINES = 6
 _LIVE_LINES = 200
 _LONGEST_LIVE = 4000
+_LONGEST_FAILURE = 300
 _MODEL = Source("model", Origin.MODEL)
 
 
@@ -115,8 +116,8 @@ class Renderer:
         room = max(self.width - 2, 20)
         if not self._verbose and cell_len(said) > room:
             said = set_cell_size(said, room - 1) + "…"
-        name, _, arguments = said.partition(" ")
-        self._print(Styled.assemble(("● ", "cyan"), (name, "bold"), f" {arguments}"))
+        name, blank, arguments = said.partition(" ")
+        self._print(Styled.assemble(("● ", "cyan"), (name, "bold"), blank + arguments))
 
     def _output(self, text: str) -> None:
         """Show running output, whole lines only and up to a bound: the result tells the rest."""
@@ -149,7 +150,10 @@ class Renderer:
                 self._unsuccessful(result)
 
     def _unsuccessful(self, result: ToolResult) -> None:
-        for line in within(self.width, "  ✗ ", _first_line(result.shown), "    "):
+        said = visible(result.shown.strip().partition("\n")[0])
+        if len(said) > _LONGEST_FAILURE and not self._verbose:
+            said = f"{said[:_LONGEST_FAILURE]}…"
+        for line in within(self.width, "  ✗ ", said, "    ", by_words=True):
             self.line(line, "red")
 
     def _succeeded(self, result: ToolResult) -> None:
@@ -168,9 +172,12 @@ class Renderer:
 
     def _refused(self, result: ToolResult) -> None:
         self._unsuccessful(result)
-        suggestion = (result.error or {}).get("suggestion")
-        if isinstance(suggestion, str):
-            self._barred([f"instead: {visible(suggestion)}"], "dim")
+        error = result.error or {}
+        facts = error.get("facts")
+        told = [(str(fact["name"]), str(fact["value"])) for fact in facts] if isinstance(facts, list) else []
+        if isinstance(suggestion := error.get("suggestion"), str):
+            told.append(("instead", suggestion))
+        self._barred((visible(f"{name}: {value}"[:_LONGEST_FAILURE]) for name, value in told), "dim")
 
     def _ended(self, event: TurnEnded) -> None:
         if event.error is not None:
@@ -179,10 +186,6 @@ class Renderer:
             self.line("! stopped: the turn reached max_turns; say 'go on' to continue", "yellow")
         elif event.reason is EndReason.TIMEOUT:
             self.line("! stopped: the time of this turn ran out; say 'go on' to continue", "yellow")
-
-
-def _first_line(text: str) -> str:
-    return visible(text.strip().partition("\n")[0])
 
 
 def _count(number: int, what: str) -> str:

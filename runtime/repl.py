@@ -27,7 +27,7 @@ from .options import Options
 from .render import Renderer
 from .slash import COMMANDS, SlashCommand, dispatch, parse
 from .startup import Start, look
-from .terminal import Closed, Interrupt, Terminal, Typed, quiet
+from .terminal import Closed, Gone, Interrupt, Terminal, Typed, quiet
 from .trusted import set_trusted
 from .version import VERSION
 
@@ -125,7 +125,7 @@ class _Chat:
             for line in banner(runtime):
                 self.renderer.block(line, "dim")
             self.stoppable.chats = True
-            await Repl(runtime, terminal, self.renderer, self.stoppable).chat()
+            self.ended = await Repl(runtime, terminal, self.renderer, self.stoppable).chat()
 
 
 async def _settled(start: Start, options: Options, terminal: Terminal, renderer: Renderer) -> Start:
@@ -219,18 +219,21 @@ class Repl:
         self._stoppable = stoppable
         self._leaves = False
 
-    async def chat(self) -> None:
-        """Read and run messages until the person leaves."""
+    async def chat(self) -> Exit:
+        """Read and run messages until the person leaves, or is gone, and tell which."""
         while not self._leaves:
             try:
                 typed = await self._terminal.line(_PROMPT)
             except Interrupt:
                 self._renderer.line("(Ctrl-D or /exit leaves)", "dim")
                 continue
+            except Gone:
+                return Exit.SIGTERM
             except Closed:
-                return
+                return Exit.SUCCESS
             if typed.text.strip():
                 await self._enter(typed)
+        return Exit.SUCCESS
 
     async def _enter(self, typed: Typed) -> None:
         """Run one message to its end; only a slash in the first column that was typed makes a command."""

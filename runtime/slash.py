@@ -96,7 +96,7 @@ async def _help(_runtime: Runtime, argument: str) -> SlashResult:
     if argument and wanted is None:
         return _failed(f"there is no /{visible(argument)}; /help lists all")
     listed = [wanted] if wanted is not None else COMMANDS
-    lines = [f"{command.usage:<34} {command.summary}{_aliases(command)}" for command in listed]
+    lines = [f"{command.usage:<36} {command.summary}{_aliases(command)}" for command in listed]
     return SlashResult("\n".join(lines))
 
 

@@ -29,7 +29,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from leeward.memory import Island
 
-__all__ = ["Closed", "Interrupt", "Terminal", "Typed", "quiet"]
+__all__ = ["Closed", "Gone", "Interrupt", "Terminal", "Typed", "quiet"]
 
 _LOCAL, _INPUT = 3, 0  # where the flags stand in what tcgetattr returns
 
@@ -39,7 +39,11 @@ class Interrupt(Exception):
 
 
 class Closed(Exception):
-    """Ctrl-D was pressed on an empty line, or the terminal is gone."""
+    """The person wants to say no more: Ctrl-D was pressed on an empty line."""
+
+
+class Gone(Closed):
+    """The terminal is gone, and nobody sits at it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,8 @@ class Typed:
 def quiet() -> Iterator[None]:
     """Print no key that is typed while the block lasts; Ctrl-C is still a signal.
 
-    Nothing changes where standard input is no terminal.
+    Nothing is set where standard input is no terminal. What a terminal that is gone could not be told
+    any more is dropped at the end.
     """
     try:
         handle = sys.stdin.fileno()
@@ -71,6 +76,13 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         _set(handle, before)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # The interpreter would try again at its end, and complain with an exit code of its own.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
 
 
 def _set(handle: int, attributes: list[int | list[bytes | int]]) -> None:
@@ -118,7 +130,7 @@ class Terminal:
 
         Raises:
             Interrupt: Ctrl-C was pressed.
-            Closed: the input has ended.
+            Closed: the input has ended; Gone, where the terminal is what ended.
         """
         text = await self._island.run_cancellable(self._edit, prompt)
         return Typed(text, self._is_pasted)
@@ -211,15 +223,15 @@ async def _prompted(prompt: Callable[[], Awaitable[str]]) -> str:
     """Run one prompt; a terminal that is gone has ended the input.
 
     Raises:
-        Closed: it is gone.
-        Interrupt: Ctrl-C was pressed.
+        Gone: it is.
+        Closed, Interrupt: the person pressed the key for it.
     """
     try:
         # What is printed by us meanwhile holds our own styles, and nothing else a terminal obeys.
         with patch_stdout(raw=True):
             return await prompt()
     except (EOFError, OSError) as error:
-        raise Closed from error
+        raise Gone from error
 
 
 class _History(FileHistory):

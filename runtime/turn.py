@@ -29,6 +29,7 @@ from .providers.events import (
     TextDelta,
     ToolView,
     Usage,
+    Verbatim,
     new_call_id,
 )
 
@@ -49,6 +50,7 @@ class _Reply:
 
     text: list[str] = field(default_factory=list)
     calls: list[Requested] = field(default_factory=list)
+    verbatim: Verbatim | None = None
 
 
 class Turn:
@@ -137,7 +139,7 @@ class Turn:
             said = "".join(reply.text)
             if said:
                 self._said.append(said)
-            calls = self._conversation.reply(said, calls)
+            calls = self._conversation.reply(said, calls, reply.verbatim if complete else None)
             await self._stored()
         return calls
 
@@ -151,6 +153,8 @@ class Turn:
                         self._emit(Text(text))
                     case CallRequested(requested):
                         reply.calls.append(requested)
+                    case Verbatim():
+                        reply.verbatim = event
                     case Usage():
                         self._ended = replace(
                             self._ended,

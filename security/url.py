@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import ada_url
 
+from .invisible import is_invisible, is_ordinary
 from .unreadable import Unreadable
 
-__all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "parse_url"]
+__all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "join_url", "parse_url", "same_site"]
 
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
@@ -26,6 +27,7 @@ MAX_BYTES = 8192
 
 _SCHEME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTALL)
 _PARTS = re.compile(r"(?P<slashes>/*)(?P<authority>[^/?#]*)(?P<path>[^?#]*)", re.DOTALL)
+_BEHIND_HOST = re.compile(r"[^:/?#]*://[^/?#]*[/?#]")
 _PORT_ONLY = re.compile(r"\d+(?:[/?#]|$)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -46,12 +48,6 @@ _OVERLONG = {
 # NFKC folds full-width forms; these are only drawn like a slash or a dot.
 _DRAWN_ALIKE = str.maketrans(dict.fromkeys("\\\u2044\u2215\u29f8\u2216\u29f5", "/") | {"\u3002": "."})
 _DELIMITERS = "/\\?#@:[]%"
-
-_IGNORABLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufe00-\ufe0f\U000e0000-\U000e0fff]"
-)
-_JOINERS = "\u200c\u200d"
-_EMOJI_STYLE = "\ufe0e\ufe0f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,7 @@ def _character_problem(raw: str) -> Unreadable | None:
                 return Unreadable("the URL holds a control character", "control_character")
             if category == "Cs":
                 return Unreadable("the URL holds half of a character")
-            if (category == "Cf" or _IGNORABLE.match(character)) and not _is_part_of_a_word(raw, position):
+            if is_invisible(character) and not _is_part_of_a_word(raw, position):
                 return Unreadable("the URL holds an invisible character", "invisible_character")
     if any(character.isspace() for character in raw):
         return Unreadable("the URL holds a blank")
@@ -136,21 +132,11 @@ def _character_problem(raw: str) -> Unreadable | None:
 
 
 def _is_part_of_a_word(raw: str, position: int) -> bool:
-    """Whether an invisible character joins letters or emoji behind the host, as some scripts need it.
+    """Whether an invisible character is one that some writing needs there, and stands behind the host.
 
     It is percent-encoded there, so that it shows. A host must not hold one at all.
     """
-    before, after = raw[position - 1 : position], raw[position + 1 : position + 2]
-    if re.fullmatch(r"[^:/?#]*://[^/?#]*", raw[:position]) or not before:
-        return False
-    if raw[position] in _EMOJI_STYLE:
-        return unicodedata.category(before) in {"So", "Sm", "Po", "Nd"}
-    return raw[position] in _JOINERS and _is_joined(before) and _is_joined(after)
-
-
-def _is_joined(character: str) -> bool:
-    """Whether a character is one that joiners stand between: not ASCII, a letter, a mark or a symbol."""
-    return bool(character) and not character.isascii() and unicodedata.category(character)[0] in "LMS"
+    return _BEHIND_HOST.match(raw, 0, position) is not None and is_ordinary(raw, position)
 
 
 def _authority_problem(authority: str) -> Unreadable | None:
@@ -242,3 +228,48 @@ def _canonical(raw: str) -> Url | Unreadable:
 
 def _is_host_name(host: str) -> bool:
     return len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in host.split("."))
+
+
+def join_url(base: Url, reference: str) -> Url | Unreadable:
+    """Read what a page or a redirect refers to: a URL of its own, or one relative to where it stood.
+
+    Dot segments of a relative path are resolved as in RFC 3986, 5.2.4, since `../` is how pages
+    refer to what is above them; all else that a client would repair is refused, as by `parse_url`.
+    """
+    if not reference or _SCHEME.fullmatch(reference):
+        return parse_url(reference) if reference else base
+    origin = base.text[: base.text.index("/", len(base.scheme) + len("://"))]
+    if reference.startswith("//"):
+        return parse_url(f"{base.scheme}:{reference}")
+    path = base.target.partition("?")[0]
+    match reference[0]:
+        case "#":
+            return parse_url(f"{origin}{base.target}{reference}")
+        case "?":
+            return parse_url(f"{origin}{path}{reference}")
+    relative = re.split(r"[?#]", reference, maxsplit=1)[0]
+    rest = reference[len(relative) :]
+    below = relative if relative.startswith("/") else path[: path.rindex("/") + 1] + relative
+    return parse_url(origin + _without_dots(below) + rest)
+
+
+def _without_dots(path: str) -> str:
+    kept: list[str] = []
+    parts = path.split("/")[1:]
+    for position, part in enumerate(parts):
+        is_last = position == len(parts) - 1
+        if part == "..":
+            kept[-1:] = []
+        elif part != ".":
+            kept.append(part)
+        if is_last and part in (".", ".."):
+            kept.append("")
+    return "/" + "/".join(kept)
+
+
+def same_site(one: Url, other: Url) -> bool:
+    """Whether two URLs lie with the same scheme, port and host, or hosts that differ by a leading `www.`."""
+    if (one.scheme, one.port) != (other.scheme, other.port):
+        return False
+    shorter, longer = sorted((one.host, other.host), key=len)
+    return longer in (shorter, f"www.{shorter}")

@@ -68,5 +68,5 @@ class Dialect(Protocol):
         ...
 
     def models(self, answer: Mapping[str, Any]) -> tuple[list[ModelInfo], Mapping[str, str]]:
-        """Return the models on one page of the service's list, and the query for the next page ({}: the last)."""
+        """Return the models on one page of the service's list, and the query for the next page (none: {})."""
         ...

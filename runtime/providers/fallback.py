@@ -20,7 +20,7 @@ _RETURN_AFTER = 300.0  # seconds until a model that failed is tried first again
 
 
 class FallbackProvider:
-    """Several providers, asked in order. One that stood in goes on for a while, and then the first is tried."""
+    """Several providers, asked in order; one that stood in goes on for a while before the first is tried."""
 
     def __init__(self, providers: Sequence[Provider], return_after: float = _RETURN_AFTER) -> None:
         """Take providers, the preferred one first; `return_after` is in seconds.

@@ -1,4 +1,4 @@
-"""How does Google's Gemini want the Chat Completions dialect? A few things more, and fewer words of JSON Schema.
+"""How does Google's Gemini want the Chat Completions dialect? With a few things more, and simpler schemas.
 
 Gemini signs its thoughts and refuses a conversation in which one of its calls came back without the
 signature; how the signatures are kept is `chat.py`'s business. Calls that another model made never had
@@ -25,9 +25,12 @@ _UNSIGNED: Mapping[str, Json] = {
 }
 _SIGNS_NOTHING = re.compile(r"gemini-[12]\b|gemma")
 _KEYWORDS = frozenset(
-    "type title description enum format items properties required nullable default pattern anyOf "
-    "minimum maximum minItems maxItems minLength maxLength minProperties maxProperties".split()
+    {"type", "title", "description", "enum", "format", "nullable", "default", "pattern", "anyOf"}
+    | {"items", "minItems", "maxItems", "properties", "required", "minProperties", "maxProperties"}
+    | {"minimum", "maximum", "minLength", "maxLength"}
 )
+"""The words of JSON Schema that Google's own schemas share."""
+
 _DEEPEST = 32
 
 

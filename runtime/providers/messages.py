@@ -72,12 +72,13 @@ class _Block:
 class MessageReader:
     """Assembles one reply; only when `finish` is asked at its end are the calls complete."""
 
-    __slots__ = ("_blocks", "_counts", "_held", "_owner", "_reason", "_seen", "_text", "done")
+    __slots__ = ("_blocks", "_by_index", "_counts", "_held", "_owner", "_reason", "_seen", "_text", "done")
 
     def __init__(self, owner: str = "") -> None:
         self.done = False
         self._owner = owner
-        self._blocks: dict[object, _Block] = {}
+        self._blocks: list[_Block] = []
+        self._by_index: dict[str, _Block] = {}
         self._counts: dict[str, int] = {}
         self._held = 0
         self._reason = ""
@@ -140,8 +141,9 @@ class MessageReader:
 
     def _start(self, index: object, start: Mapping[str, Any]) -> Sequence[ModelEvent]:
         block = _Block(start)
-        # An index that is given twice must not replace what was told already.
-        self._blocks[index if index not in self._blocks else object()] = block
+        self._blocks.append(block)
+        # An index may be given again: what follows then continues the newer block.
+        self._by_index[str(index)] = block
         if len(self._blocks) > _MAX_BLOCKS:
             raise ModelError("the model's reply holds more than can be held", ErrorKind.PROTOCOL)
         return self._said(block.kind, text_of(start.get("text")) or text_of(start.get("thinking")))
@@ -172,7 +174,7 @@ class MessageReader:
         Raises:
             ModelError: no such block was begun.
         """
-        block = self._blocks.get(index)
+        block = self._by_index.get(str(index))
         if block is None:
             raise ModelError("the model's server continued what it never began", ErrorKind.PROTOCOL)
         return block
@@ -191,25 +193,21 @@ class MessageReader:
     def _calls(self) -> Iterator[CallRequested]:
         taken: set[str] = set()
         cut = _REASONS.get(self._reason) is StopReason.LENGTH
-        for block in self._blocks.values():
+        for block in self._blocks:
             if block.kind == "tool_use":
                 arguments = repaired("".join(block.input))
                 # Nothing told means no arguments, but not in a reply that was cut.
-                if not arguments.strip() and not (cut and block is self._last()):
+                if not arguments.strip() and not (cut and block is self._blocks[-1]):
                     arguments = json.dumps(block.start.get("input") or {}, ensure_ascii=False)
                 call_id = unique_id(text_of(block.start.get("id")), taken)
                 name = repaired(text_of(block.start.get("name")))
                 yield CallRequested(Requested(call_id, name, repaired(arguments)))
 
-    def _last(self) -> _Block:
-        return next(reversed(self._blocks.values()))
-
     def _parts(self) -> tuple[Json, ...]:
         """Return all blocks, if any says more than text and calls do; a call only marks its place."""
-        blocks = list(self._blocks.values())
-        if all(block.kind in ("text", "tool_use") for block in blocks):
+        if all(block.kind in ("text", "tool_use") for block in self._blocks):
             return ()
-        return tuple({"type": "tool_use"} if b.kind == "tool_use" else _kept(b) for b in blocks)
+        return tuple({"type": "tool_use"} if b.kind == "tool_use" else _kept(b) for b in self._blocks)
 
     def _count(self, usage: object) -> None:
         """Take counts in; those of the end go before those of the beginning."""

@@ -136,9 +136,8 @@ class RemoteModel:
     async def _asked(self, request: Request) -> AsyncGenerator[Reply, None]:
         """Send a request, a second time if the server only minds a field that can be left out."""
         while True:
-            async with self._client.send(
-                "POST", self._address(self._dialect.path), self._headers("text/event-stream"), self._body(request)
-            ) as reply:
+            url, headers = self._address(self._dialect.path), self._headers("text/event-stream")
+            async with self._client.send("POST", url, headers, self._body(request)) as reply:
                 if reply.status == httpx.codes.OK:
                     yield reply
                     return

@@ -9,10 +9,10 @@ that falls silent is given up by `transport.py`.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from secrets import SystemRandom
 
 import trio
 
@@ -29,6 +29,8 @@ from .events import (
 )
 
 __all__ = ["RetryPolicy", "RetryingProvider", "is_told", "models_of"]
+
+_RANDOM = secrets.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class RetryingProvider:
         self,
         provider: Provider,
         policy: RetryPolicy | None = None,
-        random: Callable[[], float] = SystemRandom().random,
+        random: Callable[[], float] = _RANDOM.random,
     ) -> None:
         """Wrap a provider; `random` gives numbers from 0 up to 1."""
         self._provider = provider

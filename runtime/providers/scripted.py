@@ -185,7 +185,7 @@ def _tables(table: Mapping[str, Any], key: str, where: str) -> list[Mapping[str,
     return value
 
 
-def _typed(table: Mapping[str, Any], key: str, wanted: type, where: str) -> Any:  # noqa: ANN401 - TOML's values
+def _typed(table: Mapping[str, Any], key: str, wanted: type, where: str) -> Any:
     value = table.get(key)
     if value is not None and not isinstance(value, wanted):
         raise TypeError(f"{where}: {key} must be a {wanted.__name__}, found {type(value).__name__}")

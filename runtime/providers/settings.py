@@ -1,4 +1,4 @@
-"""What has to be known to reach a model on the network? Values only; where they come from is not asked here."""
+"""What has to be known to reach a model on the network? Values only; whoever has them puts them in."""
 
 from __future__ import annotations
 

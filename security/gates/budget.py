@@ -12,11 +12,11 @@ __all__ = ["budget"]
 def budget(action: Action, session: Session) -> Verdict:
     """Deny when calls or seconds ran out, or a call brought the same result several times in a row."""
     limits = session.policy.calls
-    # A call that waited for a person is booked already and must not stand in its own way.
-    own = int(action.call.id in session.pending)
-    if session.calls_this_session - own >= limits.per_session:
+    # A call that waited for a person took its place in the budget when it was asked about.
+    is_booked = action.call.id in session.pending
+    if not is_booked and session.calls_this_session >= limits.per_session:
         return Deny("calls_per_session", f"this session has used its {limits.per_session} tool calls")
-    if session.calls_this_turn - own >= limits.per_turn:
+    if not is_booked and session.calls_this_turn >= limits.per_turn:
         return Deny("calls_per_turn", f"this turn has used its {limits.per_turn} tool calls")
     # A single call outside of any turn has its own deadline and no turn's.
     spent = session.now - session.turn_started if session.turn_started else 0.0

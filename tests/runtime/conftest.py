@@ -35,7 +35,15 @@ def model_server(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """The module `model_server.py`: real model servers on loopback."""
     module = _load("model_server")
     module.FOLDERS.append(tmp_path_factory.mktemp("model-server"))
+    rules = _load("dialect_rules")
+    module.RULES.update({"/chat/completions": rules.check_chat, "/messages": rules.check_messages})
     return module
+
+
+@pytest.fixture(scope="session")
+def dialect_rules() -> ModuleType:
+    """The module `dialect_rules.py`: what services insist on in a request."""
+    return _load("dialect_rules")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Real model servers on loopback for tests: Chat Completions over TLS and HTTP/2, and bare HTTP/1.1.
+"""Real model servers on loopback for tests: every dialect over TLS and HTTP/2, and bare HTTP/1.1.
 
 `serve(answers)` speaks TLS 1.3 and HTTP/2 (hypercorn on trio); each request takes the next answer,
-the last answer for good. `serve_bytes(answer)` hands a plain connection over after it has read one
-request, for replies that no proper server would send. Both bind a free port on 127.0.0.1.
+the last answer for good, but a request that breaks the rules of its dialect is refused as the service
+would. `serve_bytes(answer)` hands a plain connection over after it has read one request, for replies
+that no proper server would send. Both bind a free port on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,23 @@ import trustme
 from hypercorn.config import Config
 from hypercorn.trio import serve as hypercorn_serve
 
+from leeward.runtime.providers import (
+    CallRequested,
+    Message,
+    ModelEvent,
+    NetworkSettings,
+    Provider,
+    ProviderSettings,
+    Request,
+    Requested,
+    TextDelta,
+    open_provider,
+)
+
 FOLDERS: list[Path] = []  # where certificates are kept; the fixture names one
+RULES: dict[str, Callable[[dict[str, Any]], None]] = {}  # by the end of a path; the fixture puts them in
+KEY = "sk-test-" + "0" * 32
+HELLO = Request((Message("user", "hello"),))
 Bytes = Callable[[trio.SocketStream], Awaitable[None]]
 
 
@@ -29,7 +46,8 @@ Bytes = Callable[[trio.SocketStream], Awaitable[None]]
 class Answer:
     """What to send: a status, headers, and a body in the pieces given.
 
-    `hang` waits after the body until the client goes away, `fail` breaks the stream off.
+    `hang` waits after the body until the client goes away, `fail` breaks the stream off, `pause` is
+    how many seconds pass before each piece.
     """
 
     pieces: Sequence[bytes] = ()
@@ -38,6 +56,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     hang: bool = False
     fail: bool = False
+    pause: float = 0.0
 
 
 @dataclass
@@ -52,6 +71,32 @@ class Server:
     clients: set[int] = field(default_factory=set)
     asked: trio.Event = field(default_factory=trio.Event)
     left: trio.Event = field(default_factory=trio.Event)
+
+
+@asynccontextmanager
+async def opened(server: Server, spec: str, **more: Any) -> AsyncIterator[Provider]:
+    """Open a model of a server, with the key."""
+    known = {name: more.pop(name) for name in ("proxy", "connect_timeout", "stall_timeout") if name in more}
+    settings = ProviderSettings(**{"base_url": server.url, "api_key": KEY, **more})
+    async with open_provider(spec, settings, NetworkSettings(server.ca_file, **known)) as provider:
+        yield provider
+
+
+async def ask(provider: Provider, request: Request = HELLO) -> list[ModelEvent]:
+    """Return all that a model tells within ten seconds."""
+    with trio.fail_after(10):
+        async with provider.stream(request) as events:
+            return [event async for event in events]
+
+
+def text(events: Iterable[ModelEvent]) -> str:
+    """Return the text of an answer."""
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def calls(events: Iterable[ModelEvent]) -> list[Requested]:
+    """Return the calls of an answer."""
+    return [event.requested for event in events if isinstance(event, CallRequested)]
 
 
 def event(data: object) -> bytes:
@@ -84,6 +129,40 @@ def says(*texts: str, finish: str = "stop", calls: Iterable[Sequence[dict[str, A
     ]
 
 
+def message(*blocks: Mapping[str, Any], stop: str = "end_turn", end: bool = True) -> list[bytes]:
+    """Return the events of a reply in the Messages dialect: each block is its beginning and its deltas.
+
+    A block is given as the service would have it when it is whole; texts are told in two pieces, the
+    input of a call in pieces of seven characters.
+    """
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 1}
+    told: list[dict[str, Any]] = [{"type": "message_start", "message": {"role": "assistant", "usage": usage}}, {"type": "ping"}]
+    for index, block in enumerate(blocks):
+        told += [{**part, "index": index} for part in _block_events(block)]
+    if end:
+        told.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 9}})
+        told.append({"type": "message_stop"})
+    return [f"event: {data['type']}\n".encode() + event(data) for data in told]
+
+
+def _block_events(block: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def deltas(kind: str, name: str, text: str, size: int) -> list[dict[str, Any]]:
+        pieces = [text[n : n + size] for n in range(0, len(text), size)]
+        return [{"type": "content_block_delta", "delta": {"type": kind, name: piece}} for piece in pieces]
+
+    parts: list[dict[str, Any]] = []
+    start = dict(block)
+    for kind, name in (("text_delta", "text"), ("thinking_delta", "thinking"), ("signature_delta", "signature")):
+        if name in block:
+            parts += deltas(kind, name, block[name], len(block[name]) // 2 + 1)
+            start[name] = ""
+    if block["type"] == "tool_use":
+        given = block["input"]
+        parts += deltas("input_json_delta", "partial_json", given if isinstance(given, str) else json.dumps(given), 7)
+        start["input"] = {}
+    return [{"type": "content_block_start", "content_block": start}, *parts, {"type": "content_block_stop"}]
+
+
 @cache
 def _authority() -> tuple[trustme.CA, trustme.LeafCert, str]:
     authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
@@ -114,13 +193,26 @@ async def serve(*answers: Answer) -> AsyncIterator[Server]:
             await _live(receive, send)
             return
         await _note(server, scope, receive)
-        await _reply(server, waiting.pop(0) if len(waiting) > 1 else waiting[0], receive, send)
+        refusal = _refusal(server.bodies[-1], scope["path"])
+        await _reply(server, refusal or (waiting.pop(0) if len(waiting) > 1 else waiting[0]), receive, send)
 
     async with trio.open_nursery() as nursery:
         binds = await nursery.start(hypercorn_serve, app, config)
         server.url = f"{binds[0]}/v1"
         yield server
         nursery.cancel_scope.cancel()
+
+
+def _refusal(body: dict[str, Any], path: str) -> Answer | None:
+    """Return how a service answers a request that breaks the rules of its dialect."""
+    for end, rules in RULES.items():
+        if body and path.endswith(end):
+            try:
+                rules(body)
+            except AssertionError as error:
+                told = {"error": {"message": f"broken rule: {error}", "type": "invalid_request_error"}}
+                return Answer([json.dumps(told).encode()], 400, "application/json")
+    return None
 
 
 async def _live(receive: Any, send: Any) -> None:  # noqa: ANN401
@@ -138,10 +230,9 @@ async def _note(server: Server, scope: Any, receive: Any) -> None:  # noqa: ANN4
         message = await receive()
         body += message.get("body", b"")
         more = message.get("more_body", False)
-    server.bodies.append(json.loads(body))
-    server.heads.append(
-        {key.decode(): value.decode() for key, value in scope["headers"]} | {":path": scope["path"]}
-    )
+    server.bodies.append(json.loads(body) if body else {})
+    asked = {":path": scope["path"], ":query": scope["query_string"].decode(), ":method": scope["method"]}
+    server.heads.append({key.decode(): value.decode() for key, value in scope["headers"]} | asked)
     server.versions.add(scope["http_version"])
     server.clients.add(scope["client"][1])
     server.asked.set()
@@ -152,6 +243,7 @@ async def _reply(server: Server, answer: Answer, receive: Any, send: Any) -> Non
     headers += [(key.encode(), value.encode()) for key, value in answer.headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     for piece in answer.pieces:
+        await trio.sleep(answer.pause)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     if answer.fail:
         raise RuntimeError("the server breaks the reply off, as this test wants")

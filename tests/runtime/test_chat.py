@@ -19,7 +19,7 @@ from leeward.runtime.providers import (
     StopReason,
     TextDelta,
 )
-from leeward.runtime.providers.chat import ReplyReader, read_chunk
+from leeward.runtime.providers.chat import ChatReader
 from leeward.runtime.providers.sse import EventStream
 
 
@@ -32,9 +32,10 @@ def calls(events: list[ModelEvent]) -> list[Requested]:
 
 
 def read(*chunks: object) -> list[ModelEvent]:
-    reader = ReplyReader()
-    texts = [reader.feed(read_chunk(json.dumps(chunk))) for chunk in chunks]
-    return [*(TextDelta(t) for t in texts if t), *reader.finish(told=True)]
+    reader = ChatReader("me")
+    told = [event for chunk in chunks for event in reader.feed(json.dumps(chunk))]
+    reader.feed("[DONE]")
+    return [*told, *reader.finish()]
 
 
 @pytest.mark.parametrize(
@@ -112,11 +113,11 @@ def test_a_pair_of_surrogates_cut_between_two_chunks_is_one_character(model_serv
 
 
 def test_arguments_without_end_are_given_up(model_server: ModuleType) -> None:
-    reader = ReplyReader()
+    reader = ChatReader()
     piece = model_server.chunk({"tool_calls": [model_server.call_delta(0, arguments="x" * 1_000_000)]})
     with pytest.raises(ModelError, match="held"):
         for _ in range(64):
-            reader.feed(piece)
+            reader.feed(json.dumps(piece))
 
 
 LINES = st.sampled_from(

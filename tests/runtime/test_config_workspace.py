@@ -28,7 +28,16 @@ def lay(folder: Path, person: str, workspace: str, *, trusted: bool = True, **la
 
 
 NEVER = {
-    "llm": ('model = "offline"', 'proxy = ""', 'ca_file = ""', "providers = []"),
+    "llm": (
+        'model = "offline"',
+        "fallback = []",
+        "retries = 4",
+        "retry_seconds = 120",
+        "stall_timeout = 180",
+        'proxy = ""',
+        'ca_file = ""',
+        "providers = []",
+    ),
     "tools": ("executors = []", "plugins = []"),
     "tools.fetch": ("allow_networks = []", 'ca_file = ""'),
     "tools.anomaly": ("window_size = 20",),

@@ -25,9 +25,9 @@ def config(sessions, tmp_path):
 NAMES = [
     ("", "", "offline"),
     ("offline", "", "offline"),
-    ("mine:small", LOCAL, "openai:small"),
-    ("mine:org/model:free", LOCAL, "openai:org/model:free"),
-    ("mine", LOCAL + 'model = "usual"\n', "openai:usual"),
+    ("mine:small", LOCAL, "mine:small"),
+    ("mine:org/model:free", LOCAL, "mine:org/model:free"),
+    ("mine", LOCAL + 'model = "usual"\n', "mine:usual"),
 ]
 
 

@@ -17,6 +17,7 @@ from leeward.runtime.providers import (
     Message,
     ModelError,
     ModelEvent,
+    NetworkSettings,
     Provider,
     ProviderSettings,
     ProviderSetupError,
@@ -34,10 +35,14 @@ KEY = "sk-test-" + "0" * 32
 HELLO = Request((Message("user", "hello"),))
 
 
+NETWORK = ("proxy", "connect_timeout", "stall_timeout")
+
+
 @asynccontextmanager
 async def opened(server: Any, **more: Any) -> AsyncIterator[Provider]:
-    settings = ProviderSettings(base_url=server.url, api_key=KEY, ca_file=server.ca_file, **more)
-    async with open_provider("openai:some-model", settings) as provider:
+    network = NetworkSettings(server.ca_file, **{name: more.pop(name) for name in NETWORK if name in more})
+    settings = ProviderSettings(base_url=server.url, api_key=KEY, **more)
+    async with open_provider("openai:some-model", settings, network) as provider:
         yield provider
 
 
@@ -102,8 +107,8 @@ async def test_text_arrives_in_pieces_and_the_request_is_what_the_dialect_wants(
 
 async def test_no_tools_no_bound_and_no_key_are_left_out(model_server: ModuleType) -> None:
     async with model_server.serve(model_server.Answer(model_server.says("hi"))) as server:
-        settings = ProviderSettings(base_url=f"{server.url}/", ca_file=server.ca_file)
-        async with open_provider("openai:m", settings) as provider:
+        settings, network = ProviderSettings(base_url=f"{server.url}/"), NetworkSettings(server.ca_file)
+        async with open_provider("openai:m", settings, network) as provider:
             await ask(provider)
         assert not {"tools", "max_tokens", "max_completion_tokens"} & server.bodies[0].keys()
         assert "authorization" not in server.heads[0]
@@ -262,9 +267,9 @@ def chunked(data: bytes) -> bytes:
         (b"", ErrorKind.UNAVAILABLE),
         (b"SSH-2.0-something\r\n", ErrorKind.UNAVAILABLE),
         (START + chunked(HALF_CALL), ErrorKind.UNAVAILABLE),
-        (START + chunked(HALF_CALL) + b"0\r\n\r\n", ErrorKind.PROTOCOL),
-        (START + chunked(HALF_CALL[:-30]) + b"0\r\n\r\n", ErrorKind.PROTOCOL),
-        (START + b"0\r\n\r\n", ErrorKind.PROTOCOL),
+        (START + chunked(HALF_CALL) + b"0\r\n\r\n", ErrorKind.UNAVAILABLE),
+        (START + chunked(HALF_CALL[:-30]) + b"0\r\n\r\n", ErrorKind.UNAVAILABLE),
+        (START + b"0\r\n\r\n", ErrorKind.UNAVAILABLE),
         (START + chunked(b"data: [1]\n\n") + b"0\r\n\r\n", ErrorKind.PROTOCOL),
         (START + chunked(b"data: " + b"[" * 100_000 + b"\n\n") + b"0\r\n\r\n", ErrorKind.PROTOCOL),
         (START.replace(b"event-stream", b"html") + chunked(b"<p>") + b"0\r\n\r\n", ErrorKind.PROTOCOL),
@@ -303,7 +308,7 @@ async def test_nonsense_in_place_of_http2_frames(model_server: ModuleType) -> No
 
 async def test_silence_nobody_there_and_a_stranger_s_certificate(model_server: ModuleType) -> None:
     async with model_server.serve(model_server.Answer([b": wait\n\n"], hang=True)) as server:
-        error = await failure(server, silence_timeout=0.05)
+        error = await failure(server, stall_timeout=0.05)
         assert (error.kind, "silent" in str(error)) == (ErrorKind.UNAVAILABLE, True)
         server.ca_file = None
         error = await failure(server)
@@ -379,7 +384,8 @@ async def test_a_model_that_cannot_be_opened_says_what_to_change(
     spec: str, more: dict[str, str], words: str
 ) -> None:
     with pytest.raises(ProviderSetupError, match=words) as caught:
-        async with open_provider(spec, ProviderSettings(**more)):
+        network = NetworkSettings(**{name: more.pop(name) for name in ("ca_file", "proxy") if name in more})
+        async with open_provider(spec, ProviderSettings(**more), network):
             pass
     assert "secret" not in str(caught.value)
 

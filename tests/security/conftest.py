@@ -44,14 +44,14 @@ def spec(name="tool", effects=Effect.READ, *, kinds=None, schema=None, **fields)
     return ToolSpec(name, "a tool", schema, **{"check": Checked, "effects": effects, **fields})
 
 
-def call(tool="tool", arguments=None, *, id="c1", asker=Asker.MODEL) -> ToolCall:
-    return ToolCall(id, tool, arguments if isinstance(arguments, str) else json.dumps(arguments or {}), asker)
+def call(tool="tool", arguments=None, *, call_id="c1", asker=Asker.MODEL) -> ToolCall:
+    return ToolCall(call_id, tool, arguments if isinstance(arguments, str) else json.dumps(arguments or {}), asker)
 
 
-def action(tool, arguments=None, *, held=None, resolved=None, id="c1", asker=Asker.MODEL):
+def action(tool, arguments=None, *, held=None, resolved=None, call_id="c1", asker=Asker.MODEL):
     """Read a call as the pipeline does; `resolved` overrides where paths really lie."""
     held = held or policy()
-    draft = Draft.of(call(tool.name, arguments, id=id, asker=asker), {tool.name: tool})
+    draft = Draft.of(call(tool.name, arguments, call_id=call_id, asker=asker), {tool.name: tool})
     return draft.read(held, {path: (resolved or {}).get(path, path) for path in draft.paths(held)})
 
 
@@ -94,19 +94,20 @@ class Approver:
 
 @dataclass
 class Audit:
-    """What was committed, in order; `refuses(event)` decides what cannot be."""
+    """What was committed, in order; `refuses(event)` decides what cannot be. A cancelled caller leaves it in."""
 
     committed: list = field(default_factory=list)
     refuses: object = lambda event: False
 
     async def append(self, session, *events):
+        is_refused = any(self.refuses(event) for event in events)
+        self.committed.extend([] if is_refused else events)
         await trio.lowlevel.checkpoint()
-        if any(self.refuses(event) for event in events):
+        if is_refused:
             raise RecordError("the disk is full")
-        self.committed.extend(events)
 
     def of(self, kind, call=None):
-        return [event for event in self.committed if isinstance(event, kind) and call in (None, event.call)]
+        return [event for event in self.committed if isinstance(event, kind) and (call is None or event.call == call)]
 
 
 @dataclass

@@ -23,15 +23,15 @@ def is_right(distill, text, threshold) -> bool:
     screened = run(distill, text, threshold)
     if len(text) <= threshold:
         return screened == Screened(text, ("before",))
-    head, *gap, tail = GAP.split(screened.text)
-    told = f"{gap[0]} of {len(text)} characters in the middle are not shown" if gap else ""
-    return bool(
-        gap
-        and text.startswith(head)
+    if len(parts := GAP.split(screened.text)) != 3:
+        return False
+    head, gap, tail = parts
+    return (
+        text.startswith(head)
         and text.endswith(tail)
-        and len(head) + int(gap[0]) + len(tail) == len(text)
+        and len(head) + int(gap) + len(tail) == len(text)
         and len(head) + len(tail) <= threshold
-        and screened.notices == ("before", told)
+        and screened.notices == ("before", f"{gap} of {len(text)} characters in the middle are not shown")
     )
 
 

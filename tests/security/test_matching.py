@@ -42,7 +42,7 @@ TABLE = [
     (C, "git log $(rm x)", "git *", True, False),
     (C, "git log $(rm x)", "rm *", True, False),
     (C, "r''m x > y", "rm *", True, False),
-    (C, 'r\\m x', "rm *", True, False),
+    (C, "r\\m x", "rm *", True, False),
     (C, "CURL x &", "curl *", True, False),
     (C, "ls $(x)", "rm *", False, False),
     (C, "a > b", "*", True, False),

@@ -1,0 +1,16 @@
+"""The tables beside this file, read once."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["table"]
+
+
+@lru_cache(maxsize=8)
+def table(name: str) -> dict[str, Any]:
+    """Return a TOML table of this folder by its file name."""
+    return tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))

@@ -1,0 +1,232 @@
+"""What is asked, who answers, what a yes is worth later, and what is left to spend."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from leeward.security.call import Asker, Effect, Kind, Status
+from leeward.security.errors import PermanentFailure
+from leeward.security.level import TrustLevel
+from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
+from leeward.security.ports import Answer
+from leeward.security.session import BreakerReset, Decided, Granted, LevelSet
+
+
+@pytest.fixture
+def writer(make):
+    return make.spec("write", Effect.WRITE, kinds={"path": Kind.PATH, "text": Kind.TEXT})
+
+
+@pytest.fixture
+def reader(make):
+    return make.spec("read", Effect.READ, kinds={"path": Kind.PATH})
+
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "approver"),
+    [(Answer.YES, None, "the person"), (Answer.ALWAYS, None, "the person"), (Answer.NO, "DECLINED", "the person"), (Answer.NOBODY, "INPUT_REQUIRED", "nobody")],
+)
+async def test_answers(make, writer, answer, code, approver) -> None:
+    desk = make.desk(writer)
+    desk.says(answer)
+    result = await desk.run("write", {"path": "a"})
+    assert (desk.ran != []) is (code is None) and (result.error or {}).get("code") == code
+    [decided] = desk.audit.of(Decided)
+    assert (decided.allowed, decided.approver) == (code is None, approver)
+    assert [type(event).__name__ for event in desk.audit.committed[:2]] == ["Asked", "Decided"]
+    assert desk.session.anomaly.failures("write")[0] == 0 and desk.session.breaker.total == 0
+    assert [(grant.tool, grant.match) for grant in desk.audit.of(Granted)] == ([("write", "/ws/a")] if answer is Answer.ALWAYS else [])
+
+
+async def test_nobody_is_asked_about_a_call_that_is_refused(make, writer) -> None:
+    desk = make.desk(writer, rules=(Rule("write", RuleAction.DENY),))
+    desk.says(Answer.YES)
+    assert (await desk.run("write", {"path": "/srv/x"})).outcome.gate == "permissions"
+    assert desk.approver.questions == []
+
+
+async def test_everything_is_asked_once(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.NO)
+    await desk.run("write", {"path": "/srv/x"})
+    [question] = desk.approver.questions
+    assert [gate for gate, _ in question.asks] == ["permissions", "paths"] and question.always == (("write", "/srv/x"),)
+
+
+async def test_always_is_not_asked_again(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.ALWAYS)
+    await desk.run("write", {"path": "/srv/x", "text": "one"})
+    desk.says(Answer.NO)
+    assert (await desk.run("write", {"path": "/srv/x", "text": "two"}, call_id="c2")).outcome.status is Status.OK
+    assert "grant: allow write /srv/x" in desk.audit.of(Decided, "c2")[0].approver
+    assert (await desk.run("write", {"path": "/srv/y"}, call_id="c3")).error["code"] == "DECLINED"
+
+
+async def test_rules_and_levels_answer_and_are_named(make, writer) -> None:
+    desk = make.desk(writer, rules=(Rule("write", RuleAction.ALLOW, "src/**", where="config.toml:3"),))
+    assert (await desk.run("write", {"path": "src/a"})).outcome.status is Status.OK
+    assert desk.audit.of(Decided)[0].approver == "allow write src/** at config.toml:3"
+    typed = make.desk(writer)
+    assert (await typed.run("write", {"path": "/srv/a"}, asker=Asker.PERSON)).outcome.status is Status.OK
+    assert typed.audit.of(Decided)[0].approver == "the person, by typing it" and typed.approver.questions == []
+
+
+@pytest.mark.parametrize("to", ["/srv/x", "/ws/other", "/ws/.git/hooks/x"])
+@pytest.mark.parametrize("who", [{}, {"autonomy": Autonomy.FULL}])
+async def test_a_file_that_is_another_one_by_the_time_of_the_answer_is_not_opened(make, writer, to, who) -> None:
+    denials = [Decided(1, f"d{n}", "other", "h", allowed=False) for n in range(3)]  # a question even under full autonomy
+    desk = make.desk(writer, start=make.session(*denials, **who))
+    desk.says(Answer.YES)
+
+    async def swap(question):
+        desk.surveyor.links["/ws/a"] = to
+
+    desk.approver.hook = swap
+    result = await desk.run("write", {"path": "a"})
+    assert desk.ran == [] and result.outcome.status is Status.DENIED
+    assert result.outcome.gate in {"approval", "paths"} and desk.audit.of(Granted) == []
+
+
+async def test_a_new_question_that_arose_meanwhile_was_not_answered(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.ALWAYS)
+
+    async def trouble(question):
+        await desk.pipeline.note(*(Decided(1, f"d{n}", "other", "h", allowed=False) for n in range(3)))
+
+    desk.approver.hook = trouble
+    result = await desk.run("write", {"path": "a"})
+    assert (desk.ran, result.outcome.gate, desk.session.grants) == ([], "approval", ())
+
+
+async def test_a_tool_that_was_blocked_meanwhile_is_not_run(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.YES)
+    desk.approver.hook = lambda question: desk.pipeline.note(LevelSet(1, "write", 3, "the person"))
+    assert (await desk.run("write", {"path": "a"})).outcome.status is Status.DENIED and desk.ran == []
+
+
+# ------------------------------------------------------------------ budgets and repetition
+
+
+@pytest.mark.parametrize("answer", [None, Answer.YES, Answer.ALWAYS])
+async def test_parallel_calls_cannot_exceed_a_budget_of_one(make, writer, answer) -> None:
+    desk = make.desk(writer, calls=CallLimits(per_turn=1), breaker=BreakerLimits(99, 99), autonomy=Autonomy.SUPERVISED if answer else Autonomy.FULL)
+    desk.says(answer)
+    results = []
+
+    async def one(number):
+        results.append(await desk.run("write", {"path": str(number)}, call_id=f"c{number}"))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(one, number)
+    assert len(desk.ran) == 1 and sum(result.outcome.gate == "budget" for result in results) == 3
+
+
+async def test_the_same_call_with_the_same_result_is_refused_the_fourth_time(make, reader, writer) -> None:
+    desk = make.desk(reader, writer, autonomy=Autonomy.FULL)
+    words = [(await desk.run("read", {"path": "a"}, call_id=f"c{n}")).outcome.gate for n in range(5)]
+    assert words == [None, None, None, "budget", "budget"]
+    await desk.run("write", {"path": "a"}, call_id="w")
+    assert (await desk.run("read", {"path": "a"}, call_id="again")).outcome.status is Status.OK
+
+
+async def test_the_same_failure_is_a_repetition_too(make, reader) -> None:
+    desk = make.desk(reader)
+    desk.executor.does["read"] = PermanentFailure("no such file")
+    words = [(await desk.run("read", {"path": "a"}, call_id=f"c{n}")).outcome.gate for n in range(4)]
+    assert words == [None, None, None, "budget"]
+
+
+async def test_test_edit_test_is_work_and_no_repetition(make, reader, writer) -> None:
+    desk = make.desk(reader, writer, autonomy=Autonomy.FULL)
+    for number in range(6):
+        tool = ("read", "write")[number % 2]
+        assert (await desk.run(tool, {"path": "a"}, call_id=f"c{number}")).outcome.status is Status.OK
+
+
+# ------------------------------------------------------------------ failing too often
+
+
+async def test_a_tool_that_fails_too_often_is_blocked_told_and_lifted(make, reader) -> None:
+    """14 of 20: six that went well first, then failures; the fourteenth blocks."""
+    desk = make.desk(reader, calls=CallLimits(per_turn=999, repeats=999))
+    for number in range(6):
+        await desk.run("read", {"path": str(number)}, call_id=f"ok{number}")
+    desk.executor.does["read"] = PermanentFailure("no such file")
+    words = [(await desk.run("read", {"path": str(n)}, call_id=f"bad{n}")).outcome.status for n in range(14)]
+    assert set(words) == {Status.ERROR}
+    cause = "anomaly window: 14 of 20 failed; /trust read LEVEL lifts it"
+    assert [(event.level, event.cause) for event in desk.audit.of(LevelSet)] == [(TrustLevel.BLOCKED, cause)]
+    assert desk.observer.alerts == [f"critical: read: {cause}"]
+    for number in range(3):
+        refused = await desk.run("read", {"path": "a"}, call_id=f"refused{number}")
+        assert (refused.outcome.gate, cause in refused.text) == ("anomaly", True)
+    assert desk.session.anomaly.failures("read") == (14, 20), "refusals because of the block are not failures"
+    await desk.pipeline.note(LevelSet(1, "read", TrustLevel.TRUSTED, "the person"))
+    assert desk.session.anomaly.failures("read") == (0, 0)
+    assert (await desk.run("read", {"path": "a"}, call_id="lifted")).outcome.status is Status.ERROR
+    assert len(desk.observer.alerts) == 1
+
+
+async def test_alerting_only(make, reader) -> None:
+    desk = make.desk(reader, anomaly=AnomalyLimits(auto_block=False), calls=CallLimits(repeats=999))
+    desk.executor.does["read"] = PermanentFailure("no such file")
+    for number in range(8):
+        assert (await desk.run("read", {"path": "a"}, call_id=f"c{number}")).outcome.status is Status.ERROR
+    assert len(desk.observer.alerts) == 1 and desk.audit.of(LevelSet) == []
+
+
+async def test_denials_count_as_failures_and_a_persons_no_does_not(make, reader, writer) -> None:
+    desk = make.desk(reader, writer)
+    for number, answer in enumerate([Answer.NO, Answer.NOBODY] * 5):
+        desk.says(answer)
+        await desk.run("write", {"path": "a"}, call_id=f"no{number}")
+    assert desk.session.anomaly.failures("write") == (0, 0) and desk.session.breaker.total == 0
+    for number in range(5):
+        await desk.run("read", {"path": "~/.ssh/x"}, call_id=f"d{number}")
+    assert desk.session.level_of("read")[0] is TrustLevel.BLOCKED
+    assert (await desk.run("read", {"path": "a"}, call_id="e")).outcome.gate == "anomaly"
+
+
+async def test_after_three_denials_in_a_row_effects_are_asked_for_and_reading_is_not(make, reader, writer) -> None:
+    desk = make.desk(reader, writer, autonomy=Autonomy.FULL, anomaly=AnomalyLimits(enabled=False))
+    for number in range(3):
+        await desk.run("read", {"path": "~/.ssh/x"}, call_id=f"d{number}")
+    assert (await desk.run("write", {"path": "a"}, call_id="w")).error["code"] == "INPUT_REQUIRED"
+    assert (await desk.run("read", {"path": "a"}, call_id="r")).outcome.status is Status.OK
+    desk.says(Answer.YES)
+    assert (await desk.run("write", {"path": "a"}, call_id="w2")).outcome.status is Status.OK
+    assert desk.approver.questions[-1].always is None, "a forced question has no answer that lasts"
+    await desk.pipeline.note(BreakerReset(1))
+    assert (await desk.run("write", {"path": "b"}, call_id="w3")).outcome.status is Status.OK
+    assert len(desk.approver.questions) == 2
+
+
+# ------------------------------------------------------------------ a string nobody declared
+
+
+@pytest.mark.parametrize(
+    ("text", "gate"),
+    [
+        ("what is new? (a & b)", None),
+        ("100% <sure>, a|b; {x} and #7", None),
+        ("null", None),
+        ("see https://a.example/x", None),
+        ("see https://b.example/x", "grounding"),
+        ("see http://10.0.0.1/x", "grounding"),
+        ("../../x", "arguments"),
+        ("%2e%2e%2f%2e%2e%2fetc/passwd", "arguments"),
+        ("~/.ssh/id_rsa", "paths"),
+        ("a\0b", "arguments"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda text: {"q": text}, lambda text: {"q": [{"r": text}]}, lambda text: {text: 1}])
+async def test_an_undeclared_string_is_judged_by_all_it_could_be(make, text, gate, wrap) -> None:
+    desk = make.desk(make.spec(schema={}), start=make.session(said=["https://a.example/x"]))
+    result = await desk.run("tool", wrap(text))
+    assert result.outcome.gate == gate and (desk.ran == []) is (gate is not None)

@@ -1,0 +1,233 @@
+"""Whatever happens in whatever order: no effect without an earlier committed Allow of the same hash."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import pytest
+import trio
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from trio.testing import MockClock
+
+from leeward.security.book import Book
+from leeward.security.call import Effect, Kind, Output, ToolResult
+from leeward.security.errors import PermanentFailure, ServerError
+from leeward.security.pipeline import Pipeline
+from leeward.security.ledger import Provenance
+from leeward.security.level import TrustLevel
+from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits
+from leeward.security.ports import Answer, RecordError
+from leeward.security.session import Asked, BreakerReset, Decided, Finished, Forgot, Given, LevelSet, Read, TurnStarted
+
+SECRET = "correct-horse-battery"
+LIMIT = 12
+
+
+async def well(cleared):
+    cleared.take()
+    return Output("fine")
+
+
+async def noisy(cleared):
+    await cleared.emit(f"{SECRET} " * 50)
+    return Output(f"\x1b[2J{SECRET}\n" * 300)
+
+
+async def twice(cleared):
+    return Output(str(cleared.take()) + str(cleared.take()))
+
+
+async def hang(cleared):
+    await trio.sleep(math.inf)
+
+
+async def stubborn(cleared):
+    with trio.CancelScope(shield=True):
+        for _ in range(5):
+            await trio.lowlevel.checkpoint()
+    return Output("late")
+
+
+async def crash(cleared):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hang, cleared)
+        raise ValueError(SECRET)
+
+
+async def refuse(cleared):
+    raise ServerError(f"no: {SECRET}")
+
+
+async def nothing(cleared):
+    return None
+
+
+BEHAVIOURS = [well, noisy, twice, hang, stubborn, crash, refuse, nothing]
+ARGUMENTS = st.sampled_from(
+    [{"path": "a"}, {"path": "link"}, {"path": "/srv/x"}, {"path": "~/.ssh/x"}, {"path": "../x"}, {"q": "https://a.example/x"}, {"q": "/srv/x"}, {"path": 7}, "{", "", '{"path": "a", "path": "b"}']
+)
+CALLS = st.lists(st.tuples(st.sampled_from(["read", "write", "act", "none", "\x1b"]), ARGUMENTS, st.sampled_from(BEHAVIOURS)), min_size=1, max_size=4)
+KINDS_OF_EVENT = st.sampled_from([Asked, Decided, Finished, Read, LevelSet, object])
+
+
+class Machine(RuleBasedStateMachine):
+    """One pipeline, hostile executors, a person of any mind, a disk that fails, and calls cancelled anywhere."""
+
+    make = None
+
+    @initialize(autonomy=st.sampled_from(Autonomy), answers=st.lists(st.sampled_from(Answer), min_size=1, max_size=4))
+    def open(self, autonomy, answers):
+        tools = [self.make.spec(name, effects, kinds={"path": Kind.PATH}, timeout=5) for name, effects in (("read", Effect.READ), ("write", Effect.WRITE), ("act", Effect.ALL))]
+        limits = {"calls": CallLimits(per_turn=6, per_session=LIMIT, repeats=2), "breaker": BreakerLimits(4, 9), "anomaly": AnomalyLimits(min_samples=3)}
+        self.desk = self.make.desk(*tools, secrets={SECRET}, autonomy=autonomy, threshold=500, **limits)
+        self.desk.approver.answers = deque(answers)
+        self.started, self.ended, self.results, self.labels = [], [], [], frozenset()
+        self.behaviours, self.number = {}, 0
+        self.desk.executor.execute = self.execute
+
+    async def execute(self, cleared):
+        action = cleared.action
+        committed = list(self.desk.audit.committed)
+        allowed = [event for event in committed if isinstance(event, Decided) and event.allowed and (event.call, event.digest) == (action.call.id, action.digest)]
+        assert allowed, "a tool started without a committed Allow of the same hash"
+        assert action.call.id not in self.started, "a tool started twice on one decision"
+        finished = {event.call for event in committed if isinstance(event, Finished)}
+        owed = [call for call in self.started if call in self.ended and call not in finished]
+        before = [event.call for event in committed[: committed.index(allowed[0])] if isinstance(event, Decided)]
+        assert not owed or any(call not in before for call in owed), "a tool started while an earlier outcome was owed"
+        self.started.append(action.call.id)
+        return await self.behaviours[action.call.id](cleared)
+
+    async def one(self, call_id, tool, arguments):
+        try:
+            result = await self.desk.run(tool, arguments, call_id=call_id)
+            assert isinstance(result, ToolResult)
+            self.results.append(result)
+        finally:
+            self.ended.append(call_id)
+
+    async def batch(self, calls, cancel_after):
+        async with trio.open_nursery() as nursery:
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as running:
+                    for tool, arguments, behaviour in calls:
+                        self.number += 1
+                        self.behaviours[f"c{self.number}"] = behaviour
+                        running.start_soon(self.one, f"c{self.number}", tool, arguments)
+                    if cancel_after is not None:
+                        for _ in range(cancel_after):
+                            await trio.lowlevel.checkpoint()
+                        scope.cancel()
+            nursery.cancel_scope.cancel()
+
+    @rule(calls=CALLS, cancel_after=st.none() | st.integers(0, 40))
+    def run_calls(self, calls, cancel_after):
+        trio.run(self.batch, calls, cancel_after, clock=MockClock(autojump_threshold=0))
+
+    @rule(event=st.sampled_from([Forgot(1), TurnStarted(1), BreakerReset(1), LevelSet(1, "read", TrustLevel.TRUSTED, "x"), LevelSet(1, "act", TrustLevel.VERIFIED, "x"), Given(1, ("https://a.example/x",), Provenance.PERSON)]))
+    def happen(self, event):
+        trio.run(self.desk.pipeline.note, event)
+        self.labels = frozenset() if isinstance(event, Forgot) else self.labels
+
+    @rule(kind=KINDS_OF_EVENT)
+    def break_audit(self, kind):
+        self.desk.audit.refuses = lambda event: isinstance(event, kind)
+
+    @rule()
+    def mend_audit(self):
+        self.desk.audit.refuses = lambda event: False
+
+    @rule(broken=st.booleans())
+    def break_store(self, broken):
+        self.desk.store.is_broken = broken
+
+    @rule(to=st.sampled_from(["/ws/a", "/srv/x", "/home/ada/.ssh/id_rsa"]), late=st.booleans())
+    def move_link(self, to, late):
+        async def move(question):
+            self.desk.surveyor.links["/ws/link"] = to
+
+        self.desk.approver.hook = move if late else None
+        if not late:
+            self.desk.surveyor.links["/ws/link"] = to
+
+    @invariant()
+    def nothing_is_left_hanging(self):
+        if hasattr(self, "desk"):
+            session = self.desk.session
+            assert session.pending == session.running == frozenset()
+            assert session.labels >= self.labels and len(self.started) <= LIMIT
+            self.labels = session.labels
+
+    @invariant()
+    def no_secret_came_out(self):
+        for result in getattr(self, "results", []):
+            assert SECRET not in result.text + result.shown + str(result.error) and "\x1b" not in result.text + result.shown
+        if hasattr(self, "desk"):
+            assert not any(SECRET in text for text in (*self.desk.store.texts.values(), "".join(self.desk.observer.chunks), repr(self.desk.audit.committed)))
+
+    def teardown(self):
+        if not hasattr(self, "desk"):
+            return
+        self.desk.audit.refuses = lambda event: False
+        trio.run(self.desk.pipeline.note, TurnStarted(2))
+        finished = [event.call for event in self.desk.audit.of(Finished)]
+        assert set(self.started) <= set(finished), "an outcome was never written"
+
+
+def run(make, machine, examples=60):
+    machine.make = make
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=12, deadline=None, database=None, derandomize=True, print_blob=False, suppress_health_check=list(HealthCheck))
+    )
+
+
+def test_no_effect_without_an_earlier_committed_allow_of_the_same_hash(make) -> None:
+    run(make, Machine)
+
+
+class Careless(Machine):
+    """The same machine, so that a broken pipeline under it can be told from a broken test."""
+
+
+async def swallowing(self, *events):
+    try:
+        await self._audit.append(self._session.id, *events)
+    except RecordError:
+        return
+
+
+async def forgetful(self, *events):
+    self.fold(*events)
+
+
+def running_first(original):
+    async def execute(self, action, events):
+        await self._attempt(action)
+        return await original(self, action, events)
+
+    return execute
+
+
+def changing(original):
+    async def execute(self, action, events):
+        other = await self.read(self._book_of(action.call))
+        return await original(self, other, events)
+
+    return execute
+
+
+SABOTAGE = {
+    "a record that fails is passed over": (Book, "write", swallowing),
+    "an outcome is not written": (Book, "note", forgetful),
+    "run first, record then": (Pipeline, "_execute", running_first(Pipeline._execute)),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "wrong"), SABOTAGE.values(), ids=SABOTAGE)
+def test_a_broken_pipeline_is_caught(make, monkeypatch, owner, name, wrong) -> None:
+    monkeypatch.setattr(owner, name, wrong)
+    with pytest.raises((AssertionError, BaseExceptionGroup)):
+        run(make, Careless)
