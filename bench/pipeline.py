@@ -93,9 +93,9 @@ async def main() -> None:
             Island.open("storage") as island,
             Database.open(Path(folder) / "bench.db", island) as database,
         ):
-            store = OverflowStore(database)
+            store = OverflowStore(database, _Silent())
             bare = _pipeline(folder, _NoAudit(), store)
-            durable = _pipeline(folder, AuditLogger(database), store)
+            durable = _pipeline(folder, AuditLogger(database, _Silent()), store)
             await durable.note(TurnStarted(0.0))
 
             async def judged(call: ToolCall) -> object:

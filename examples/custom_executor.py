@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leeward.security import (
+from leeward import (
     Cleared,
     Effect,
     Output,
     PermanentFailure,
+    ResourceId,
+    Text,
     ToolExecutor,
     ToolSpec,
+    Url,
+    spec_from_schema,
+    tool,
 )
-from leeward.tools import ResourceId, Text, Url, spec_from_schema, tool
 
 __all__ = ["Library", "executors", "weather"]
 

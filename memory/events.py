@@ -15,6 +15,7 @@ from leeward.security import (
     BreakerReset,
     Category,
     Decided,
+    Egress,
     Event,
     Finished,
     Forgot,
@@ -27,6 +28,7 @@ from leeward.security import (
     Status,
     TrustLevel,
     TurnStarted,
+    Withdrawn,
 )
 
 from .stored import stored_json
@@ -36,10 +38,12 @@ __all__ = ["KINDS", "body_of", "event_of", "kind_of"]
 KINDS: Mapping[str, type[Event]] = {
     "turn": TurnStarted,
     "given": Given,
+    "withdrawn": Withdrawn,
     "forgot": Forgot,
     "read": Read,
     "approval": Asked,
     "decision": Decided,
+    "egress": Egress,
     "outcome": Finished,
     "block": LevelSet,
     "trust": LevelSet,
@@ -59,6 +63,7 @@ def _rows(value: list[list[str]]) -> tuple[tuple[str, ...], ...]:
 # other fields are strings, numbers, truth values or None, and come back as they are.
 _RESTORE: Mapping[str, Callable[[Any], Any]] = {
     "urls": tuple,
+    "marks": tuple,
     "provenance": Provenance,
     "labels": lambda value: tuple(Origin(label) for label in value),
     "questions": _rows,

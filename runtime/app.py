@@ -39,9 +39,9 @@ from leeward.security import (
     ToolExecutor,
     ToolResult,
     TrustLevel,
+    integrity,
+    tell,
 )
-from leeward.security.book import tell
-from leeward.security.label import integrity
 from leeward.tools import CompositeExecutor, Resolver, Surveyor, dns_resolver, open_builtin_tools
 
 from .config import Loaded, load

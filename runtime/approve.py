@@ -102,7 +102,8 @@ def within(
 def _piece(text: str, room: int, by_words: bool) -> str:
     """Return as much of a text as fits; nothing of it is left out, blanks at the break neither."""
     # A column takes a few characters at most, where marks are put on top of each other.
-    piece = next(iter(chop_cells(text[: 8 * room], room)), "")
+    some = text[: 8 * room]
+    piece = next(iter(chop_cells(some, room)), "") or some
     after = piece.rfind(" ") + 1
     return piece[:after] if by_words and after and len(piece) < len(text) else piece
 

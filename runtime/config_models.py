@@ -120,7 +120,7 @@ class Provider(Section):
     ] = ""
     auth_header: Annotated[
         AuthHeader,
-        Field(description='The header of the key, behind "Bearer" in Authorization; none: as the kind has it.'),
+        Field(description='The header of the key, behind "Bearer" in Authorization; none: the usual one.'),
     ] = ""
     headers: Annotated[
         Mapping[HeaderName, HeaderValue], Field(description="Further headers of each request.")

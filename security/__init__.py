@@ -5,6 +5,7 @@ Start with `pipeline.py` (the order), then `call.py` (the nouns) and `action.py`
 
 from .action import canonical_json, thaw
 from .addresses import judge_address, judge_host
+from .book import tell
 from .call import (
     KIND_KEY,
     Action,
@@ -13,6 +14,8 @@ from .call import (
     Checked,
     Cleared,
     Effect,
+    Exchange,
+    Follower,
     Json,
     Kind,
     Outcome,
@@ -25,6 +28,9 @@ from .call import (
     ToolResult,
     ToolSpec,
 )
+from .confusable import host_facts, host_warning
+from .destination import Destination, destinations_given, parse_destination
+from .domains import covers_domain, domain_pattern, listed_problem
 from .errors import (
     Category,
     ConfirmationRequired,
@@ -41,11 +47,11 @@ from .errors import (
     ToolTimeout,
     TypeMismatch,
 )
-from .extract import suspects_in, urls_given, urls_hinted
+from .extract import suspects_in, urls_given, urls_hinted, urls_in
 from .filters import HARD_BOUND, Source, Stepwise, redact, strip
 from .invisible import visible
-from .label import Origin
-from .ledger import Grounding, Ledger, Provenance
+from .label import Origin, integrity
+from .ledger import Grounding, Known, Ledger, Provenance
 from .level import TrustLevel, min_trust
 from .matching import pattern_problem
 from .pipeline import FILTERS, GATES, Pipeline, judge
@@ -68,6 +74,7 @@ from .session import (
     Asked,
     BreakerReset,
     Decided,
+    Egress,
     Event,
     Finished,
     Forgot,
@@ -77,10 +84,11 @@ from .session import (
     Read,
     Session,
     TurnStarted,
+    Withdrawn,
     after,
 )
 from .unreadable import Unreadable
-from .url import Url, parse_url
+from .url import Url, join_url, parse_url, same_site
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 from .window import AnomalyDetector, Breaker
 from .workspace import secret_reason
@@ -114,9 +122,13 @@ __all__ = [
     "Decided",
     "Decision",
     "Deny",
+    "Destination",
     "Effect",
+    "Egress",
     "Event",
+    "Exchange",
     "Finished",
+    "Follower",
     "Forgot",
     "Given",
     "Granted",
@@ -124,6 +136,7 @@ __all__ = [
     "InvalidParameters",
     "Json",
     "Kind",
+    "Known",
     "Ledger",
     "LevelSet",
     "NetworkError",
@@ -167,24 +180,37 @@ __all__ = [
     "Unreadable",
     "Url",
     "Verdict",
+    "Withdrawn",
     "Word",
     "after",
     "canonical_json",
+    "covers_domain",
+    "destinations_given",
+    "domain_pattern",
     "error_object",
+    "host_facts",
+    "host_warning",
+    "integrity",
+    "join_url",
     "judge",
     "judge_address",
     "judge_host",
+    "listed_problem",
     "min_trust",
+    "parse_destination",
     "parse_url",
     "pattern_problem",
     "redact",
     "redact_text",
     "refused",
+    "same_site",
     "secret_reason",
     "strip",
     "suspects_in",
+    "tell",
     "thaw",
     "urls_given",
     "urls_hinted",
+    "urls_in",
     "visible",
 ]

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from .call import Action, Atom, Effect, Json, Kind, Place, Problem, ToolCall, ToolSpec
 from .command import parse_command
+from .destination import destinations_in
 from .errors import Category
 from .extract import suspects_in
 from .kinds import Leaf, escaped, leaves
@@ -118,6 +119,8 @@ def _atoms(
                     yield Atom(kind, leaf.pointer, leaf.text, parse_url(leaf.text))
                 case Kind.COMMAND:
                     yield Atom(kind, leaf.pointer, leaf.text, parse_command(leaf.text))
+                case Kind.DESTINATION:
+                    yield from _destinations(leaf)
                 case _:
                     yield Atom(kind, leaf.pointer, leaf.text, leaf.text)
         if leaf.kinds & {Kind.UNDECLARED, Kind.DESTINATION}:
@@ -134,6 +137,11 @@ def _readings(leaf: Leaf, effects: Effect, policy: Policy, resolved: Mapping[str
         yield Atom(Kind.PATH, leaf.pointer, leaf.text, _place(leaf.text, policy, resolved), declared=False)
     if Effect.EXECUTE in effects:
         yield Atom(Kind.COMMAND, leaf.pointer, leaf.text, parse_command(leaf.text), declared=False)
+
+
+def _destinations(leaf: Leaf) -> Iterator[Atom]:
+    for raw, place in destinations_in(leaf.text):
+        yield Atom(Kind.DESTINATION, leaf.pointer, raw, place if place is not None else raw)
 
 
 def _place(raw: str, policy: Policy, resolved: Mapping[str, str]) -> Place | Unreadable:

@@ -73,10 +73,14 @@ class Book:
             if is_left:
                 self._owed.extend(events)
 
-    async def note(self, *events: Event) -> None:
-        """Let events count; they are written within 5 s, even under cancellation, or owed."""
+    def owe(self, *events: Event) -> None:
+        """Let events count; they are written with the next ones, and before any call starts."""
         self.fold(*events)
         self._owed.extend(events)
+
+    async def note(self, *events: Event) -> None:
+        """Let events count; they are written within 5 s, even under cancellation, or owed."""
+        self.owe(*events)
         with trio.move_on_after(_RECORD_SECONDS, shield=True), suppress(RecordError):
             await self.write()
 
@@ -87,7 +91,9 @@ class Book:
             self._alerted.discard(tool)
             return
         level = self._session.level_of(tool)
-        if tool in self._alerted or (level is not None and level[0] is TrustLevel.BLOCKED):
+        if level is not None and level[0] is TrustLevel.BLOCKED:
+            return
+        if tool in self._alerted and not limits.auto_block:
             return
         self._alerted.add(tool)
         failures, seen = window.failures(tool)

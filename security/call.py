@@ -16,6 +16,7 @@ from enum import Enum, Flag, StrEnum, auto
 from typing import Any, Protocol, TypeAlias
 
 from .command import CommandLine
+from .destination import Destination
 from .errors import Category, PolicyBlocked
 from .label import Origin
 from .level import TrustLevel
@@ -30,6 +31,8 @@ __all__ = [
     "Checked",
     "Cleared",
     "Effect",
+    "Exchange",
+    "Follower",
     "Json",
     "Kind",
     "Outcome",
@@ -152,7 +155,7 @@ class Atom:
     kind: Kind
     pointer: str
     raw: str
-    canonical: Url | Place | CommandLine | str | Unreadable
+    canonical: Url | Place | CommandLine | Destination | str | Unreadable
     declared: bool = True
 
     @property
@@ -188,18 +191,56 @@ class Action:
         return tuple(atom for atom in self.atoms if atom.kind in kinds)
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What became of one attempt to open a URL: the part of its record that only the client knows.
+
+    `address` is the one that was connected to, "" where none was; `sent` and `received` are bytes of
+    the request and of the response as they were on the wire; `problem` says in our words why there is
+    no `status`, or why the body was not read to its end.
+    """
+
+    url: Url
+    method: str
+    address: str = ""
+    status: int | None = None
+    sent: int = 0
+    received: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+class Follower(Protocol):
+    """What judges where a cleared call goes on to, and records where it went (`security/follow.py`)."""
+
+    async def follow(self, reference: str, pointer: str | None = None) -> Url:
+        """Return what a reference leads to from the URL at a pointer, once it is judged and on record."""
+        ...
+
+    def report(self, exchange: Exchange) -> None:
+        """Take down what became of an attempt; it is on record before the call's result goes back."""
+        ...
+
+
 class Cleared:
     """Leave to run one action, once, under the conditions it was judged by.
 
     Made by `pipeline.py` only. `deadline` is a point on trio's clock, in seconds.
     """
 
-    __slots__ = ("_emit", "_taken", "action", "deadline")
+    __slots__ = ("_emit", "_follower", "_taken", "action", "deadline")
 
-    def __init__(self, action: Action, deadline: float, emit: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        action: Action,
+        deadline: float,
+        emit: Callable[[str], Awaitable[None]],
+        follower: Follower | None = None,
+    ) -> None:
         self.action = action
         self.deadline = deadline
         self._emit = emit
+        self._follower = follower
         self._taken = False
 
     def take(self) -> Mapping[str, Json]:
@@ -235,6 +276,24 @@ class Cleared:
                 return atom.canonical
         raise PolicyBlocked("no URL was judged for this argument")
 
+    async def follow(self, reference: str, pointer: str | None = None) -> Url:
+        """Return what a reference, such as a redirect's, leads to once that is judged and on record.
+
+        It is read against what was opened last in place of the URL at `pointer`, which may be left out
+        where the call has one. To be asked for before each hop, and before a second try of the same URL.
+
+        Raises:
+            PolicyBlocked: it may not be opened, or there were too many hops; nothing may be sent.
+        """
+        if self._follower is None:
+            raise PolicyBlocked("nobody is here to judge where this leads")
+        return await self._follower.follow(reference, pointer)
+
+    def report(self, exchange: Exchange) -> None:
+        """Tell what became of an attempt to open a URL, however it ended."""
+        if self._follower is not None:
+            self._follower.report(exchange)
+
     async def emit(self, chunk: str) -> None:
         """Hand out a piece of output while the tool runs; it is stripped and redacted before it is shown."""
         await self._emit(chunk)
@@ -245,13 +304,17 @@ class Output:
     """What an executor brings back, as it is; the pipeline screens it.
 
     `origin` is derived from the tool's effects where it is None. `exit_code` is a program's own; not
-    0 is a result, not an error. `notices` are sentences of ours about the text.
+    0 is a result, not an error. `notices` are sentences of ours about the text, and `facts` are
+    values beside it that somebody else chose (a final URL), each with a name of ours. `links` are
+    the canonical URLs that an opened page refers to; only a trusted tool's become known by that.
     """
 
     text: str
     origin: Origin | None = None
     exit_code: int | None = None
     notices: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    links: tuple[str, ...] = ()
 
 
 class Status(StrEnum):

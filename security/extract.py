@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from .url import Url, parse_url
 
-__all__ = ["suspects_in", "urls_given", "urls_hinted", "urls_in"]
+__all__ = ["suspects_in", "urls_given", "urls_hinted", "urls_in", "without_urls"]
 
 # A name without https:// is taken for a host only under a well-known top-level domain, so that
 # `node.js`, `np.array` and `e.g.` stay words. Someone who means another domain can write https://.
@@ -124,6 +124,15 @@ def urls_hinted(text: str, names_file: Callable[[str], bool] = lambda _: False) 
     return _distinct(f"https://{word}" for word in doubtful)
 
 
+def without_urls(text: str) -> str:
+    """Return a text with a blank instead of each URL that is written out in it."""
+    pieces, position = [], 0
+    for start, end in _explicit_spans(text):
+        pieces.append(text[position:start])
+        position = end
+    return " ".join((*pieces, text[position:]))
+
+
 def suspects_in(text: str) -> tuple[str, ...]:
     """Return every piece of a tool's argument that some client could open as a URL, as it is written.
 
@@ -224,11 +233,7 @@ def _is_top_level(label: str) -> bool:
 
 def _bare_words(text: str) -> Iterator[str]:
     """Yield the words that are a host under a well-known domain, with their port and path."""
-    pieces, position = [], 0
-    for start, end in _explicit_spans(text):
-        pieces.append(text[position:start])
-        position = end
-    rest = " ".join((*pieces, text[position:]))
+    rest = without_urls(text)
     for match in _BARE.finditer(rest):
         if not _is_host(match[0].partition(":")[0]):
             continue

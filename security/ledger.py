@@ -1,9 +1,9 @@
-"""Which URLs may be opened, and why.
+"""Which URLs may be opened, which destinations sent to, and why.
 
-A URL becomes known by what the person said, wrote into the configuration, or by a page that was
-opened by permission; how it became known says how far it reaches. A `Ledger` is a view of an
-append-only log: adding a URL gives a longer view of the same log, and earlier views stay what
-they were. Finding URLs in a text is left to `extract.py`, the verdict to `gates/grounding.py`.
+Both become known by what the person said, wrote into the configuration, or by a page that was
+opened by permission; how they became known says how far they reach. A `Ledger` is a view of an
+append-only log: adding or forgetting gives a longer view of the same log, and earlier views stay
+what they were. Finding URLs in a text is left to `extract.py`, the verdict to `gates/grounding.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,15 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import islice, takewhile
+from typing import TypeAlias
 
+from .destination import Destination, DestinationKind
 from .url import DEFAULT_PORTS, Url
 
-__all__ = ["Grounding", "Ledger", "Provenance"]
+__all__ = ["Grounding", "Known", "Ledger", "Provenance"]
+
+Known: TypeAlias = Url | Destination
+"""What can stand in a ledger."""
 
 _HOSTS_COMPARED = 64
 _ALIKE = 0.6
@@ -25,7 +30,8 @@ _ALIKE = 0.6
 class Provenance(StrEnum):
     """How a URL became known.
 
-    `HINT` is a word of the person that may be a host or a file (`docs.rs/tokio`).
+    `HINT` is a word of the person that may be a host or a file (`docs.rs/tokio`), `FOREIGN` a link
+    that leads from the site of its page to another.
     """
 
     PERSON = "person"
@@ -34,10 +40,13 @@ class Provenance(StrEnum):
     HINT = "person, perhaps a file"
     REDIRECT = "redirect"
     LINK = "link"
+    FOREIGN = "link to another site"
     SEARCH = "search"
 
 
-_EXACT = frozenset({Provenance.REDIRECT, Provenance.LINK, Provenance.SEARCH})
+_GIVEN = frozenset({Provenance.PERSON, Provenance.SLASH, Provenance.CONFIG})
+_EXACT = frozenset({Provenance.REDIRECT, Provenance.LINK, Provenance.FOREIGN, Provenance.SEARCH})
+_DOUBTFUL = frozenset({Provenance.HINT, Provenance.FOREIGN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,39 +55,56 @@ class Grounding:
 
     `source` is the entry it stands on, None where there is none; then `nearest` is the known URL
     most like it. `added` is the query and fragment that the source does not have, as they stand
-    in the URL ("?x=1#top"), or what was appended to the source's query ("&x=1").
+    in the URL ("?x=1#top"), or what was appended to the source's query ("&x=1"); `below` holds the
+    segments of the path that lie below the source's.
     """
 
     source: Url | None = None
     provenance: Provenance | None = None
     added: str = ""
+    below: tuple[str, ...] = ()
     nearest: Url | None = None
 
 
 @dataclass(slots=True)
 class _Log:
-    """What several views share. `by_host` and `places` hold positions in `entries`."""
+    """What several views share.
 
-    entries: list[tuple[Url, Provenance]] = field(default_factory=list)
+    An entry without a provenance says that all before it about the same place is forgotten. `by_host`,
+    `places` and `forgotten` hold positions in `entries`.
+    """
+
+    entries: list[tuple[Known, Provenance | None]] = field(default_factory=list)
     by_host: dict[str, list[int]] = field(default_factory=dict)
     places: dict[tuple[str, Provenance], int] = field(default_factory=dict)
+    forgotten: dict[str, list[int]] = field(default_factory=dict)
 
-    def append(self, url: Url, provenance: Provenance) -> None:
+    def append(self, known: Known, provenance: Provenance | None) -> None:
         position = len(self.entries)
-        self.entries.append((url, provenance))
-        self.by_host.setdefault(url.host, []).append(position)
-        self.places[url.text, provenance] = position
+        self.entries.append((known, provenance))
+        if provenance is None:
+            self.forgotten.setdefault(known.text, []).append(position)
+        else:
+            self.by_host.setdefault(known.host, []).append(position)
+            self.places[known.text, provenance] = position
+
+    def is_live(self, position: int, length: int) -> bool:
+        """Whether an entry still counts in the view of the first `length` entries."""
+        if position >= length:
+            return False
+        ends = self.forgotten.get(self.entries[position][0].text, ())
+        return not any(position < end < length for end in ends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ledger:
-    """The first `_length` entries of a log; two views are equal if their entries are."""
+    """The first `_length` entries of a log; two views are equal if what they know is."""
 
     _log: _Log = field(default_factory=_Log)
     _length: int = 0
 
     def __len__(self) -> int:
-        return self._length
+        return len(self.entries())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and self.entries() == other.entries()
@@ -86,42 +112,78 @@ class Ledger:
     def __hash__(self) -> int:
         return hash(self.entries())
 
-    def entries(self) -> tuple[tuple[Url, Provenance], ...]:
-        """Return every known URL with how it became known, in the order of becoming known."""
-        return tuple(islice(self._log.entries, self._length))
+    def entries(self) -> tuple[tuple[Known, Provenance], ...]:
+        """Return all that is known with how it became known, in the order of becoming known."""
+        return tuple(
+            (known, provenance)
+            for position, (known, provenance) in enumerate(islice(self._log.entries, self._length))
+            if provenance is not None and self._log.is_live(position, self._length)
+        )
 
-    def with_urls(self, urls: Iterable[Url], provenance: Provenance) -> Ledger:
-        """Return a view that knows these URLs, too; what is known already is not added again."""
-        log, length = self._log, self._length
+    def with_urls(self, urls: Iterable[Known], provenance: Provenance) -> Ledger:
+        """Return a view that knows these, too; what is known already is not added again."""
+        view = self
         for url in urls:
-            if log.places.get((url.text, provenance), length) < length:
-                continue
-            if len(log.entries) > length:
-                # A longer view has grown from this one; what it added must not be seen from here.
-                log = _copied(log, length)
-            log.append(url, provenance)
-            length += 1
-        return Ledger(log, length)
+            position = view._log.places.get((url.text, provenance), view._length)
+            if not view._log.is_live(position, view._length):
+                view = view._with(url, provenance)
+        return view
+
+    def without(self, known: Iterable[Known]) -> Ledger:
+        """Return a view that has forgotten these, however they became known."""
+        view = self
+        for one in known:
+            view = view._with(one, None)
+        return view
+
+    def _with(self, known: Known, provenance: Provenance | None) -> Ledger:
+        log = self._log
+        if len(log.entries) > self._length:
+            # A longer view has grown from this one; what it added must not be seen from here.
+            log = _copied(log, self._length)
+        log.append(known, provenance)
+        return Ledger(log, self._length + 1)
 
     def lookup(self, url: Url) -> Grounding:
         """Return what a URL stands on, in time proportional to what is known of its host."""
         found = [
             grounding
             for entry, provenance in self._of_host(url.host)
-            if (grounding := _grounded(url, entry, provenance)) is not None
+            if isinstance(entry, Url) and (grounding := _grounded(url, entry, provenance)) is not None
         ]
         return min(found, key=_doubt) if found else Grounding(nearest=self._nearest(url))
 
-    def _of_host(self, host: str) -> Iterable[tuple[Url, Provenance]]:
-        positions = takewhile(lambda position: position < self._length, self._log.by_host.get(host, ()))
-        return (self._log.entries[position] for position in positions)
+    def has(self, url: Url) -> bool:
+        """Whether exactly this URL is known, and not only one above or below it; fragments aside."""
+        return any(
+            isinstance(entry, Url)
+            and _is_same_server(url, entry)
+            and (url.segments, url.query) == (entry.segments, entry.query)
+            for entry, _ in self._of_host(url.host)
+        )
+
+    def provenance_of(self, destination: Destination) -> Provenance | None:
+        """Return how a destination was given, or None if nobody gave it.
+
+        A URL that was given stands for its host, and for the repository of its path and those below.
+        """
+        for entry, provenance in self._of_host(destination.host):
+            if provenance in _GIVEN and _stands_for(entry, destination):
+                return provenance
+        return None
+
+    def _of_host(self, host: str) -> Iterable[tuple[Known, Provenance]]:
+        for position in takewhile(lambda found: found < self._length, self._log.by_host.get(host, ())):
+            known, provenance = self._log.entries[position]
+            if provenance is not None and self._log.is_live(position, self._length):
+                yield known, provenance
 
     def _nearest(self, url: Url) -> Url | None:
         """Return the known URL that shares most of the path, or else one whose host looks much alike."""
         hosts = {url.host, *islice(reversed(self._log.by_host), _HOSTS_COMPARED)}
         by_likeness = sorted(((_likeness(host, url.host), host) for host in hosts), reverse=True)
         for likeness, host in by_likeness:
-            known = [entry for entry, _ in self._of_host(host)]
+            known = [entry for entry, _ in self._of_host(host) if isinstance(entry, Url)]
             if known and likeness >= _ALIKE:
                 return max(known, key=lambda entry: _shared(entry.segments, url.segments))
         return None
@@ -129,8 +191,8 @@ class Ledger:
 
 def _copied(log: _Log, length: int) -> _Log:
     copy = _Log()
-    for url, provenance in islice(log.entries, length):
-        copy.append(url, provenance)
+    for known, provenance in islice(log.entries, length):
+        copy.append(known, provenance)
     return copy
 
 
@@ -144,7 +206,9 @@ def _grounded(url: Url, entry: Url, provenance: Provenance) -> Grounding | None:
             return None
     elif _shared(url.segments, entry.segments) < min(len(url.segments), len(entry.segments)):
         return None
-    return Grounding(entry, provenance, _added(url, entry if same_path else None))
+    return Grounding(
+        entry, provenance, _added(url, entry if same_path else None), url.segments[len(entry.segments) :]
+    )
 
 
 def _is_same_server(url: Url, entry: Url) -> bool:
@@ -172,9 +236,24 @@ def _added(url: Url, entry: Url | None) -> str:
     return added
 
 
-def _doubt(grounding: Grounding) -> tuple[bool, bool, int]:
-    """Order groundings: a sure one before a hint, one that needs no question before one that does."""
-    return grounding.added != "", grounding.provenance is Provenance.HINT, len(grounding.added)
+def _doubt(grounding: Grounding) -> tuple[bool, bool, int, int]:
+    """Order groundings: one that needs no question first, then by how much was added."""
+    is_doubtful = grounding.provenance in _DOUBTFUL
+    return grounding.added != "", is_doubtful, len(grounding.added), len(grounding.below)
+
+
+def _stands_for(entry: Known, destination: Destination) -> bool:
+    """Whether what a person gave means this destination, too."""
+    if isinstance(entry, Destination) and destination.kind is not DestinationKind.HOST:
+        return entry == destination
+    if destination.kind is DestinationKind.HOST:
+        is_place = isinstance(entry, Url) or entry.kind is DestinationKind.REPOSITORY
+        return is_place and destination.port in (None, entry.port)
+    if destination.kind is DestinationKind.MAIL or not isinstance(entry, Url):
+        return False
+    known = tuple(segment.removesuffix(".git") for segment in entry.segments)
+    is_below = known == destination.segments[: len(known)]
+    return is_below and destination.user in ("", "git") and destination.port is None
 
 
 def _likeness(host: str, other: str) -> float:

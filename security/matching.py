@@ -20,6 +20,7 @@ from functools import partial
 
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
+from .destination import Destination
 from .policy import Policy, Rule
 from .url import DEFAULT_PORTS, Url
 
@@ -56,8 +57,8 @@ def _speaks_of(pattern: str, atom: Atom, policy: Policy) -> bool:
             return any(_matches_path(path, policy, pattern) for path in (text, real))
         case Url() as url:
             return _matches_url(url, pattern, widely=True)
-        case str() as text:
-            return fnmatchcase(text, pattern)
+        case (str() | Destination()) as other:
+            return fnmatchcase(str(other), pattern)
     # What could not be read is spoken of by every rule for its kind of thing: a Deny must not be evaded.
     return _words_appear(pattern, atom.raw)
 
@@ -73,8 +74,8 @@ def covers(rules: tuple[Rule, ...], tool: str, atom: Atom, policy: Policy) -> Ru
             units = [partial(_matches_place, place, policy)]
         case Url() as url:
             units = [partial(_matches_url, url)]
-        case str() as text:
-            units = [partial(fnmatchcase, text)]
+        case (str() | Destination()) as other:
+            units = [partial(fnmatchcase, str(other))]
         case _:
             return None
     found = [next((rule for rule in named if rule.match and unit(rule.match)), None) for unit in units]
@@ -90,8 +91,8 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
             return (_literal(url.text.partition("#")[0]),)
         case Place() as place:
             return (_literal(place.real),) if place.real == place.text else ()
-        case str() as text:
-            return (_literal(text),)
+        case (str() | Destination()) as other:
+            return (_literal(str(other)),)
     return ()
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
 from .book import tell
 from .call import Action, Effect, Outcome, Output, Status, ToolResult
 from .filters import Screened, Source, Stepwise, redact, strip
+from .fingerprints import fingerprints_in
 from .label import Origin, integrity
 from .level import TrustLevel
 from .ports import Observer, OverflowStore, RecordError
-from .session import Session
+from .session import Read, Session
 
-__all__ = ["Keep", "Live", "completed", "keeper", "source_of", "unscreened"]
+__all__ = ["Keep", "Live", "completed", "is_trusted", "keeper", "read_by_model", "source_of", "unscreened"]
 
 Keep: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -23,7 +24,7 @@ def source_of(action: Action, output: Output, session: Session, secrets: frozens
     """Return what is known of an output; only a trusted tool can claim better than its effects say."""
     brings = Origin.WEB if action.effects & (Effect.BRING_IN | Effect.SEND) else Origin.WORKSPACE
     origin = output.origin or brings
-    if not _is_trusted(action, session):
+    if not is_trusted(action, session):
         origin = min(origin, brings, key=lambda found: integrity(frozenset({found})))
     return Source(
         action.call.tool,
@@ -31,17 +32,29 @@ def source_of(action: Action, output: Output, session: Session, secrets: frozens
         secrets=secrets,
         max_bytes=session.policy.max_bytes,
         threshold=session.policy.threshold,
+        is_private=bool(action.effects & (Effect.READ | Effect.EXECUTE)),
     )
+
+
+def read_by_model(source: Source, text: str, session: Session) -> Iterator[Read]:
+    """Yield the event of a text that reaches the model, if it brings a new label or value along."""
+    labels = {source.origin} - session.labels
+    marks = fingerprints_in(text, session.id) if source.is_private else ()
+    new = tuple(mark for mark in marks if mark not in session.seen)
+    if labels or new:
+        yield Read(session.now, tuple(labels), new)
 
 
 def unscreened(action: Action, output: Output, session: Session) -> Screened:
     """Return an output as filters take it; only a trusted tool's notices stand outside the fence."""
-    if _is_trusted(action, session):
-        return Screened(output.text, output.notices)
-    return Screened("\n".join((output.text, *output.notices)))
+    if is_trusted(action, session):
+        return Screened(output.text, output.notices, output.facts)
+    facts = (f"{name}: {value}" for name, value in output.facts)
+    return Screened("\n".join((output.text, *output.notices, *facts)))
 
 
-def _is_trusted(action: Action, session: Session) -> bool:
+def is_trusted(action: Action, session: Session) -> bool:
+    """Whether the tool of an action is trusted now, so that what it says of its output counts."""
     return action.spec is not None and session.trust_in(action.spec) <= TrustLevel.TRUSTED
 
 

@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from .call import Kind, Place
 from .command import CommandLine
+from .destination import Destination
 from .invisible import (
     CONTROLS,
     INVISIBLE,
@@ -40,7 +41,7 @@ __all__ = ["MAX_ID_LENGTH", "PATTERNS", "Rejection", "climbs", "rejected_pattern
 MAX_ID_LENGTH = 4096
 """Characters in an identifier, at most: page tokens and signed keys stay well below."""
 
-Canonical: TypeAlias = "Url | Place | CommandLine | str | Unreadable"
+Canonical: TypeAlias = "Url | Place | CommandLine | Destination | str | Unreadable"
 
 
 @dataclass(frozen=True, slots=True)

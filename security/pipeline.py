@@ -12,18 +12,19 @@ from typing import TypeAlias
 
 import trio
 
-from . import record
+from . import egress, record
 from .action import Draft
 from .answers import Asks, answer_in_advance, proposed_grants, reconsidered
 from .book import Book
 from .call import Action, Cleared, Output, ToolCall, ToolResult
 from .errors import ToolTimeout
 from .filters import Filter, Screened, Source, Stepwise, cap, distill, fence, redact, strip
+from .follow import Trail
 from .gates import anomaly, arguments, budget, grounding, hosts, known, paths, permissions, trust
-from .output import Keep, Live, completed, keeper, source_of, unscreened
+from .output import Keep, Live, completed, keeper, read_by_model, source_of, unscreened
 from .ports import Answer, Ports, Question, RecordError
 from .refusal import Told, cancelled, failed, refused, unanswered, unrecorded, withheld
-from .session import Event, Granted, Read, Session
+from .session import Event, Granted, Session
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
@@ -94,7 +95,7 @@ class Pipeline:
     def __init__(self, session: Session, ports: Ports, secrets: frozenset[str] = frozenset()) -> None:
         self._ports = ports
         self._secrets = secrets
-        self._book = Book(session, ports.audit, ports.clock, ports.observer)
+        self._book = Book(replace(session, secrets=secrets), ports.audit, ports.clock, ports.observer)
         self._specs = {spec.name: spec for spec in ports.executor.specs()}
 
     @property
@@ -123,7 +124,7 @@ class Pipeline:
         source = replace(source, secrets=known, max_bytes=policy.max_bytes, threshold=policy.threshold)
         keep = keeper(self._ports.store, self.session.id, [])
         screened = await screen(Screened(text), source, keep)
-        await self._label(source)
+        await self._book.note(*read_by_model(source, screened.plain, self.session))
         return screened.text
 
     async def note(self, *events: Event) -> None:
@@ -137,9 +138,9 @@ class Pipeline:
         resolved = await self._ports.surveyor.resolve(wanted) if wanted else {}
         return draft.read(self.session.policy, resolved)
 
-    def judged(self, action: Action) -> tuple[Decision, Asks, str]:
+    def judged(self, action: Action, session: Session | None = None) -> tuple[Decision, Asks, str]:
         """Return what the gates say now, the Asks nobody answered beforehand, and who answered the rest."""
-        session = self.session
+        session = session or self.session
         decision = judge(action, session)
         answers = {asked: answer_in_advance(*asked, action, session) for asked in decision.asks}
         left = tuple(asked for asked, answer in answers.items() if answer is None)
@@ -155,7 +156,7 @@ class Pipeline:
 
     async def _conclude(self, action: Action, decision: Decision, approver: str, *grants: Granted) -> Ruling:
         decided = record.decided(self._book.now(), action, decision, approver, self._secrets)
-        events: tuple[Event, ...] = (decided, *grants)
+        events: tuple[Event, ...] = (decided, *egress.attempts(decided, action, self.session), *grants)
         self._book.fold(*events)
         if decision.denial is None:
             return action, events
@@ -177,7 +178,8 @@ class Pipeline:
         finally:
             if declined:
                 now = self._book.now()
-                await self._book.note(record.declined(now, action, decision, left, declined, self._secrets))
+                event = record.declined(now, action, decision, left, declined, self._secrets)
+                await self._book.note(event, *egress.attempts(event, action, self.session))
         if declined:
             return unanswered(action.call, left, nobody=answer is Answer.NOBODY)
         decision, still_open, approver = self.judged(again)
@@ -195,7 +197,8 @@ class Pipeline:
             detail = ""
             result = await self._caught(action.call, self._attempt(action), failed)
             if result.error is not None:
-                await self._label(source_of(action, Output(""), self.session, self._secrets))
+                source = source_of(action, Output(""), self.session, self._secrets)
+                self._book.owe(*read_by_model(source, result.shown, self.session))
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:
@@ -209,13 +212,15 @@ class Pipeline:
         timeout = action.spec.timeout if action.spec is not None else 0
         source = source_of(action, Output(""), self.session, self._secrets)
         live = Live(action, source, self._ports.observer)
+        trail = Trail(action, self._book, self.read, self.judged)
         try:
-            with trio.fail_after(timeout) as scope:
-                output = await self._ports.executor.execute(Cleared(action, scope.deadline, live.emit))
+            with trio.fail_after(timeout) as scope, trail:
+                cleared = Cleared(action, scope.deadline, live.emit, trail)
+                output = await self._ports.executor.execute(cleared)
         except trio.TooSlowError:
             raise ToolTimeout(f"no answer within {timeout:g} seconds") from None
         live.close()
-        return await self._caught(action.call, self._screened(action, output), withheld)
+        return await self._caught(action.call, self._screened(action, output, trail), withheld)
 
     async def _caught(self, call: ToolCall, step: Awaitable[ToolResult], told: Told) -> ToolResult:
         """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
@@ -224,15 +229,11 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001 — one of the three: what an executor raises is an outcome
             return told(call, error, self._secrets)
 
-    async def _screened(self, action: Action, output: Output) -> ToolResult:
+    async def _screened(self, action: Action, output: Output, trail: Trail) -> ToolResult:
         kept: list[str] = []
         source = source_of(action, output, self.session, self._secrets)
         keep = keeper(self._ports.store, self.session.id, kept)
         screened = await screen(unscreened(action, output, self.session), source, keep)
-        await self._label(source)
+        self._book.owe(*read_by_model(source, screened.plain, self.session))
+        self._book.owe(*trail.found_in(output, screened.plain))
         return completed(action, output, screened, kept)
-
-    async def _label(self, source: Source) -> None:
-        """Remember whose words the model has seen; labels only ever grow."""
-        if source.origin not in self.session.labels:
-            await self._book.note(Read(self._book.now(), (source.origin,)))

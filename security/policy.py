@@ -86,8 +86,10 @@ class Policy:
     Paths are absolute and resolved. `secret_paths` may be neither read nor written by any tool,
     `protected_paths` not written; both hold folders and single files beside the built-in ones of
     `workspace.py`. `levels` maps a tool's name or its source to a trust level. `headless` tells
-    that nobody can be asked. `max_bytes` is the most of one output that is looked at at all, and
-    `threshold` the number of characters above which it is stored and shown shortened.
+    that nobody can be asked. `search_tools` names tools whose results become known URLs; `allow_http`
+    and the two lists hold patterns as `domains.py` reads them. `max_bytes` is the most of one output
+    that is looked at at all, and `threshold` the number of characters above which it is stored and
+    shown shortened.
     """
 
     workspace: str
@@ -100,7 +102,11 @@ class Policy:
     protected_paths: tuple[str, ...] = ()
     levels: Mapping[str, TrustLevel] = field(default_factory=lambda: MappingProxyType({}))
     url_grounding: bool = True
+    search_tools: frozenset[str] = frozenset()
     allow_networks: tuple[str, ...] = ()
+    allow_http: tuple[str, ...] = ()
+    domain_allowlist: tuple[str, ...] = ()
+    domain_denylist: tuple[str, ...] = ()
     max_bytes: int = 10 * 1024 * 1024
     threshold: int = 50_000
     calls: CallLimits = CallLimits()

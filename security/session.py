@@ -12,21 +12,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from .call import Status, ToolSpec
+from .destination import parse_destination
 from .errors import Category
+from .fingerprints import Fingerprints
 from .label import Origin
-from .ledger import Ledger, Provenance
+from .ledger import Known, Ledger, Provenance
 from .level import TrustLevel, min_trust
 from .policy import Policy, Rule, RuleAction
 from .url import Url, parse_url
 from .window import AnomalyDetector, Breaker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "Asked",
     "BreakerReset",
     "Decided",
+    "Egress",
     "Event",
     "Finished",
     "Forgot",
@@ -36,6 +39,7 @@ __all__ = [
     "Read",
     "Session",
     "TurnStarted",
+    "Withdrawn",
     "after",
 ]
 
@@ -49,11 +53,19 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """URLs became known, in canonical form, and how."""
+    """URLs and destinations became known, in canonical form, and how."""
 
     at: float
     urls: tuple[str, ...]
     provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """`/browse --forget`: these URLs or destinations are known no longer, however they became known."""
+
+    at: float
+    urls: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +77,11 @@ class Forgot:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Text of these origins reached the model."""
+    """Text of these origins reached the model; `marks` are the fingerprints of private values in it."""
 
     at: float
     labels: tuple[Origin, ...]
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,8 @@ class Decided:
 
     `arguments` is the redacted canonical JSON; `words` holds (gate, allow|ask|deny, rule) of every
     gate; `approver` names the rule, grant, autonomy level or person that answered the Asks, or
-    "nobody" where an Ask found none.
+    "nobody" where an Ask found none. `hop` is not 0 where the decision is about a redirect, or a second
+    try, of a call that runs: such a decision neither books a call nor counts as a refusal of one.
     """
 
     at: float
@@ -104,6 +118,34 @@ class Decided:
     arguments: str = ""
     words: tuple[tuple[str, str, str], ...] = ()
     approver: str = ""
+    hop: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """An attempt to open a URL: once when it was decided, and once more when it had `ended`.
+
+    `hop` counts the attempts of a call from 0. `url` is canonical, its secrets masked; `rule` is what
+    allowed or refused it. The rest is told by who made the attempt, and stands only where it ended;
+    sizes are bytes on the wire.
+    """
+
+    at: float
+    call: str
+    tool: str
+    hop: int
+    url: str
+    allowed: bool
+    gate: str | None = None
+    rule: str = ""
+    ended: bool = False
+    method: str = ""
+    address: str = ""
+    http_status: int | None = None
+    sent: int = 0
+    received: int = 0
+    seconds: float = 0.0
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +193,35 @@ class BreakerReset:
 
 
 Event: TypeAlias = (
-    TurnStarted | Given | Forgot | Read | Asked | Decided | Finished | LevelSet | Granted | BreakerReset
+    TurnStarted
+    | Given
+    | Withdrawn
+    | Forgot
+    | Read
+    | Asked
+    | Decided
+    | Egress
+    | Finished
+    | LevelSet
+    | Granted
+    | BreakerReset
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The past and the policy, as a gate sees them. `now` is seconds since the epoch."""
+    """The past and the policy, as a gate sees them. `now` is seconds since the epoch.
+
+    `secrets` are the values that must never leave; they come from the configuration and stand in no
+    event.
+    """
 
     id: str
     policy: Policy
     now: float = 0.0
+    secrets: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     ledger: Ledger = field(default_factory=Ledger)
+    seen: Fingerprints = field(default_factory=Fingerprints)
     labels: frozenset[Origin] = frozenset()
     grants: tuple[Rule, ...] = ()
     levels: Mapping[str, tuple[TrustLevel, str]] = field(default_factory=lambda: MappingProxyType({}))
@@ -196,11 +255,14 @@ def after(session: Session, event: Event) -> Session:
         case TurnStarted():
             return replace(session, turn_started=event.at, calls_this_turn=0, last=("", ""), repeats=0)
         case Given():
-            return replace(session, ledger=session.ledger.with_urls(_urls(event.urls), event.provenance))
+            return replace(session, ledger=session.ledger.with_urls(_known(event.urls), event.provenance))
+        case Withdrawn():
+            return replace(session, ledger=session.ledger.without(_known(event.urls)))
         case Forgot():
             return _cleared(session)
         case Read():
-            return replace(session, labels=session.labels.union(event.labels))
+            labels, seen = session.labels.union(event.labels), session.seen.with_marks(event.marks)
+            return replace(session, labels=labels, seen=seen)
         case Asked():
             return replace(_booked(session), pending=session.pending | {event.call})
         case Decided():
@@ -214,16 +276,30 @@ def after(session: Session, event: Event) -> Session:
             return replace(session, grants=(*session.grants, grant))
         case BreakerReset():
             return replace(session, breaker=Breaker())
+        case Egress():
+            return session
 
 
-def _urls(texts: tuple[str, ...]) -> tuple[Url, ...]:
-    """Parse the recorded URLs again; one that cannot be read any more grounds nothing."""
-    return tuple(url for url in map(parse_url, texts) if isinstance(url, Url))
+def _known(texts: tuple[str, ...]) -> Iterator[Known]:
+    """Read what was recorded again; what cannot be read any more grounds nothing."""
+    for text in texts:
+        url = parse_url(text)
+        known = url if isinstance(url, Url) else parse_destination(text)
+        if known is not None:
+            yield known
 
 
 def _cleared(session: Session) -> Session:
     """Forget what belongs to the conversation, keep what protects the person from it."""
-    return replace(session, ledger=Ledger(), labels=frozenset(), grants=(), last=("", ""), repeats=0)
+    return replace(
+        session,
+        ledger=Ledger(),
+        seen=Fingerprints(),
+        labels=frozenset(),
+        grants=(),
+        last=("", ""),
+        repeats=0,
+    )
 
 
 def _booked(session: Session) -> Session:
@@ -236,6 +312,8 @@ def _booked(session: Session) -> Session:
 
 def _decided(session: Session, event: Decided) -> Session:
     """Book the call unless it was booked while it waited, and count a refusal where it belongs."""
+    if event.hop:
+        return session
     if event.call in session.pending:
         session = replace(session, pending=session.pending - {event.call})
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 from .call import Place
@@ -107,8 +108,19 @@ _ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
 
 def is_inside(path: str, *roots: str) -> bool:
     """Whether an absolute, normalised path is one of the roots or lies below one."""
-    bare = (root.rstrip("/") for root in roots if root)
-    return any(path == root or path.startswith(f"{root}/") for root in bare)
+    exactly, below = _bounds(roots)
+    return path in exactly or path.startswith(below)
+
+
+@lru_cache(maxsize=256)
+def _bounds(roots: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    bare = tuple(root.rstrip("/") for root in roots if root)
+    return frozenset(bare), tuple(f"{root}/" for root in bare)
+
+
+@lru_cache(maxsize=256)
+def _at(home: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{home.rstrip('/')}/{name}" for name in names)
 
 
 def locate(raw: str, policy: Policy) -> Place | Unreadable:
@@ -143,10 +155,9 @@ def _decoded(text: str) -> str:
 
 def secret_reason(path: str, policy: Policy) -> str | None:
     """Say why a file's contents are secret, in our words, or None; `path` is absolute and normalised."""
-    home = policy.home.rstrip("/")
     if is_inside(path, *policy.secret_paths):
         return "it belongs to Leeward's own data and keys"
-    if is_inside(path, *(f"{home}/{name}" for name in (*_SECRET_FOLDERS, *_SECRET_HOME_FILES))):
+    if is_inside(path, *_at(policy.home, _SECRET_FOLDERS), *_at(policy.home, _SECRET_HOME_FILES)):
         return "it is where credentials are kept"
     if _PROC.match(path) or (is_inside(path, *_SECRET_SYSTEM) and not is_inside(path, *_DEVICES)):
         return "it is a part of the system that holds secrets"
@@ -165,7 +176,7 @@ def protected_reason(path: str, policy: Policy) -> str | None:
     if parts[-1] == ".git" or _has_pair(parts, ".git", _PROTECTED_GIT):
         return "git runs or obeys it"
     home = policy.home.rstrip("/")
-    runs_at_start = is_inside(path, *(f"{home}/{name}" for name in _RC_FOLDERS))
+    runs_at_start = is_inside(path, *_at(policy.home, _RC_FOLDERS))
     if runs_at_start or (posixpath.dirname(path) == home and parts[-1] in _RC_FILES):
         return "a shell or a program runs it at start"
     if is_inside(path, *_PROTECTED_SYSTEM) and not is_inside(path, *_DEVICES, policy.workspace):

@@ -98,18 +98,18 @@ class ChatReader:
         self._details: dict[tuple[object, object], dict[str, Any]] = {}
         self._extra: Json = None
 
-    def feed(self, data: str) -> Sequence[ModelEvent]:
-        """Take the data of one event in and return what it tells.
+    def feed(self, data: str) -> str | Sequence[ModelEvent]:
+        """Take the data of one event in and return what it tells; a piece of text alone as it is.
 
         Raises:
             ModelError: it is an error message, cannot be read, or the reply exceeds every measure.
         """
-        if data.strip() == "[DONE]":
+        if data[:1] == "[" and data.strip() == "[DONE]":
             self.done = True
-            return ()
+            return ""
         chunk = read_object(data)
         self._seen = True
-        if (error := error_in(chunk)) is not None:
+        if (chunk.get("error") or chunk.get("object") == "error") and (error := error_in(chunk)) is not None:
             raise error
         if usage := chunk.get("usage"):
             self._usage = _usage(usage) or self._usage
@@ -120,8 +120,7 @@ class ChatReader:
         text = delta.get("content")
         if len(delta) == 1 and type(text) is str:
             # Nearly every chunk says a piece of text and nothing else.
-            text = self._text.feed(text)
-            return (TextDelta(text),) if text else ()
+            return self._text.feed(text)
         return self._delta(delta)
 
     def finish(self) -> Iterator[ModelEvent]:

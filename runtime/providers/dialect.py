@@ -21,8 +21,8 @@ class ReplyReader(Protocol):
     done: bool
     """Whether the server said that nothing more comes."""
 
-    def feed(self, data: str) -> Iterable[ModelEvent]:
-        """Take the data of one event in and return what it tells.
+    def feed(self, data: str) -> str | Iterable[ModelEvent]:
+        """Take the data of one event in and return what it tells; a piece of text alone as it is.
 
         Raises:
             ModelError: it is an error message, cannot be read, or exceeds every measure.

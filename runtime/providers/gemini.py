@@ -25,11 +25,11 @@ _UNSIGNED: Mapping[str, Json] = {
 }
 _SIGNS_NOTHING = re.compile(r"gemini-[12]\b|gemma")
 _KEYWORDS = frozenset(
-    {"type", "title", "description", "enum", "format", "nullable", "default", "pattern", "anyOf"}
+    {"type", "title", "description", "enum", "format", "nullable", "default", "pattern"}
     | {"items", "minItems", "maxItems", "properties", "required", "minProperties", "maxProperties"}
     | {"minimum", "maximum", "minLength", "maxLength"}
 )
-"""The words of JSON Schema that Google's own schemas share."""
+"""The words of JSON Schema that Google's own schemas share, `anyOf` beside them."""
 
 _DEEPEST = 32
 
@@ -84,12 +84,12 @@ def _narrowed(schema: Mapping[str, Any], named: Mapping[str, Any], depth: int) -
     told: dict[str, Json] = {name: value for name, value in schema.items() if name in _KEYWORDS}
     if "const" in schema:
         told["enum"] = [schema["const"]]
-    for name in ("items", "properties", "anyOf"):
+    for name in ("items", "properties"):
         if name in told:
             told[name] = _inside(name, schema[name], named, depth + 1)
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(alternatives, list):
-        return _one_of(told, [mapping(one) for one in alternatives], named, depth)
+        told = _one_of(told, [mapping(one) for one in alternatives], named, depth)
     return _typed(told)
 
 
@@ -103,13 +103,10 @@ def _one_of(
     told: dict[str, Json], alternatives: list[Mapping[str, Any]], named: Mapping[str, Any], depth: int
 ) -> dict[str, Json]:
     """Return a choice between schemas; null among them is how others say that a value may be left out."""
-    told.pop("anyOf", None)
     real = [_narrowed(one, named, depth + 1) for one in alternatives if one.get("type") != "null"]
     if len(real) < len(alternatives):
         told["nullable"] = True
-    if len(real) == 1:
-        return {**real[0], **told}
-    return {**told, "anyOf": list(real)}
+    return {**real[0], **told} if len(real) == 1 else {**told, "anyOf": real}
 
 
 def _typed(told: dict[str, Json]) -> dict[str, Json]:

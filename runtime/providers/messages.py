@@ -85,8 +85,10 @@ class MessageReader:
         self._seen = False
         self._text = TextJoiner()
 
-    def feed(self, data: str) -> Sequence[ModelEvent]:
-        """Take the data of one event in and return what it tells; kinds that are new say nothing.
+    def feed(self, data: str) -> str | Sequence[ModelEvent]:
+        """Take the data of one event in and return what it tells; a piece of text alone as it is.
+
+        Kinds of events that are new say nothing.
 
         Raises:
             ModelError: it is an error message, cannot be read, or the reply exceeds every measure.
@@ -109,7 +111,7 @@ class MessageReader:
                 return self._whole(event)
             case _ if (error := error_in(event)) is not None:
                 raise error
-        return ()
+        return ""
 
     def finish(self) -> Iterator[ModelEvent]:
         """Yield what was held back: calls, what goes back verbatim, usage, end.
@@ -136,10 +138,13 @@ class MessageReader:
         self.done = True
         self._count(message.get("usage"))
         self._reason = text_of(message.get("stop_reason"))
-        told = enumerate(mappings(message.get("content")))
-        return [event for index, block in told for event in self._start(index, block)]
+        events: list[ModelEvent] = []
+        for index, block in enumerate(mappings(message.get("content"))):
+            told = self._start(index, block)
+            events += ([TextDelta(told)] if told else []) if isinstance(told, str) else told
+        return events
 
-    def _start(self, index: object, start: Mapping[str, Any]) -> Sequence[ModelEvent]:
+    def _start(self, index: object, start: Mapping[str, Any]) -> str | Sequence[ModelEvent]:
         block = _Block(start)
         self._blocks.append(block)
         # An index may be given again: what follows then continues the newer block.
@@ -148,12 +153,11 @@ class MessageReader:
             raise ModelError("the model's reply holds more than can be held", ErrorKind.PROTOCOL)
         return self._said(block.kind, text_of(start.get("text")) or text_of(start.get("thinking")))
 
-    def _delta(self, index: object, delta: Mapping[str, Any]) -> Sequence[ModelEvent]:
+    def _delta(self, index: object, delta: Mapping[str, Any]) -> str | Sequence[ModelEvent]:
         kind = delta.get("type")
         if kind == "text_delta" and type(text := delta.get("text")) is str:
             self._continue(index, "text", text)
-            text = self._text.feed(text)
-            return (TextDelta(text),) if text else ()
+            return self._text.feed(text)
         if kind == "input_json_delta":
             piece = text_of(delta.get("partial_json"))
             self._block(index).input.append(piece)
@@ -162,7 +166,7 @@ class MessageReader:
             name = _CONTINUED[kind]
             self._continue(index, name, text_of(delta.get(name)))
             return self._said(name, text_of(delta.get(name)))
-        return ()
+        return ""
 
     def _continue(self, index: object, name: str, piece: str) -> None:
         self._block(index).fields.setdefault(name, []).append(piece)
@@ -179,10 +183,9 @@ class MessageReader:
             raise ModelError("the model's server continued what it never began", ErrorKind.PROTOCOL)
         return block
 
-    def _said(self, kind: str, text: str) -> Sequence[ModelEvent]:
+    def _said(self, kind: str, text: str) -> str | Sequence[ModelEvent]:
         if kind == "text":
-            text = self._text.feed(text)
-            return (TextDelta(text),) if text else ()
+            return self._text.feed(text)
         return (Reasoning(repaired(text)),) if kind == "thinking" and text else ()
 
     def _hold(self, size: int) -> None:

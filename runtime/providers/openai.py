@@ -19,6 +19,7 @@ from .wire import count, mappings, text_of
 __all__ = ["ChatCompletions"]
 
 _LONGEST_ID = 40  # characters that OpenAI takes in the id of a call
+_RETURNED = ("reasoning_content", "reasoning_details", "extra_content")
 _WINDOWS = ("context_length", "context_window", "max_model_len")  # how servers name what a model can read
 
 
@@ -85,7 +86,7 @@ class ChatCompletions:
         kept = message.verbatim
         if kept is None or kept.owner != owner or not kept.parts:
             return {}, none
-        own, *extras = (part if isinstance(part, Mapping) else {} for part in kept.parts)
+        own, *extras = map(_returned, kept.parts)
         return own, extras if len(extras) == len(none) else none
 
     def reader(self, owner: str) -> ChatReader:
@@ -110,6 +111,11 @@ def _info(entry: Mapping[str, Any]) -> ModelInfo:
     windows = (count(entry.get(name)) for name in _WINDOWS)
     named = text_of(entry.get("name")) or text_of(entry.get("display_name"))
     return ModelInfo(text_of(entry["id"]), named, next((size for size in windows if size), None))
+
+
+def _returned(part: Json) -> Mapping[str, Json]:
+    """Return the fields that may go back; none of them is ever one that we fill in."""
+    return {name: part[name] for name in _RETURNED if name in part} if isinstance(part, Mapping) else {}
 
 
 def _is_id(call_id: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import email.utils
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -25,6 +25,7 @@ from .events import (
     ModelInfo,
     ProviderSetupError,
     Request,
+    TextDelta,
     one_line,
 )
 from .sse import EventStream
@@ -150,7 +151,7 @@ class RemoteModel:
     async def _events(self, reply: Reply) -> AsyncGenerator[ModelEvent, None]:
         reader = self._dialect.reader(self._owner)
         if reply.media_type == "application/json":
-            for event in reader.feed((await reply.read(_WHOLE_BODY)).decode("utf-8", "replace")):
+            for event in _told(reader, [(await reply.read(_WHOLE_BODY)).decode("utf-8", "replace")]):
                 yield event
         else:
             _expect_stream(reply)
@@ -162,8 +163,8 @@ class RemoteModel:
 
     @property
     def _owner(self) -> str:
-        """Whose a reply is: what goes back verbatim goes back to this model of this server only."""
-        return f"{self._model}@{self._url.host}"
+        """Whose a reply is: what goes back verbatim goes to this model, this service and this dialect only."""
+        return f"{self._model}@{self._url.host}{self._url.path}{self._dialect.path}"
 
     @contextmanager
     def _keyless(self) -> Iterator[None]:
@@ -238,27 +239,47 @@ async def _streamed(reply: Reply, reader: ReplyReader, silence: float) -> AsyncG
     idle_since: float | None = None
     while piece := await reply.receive():
         found = parser.feed(piece)
-        for data in found:
-            for event in reader.feed(data):
-                yield event
-            if reader.done:
-                await reply.drain(_AFTERMATH)
-                return
+        for event in _told(reader, found):
+            yield event
+        if reader.done:
+            await reply.drain(_AFTERMATH)
+            return
         if found and not _is_ping(found[-1]):
             idle_since = None
         elif idle_since is None:
             idle_since = trio.current_time()
         elif trio.current_time() - idle_since > _SIGNS_OF_LIFE * silence:
             raise ModelError(f"{reply.host} says nothing but that it is there", ErrorKind.UNAVAILABLE)
-    for data in parser.flush():
-        try:
-            for event in reader.feed(data):
-                yield event
-        except ModelError as error:
-            if error.kind is not ErrorKind.PROTOCOL:
-                raise
-            # The last event came without its end: what cannot be read is half of it.
-            raise ModelError("the model's reply broke off before its end", ErrorKind.UNAVAILABLE) from error
+    try:
+        for event in _told(reader, parser.flush()):
+            yield event
+    except ModelError as error:
+        if error.kind is not ErrorKind.PROTOCOL:
+            raise
+        # The last event came without its end: what cannot be read is half of it.
+        raise ModelError("the model's reply broke off before its end", ErrorKind.UNAVAILABLE) from error
+
+
+def _told(reader: ReplyReader, found: Iterable[str]) -> Iterator[ModelEvent]:
+    """Yield what some events of a stream tell; texts that came together are told together.
+
+    Each event costs a little at every place it passes, and a server that is faster than we are, or sends
+    a token at a time, has many of them.
+    """
+    texts: list[str] = []
+    for data in found:
+        told = reader.feed(data)
+        if isinstance(told, str):
+            texts.append(told)
+        else:
+            if text := "".join(texts):
+                yield TextDelta(text)
+                texts.clear()
+            yield from told
+        if reader.done:
+            break
+    if text := "".join(texts):
+        yield TextDelta(text)
 
 
 def _is_ping(data: str) -> bool:

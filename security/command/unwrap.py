@@ -27,6 +27,8 @@ Parse = Callable[[str], Node]
 
 _SHELLS = frozenset("sh bash dash zsh ksh mksh ash rbash posh yash".split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_PLAIN_SHELLS = frozenset("sh dash ash posh zsh yash ksh mksh".split())
+_NOT_POSIX = re.compile(r"\{[^}]*[,.]|\$['\"\[]|\[\[|<<|[<>]\(|\|&|&>|>&[^0-9-]|\bfunction\b|;&|\^|=\(|\*\*|~[a-z+-]")
 _GIVEN = Part(PartKind.GIVEN, "given when it runs")
 _VERSION = re.compile(r"(?<=[A-Za-z])[0-9.]+$")
 _DYNAMIC = Note("dynamic", "which program runs is only known when it runs")
@@ -224,6 +226,8 @@ def _run_code(command: Command, code: Word | None, parse: Parse) -> Command:
         canonical = literal(print_line(node))
     except Unread as error:
         return _noted(command, "code", f"the code given to {command.program} cannot be read: {error}")
+    if command.program in _PLAIN_SHELLS and _NOT_POSIX.search(code.text):
+        command = _noted(command, "code", f"{command.program} may read the code in another way than bash")
     words = tuple(canonical if word is code else word for word in command.words)
     return replace(command, words=words, inner=(*command.inner, node))
 

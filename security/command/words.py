@@ -14,7 +14,7 @@ from typing import TypeAlias
 from .braces import expanded
 from .nouns import Node, Part, PartKind, Unread, Word, marked
 
-__all__ = ["Bodies", "read_here_document", "read_pattern", "read_word", "read_words"]
+__all__ = ["Bodies", "read_here_document", "read_pattern", "read_target", "read_word", "read_words"]
 
 Bodies: TypeAlias = Mapping[int, tuple[int, Node]]
 """Where substitutions begin, where each ends, and what it runs."""
@@ -62,6 +62,16 @@ def read_words(src: str, start: int, end: int, bodies: Bodies) -> list[Word]:
             raise Unread("a word ends where nothing may end it")
         position = blank
     return words
+
+
+def read_target(src: str, start: int, end: int, bodies: Bodies) -> list[Word]:
+    """Return the words behind a redirection; braces in the first are no list of words to the shell."""
+    at = _BLANK.match(src, start, end).end()  # type: ignore[union-attr]
+    lexer = _Lexer(src, at, end, bodies)
+    first = _word(expanded(lexer.word(braces=False))[0])
+    if lexer.at < end and src[lexer.at] not in " \t":
+        raise Unread("a word ends where nothing may end it")
+    return [first, *read_words(src, lexer.at, end, bodies)] if lexer.at > at else []
 
 
 def read_word(src: str, start: int, end: int, bodies: Bodies, *, assigned: bool = False) -> Word:

@@ -23,13 +23,17 @@ _NOT_KIND = re.compile(r"[^a-z0-9_-]+")
 
 
 def fence(screened: Screened, source: Source) -> Screened:
-    """Put the text between marks with a fresh 128-bit nonce; notices follow outside, one line each."""
+    """Put the text between marks with a fresh 128-bit nonce; notices and facts follow, one line each."""
     nonce = secrets.token_hex(_NONCE_BYTES)
     kind = _NOT_KIND.sub("-", source.kind.lower())[:32] or "text"
     marked = f"«UNTRUSTED:{nonce}:{kind}»{screened.text}«END:{nonce}»"
     # A notice may name a value; it stays one line of its own, cleaned like any text.
     notices = [f"[{' '.join(_cleaned(notice, source).split())}]" for notice in screened.notices]
-    return Screened("\n".join((marked, *notices)), plain="\n".join((screened.text, *notices)))
+    facts = [(name, inline(value, source)) for name, value in screened.facts]
+    told = [f"[{name}: {value.text}]" for name, value in facts]
+    shown = [f"[{name}: {value.plain}]" for name, value in facts]
+    plain = "\n".join((screened.text, *notices, *shown))
+    return Screened("\n".join((marked, *notices, *told)), plain=plain)
 
 
 def label(text: str, source: Source | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 import trio
@@ -23,7 +23,8 @@ class Source:
     """What a text is (`kind`, one word for the fence), who wrote it, and by which bounds it is screened.
 
     `secrets` are values known to be secret; `max_bytes` is the cap on the whole text, `threshold`
-    the number of characters above which only head and tail are shown.
+    the number of characters above which only head and tail are shown. `is_private` tells that what
+    stands in it is nobody else's business.
     """
 
     kind: str
@@ -32,17 +33,21 @@ class Source:
     secrets: frozenset[str] = frozenset()
     max_bytes: int = HARD_BOUND
     threshold: int = 50_000
+    is_private: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Screened:
     """The text so far, and notices: sentences of ours that `fence` writes outside its marks.
 
-    `plain` is what `fence` was given, notices included: for the person's eyes, never for the model.
+    `facts` are values that somebody else chose, each with a name of ours; `fence` gives each marks of
+    its own. `plain` is what `fence` was given, notices included: for the person's eyes, never for the
+    model.
     """
 
     text: str
     notices: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
     plain: str = ""
 
 
@@ -76,7 +81,7 @@ class Stepwise:
         """Feed the whole text, and flush."""
         feeder = self.start(source)
         text = feeder.feed(screened.text) + feeder.flush()
-        return Screened(text, screened.notices + feeder.notices)
+        return replace(screened, text=text, notices=screened.notices + feeder.notices)
 
     async def in_pieces(self, screened: Screened, source: Source) -> Screened:
         """Do the same with a checkpoint after every 64 KiB, so that a long text stops nobody else."""
@@ -86,4 +91,4 @@ class Stepwise:
             done.append(feeder.feed(screened.text[start : start + _PIECE]))
             await trio.lowlevel.checkpoint()
         done.append(feeder.flush())
-        return Screened("".join(done), screened.notices + feeder.notices)
+        return replace(screened, text="".join(done), notices=screened.notices + feeder.notices)

@@ -19,11 +19,7 @@ def anomaly(action: Action, session: Session) -> Verdict:
     if level is not None and level[0] is TrustLevel.BLOCKED:
         return Deny("blocked", level[1])
     if session.breaker.tripped and action.effects & ~Effect.READ:
-        count = session.breaker
-        return Ask(
-            "breaker",
-            f"{count.consecutive} calls in a row and {count.total} in all were denied in this session; "
-            "/trust reset lifts this question",
-            force=True,
-        )
+        total = session.breaker.total
+        question = f"{total} calls were denied in this session, too many; /trust reset lifts this question"
+        return Ask("breaker", question, force=True)
     return Allow() if session.policy.anomaly.enabled else Allow("off")

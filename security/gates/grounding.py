@@ -1,12 +1,15 @@
-"""Was every URL given by the person, or found where it may be followed?
+"""Was every URL and destination given by the person, or found where it may be followed?
 
-Whether its host is a fit destination is left to `hosts`, its spelling to `arguments`.
+Whether its host is a fit one is left to `hosts`, its spelling to `arguments`; what there is to ask
+about one that is known stands in `doubts.py`.
 """
 
 from __future__ import annotations
 
 from ..call import Action, Atom, Kind
-from ..ledger import Grounding, Provenance
+from ..confusable import host_facts
+from ..destination import Destination
+from ..doubts import DOUBTS, Doubt, destination_doubt, url_doubt
 from ..session import Session
 from ..unreadable import Unreadable
 from ..url import Url
@@ -15,46 +18,51 @@ from ..verdict import Allow, Ask, Deny, Verdict
 __all__ = ["grounding"]
 
 _NOT_PROVIDED = "fetch rejected: URL was not provided by the user"
+_NOT_NAMED = "send rejected: destination was not provided by the user"
 
 
 def grounding(action: Action, session: Session) -> Verdict:
-    """Deny a URL that stands on nothing known; ask about a query or fragment the person did not give."""
+    """Deny what stands on nothing known; ask about whatever the person did not give in full."""
     if not session.policy.url_grounding:
         return Allow("off")
-    denied: list[Deny] = []
-    doubts: list[tuple[Atom, Grounding]] = []
-    for atom in action.of_kind(Kind.URL):
-        if not isinstance(atom.canonical, Url):
-            denied.append(_unreadable(atom))
-            continue
-        known = session.ledger.lookup(atom.canonical)
-        if known.source is None:
-            denied.append(_not_provided(atom.canonical, known.nearest))
-        elif known.added or known.provenance is Provenance.HINT:
-            doubts.append((atom, known))
-    return denied[0] if denied else _asked(doubts)
+    doubts: list[tuple[Atom, Doubt]] = []
+    for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
+        said = _of_url(atom, session) if atom.kind is Kind.URL else _of_destination(atom, action, session)
+        if isinstance(said, Deny):
+            return said
+        if said is not None:
+            doubts.append((atom, said))
+    return _asked(doubts) if doubts else Allow()
 
 
-def _unreadable(atom: Atom) -> Deny:
-    reason = atom.canonical.reason if isinstance(atom.canonical, Unreadable) else "it is not a URL"
-    return Deny("unreadable", f"fetch rejected: the URL cannot be read: {reason}", facts=(("url", atom.raw),))
+def _of_url(atom: Atom, session: Session) -> Deny | Doubt | None:
+    url = atom.canonical
+    if not isinstance(url, Url):
+        reason = url.reason if isinstance(url, Unreadable) else "it is not a URL"
+        reason = f"fetch rejected: the URL cannot be read: {reason}"
+        return Deny("unreadable", reason, facts=(("url", atom.raw),))
+    known = session.ledger.lookup(url)
+    return url_doubt(url, known, session) if known.source is not None else _not_provided(url, known.nearest)
+
+
+def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | Doubt | None:
+    place = atom.canonical
+    if isinstance(place, Destination) and session.ledger.provenance_of(place) is None:
+        return Deny("not_provided", _NOT_NAMED, facts=(("destination", place.text),))
+    return destination_doubt(atom, action)
 
 
 def _not_provided(url: Url, nearest: Url | None) -> Deny:
-    facts = [("url", url.text)]
+    facts = [("url", url.text), *host_facts(url)]
     if nearest is not None:
         facts.append(("nearest known", nearest.text))
     suggestion = nearest.text if nearest is not None and nearest.scheme == "https" else None
     return Deny("not_provided", _NOT_PROVIDED, suggestion=suggestion, facts=tuple(facts))
 
 
-def _asked(doubts: list[tuple[Atom, Grounding]]) -> Verdict:
-    """Gather the questions about all URLs into one; the more telling part gives the rule its name."""
-    if not doubts:
-        return Allow()
+def _asked(doubts: list[tuple[Atom, Doubt]]) -> Ask:
+    """Gather the questions about all of them into one; the gravest gives it its name."""
+    rule = min((doubt.rule for _, doubt in doubts), key=list(DOUBTS).index)
+    facts = tuple(fact for _, doubt in doubts for fact in doubt.facts)
     about = tuple(atom for atom, _ in doubts)
-    facts = tuple(("added", known.added) if known.added else ("url", atom.shown) for atom, known in doubts)
-    if any(known.added for _, known in doubts):
-        return Ask("added_query", "Open with a query or fragment that you did not give?", about, facts=facts)
-    question = "Is this name, which could also be a file, meant as a web address?"
-    return Ask("bare_host", question, about, facts=facts)
+    return Ask(rule, DOUBTS[rule], about, force=rule == "carries_value", facts=facts)

@@ -1,13 +1,17 @@
-"""Is every destination a public host that is spoken to over https?
+"""Is every destination an allowed, public host, and spoken to over https?
 
 Judged is the name or literal as written, before any DNS; what a name resolves to is judged at use
-by the same `judge_address`. Whether the person gave the URL is left to `grounding`.
+by the same `judge_address`. Whether the person gave it is left to `grounding`.
 """
 
 from __future__ import annotations
 
 from ..addresses import judge_host
 from ..call import Action, Atom, Kind
+from ..confusable import host_facts
+from ..destination import Destination, DestinationKind
+from ..domains import in_domains, listed_problem
+from ..policy import Policy
 from ..session import Session
 from ..unreadable import Unreadable
 from ..url import Url
@@ -17,26 +21,44 @@ __all__ = ["hosts"]
 
 
 def hosts(action: Action, session: Session) -> Verdict:
-    """Deny the first URL that cannot be read, leads off the public internet, or is not https."""
-    for atom in action.of_kind(Kind.URL):
-        denial = _judged(atom, session.policy.allow_networks)
+    """Deny the first place that is unreadable, not listed, not public, or not spoken to over https."""
+    for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
+        denial = _of_destination(atom, session.policy) or _of_url(atom, session.policy)
         if denial is not None:
             return denial
     return Allow()
 
 
-def _judged(atom: Atom, allow_networks: tuple[str, ...]) -> Deny | None:
+def _of_destination(atom: Atom, policy: Policy) -> Deny | None:
+    """Judge the host of a destination; mail goes to whoever takes it in for a domain, not to its host."""
+    place = atom.canonical
+    if not isinstance(place, Destination) or place.kind is DestinationKind.MAIL:
+        return None
+    return _of_host(place.host, policy, (("destination", place.text),))
+
+
+def _of_url(atom: Atom, policy: Policy) -> Deny | None:
     url = atom.canonical
+    if atom.kind is not Kind.URL:
+        return None
     if not isinstance(url, Url):
         reason = url.reason if isinstance(url, Unreadable) else "it is not a URL"
         reason = f"fetch rejected: the URL cannot be read: {reason}"
         return Deny("unreadable", reason, facts=(("url", atom.raw),))
-    facts = (("url", url.text), ("host", url.host))
-    what = judge_host(url.host, allow_networks)
+    facts = (("url", url.text), ("host", url.host), *host_facts(url))
+    denial = _of_host(url.host, policy, facts)
+    if denial is None and url.scheme != "https" and not in_domains(url.host, policy.allow_http):
+        secure = "https" + url.text.removeprefix(url.scheme)
+        return Deny("https_only", "fetch rejected: only https is spoken", suggestion=secure, facts=facts)
+    return denial
+
+
+def _of_host(host: str, policy: Policy, facts: tuple[tuple[str, str], ...]) -> Deny | None:
+    unlisted = listed_problem(host, policy.domain_allowlist, policy.domain_denylist)
+    if unlisted is not None:
+        return Deny(unlisted[0], f"fetch rejected: {unlisted[1]}", facts=facts)
+    what = judge_host(host, policy.allow_networks)
     if what is not None:
         reason = f"fetch rejected: the host is not on the public internet ({what})"
         return Deny("refused_host", reason, facts=facts)
-    if url.scheme != "https":
-        secure = "https" + url.text.removeprefix(url.scheme)
-        return Deny("https_only", "fetch rejected: only https is spoken", suggestion=secure, facts=facts)
     return None

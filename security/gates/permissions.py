@@ -22,11 +22,14 @@ def permissions(action: Action, session: Session) -> Verdict:
     for rule in policy.rules:
         if rule.action is RuleAction.DENY and matched(rule, action, policy) is not None:
             return Deny(_cited(rule), "a permission rule forbids this")
-    if policy.autonomy is Autonomy.READONLY and _changing(action):
+    if policy.autonomy is Autonomy.READONLY and _changing(action, _opens(action)):
         return Deny("readonly", "nothing may be written, executed or sent at autonomy readonly")
     asking = [rule for rule in policy.rules if rule.action is RuleAction.ASK]
     hits = [(rule, about) for rule in asking if (about := matched(rule, action, policy)) is not None]
-    return _asked(hits, _default(action)) if hits else _default(action)
+    # Without the ledger nobody else judges where a destination lies.
+    judged = _opens(action) or (policy.url_grounding and bool(action.of_kind(Kind.DESTINATION)))
+    default = _default(action, judged)
+    return _asked(hits, default) if hits else default
 
 
 def _asked(hits: list[tuple[Rule, tuple[Atom, ...]]], default: Verdict) -> Ask:
@@ -37,28 +40,30 @@ def _asked(hits: list[tuple[Rule, tuple[Atom, ...]]], default: Verdict) -> Ask:
     return Ask(_cited(hits[0][0]), "a permission rule asks about this", about, force, own_rule=True)
 
 
-def _default(action: Action) -> Verdict:
+def _default(action: Action, judged: bool) -> Verdict:
     """DESIGN §4, "where no rule speaks": reading needs no word, changing and open sending need a yes."""
-    changing = _changing(action)
+    changing = _changing(action, judged)
     if not changing:
         return Allow()
     about = action.of_kind(*JUDGED)
     return Ask("default", f"this call may {' and '.join(changing)}", about, force=_is_unread(action))
 
 
-def _changing(action: Action) -> list[str]:
-    """What the call does beyond reading, in words; opening declared URLs is left to the URL gates."""
-    words = {Effect.WRITE: "write", Effect.EXECUTE: "run a program", Effect.SEND: "send something out"}
-    declared = any(atom.declared for atom in action.of_kind(Kind.URL))
+def _changing(action: Action, judged: bool) -> list[str]:
+    """What the call does beyond reading, in words; `judged`: the gates behind judge what it sends to."""
+    words = {Effect.WRITE: "write something", Effect.EXECUTE: "run a program", Effect.SEND: "send something out"}
+    only_sends = judged and not action.effects & (Effect.WRITE | Effect.EXECUTE)
     return [
         word
         for effect, word in words.items()
-        if effect in action.effects and not (effect is Effect.SEND and declared and _only_fetches(action))
+        if effect in action.effects and not (effect is Effect.SEND and only_sends)
     ]
 
 
-def _only_fetches(action: Action) -> bool:
-    return not action.effects & (Effect.WRITE | Effect.EXECUTE) and not action.of_kind(Kind.DESTINATION)
+def _opens(action: Action) -> bool:
+    """Whether all that the call sends goes to declared URLs, which counts as reading."""
+    declared = any(atom.declared for atom in action.of_kind(Kind.URL))
+    return declared and not action.of_kind(Kind.DESTINATION)
 
 
 def _is_unread(action: Action) -> bool:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         Text,
         Url,
         WorkspacePath,
+        schema_tool,
+        spec_from_schema,
         tool,
     )
 
@@ -81,6 +83,8 @@ __all__ = [
     "Url",
     "WorkspacePath",
     "__version__",
+    "schema_tool",
+    "spec_from_schema",
     "tool",
 ]
 
@@ -97,6 +101,8 @@ _ELSEWHERE = {
             "Text",
             "Url",
             "WorkspacePath",
+            "schema_tool",
+            "spec_from_schema",
             "tool",
         ),
         "leeward.tools",

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -129,3 +129,20 @@ def leeward(
     yield line
     # Each command line froze what it had imported; a test process lives on.
     gc.unfreeze()
+
+
+@pytest.fixture
+def tty(leeward: CommandLine) -> Iterator[Callable[..., Any]]:
+    """Sit down at a terminal of the size that is asked for, with `leeward` running in it."""
+    terminals: list[Any] = []
+
+    def sit_down(*words: str, rows: int = 120, columns: int = 80, **environment: str) -> Any:
+        around = {**leeward.environment, **environment}
+        terminals.append(
+            _load("pty_terminal").Tty(leeward.argv(*words), leeward.workspace, around, rows, columns)
+        )
+        return terminals[-1]
+
+    yield sit_down
+    for terminal in terminals:
+        terminal.close()

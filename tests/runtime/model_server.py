@@ -89,6 +89,12 @@ async def ask(provider: Provider, request: Request = HELLO) -> list[ModelEvent]:
             return [event async for event in events]
 
 
+def fed(reader: Any, data: str) -> list[ModelEvent]:
+    """Return what a reader tells of one event, texts as events like the rest."""
+    told = reader.feed(data)
+    return [TextDelta(told)] * bool(told) if isinstance(told, str) else list(told)
+
+
 def text(events: Iterable[ModelEvent]) -> str:
     """Return the text of an answer."""
     return "".join(event.text for event in events if isinstance(event, TextDelta))

@@ -100,10 +100,12 @@ class Tty:
     def say(self, text: str) -> str:
         """Type a message at the prompt, wait for the next prompt, and return what came between."""
         self.prompt()
-        before = len(self.lines)
+        raw, line = len(self.raw), len(self.lines)
         self.type(text, ENTER)
-        self.see(lambda shown: shown.count("›") and len(self.lines) > before and self.lines[-1].rstrip() == "›")
-        return "\n".join(self.lines[before - 1 : -1])
+        # Pasting is bracketed while something can be typed: off when it is sent, on with the next prompt.
+        self._until(lambda: b"2004h" in self.raw[raw:].partition(b"2004l")[2], f"for an answer to {text!r}")
+        self.prompt()
+        return "\n".join(self.lines[line:-1])
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

@@ -28,6 +28,7 @@ from leeward.runtime.providers import (
 from leeward.runtime.providers.messages import MessageReader
 
 SPEC = "anthropic:some-model"
+OWN = "some-model@127.0.0.1/v1/messages"
 TOOL = ToolView("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
 THOUGHT = {"type": "thinking", "thinking": "let me see", "signature": "c2lnbmVk"}
 HIDDEN = {"type": "redacted_thinking", "data": "aGlkZGVu"}
@@ -62,7 +63,7 @@ async def test_a_reply_with_everything_and_the_request_for_it(model_server: Modu
     assert model_server.text(events) == "I will look."
     assert model_server.calls(events) == [Requested("toolu_1", "read", '{"path": "a"}'), Requested("toolu_2", "read", "{}")]
     assert events[-3:] == [
-        Verbatim("some-model@127.0.0.1", parts),
+        Verbatim(OWN, parts),
         Usage(125, 9, 100, 20),
         Stopped(StopReason.TOOL_CALLS),
     ]
@@ -88,8 +89,8 @@ async def test_thoughts_go_back_word_for_word_but_only_to_their_own_model(model_
         Message("tool", "", call_id="toolu_2"),
     )
     for owner, expected in (
-        ("some-model@127.0.0.1", [THOUGHT, SAYS, {**CALL, "id": "toolu_9"}, HIDDEN, OTHER]),
-        ("other-model@127.0.0.1", [SAYS, {**CALL, "id": "toolu_9"}, OTHER]),
+        (OWN, [THOUGHT, SAYS, {**CALL, "id": "toolu_9"}, HIDDEN, OTHER]),
+        ("other-model@127.0.0.1/v1/messages", [SAYS, {**CALL, "id": "toolu_9"}, OTHER]),
     ):
         replaced = Message("assistant", history[1].text, calls, verbatim=Verbatim(owner, kept.parts))
         _, server = await asked(*pieces, request=Request((history[0], replaced, *history[2:])))
@@ -100,7 +101,7 @@ async def test_thoughts_go_back_word_for_word_but_only_to_their_own_model(model_
 
 @pytest.mark.parametrize(("owned", "thinks"), [(True, True), (False, False)])
 async def test_it_thinks_only_where_the_last_calls_have_their_thoughts(asked, model_server, owned, thinks) -> None:
-    kept = Verbatim("some-model@127.0.0.1", (THOUGHT, {"type": "tool_use"})) if owned else None
+    kept = Verbatim(OWN, (THOUGHT, {"type": "tool_use"})) if owned else None
     history = (
         Message("user", "go"),
         Message("assistant", "", (Requested("c", "read", "{}"),), verbatim=kept),
@@ -218,7 +219,7 @@ def test_no_half_reply_is_told_whatever_is_missing(model_server: ModuleType) -> 
     whole = [piece.partition("data: ")[2].strip() for piece in pieces]
     for count in range(len(whole) - 2):
         reader = MessageReader()
-        seen = [event for data in whole[:count] for event in reader.feed(data)]
+        seen = [event for data in whole[:count] for event in model_server.fed(reader, data)]
         assert all(isinstance(event, TextDelta | Reasoning) for event in seen)
         with pytest.raises(ModelError) as caught:
             list(reader.finish())

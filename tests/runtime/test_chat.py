@@ -33,9 +33,10 @@ def calls(events: list[ModelEvent]) -> list[Requested]:
 
 def read(*chunks: object) -> list[ModelEvent]:
     reader = ChatReader("me")
-    told = [event for chunk in chunks for event in reader.feed(json.dumps(chunk))]
+    told = [reader.feed(json.dumps(chunk)) for chunk in chunks]
+    events = [event for one in told for event in ([TextDelta(one)] * bool(one) if isinstance(one, str) else one)]
     reader.feed("[DONE]")
-    return [*told, *reader.finish()]
+    return [*events, *reader.finish()]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,14 @@ def test_arguments_without_end_are_given_up(model_server: ModuleType) -> None:
     with pytest.raises(ModelError, match="held"):
         for _ in range(64):
             reader.feed(json.dumps(piece))
+
+
+def test_10_000_tokens_a_byte_at_a_time(model_server: ModuleType) -> None:
+    words = [f" t\u00f6ken{n}" for n in range(10_000)]
+    whole = b"".join(model_server.event(model_server.chunk({"content": word})) for word in words)
+    stream, reader = EventStream(), ChatReader()
+    seen = [reader.feed(data) for n in range(len(whole)) for data in stream.feed(whole[n : n + 1])]
+    assert seen == words
 
 
 LINES = st.sampled_from(

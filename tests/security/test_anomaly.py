@@ -66,7 +66,7 @@ def test_the_refusal_names_the_cause_and_what_lifts_it(make) -> None:
 
 def test_the_breakers_question_is_forced_and_about_no_value(make) -> None:
     ask = anomaly(make.action(make.spec(effects=Effect.ALL)), make.session(*denied(4)))
-    assert ask.force and ask.about == () and "/trust reset" in ask.question and "4 calls in a row and 4 in all" in ask.question
+    assert ask.force and ask.about == () and "/trust reset" in ask.question and "4 calls were denied" in ask.question
 
 
 @pytest.mark.parametrize(("consecutive", "total", "count", "asks"), [(1, 9, 1, True), (9, 2, 2, True), (9, 9, 8, False)])

@@ -133,7 +133,7 @@ def test_always_is_not_on_offer_where_one_question_is_forced(make) -> None:
     assert proposed_grants((("permissions", ask), ("anomaly", forced)), action) is None
 
 
-@pytest.mark.parametrize("effects", [Effect.WRITE, Effect.SEND, Effect.ALL])
+@pytest.mark.parametrize("effects", [Effect.WRITE, Effect.SEND | Effect.WRITE, Effect.ALL])
 def test_always_answers_the_same_call_for_every_gate_and_no_other(make, effects) -> None:
     """With real gates: what was granted once is not asked again, and says nothing about other values."""
     tool = make.spec(effects=effects, level=TrustLevel.VERIFIED, kinds={"p": Kind.PATH, "to": Kind.DESTINATION, "t": Kind.TEXT})

@@ -1,0 +1,123 @@
+"""Going through everything a line consists of: to add what commands run, and to list the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from .nouns import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word
+from .unwrap import unwrapped
+
+__all__ = ["Visit", "visits", "with_inner"]
+
+_LOOPS = frozenset({"for", "while"})
+
+
+def with_inner(node: Node, parse: Callable[[str], Node]) -> Node:
+    """Return a tree in which every command knows what it runs in turn."""
+    match node:
+        case Command():
+            return unwrapped(_command(node, parse), parse)
+        case Pipeline(stages=nodes):
+            return replace(node, stages=tuple(with_inner(one, parse) for one in nodes))
+        case Sequence(items=nodes):
+            return replace(node, items=tuple(with_inner(one, parse) for one in nodes))
+        case Compound():
+            pieces = tuple(_piece(piece, parse) for piece in node.pieces)
+            return replace(node, pieces=pieces, redirections=_redirections(node.redirections, parse))
+
+
+def _piece(piece: Piece, parse: Callable[[str], Node]) -> Piece:
+    match piece:
+        case str():
+            return piece
+        case Word():
+            return _word(piece, parse)
+        case _:
+            return with_inner(piece, parse)
+
+
+def _command(command: Command, parse: Callable[[str], Node]) -> Command:
+    if not _opens(command):
+        return command
+    return replace(
+        command,
+        words=tuple(_word(word, parse) for word in command.words),
+        assignments=tuple(replace(one, value=_word(one.value, parse)) for one in command.assignments),
+        redirections=_redirections(command.redirections, parse),
+    )
+
+
+def _opens(command: Command) -> bool:
+    return any(word.parts for word in _words(command))
+
+
+def _words(command: Command) -> Iterator[Word]:
+    yield from command.words
+    yield from (one.value for one in command.assignments)
+    yield from (one.target for one in command.redirections)
+
+
+def _redirections(found: tuple[Redirection, ...], parse: Callable[[str], Node]) -> tuple[Redirection, ...]:
+    return tuple(replace(one, target=_word(one.target, parse)) for one in found)
+
+
+def _word(word: Word, parse: Callable[[str], Node]) -> Word:
+    if not any(part.body for part in word.parts):
+        return word
+    return replace(word, parts=tuple(_part(part, parse) for part in word.parts))
+
+
+def _part(part: Part, parse: Callable[[str], Node]) -> Part:
+    return replace(part, body=with_inner(part.body, parse)) if part.body is not None else part
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A command with where it stands: `context` names everything around it, the outermost first.
+
+    A loop, group or subshell that is redirected is a visit of its own, of a command without words.
+    """
+
+    command: Command
+    context: tuple[str, ...] = ()
+
+
+def visits(node: Node, context: tuple[str, ...] = ()) -> Iterator[Visit]:
+    """Yield every command of a tree in the order of the text, and behind each what it runs in turn."""
+    match node:
+        case Command():
+            yield Visit(node, context)
+            for inner in node.inner:
+                yield from visits(inner, (*context, f"run by {node.program}"))
+            for word in _words(node):
+                yield from _in_word(word, context)
+        case Pipeline(stages=stages):
+            for index, stage in enumerate(stages):
+                yield from visits(stage, (*context, "pipeline" if index else "start of a pipeline"))
+        case Sequence(items=items, separators=separators):
+            for item, separator in zip(items, separators, strict=True):
+                yield from visits(item, (*context, "background") if separator == "&" else context)
+        case Compound():
+            yield from _in_compound(node, context)
+
+
+def _in_compound(node: Compound, context: tuple[str, ...]) -> Iterator[Visit]:
+    inside = (*context, node.name and f"{node.kind} {node.name}" or node.kind)
+    if node.redirections:
+        yield Visit(Command((), redirections=node.redirections), inside)
+        for redirection in node.redirections:
+            yield from _in_word(redirection.target, inside)
+    for piece in node.pieces:
+        if isinstance(piece, Word):
+            yield from _in_word(piece, inside)
+        elif not isinstance(piece, str):
+            yield from visits(piece, inside)
+
+
+def _in_word(word: Word, context: tuple[str, ...]) -> Iterator[Visit]:
+    for part in word.parts:
+        if part.body is not None:
+            yield from visits(part.body, (*context, "substitution"))
+
+

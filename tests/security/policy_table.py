@@ -1,0 +1,141 @@
+"""Print what is decided: one table over what was read, what a call does, its URL, the autonomy and who is there.
+
+    python tests/security/policy_table.py > docs/policy.md
+
+Every cell is asked of the pipeline itself, so a change of policy is a change of that file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import groupby, product
+
+import trio
+
+from leeward.security.call import KIND_KEY, Checked, Effect, Kind, Output, Status, ToolCall, ToolSpec
+from leeward.security.label import Origin
+from leeward.security.ledger import Provenance
+from leeward.security.pipeline import GATES, Pipeline
+from leeward.security.policy import Autonomy, Policy
+from leeward.security.ports import Answer, Ports
+from leeward.security.session import Given, Read, Session, after
+
+INTRODUCTION = """\
+# What is allowed, asked and denied
+
+This table is printed by `tests/security/policy_table.py`, which asks the pipeline itself, and a test
+compares the two. It holds for a trusted tool, arguments that fit, a path in the workspace, and no
+permission rules; rules and grants answer some of the questions, see the user guide.
+
+* **does**: the effects a tool declares. One that declares none has all of them.
+* **URL**: what is known of the one it is called with. *given*: the person gave it. *query added*: the
+  person gave it without the query. *not given*: nobody did.
+* **read before**: whose words have reached the model in this session.
+* The six columns are the autonomy levels, with a person there to ask and without one.
+
+A word in brackets is the gate that decides. Without a person, every question is a refusal.
+"""
+COLUMNS = tuple(product(Autonomy, (False, True)))
+HEADINGS = ("does", "URL", "read before", *(f"{level}{', alone' if alone else ''}" for level, alone in COLUMNS))
+
+DOES = {
+    "read": (Effect.READ, {"path": "notes.txt"}),
+    "bring in": (Effect.BRING_IN, {"query": "weather"}),
+    "write": (Effect.WRITE, {"path": "notes.txt"}),
+    "execute": (Effect.EXECUTE, {"command": "make test"}),
+    "send": (Effect.SEND, {"to": "#general"}),
+    "send and bring in": (Effect.SEND | Effect.BRING_IN, {"query": "weather"}),
+    "everything": (Effect.ALL, {"path": "notes.txt"}),
+}
+KINDS = {"path": Kind.PATH, "query": Kind.TEXT, "command": Kind.COMMAND, "to": Kind.DESTINATION, "url": Kind.URL}
+KNOWN = "https://docs.example/guide"
+URLS = {"none": None, "given": KNOWN, "query added": f"{KNOWN}?page=2", "not given": "https://elsewhere.example/"}
+READ_BEFORE = {"nothing": (), "workspace": (Origin.WORKSPACE,), "web": (Origin.WEB,), "mcp": (Origin.MCP,), "secret": (Origin.SECRET,)}
+
+
+class _World:
+    """Every port at once: nobody to ask, nothing to fail, links that lead nowhere else."""
+
+    def __init__(self, tool: ToolSpec) -> None:
+        self.tool = tool
+
+    def specs(self) -> list[ToolSpec]:
+        return [self.tool]
+
+    def spec(self, name: str) -> ToolSpec | None:
+        return self.tool if name == self.tool.name else None
+
+    async def execute(self, _cleared: object) -> Output:
+        return Output("")
+
+    async def resolve(self, paths: tuple[str, ...]) -> dict[str, str]:
+        return {path: path for path in paths}
+
+    async def ask(self, _question: object) -> Answer:
+        return Answer.NOBODY
+
+    async def append(self, _session: str, *_events: object) -> None: ...
+
+    async def put(self, _session: str, _text: str) -> str:
+        return ""
+
+    def now(self) -> float:
+        return 0.0
+
+
+def pipeline(effects: Effect, arguments: dict[str, str], session: Session) -> Pipeline:
+    """Return a pipeline whose one tool takes these arguments."""
+    properties = {name: {"type": "string", KIND_KEY: KINDS[name]} for name in arguments}
+    world = _World(ToolSpec("tool", "", {"type": "object", "properties": properties}, Checked, effects))
+    return Pipeline(session, Ports(world, world, world, world, world, world, world))
+
+
+async def word(does: str, url: str, read: str, autonomy: Autonomy, *, alone: bool) -> str:
+    """Return the word for one case: allow, or ask or deny with the gates that say it."""
+    effects, arguments = DOES[does]
+    if URLS[url] is not None:
+        arguments = {**arguments, "url": URLS[url]}
+    session = Session("s", Policy("/ws", "/home/ada", autonomy=autonomy, headless=alone))
+    for event in (Given(0, (KNOWN,), Provenance.PERSON), Read(0, READ_BEFORE[read])):
+        session = after(session, event)
+    judging = pipeline(effects, arguments, session)
+    call = ToolCall("c", "tool", json.dumps(arguments))
+    if alone:
+        outcome = (await judging.run(call)).outcome
+        return "allow" if outcome.status is Status.OK else f"deny ({outcome.gate})"
+    decision, left, _ = judging.judged(await judging.read(call))
+    if decision.denial is not None:
+        return f"deny ({decision.denial[0]})"
+    return f"ask ({', '.join(gate for gate, _ in left)})" if left else "allow"
+
+
+async def rows() -> list[tuple[str, ...]]:
+    """Return a row for every case; origins that make no difference share one."""
+    found = []
+    for does, url in product(DOES, URLS):
+        cells = [(tuple([await word(does, url, read, level, alone=alone) for level, alone in COLUMNS]), read) for read in READ_BEFORE]
+        for words, group in groupby(sorted(cells, key=lambda cell: cell[0]), key=lambda cell: cell[0]):
+            origins = [read for _, read in group]
+            found.append((does, url, "anything" if len(origins) == len(READ_BEFORE) else ", ".join(origins), *words))
+    return found
+
+
+def table(cells: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table whose columns are aligned."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
+        yield "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        if number == 0:
+            yield "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+
+
+def page() -> str:
+    """Return the whole file."""
+    gates = ", ".join(f"`{gate.__name__}`" for gate in GATES)
+    return "\n".join((INTRODUCTION, f"The gates, in order: {gates}.\n", *table([HEADINGS, *trio.run(rows)]), ""))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
