@@ -7,15 +7,19 @@ counts as the answer to a question that nobody has seen yet.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -158,17 +162,15 @@ class Terminal:
             )
             self._editor.default_buffer.on_text_changed += self._look_at_slash
         self._has_typed_slash = self._begins_pasted = self._is_pasted = False
-        editor = self._editor
-        return await _prompted(lambda: editor.prompt_async(prompt, handle_sigint=False))
+        return await _prompted(self._editor, prompt)
 
     async def _ask(self, prompt: str) -> str:
         if self._asker is None:
             self._asker = PromptSession(interrupt_exception=Interrupt, eof_exception=Closed)
-        asker = self._asker
-        clear_typeahead(asker.input)
+        clear_typeahead(self._asker.input)
         with suppress(OSError, ValueError, termios.error):
-            termios.tcflush(asker.input.fileno(), termios.TCIFLUSH)
-        return await _prompted(lambda: asker.prompt_async(prompt, handle_sigint=False))
+            termios.tcflush(self._asker.input.fileno(), termios.TCIFLUSH)
+        return await _prompted(self._asker, prompt)
 
     def _look_at_slash(self, buffer: Buffer) -> None:
         self._has_typed_slash &= buffer.text.startswith("/")
@@ -219,19 +221,27 @@ class Terminal:
             buffer.text = text
 
 
-async def _prompted(prompt: Callable[[], Awaitable[str]]) -> str:
+async def _prompted(session: PromptSession[str], prompt: str) -> str:
     """Run one prompt; a terminal that is gone has ended the input.
 
     Raises:
         Gone: it is.
         Closed, Interrupt: the person pressed the key for it.
     """
+    asyncio.get_running_loop().set_exception_handler(partial(_end, session.app))
     try:
         # What is printed by us meanwhile holds our own styles, and nothing else a terminal obeys.
         with patch_stdout(raw=True):
-            return await prompt()
+            return await session.prompt_async(prompt, set_exception_handler=False, handle_sigint=False)
     except (EOFError, OSError) as error:
         raise Gone from error
+
+
+def _end(app: Application[str], _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """End a prompt with what went wrong behind it, where prompt_toolkit would print it and wait for a key."""
+    error = context.get("exception")
+    if isinstance(error, Exception) and app.future is not None and not app.future.done():
+        app.exit(exception=error)
 
 
 class _History(FileHistory):

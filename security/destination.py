@@ -75,7 +75,7 @@ _SPOKEN = re.compile(
 
 
 def destinations_in(text: str) -> tuple[tuple[str, Destination | None], ...]:
-    """Return each place an argument names, as it is written and as it was read, those of a list one by one."""
+    """Return each place an argument names, as it is written and as it was read; a list's one by one."""
     parts = [part.strip(" \t") for part in re.split(r"[,;]", text)] if re.search(r"[,;]", text) else [text]
     named = [part for part in parts if part] or [text]
     return tuple((part, parse_destination(part)) for part in named)

@@ -30,7 +30,7 @@ def domain_pattern(text: str) -> str:
         raise ValueError("a host stands alone, without scheme, port or path")
     url = parse_url(f"https://{host}/")
     if not isinstance(url, Url):
-        raise ValueError(url.reason)
+        raise ValueError(url.reason)  # noqa: TRY004 — the text is wrong, not its type
     if is_below and _is_address(url.host):
         raise ValueError("nothing lies below an address")
     return f"{_BELOW}{url.host}" if is_below else url.host

@@ -9,7 +9,6 @@ that is made of words alone is therefore not recognised, nor one that a model en
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
@@ -29,7 +28,9 @@ _SECRET_NAME = re.compile(
     r"pass(?:word|wd|phrase|code)|pwd|secret|token|credential|(?:api|access|private)[_-]?key|\bpin\b",
     re.IGNORECASE,
 )
-_ASSIGNMENT = re.compile(r"[\w.-]*[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;()]{4,256})[\"',;]*[ \t]*$", re.MULTILINE)
+_ASSIGNMENT = re.compile(
+    r"[\w.-]*[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;()]{4,256})[\"',;]*[ \t]*$", re.MULTILINE
+)
 _NOT_VALUES = frozenset({"none", "null", "true", "false", "string", "bytes", "bool", "float", "optional"})
 _DIGIT = re.compile(r"\d")
 _NOT_ALNUM = re.compile(r"[\W_]+")
@@ -103,7 +104,8 @@ def fingerprints_in(text: str, key: str) -> tuple[str, ...]:
 
 def percent_decoded(text: str) -> str:
     """Return a text with its percent escapes undone, once; what is no UTF-8 is replaced."""
-    return _PERCENT.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode()).decode(errors="replace")
+    data = _PERCENT.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode("utf-8", "replace"))
+    return data.decode(errors="replace")
 
 
 def _values(text: str) -> Iterator[str]:
@@ -147,8 +149,6 @@ def _readings(piece: str) -> Iterator[str]:
         yield _plain(bytes.fromhex(found[0]).decode(errors="ignore"))
     for found in _BASE64.finditer(text):
         encoded = found[0].rstrip("=").replace("-", "+").replace("_", "/")
-        try:
-            data = base64.b64decode(encoded[: len(encoded) - (len(encoded) % 4 == 1)] + "=" * (-len(encoded) % 4))
-        except (binascii.Error, ValueError):
-            continue
-        yield _plain(data.decode(errors="ignore"))
+        # One character too many belongs to no byte.
+        whole = encoded[:-1] if len(encoded) % 4 == 1 else encoded
+        yield _plain(base64.b64decode(whole + "=" * (-len(whole) % 4)).decode(errors="ignore"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from . import egress
 from .action import canonical_json, thaw
@@ -61,7 +61,7 @@ class _Way:
 
 @dataclass(slots=True)
 class Trail:
-    """The ways of one running call; made by the pipeline, entered while it runs, reached by its `Cleared`."""
+    """The ways of one call; the pipeline makes it and enters it while the call runs."""
 
     action: Action
     book: Book
@@ -73,9 +73,11 @@ class Trail:
 
     def __post_init__(self) -> None:
         urls = (atom for atom in self.action.of_kind(Kind.URL) if atom.declared)
-        self._ways = {atom.pointer: _Way([atom.canonical]) for atom in urls if isinstance(atom.canonical, Url)}
+        self._ways = {
+            atom.pointer: _Way([atom.canonical]) for atom in urls if isinstance(atom.canonical, Url)
+        }
 
-    def __enter__(self) -> Trail:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,7 +98,7 @@ class Trail:
         session = self._view(way, url)
         decision, left, approver = self.judged(action, session)
         problem = _exhausted(way, url) or _refusal(decision, left)
-        events = egress.hop(action, decision, left, approver, session, hop, problem)
+        events: tuple[Event, ...] = egress.hop(action, decision, left, approver, session, hop, problem)
         if isinstance(url, Url) and not problem and way.stays_on_site(url):
             events = (*events, Given(session.now, (url.text,), Provenance.REDIRECT))
         await self._record(*events)
@@ -135,7 +137,7 @@ class Trail:
         return pointer, self._ways[pointer]
 
     def _view(self, way: _Way, url: Url | Unreadable) -> Session:
-        """Return the session in which a hop is judged: the URL is grounded by what led to it, the call is booked."""
+        """Return the session a hop is judged in: what led to it grounds it, and the call is booked already."""
         session = self.book.session
         session = replace(session, pending=session.pending | {self.action.call.id})
         if isinstance(url, Url) and way.leads_to(url, session):
@@ -147,7 +149,8 @@ class Trail:
         try:
             await self.book.write(*events)
         except RecordError as error:
-            raise PolicyBlocked(f"the decision could not be recorded, so nothing was opened: {error}") from error
+            why = f"the decision could not be recorded, so nothing was opened: {error}"
+            raise PolicyBlocked(why) from error
 
 
 def _exhausted(way: _Way, url: Url | Unreadable) -> str:

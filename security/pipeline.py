@@ -178,8 +178,8 @@ class Pipeline:
         finally:
             if declined:
                 now = self._book.now()
-                event = record.declined(now, action, decision, left, declined, self._secrets)
-                await self._book.note(event, *egress.attempts(event, action, self.session))
+                said = record.declined(now, action, decision, left, declined, self._secrets)
+                await self._book.note(said, *egress.attempts(said, action, self.session))
         if declined:
             return unanswered(action.call, left, nobody=answer is Answer.NOBODY)
         decision, still_open, approver = self.judged(again)

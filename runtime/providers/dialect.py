@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from leeward.security import Json
-
 from .events import ModelEvent, ModelInfo, Request
 
-__all__ = ["Dialect", "ReplyReader"]
+__all__ = ["Dialect", "ReplyReader", "RequestWriter"]
 
 
 class ReplyReader(Protocol):
@@ -38,6 +36,14 @@ class ReplyReader(Protocol):
         ...
 
 
+class RequestWriter(Protocol):
+    """Writes requests; what a conversation has in common with the one before need not be written again."""
+
+    def write(self, request: Request) -> bytes:
+        """Return the body of a request for a streamed reply."""
+        ...
+
+
 class Dialect(Protocol):
     """A way to talk to a model over HTTP."""
 
@@ -55,8 +61,8 @@ class Dialect(Protocol):
         """Return the path of a base URL as it is meant, however much of an address was written."""
         ...
 
-    def body(self, model: str, request: Request, owner: str) -> dict[str, Json]:
-        """Return a request; `owner` says whose verbatim parts may go along."""
+    def writer(self, model: str, owner: str) -> RequestWriter:
+        """Return a writer of requests to a model; `owner` says whose verbatim parts may go along."""
         ...
 
     def reader(self, owner: str) -> ReplyReader:

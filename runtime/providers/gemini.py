@@ -14,8 +14,8 @@ from typing import Any
 
 from leeward.security import Json
 
-from .events import Message, ModelInfo, Request, ToolView
-from .openai import ChatCompletions
+from .events import Message, ModelInfo, ToolView
+from .openai import ChatCompletions, ChatWriter
 from .wire import mapping
 
 __all__ = ["Gemini", "narrowed"]
@@ -40,10 +40,9 @@ class Gemini(ChatCompletions):
 
     signed: bool = True
 
-    def body(self, model: str, request: Request, owner: str) -> dict[str, Json]:
-        """Return a request; only models that sign their calls ask for signatures."""
-        dialect = replace(self, signed=_SIGNS_NOTHING.search(model) is None)
-        return ChatCompletions.body(dialect, model, request, owner)
+    def writer(self, model: str, owner: str) -> ChatWriter:
+        """Return a writer of requests; only models that sign their calls ask for signatures."""
+        return ChatWriter(replace(self, signed=_SIGNS_NOTHING.search(model) is None), model, owner)
 
     def tool(self, view: ToolView) -> dict[str, Json]:
         """Return what the model is told about a tool, in the words of JSON Schema that Google knows."""

@@ -18,7 +18,7 @@ from dataclasses import replace
 from .events import Message, Requested
 from .wire import repaired
 
-__all__ = ["NO_ANSWER", "object_text", "sendable"]
+__all__ = ["NO_ANSWER", "History", "object_text"]
 
 NO_ANSWER = "cancelled: this was stopped before it was done"
 """What a call is answered with whose result is missing."""
@@ -27,28 +27,75 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
 
 
-def sendable(messages: Sequence[Message], is_id: Callable[[str], bool]) -> list[Message]:
-    """Return a conversation in which every service finds what it insists on.
+class History:
+    """A conversation in which every service finds what it insists on.
 
     Each call has an id of its own that `is_id` accepts, a name of letters, digits, `_` and `-`, and an
     object as its arguments; it is answered exactly once, right behind the message that asked for it, in
     the order asked. Results that answer nothing and replies that say nothing are left out. The same
-    conversation always gives the same bytes, for services cache by them.
+    conversation always becomes the same messages, for services cache by them.
+
+    A conversation grows by a few messages with each request. What was made of the others is kept.
     """
-    told: list[Message] = []
-    taken: set[str] = set()
-    for index, message in enumerate(messages):
-        if message.role == "tool":
-            continue
-        if message.role != "assistant":
-            told.append(message)
-        elif message.calls:
-            calls = tuple(_call(call, _id(call.id, taken, is_id)) for call in message.calls)
-            told.append(replace(message, calls=calls))
-            told.extend(_answers(messages, index, calls))
+
+    def __init__(self, is_id: Callable[[str], bool]) -> None:
+        self._is_id = is_id
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what was made: of no message anything is kept."""
+        self._settled: list[Message] = []
+        self._told: list[Message] = []
+        self._kept = 0
+        self._taken: set[str] = set()
+        self._latest: set[str] = set()
+
+    def sendable(self, messages: Sequence[Message]) -> tuple[Sequence[Message], int]:
+        """Return the messages to send, and how many of them are the same as the last time."""
+        if not self._goes_on(messages):
+            self._begin()
+        kept = self._kept
+        del self._told[kept:]
+        self._latest.clear()
+        for index in range(len(self._settled), len(messages)):
+            message = messages[index]
+            if message.role == "assistant":
+                # Results are looked for up to the next reply, so all that stands before one is settled.
+                self._settle(messages, index)
+                self._told.extend(self._replied(messages, index))
+            elif message.role != "tool":
+                self._told.append(message)
+        return self._told, kept
+
+    def _goes_on(self, messages: Sequence[Message]) -> bool:
+        if len(messages) < len(self._settled):
+            return False
+        return all(a is b or a == b for a, b in zip(self._settled, messages, strict=False))
+
+    def _settle(self, messages: Sequence[Message], index: int) -> None:
+        self._settled.extend(messages[len(self._settled) : index])
+        self._kept = len(self._told)
+        self._taken |= self._latest
+        self._latest.clear()
+
+    def _replied(self, messages: Sequence[Message], index: int) -> Iterator[Message]:
+        """Yield a reply and the results of its calls."""
+        message = messages[index]
+        if message.calls:
+            calls = tuple(_call(call, self._id(call.id)) for call in message.calls)
+            yield message if calls == message.calls else replace(message, calls=calls)
+            yield from _answers(messages, index, calls)
         elif message.text.strip():
-            told.append(message)
-    return told
+            yield message
+
+    def _id(self, call_id: str) -> str:
+        """Return the id itself, or one made of it that is accepted and new."""
+        seed, tries = call_id, 0
+        while not self._is_id(call_id) or call_id in self._taken or call_id in self._latest:
+            digest = hashlib.sha256(f"{tries}:{seed}".encode("utf-8", "surrogatepass")).hexdigest()
+            call_id, tries = f"call_{digest[:24]}", tries + 1
+        self._latest.add(call_id)
+        return call_id
 
 
 def _answers(messages: Sequence[Message], asked: int, calls: Sequence[Requested]) -> Iterator[Message]:
@@ -68,16 +115,6 @@ def _answers(messages: Sequence[Message], asked: int, calls: Sequence[Requested]
 def _call(call: Requested, call_id: str) -> Requested:
     name = _NOT_IN_NAMES.sub("_", call.name)[:_LONGEST_NAME] or "unnamed"
     return Requested(call_id, name, object_text(call.arguments))
-
-
-def _id(call_id: str, taken: set[str], is_id: Callable[[str], bool]) -> str:
-    """Return the id itself, or one made of it that is accepted and new."""
-    seed, tries = call_id, 0
-    while not is_id(call_id) or call_id in taken:
-        digest = hashlib.sha256(f"{tries}:{seed}".encode("utf-8", "surrogatepass")).hexdigest()
-        call_id, tries = f"call_{digest[:24]}", tries + 1
-    taken.add(call_id)
-    return call_id
 
 
 def object_text(arguments: str) -> str:

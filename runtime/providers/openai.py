@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar
 
 from leeward.security import Json
 
 from .chat import ChatReader
 from .events import Message, ModelInfo, Request, ToolView
-from .history import sendable
-from .wire import count, mappings, text_of
+from .history import History
+from .wire import assembled, count, encoded, mappings, text_of
 
-__all__ = ["ChatCompletions"]
+__all__ = ["ChatCompletions", "ChatWriter"]
 
 _LONGEST_ID = 40  # characters that OpenAI takes in the id of a call
 _RETURNED = ("reasoning_content", "reasoning_details", "extra_content")
@@ -38,22 +39,9 @@ class ChatCompletions:
         """Return a base URL's path; the dialect's own may have been written with it."""
         return path.rstrip("/").removesuffix(self.path)
 
-    def body(self, model: str, request: Request, owner: str) -> dict[str, Json]:
-        """Return a request for a streamed reply."""
-        sent = sendable(request.messages, _is_id)
-        body: dict[str, Json] = {
-            **self.fields,
-            "model": model,
-            "messages": [self.message(message, owner) for message in sent],
-            "stream": True,
-        }
-        if self.with_usage:
-            body["stream_options"] = {"include_usage": True}
-        if request.tools:
-            body["tools"] = [{"type": "function", "function": self.tool(view)} for view in request.tools]
-        if request.max_tokens is not None:
-            body[self.bound] = request.max_tokens
-        return body
+    def writer(self, model: str, owner: str) -> ChatWriter:
+        """Return a writer of requests to a model."""
+        return ChatWriter(self, model, owner)
 
     def tool(self, view: ToolView) -> dict[str, Json]:
         """Return what the model is told about a tool."""
@@ -105,6 +93,35 @@ class ChatCompletions:
         """Return the models a service lists; the dialect knows no second page."""
         listed = [*mappings(answer.get("data")), *mappings(answer.get("models"))]
         return [_info(entry) for entry in listed if text_of(entry.get("id"))], {}
+
+
+class ChatWriter:
+    """Writes requests to one model, each message and each list of tools once."""
+
+    def __init__(self, dialect: ChatCompletions, model: str, owner: str) -> None:
+        self._dialect = dialect
+        self._model = model
+        self._owner = owner
+        self._history = History(_is_id)
+        self._messages: list[bytes] = []
+        self._views: tuple[ToolView, ...] = ()
+        self._tools: list[bytes] = []
+
+    def write(self, request: Request) -> bytes:
+        """Return the body of a request for a streamed reply."""
+        dialect = self._dialect
+        told, kept = self._history.sendable(request.messages)
+        self._messages[kept:] = [encoded(dialect.message(m, self._owner)) for m in islice(told, kept, None)]
+        if request.tools != self._views:
+            functions = [dialect.tool(view) for view in request.tools]
+            self._views = request.tools
+            self._tools = [encoded({"type": "function", "function": function}) for function in functions]
+        fields: dict[str, Json] = {**dialect.fields, "model": self._model, "stream": True}
+        if dialect.with_usage:
+            fields["stream_options"] = {"include_usage": True}
+        if request.max_tokens is not None:
+            fields[dialect.bound] = request.max_tokens
+        return assembled(fields, {"messages": self._messages, "tools": self._tools})
 
 
 def _info(entry: Mapping[str, Any]) -> ModelInfo:

@@ -77,7 +77,7 @@ class Service:
 class RemoteModel:
     """One model of one service."""
 
-    __slots__ = ("_client", "_dialect", "_key", "_model", "_service", "_url", "name")
+    __slots__ = ("_client", "_dialect", "_key", "_model", "_service", "_url", "_writer", "name")
 
     def __init__(
         self, client: ModelClient, dialect: Dialect, service: Service, model: str, name: str = ""
@@ -92,6 +92,7 @@ class RemoteModel:
         self._service = service
         self._model = model.strip()
         self._url = _base(service.base_url, dialect)
+        self._writer = dialect.writer(self._model, self._owner)
         self._key = _sendable_key(service.api_key)
         for header, value in service.headers.items():
             if not (value.isascii() and value.isprintable()):
@@ -138,7 +139,8 @@ class RemoteModel:
         """Send a request, a second time if the server only minds a field that can be left out."""
         while True:
             url, headers = self._address(self._dialect.path), self._headers("text/event-stream")
-            async with self._client.send("POST", url, headers, self._body(request)) as reply:
+            body = self._writer.write(request)
+            async with self._client.send("POST", url, headers, body) as reply:
                 if reply.status == httpx.codes.OK:
                     yield reply
                     return
@@ -146,7 +148,7 @@ class RemoteModel:
             plainer = self._dialect.without(str(refusal)) if refusal.kind is ErrorKind.BAD_REQUEST else None
             if plainer is None:
                 raise refusal
-            self._dialect = plainer
+            self._dialect, self._writer = plainer, plainer.writer(self._model, self._owner)
 
     async def _events(self, reply: Reply) -> AsyncGenerator[ModelEvent, None]:
         reader = self._dialect.reader(self._owner)
@@ -163,7 +165,7 @@ class RemoteModel:
 
     @property
     def _owner(self) -> str:
-        """Whose a reply is: what goes back verbatim goes to this model, this service and this dialect only."""
+        """Whose a reply is: what goes back verbatim goes to this model of this service, in this dialect."""
         return f"{self._model}@{self._url.host}{self._url.path}{self._dialect.path}"
 
     @contextmanager
@@ -200,10 +202,6 @@ class RemoteModel:
     def _address(self, path: str, query: Mapping[str, str] | None = None) -> httpx.URL:
         url = self._url.copy_with(path=self._url.path + path)
         return url.copy_merge_params({**self._service.query, **(query or {})})
-
-    def _body(self, request: Request) -> bytes:
-        body = self._dialect.body(self._model, request, self._owner)
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def _base(base_url: str, dialect: Dialect) -> httpx.URL:

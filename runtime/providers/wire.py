@@ -1,4 +1,4 @@
-"""What do the answers of all services have in common? JSON objects, values of any type, and errors.
+"""What do all services have in common? JSON objects, values of any type, and errors.
 
 Nothing here knows a dialect; whatever a server sends is read without an exception of Python's own.
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from leeward.security import Json
 
 from .events import ErrorKind, ModelError, new_call_id, one_line
 
 __all__ = [
     "TextJoiner",
+    "assembled",
     "count",
+    "encoded",
     "error_in",
     "mapping",
     "mappings",
@@ -70,6 +74,17 @@ def _loaded(data: str) -> object:
         raise ModelError(
             f"the model's server sent broken JSON: {one_line(data, 80)}", ErrorKind.PROTOCOL
         ) from error
+
+
+def encoded(value: Json) -> bytes:
+    """Return a value as JSON; halves of characters become question marks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def assembled(fields: Mapping[str, Json], lists: Mapping[str, Sequence[bytes]]) -> bytes:
+    """Return an object of some fields, at least one, and of lists whose entries are encoded already."""
+    written = [b'"%b":[%b]' % (name.encode(), b",".join(items)) for name, items in lists.items() if items]
+    return b"%b}" % b",".join((encoded(fields)[:-1], *written))
 
 
 def error_in(body: object) -> ModelError | None:

@@ -10,7 +10,7 @@ import re
 
 from .nouns import Assignment, Command, Note, Word
 
-__all__ = ["BUILTINS", "builtin_notes", "declared", "is_harmless", "poison_notes"]
+__all__ = ["BUILTINS", "builtin_notes", "decides_what_runs", "declared", "is_harmless", "poison_notes"]
 
 BUILTINS = frozenset(
     "alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
@@ -45,6 +45,7 @@ _HARMLESS = {
     "COLUMNS": r"[0-9]+",
 }
 _DECLARING = frozenset("declare typeset export readonly local".split())
+_FILLING = frozenset("read mapfile readarray printf getopts unset wait".split())
 _REDEFINES = frozenset("alias unalias enable bind complete compopt shopt".split())
 _SET = re.compile(r"[-+][eux]+|[-+]o|errexit|nounset|pipefail|xtrace|[-+][eux]*o")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -71,11 +72,18 @@ def poison_notes(command: Command, *written: str) -> tuple[Note, ...]:
     """Return a note for each assignment (of the command, or written out) that decides what runs."""
     names = [found.name for found in declared(command)]
     names += [text.partition("=")[0].rstrip("+") for text in written]
+    if command.name in _FILLING:
+        names += [word.text for word in command.words[1:]]
     return tuple(
         Note("poison", f"it sets {name}, which decides what programs run or load")
         for name in dict.fromkeys(names)
-        if _POISON.fullmatch(name)
+        if decides_what_runs(name)
     )
+
+
+def decides_what_runs(name: str) -> bool:
+    """Whether a variable says which programs run, what they load, or where they find it."""
+    return _POISON.fullmatch(name) is not None
 
 
 def builtin_notes(command: Command) -> tuple[Note, ...]:

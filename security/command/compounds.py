@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import tree_sitter
 
+from .builtins import decides_what_runs
 from .nouns import Compound, Node, Piece, Unread
 from .source import Text, tokens_of
 from .words import Bodies, read_pattern, read_words
@@ -63,6 +64,8 @@ def _for(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     if children[0].type != "for" or children[1].type != "variable_name" or children[-1].type != "do_group":
         raise Unread("a loop is written in an unknown way")
     name = text.src[children[1].start_byte : children[1].end_byte]
+    if decides_what_runs(name):
+        raise Unread("a loop sets a variable that decides what runs")
     head: list[Piece] = [f"for {name}"]
     if children[2].type == "in":
         inside = [child for child in children[3:-1] if child.type not in {";", "\n"}]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .nouns import Part, PartKind, Word, literal
+from .nouns import Part, PartKind, Word, literal, marked
 
-__all__ = ["FOUND", "find_only_looks", "find_starts", "search_runs"]
+__all__ = ["PLAIN", "find_only_looks", "find_starts", "search_runs"]
 
-FOUND = Word("⟨each file found⟩", (Part(PartKind.GIVEN, "each file found"),))
-"""What stands where a search puts the name of a file."""
+PLAIN = "each plain file found"
+"""What stands for files that a search knows to be no links."""
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FD_EXECUTING = ("-x", "-X", "--exec", "--exec-batch")
@@ -35,33 +35,53 @@ def search_runs(words: tuple[Word, ...]) -> tuple[tuple[tuple[Word, ...], ...], 
     for index, word in enumerate(words):
         for option in _FD_EXECUTING:
             if word.text == option or (option.startswith("--") and word.text.startswith(f"{option}=")):
-                return (_with_found(words[index + 1 :]),) if words[index + 1 :] else (), ""
+                found = _found((literal("."),), is_plain=False)
+                return (_with_found(words[index + 1 :], found),) if words[index + 1 :] else (), ""
         if word.text[:2] in {"-x", "-X"} or (not word.text.startswith("--") and word.text.startswith("-") and "x" in word.text.lower()):
             return (), "an option of fd starts a program"
     return (), ""
 
 
 def _find_runs(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], ...]:
-    found: list[tuple[Word, ...]] = []
+    runs: list[tuple[Word, ...]] = []
+    found = _found(find_starts(words), is_plain=_finds_plain_files(words))
     at = 0
     while at < len(words):
         if words[at].text in _EXECUTING:
             end = at + 1
             while end < len(words) and not _ends(words, end):
                 end += 1
-            found.append(_with_found(words[at + 1 : end]))
+            runs.append(_with_found(words[at + 1 : end], found))
             at = end
         at += 1
-    return tuple(run for run in found if run)
+    return tuple(run for run in runs if run)
 
 
 def _ends(words: tuple[Word, ...], at: int) -> bool:
     return words[at].text == ";" or (words[at].text == "+" and "{}" in words[at - 1].text)
 
 
-def _with_found(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _with_found(words: tuple[Word, ...], found: Word) -> tuple[Word, ...]:
     """Put what is found where `{}` stands, even inside a word."""
-    return tuple(FOUND if "{}" in word.text else word for word in words)
+    return tuple(found if "{}" in word.text else word for word in words)
+
+
+def _found(starts: tuple[Word, ...], *, is_plain: bool) -> Word:
+    """Return the word that stands for what is found: something below the start, where there is only one."""
+    given = Part(PartKind.GIVEN, PLAIN if is_plain else "each file found")
+    if len(starts) != 1 or starts[0].text.startswith("-"):
+        return Word(marked((given,)), (given,))
+    start = starts[0]
+    parts = (*(start.parts or (Part(PartKind.LITERAL, start.text),)), Part(PartKind.LITERAL, "/"), given)
+    return Word(marked(parts), parts)
+
+
+def _finds_plain_files(words: tuple[Word, ...]) -> bool:
+    """Whether every file found is known not to be a link: `-type f` holds for all, and links are not followed."""
+    texts = [word.text for word in words]
+    if {"-o", "-or", ",", "!", "-not", "(", "-L", "-H", "-follow"} & set(texts):
+        return False
+    return any(pair == ("-type", "f") for pair in zip(texts, texts[1:], strict=False))
 
 
 def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -78,7 +98,9 @@ def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def find_only_looks(words: tuple[Word, ...]) -> bool:
     """Whether `find` runs, deletes and writes nothing and follows no links; words are those behind its name."""
-    at = len([word for word in words if word in find_starts(words) or word.text in _START_OPTIONS])
+    at = 0
+    while at < len(words) and (words[at].text in _START_OPTIONS or not words[at].text.startswith(("-", "!", "("))):
+        at += 1
     while at < len(words):
         word = words[at]
         count = next((number for number, names in _LOOKING.items() if word.text in names), None)

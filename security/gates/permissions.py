@@ -50,8 +50,8 @@ def _default(action: Action, judged: bool) -> Verdict:
 
 
 def _changing(action: Action, judged: bool) -> list[str]:
-    """What the call does beyond reading, in words; `judged`: the gates behind judge what it sends to."""
-    words = {Effect.WRITE: "write something", Effect.EXECUTE: "run a program", Effect.SEND: "send something out"}
+    """What the call does beyond reading, in words; `judged`: the URL gates judge where it sends to."""
+    words = {Effect.WRITE: "make changes", Effect.EXECUTE: "run a program", Effect.SEND: "send something out"}
     only_sends = judged and not action.effects & (Effect.WRITE | Effect.EXECUTE)
     return [
         word

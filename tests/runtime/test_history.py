@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +15,7 @@ from leeward.runtime.providers import Message, Request, Requested, ToolView, Ver
 from leeward.runtime.providers.anthropic import Messages
 from leeward.runtime.providers.dialect import Dialect
 from leeward.runtime.providers.gemini import Gemini
-from leeward.runtime.providers.history import NO_ANSWER, object_text, sendable
+from leeward.runtime.providers.history import NO_ANSWER, History, object_text
 from leeward.runtime.providers.openai import ChatCompletions
 
 MODEL, OWN = "gemini-9", "gemini-9@here"
@@ -83,8 +84,27 @@ def test_every_service_takes_any_conversation(dialect_rules: ModuleType, rules: 
 
 
 def sent(dialect: Dialect, messages: list[Message]) -> Any:
-    body = dialect.body(MODEL, Request(tuple(messages), TOOLS), OWN)
-    return json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+    return json.loads(dialect.writer(MODEL, OWN).write(Request(tuple(messages), TOOLS)))
+
+
+def sendable(messages: list[Message], is_id: Callable[[str], bool]) -> list[Message]:
+    told, _ = History(is_id).sendable(messages)
+    return list(told)
+
+
+@pytest.mark.parametrize("rules", DIALECTS)
+@given(conversations(), st.lists(st.integers(0, 40), max_size=5))
+@example([*one(Requested("a", "f", "{}")), Message("tool", "late", call_id="a"), Message("user", "so")], [2, 3, 4])
+@example([*one(Requested("a", "f", "{}")), *one(Requested("a", "f", "{}"))], [3, 1, 6])
+@example([Message("assistant", "late"), *one(Requested("a", "f", "{}")) * 9], [20, 26, 28, 5])
+@example([*one(Requested("a", "f", "{}")) * 3, Message("system", "s"), *one(Requested("a", "f", "{}")) * 3], [12, 18, 9, 18])
+@settings(max_examples=100, deadline=None)
+def test_what_was_written_before_makes_no_difference(rules: str, messages: list[Message], cuts: list[int]) -> None:
+    dialect = DIALECTS[rules]
+    writer = dialect.writer(MODEL, OWN)
+    for cut in (*cuts, len(messages)):
+        request = Request((*messages[:cut], Message("user", "now")), TOOLS[: cut % 2])
+        assert writer.write(request) == dialect.writer(MODEL, OWN).write(request)
 
 
 @given(conversations())

@@ -36,7 +36,11 @@ TABLE = [
     (FETCH, {**URL, **TEXT}, [], Allow, False),
     (FETCH, TEXT, [], Ask, False),
     (FETCH, {"q": "see https://a.example/x"}, [], Ask, False),
-    (SEND, TO, [], Ask, False),
+    (SEND, TO, [], Allow, False),
+    (SEND, {**TO, **URL, **TEXT}, [], Allow, False),
+    (SEND | WRITE, TO, [], Ask, False),
+    (SEND, TO, [rule(ASK, "ops@*")], Ask, False),
+    (SEND, TO, [rule(DENY, "*@a.example")], Deny, False),
     (SEND | WRITE, URL, [], Ask, False),
     (SEND | RUN, URL, [], Ask, False),
     (Effect.ALL, URL, [], Ask, False),
@@ -103,7 +107,13 @@ def test_reading_and_opening_urls_is_reading_at_every_level(make, effects, argum
     assert judge(make, permissions, effects, arguments, [], autonomy=autonomy) == Allow()
 
 
-@pytest.mark.parametrize(("effects", "arguments"), CHANGING)
+def test_without_the_ledger_a_destination_is_asked_about(make) -> None:
+    verdict = judge(make, permissions, SEND, TO, [], url_grounding=False)
+    assert isinstance(verdict, Ask) and verdict.rule == "default"
+    assert judge(make, permissions, FETCH, URL, [], url_grounding=False) == Allow()
+
+
+@pytest.mark.parametrize(("effects", "arguments"), [case for case in CHANGING if case != (SEND, TO)])
 def test_full_autonomy_is_an_answer_and_not_this_gates_word(make, effects, arguments) -> None:
     assert isinstance(judge(make, permissions, effects, arguments, [], autonomy=Autonomy.FULL), Ask)
 

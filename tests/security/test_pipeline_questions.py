@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from leeward.security.call import Asker, Effect, Kind, Status
+from leeward.security.call import Asker, Checked, Effect, Kind, Status
 from leeward.security.errors import PermanentFailure
 from leeward.security.level import TrustLevel
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
@@ -230,3 +230,13 @@ async def test_an_undeclared_string_is_judged_by_all_it_could_be(make, text, gat
     desk = make.desk(make.spec(schema={}), start=make.session(said=["https://a.example/x"]))
     result = await desk.run("tool", wrap(text))
     assert result.outcome.gate == gate and (desk.ran == []) is (gate is not None)
+
+
+async def test_arguments_that_are_others_by_the_time_of_the_answer_are_not_run(make) -> None:
+    """A validator whose defaults change: what would run has another hash than what was shown."""
+    defaults = iter(range(99))
+    tool = make.spec("write", Effect.WRITE, schema={}, check=lambda given: Checked({**given, "mode": next(defaults)}))
+    desk = make.desk(tool)
+    desk.says(Answer.ALWAYS)
+    result = await desk.run("write")
+    assert (desk.ran, result.outcome.gate, desk.session.grants) == ([], "approval", ())

@@ -1,0 +1,123 @@
+"""Further conditions under which a program of `programs.toml` only reads; each is named there.
+
+A condition sees the parsed options and operands and says whether it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from .nouns import Word
+from .options import Parsed
+from .scripts import awk_is_pure, sed_is_pure
+from .searches import find_only_looks
+
+__all__ = ["CHECKS", "Check"]
+
+Check = Callable[[tuple[Word, ...], Parsed], bool]
+"""Takes the words, program included, and what was parsed of them."""
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]*|REPLY")
+_FILTER_POWER = re.compile(r"\b(?:import|include|modulemeta|input_filename|env|getpath_file)\b|\$ENV|\$__prog")
+_NETWORK_OBJECTS = frozenset("a ad addr address addrs l li link n ne neigh r ro route ru rule maddr".split())
+_NETWORK_WORDS = frozenset("show list ls dev up scope global link".split())
+_APT_QUERIES = frozenset("list show search policy showpkg depends rdepends madison stats pkgnames".split())
+_PIP_QUERIES = frozenset("list show freeze check".split())
+
+
+def _numbers(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    return all(re.fullmatch(r"\d+(?:\.\d+)?[smhd]?", word.text) for word in parsed.operands) and len(words) < 4
+
+
+def _plain_words(_: tuple[Word, ...], parsed: Parsed) -> bool:
+    return all(re.fullmatch(r"[A-Za-z0-9:=.,*-]+", word.text) for word in parsed.operands)
+
+
+def _compares(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    """A test whose operators are literal, so that no value can become one that evaluates its operand."""
+    del parsed
+    inside = words[1:-1] if words[0].text == "[" else words[1:]
+    if words[0].text == "[" and words[-1].text != "]":
+        return False
+    if any(word.text in {"-v", "-R"} for word in inside):
+        return False
+    inside = inside[1:] if inside and inside[0].text == "!" else inside
+    if any(part.kind not in {"literal", "glob"} and not part.quoted for word in inside for part in word.parts):
+        return False
+    positions = {0: (), 1: (), 2: (0,), 3: (1,)}.get(len(inside))
+    if positions is None:
+        return all(word.is_literal for word in inside)
+    return all(inside[at].is_literal for at in positions)
+
+
+def _sets_errors(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    del parsed
+    return all(re.fullmatch(r"[-+][eux]*o?|errexit|nounset|pipefail|xtrace", word.text) for word in words[1:])
+
+
+def _lists_archive(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    if words[0].text.endswith("tar"):
+        names = [value.text for name, value, _ in parsed.options if name in {"-f", "--file"} and value is not None]
+        # A colon would make tar start a remote shell.
+        return parsed.has("-t", "--list") and not any(":" in name for name in names)
+    return parsed.has("-l", "-t", "-v", "-Z", "--list") if words[0].text == "unzip" else parsed.has("-l", "--list")
+
+
+def _process_options(_: tuple[Word, ...], parsed: Parsed) -> bool:
+    """The BSD options of `ps`, except the one that shows environments."""
+    return all(re.fullmatch(r"[acfghjlrTuvwx]+|\d+", word.text) for word in parsed.operands)
+
+
+def _shows_network(_: tuple[Word, ...], parsed: Parsed) -> bool:
+    texts = [word.text for word in parsed.operands]
+    if not texts or texts[0] not in _NETWORK_OBJECTS:
+        return False
+    return len(texts) == 1 or (texts[1] in {"show", "list", "ls"} and all(map(_is_network_word, texts[2:])))
+
+
+def _is_network_word(text: str) -> bool:
+    return text in _NETWORK_WORDS or re.fullmatch(r"[a-z]{2,}[0-9a-z.-]*", text) is not None
+
+
+def _first_in(names: frozenset[str]) -> Check:
+    def check(_: tuple[Word, ...], parsed: Parsed) -> bool:
+        if not parsed.operands:
+            return parsed.has("--version", "-V")
+        return parsed.operands[0].text in names
+
+    return check
+
+
+def _one_folder(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    return len(parsed.operands) <= 1 and all(word.text != "-" for word in words)
+
+
+CHECKS: dict[str, Check] = {
+    "apt_query": _first_in(_APT_QUERIES),
+    "at_most_one": lambda _, parsed: len(parsed.operands) <= 1,
+    "batch": lambda _, parsed: parsed.has("-b") and parsed.has("-n"),
+    "compares": _compares,
+    "format_first": lambda words, _: len(words) > 1 and words[1].is_literal and not words[1].text.startswith("-"),
+    "lists_archive": _lists_archive,
+    "local_database": _first_in(frozenset("passwd group services protocols rpc shells".split())),
+    "looks": lambda words, _: find_only_looks(words[1:]),
+    "looks_up": lambda _, parsed: parsed.has("-v", "-V"),
+    "man_names": lambda _, parsed: bool(parsed.options),
+    "no_network": lambda _, parsed: parsed.has("--nonet"),
+    "numbers": _numbers,
+    "one_folder": _one_folder,
+    "pip_query": _first_in(_PIP_QUERIES),
+    "plain_filter": lambda _, parsed: not (parsed.operands and _FILTER_POWER.search(parsed.operands[0].text)),
+    "plain_names": lambda _, parsed: all(_NAME.fullmatch(word.text) for word in parsed.operands),
+    "plain_words": _plain_words,
+    "prints_date": lambda _, parsed: all(word.text.startswith("+") for word in parsed.operands),
+    "process_options": _process_options,
+    "pure_awk": lambda words, _: awk_is_pure(words),
+    "pure_sed": lambda words, _: sed_is_pure(words),
+    "queries": lambda _, parsed: bool(parsed.options),
+    "queries_pacman": lambda _, parsed: parsed.has("-Q"),
+    "sets_errors": _sets_errors,
+    "shows_network": _shows_network,
+}
+"""The conditions by name."""

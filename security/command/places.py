@@ -1,0 +1,298 @@
+"""Where does a line look? The folder each command starts in, and the paths its words mean.
+
+A `cd` moves what follows it, in both directions a condition may take; a loop's variable has the values
+of its list. What cannot be followed is unknown, and unknown is never inside.
+"""
+
+from __future__ import annotations
+
+import glob
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from typing import TypeAlias
+
+from .git import git_folder
+from .nouns import Command, Compound, Node, Part, PartKind, Pipeline, Sequence, Word, literal, marked
+from .options import parse_options
+from .transform import visits
+
+__all__ = ["Candidate", "Ground", "Placed", "git_places", "placed", "variants", "where"]
+
+Folders: TypeAlias = "frozenset[str] | None"
+_Ends: TypeAlias = "tuple[Folders, Folders]"
+
+_MOST_FOLDERS = 8
+_MOST_VARIANTS = 16
+_SAFE = re.compile(r"[A-Za-z0-9_./+@%:-]*")
+_SAME_SHELL = frozenset({"eval", "command", "builtin", ".", "source"})
+_MOVES = frozenset({"cd", "pushd", "popd"})
+_NOTHING: Mapping[str, tuple[Word, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where a line starts, and whose home `~` is; both absolute."""
+
+    workspace: str
+    home: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A command, what is around it, the folders it may start in (None: unknown), and what loops set."""
+
+    command: Command
+    context: tuple[str, ...]
+    folders: Folders
+    bindings: Mapping[str, tuple[Word, ...]] = _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An absolute path a word may mean; a glob to expand, or with `below` something inside it, found later."""
+
+    path: str
+    is_glob: bool = False
+    below: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    folders: Folders
+    context: tuple[str, ...] = ()
+    bindings: Mapping[str, tuple[Word, ...]] = _NOTHING
+
+    def within(self, what: str) -> _Spot:
+        return _Spot(self.folders, (*self.context, what), self.bindings)
+
+    def at(self, folders: Folders) -> _Spot:
+        return _Spot(folders, self.context, self.bindings)
+
+
+def placed(root: Node, ground: Ground) -> tuple[Placed, ...]:
+    """Return every command of a line with where it runs, in the order of the text."""
+    found: list[Placed] = []
+    _Walk(ground, found, assigned=_assigned(root)).go(root, _Spot(frozenset({ground.workspace})))
+    return tuple(found)
+
+
+def _assigned(root: Node) -> frozenset[str]:
+    """Return the variables a line sets otherwise than by a loop."""
+    names: set[str] = set()
+    for visit in visits(root):
+        names.update(one.name for one in visit.command.assignments)
+        if visit.command.name in {"read", "export", "declare", "local", "printf", "unset", "mapfile"}:
+            names.update(word.text.partition("=")[0] for word in visit.command.words[1:])
+    return frozenset(names)
+
+
+class _Walk:
+    """Goes through a tree and collects; each step returns the folders after success and after failure."""
+
+    def __init__(self, ground: Ground, found: list[Placed], *, assigned: frozenset[str]) -> None:
+        self.ground, self.found, self.assigned = ground, found, assigned
+
+    def go(self, node: Node, spot: _Spot) -> _Ends:
+        match node:
+            case Command():
+                return self._command(node, spot)
+            case Pipeline(stages=stages):
+                for index, stage in enumerate(stages):
+                    self.go(stage, spot.within("pipeline" if index else "start of a pipeline"))
+                return spot.folders, spot.folders
+            case Sequence():
+                return self._sequence(node, spot)
+            case Compound():
+                return self._compound(node, spot)
+
+    def _command(self, command: Command, spot: _Spot) -> _Ends:
+        self.found.append(Placed(command, spot.context, spot.folders, spot.bindings))
+        inner_folders = None if _starts_elsewhere(command) else spot.folders
+        for inner in command.inner:
+            self.go(inner, spot.at(inner_folders).within(f"run by {command.program}"))
+        for word in (*command.words, *(one.value for one in command.assignments)):
+            self._word(word, spot)
+        for redirection in command.redirections:
+            self._word(redirection.target, spot)
+        if command.program in _MOVES or (command.program in _SAME_SHELL and any(map(_moves, command.inner))):
+            return self._moved(command, spot), spot.folders
+        return spot.folders, spot.folders
+
+    def _word(self, word: Word, spot: _Spot) -> None:
+        for part in word.parts:
+            if part.body is not None:
+                self.go(part.body, spot.within("substitution"))
+
+    def _moved(self, command: Command, spot: _Spot) -> Folders:
+        operands = parse_options(command.words[1:], "-L").operands
+        if command.program != "cd" or len(operands) > 1 or len(operands) != len(command.words) - 1:
+            return None
+        word = operands[0] if operands else literal(self.ground.home)
+        found = where(word, spot.folders, self.ground)
+        if found is None or any(one.is_glob for one in found) or word.text == "-":
+            return None
+        # The shell resolves `..` in the text of the folder, before any link is followed.
+        folders = frozenset(posixpath.normpath(one.path) for one in found)
+        return folders if len(folders) <= _MOST_FOLDERS else None
+
+    def _sequence(self, node: Sequence, spot: _Spot) -> _Ends:
+        good, bad = spot.folders, spot.folders
+        start: Folders = spot.folders
+        waiting = ";"
+        for item, separator in zip(node.items, node.separators, strict=True):
+            if waiting in {";", "&"}:
+                start = _either(good, bad)
+            else:
+                start = good if waiting == "&&" else bad
+            before = (good, bad)
+            if separator == "&":
+                self.go(item, spot.at(start).within("background"))
+                good, bad = _either(*before), _either(*before)
+            else:
+                good, bad = self.go(item, spot.at(start))
+                if waiting == "&&":
+                    bad = _either(bad, before[1])
+                elif waiting == "||":
+                    good = _either(good, before[0])
+            waiting = separator
+        return good, bad
+
+    def _compound(self, node: Compound, spot: _Spot) -> _Ends:
+        if node.kind in {"negation", "time"} and not isinstance(node.pieces[1], (str, Word)):
+            good, bad = self.go(node.pieces[1], spot)
+            return (bad, good) if node.kind == "negation" else (good, bad)
+        inside = spot.within(f"{node.kind} {node.name}".rstrip())
+        if node.redirections:
+            self.found.append(Placed(Command((), redirections=node.redirections), inside.context, spot.folders))
+        stays = node.kind in {"group", "subshell"} or not _moves(node)
+        if not stays:
+            inside = inside.at(None)
+        ends: _Ends = (inside.folders, inside.folders)
+        inside = self._bound(node, inside)
+        for piece in node.pieces:
+            if isinstance(piece, Word):
+                self._word(piece, spot)
+            elif not isinstance(piece, str):
+                ends = self.go(piece, inside)
+        if node.kind == "subshell" or (stays and node.kind != "group"):
+            return spot.folders, spot.folders
+        return ends if stays else (None, None)
+
+    def _bound(self, node: Compound, spot: _Spot) -> _Spot:
+        """Let a loop's variable have the values of its list, unless something else sets it."""
+        values = tuple(piece for piece in node.pieces if isinstance(piece, Word))
+        kinds = {part.kind for value in values for part in value.parts}
+        known = kinds <= {PartKind.LITERAL, PartKind.GLOB, PartKind.TILDE} and "in" in node.pieces
+        if node.kind != "for" or node.name in self.assigned or not known or len(values) > _MOST_VARIANTS:
+            return spot
+        bindings = {**spot.bindings, node.name: values}
+        return _Spot(spot.folders, spot.context, MappingProxyType(bindings))
+
+
+def _either(one: Folders, other: Folders) -> Folders:
+    return None if one is None or other is None or len(one | other) > _MOST_FOLDERS else one | other
+
+
+def _moves(node: Node) -> bool:
+    """Whether anything in a tree changes the folder of the shell it runs in; subshells count, to be safe."""
+    return any(visit.command.program in _MOVES for visit in visits(node))
+
+
+def _starts_elsewhere(command: Command) -> bool:
+    texts = {word.text for word in command.words}
+    if command.program in {"find", "fd"}:
+        return bool(texts & {"-execdir", "-okdir"})
+    if command.program in {"ssh", "chroot", "nsenter", "unshare", "sudo", "su", "runuser", "systemd-run"}:
+        return True
+    return command.program == "env" and any(text.startswith(("-C", "--chdir")) for text in texts)
+
+
+def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
+    """Return the words of a command for every value its loops may give them; None where there are too many."""
+    choices = [_choices(word, at.bindings) for word in at.command.words]
+    count = 1
+    for choice in choices:
+        if choice is None:
+            return None
+        count *= len(choice)
+    return tuple(product(*filter(None, choices))) if count <= _MOST_VARIANTS else None
+
+
+def _choices(word: Word, bindings: Mapping[str, tuple[Word, ...]]) -> tuple[Word, ...] | None:
+    names = {part.text for part in word.parts if part.kind is PartKind.VARIABLE and part.text in bindings}
+    if not names:
+        return (word,)
+    if len(names) > 1:
+        return None
+    name = names.pop()
+    return tuple(_filled(word, name, value) for value in bindings[name])
+
+
+def _filled(word: Word, name: str, value: Word) -> Word:
+    inside = value.parts or (Part(PartKind.LITERAL, value.text),)
+    parts: list[Part] = []
+    for part in word.parts:
+        if part.kind is not PartKind.VARIABLE or part.text != name:
+            parts.append(part)
+        elif part.quoted or _SAFE.fullmatch(value.text):
+            parts.extend(inside)
+        else:
+            parts.append(part)
+    if all(part.kind is PartKind.LITERAL for part in parts):
+        return literal("".join(part.text for part in parts))
+    return Word(marked(tuple(parts)), tuple(parts))
+
+
+def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...] | None:
+    """Return the paths a word may mean, or None where that is unknown."""
+    pieces = list(_pieces(word, folders, ground))
+    if None in pieces or not pieces:
+        return None
+    known = [piece for piece in pieces if piece is not None]
+    below = next((text for kind, text in known if kind is PartKind.GIVEN), "")
+    is_glob = any(kind is PartKind.GLOB for kind, _ in known)
+    kept = [(kind, text) for kind, text in known if kind is not PartKind.GIVEN]
+    text = "".join(glob.escape(text) if is_glob and kind is PartKind.LITERAL else text for kind, text in kept)
+    if not text or "\0" in text or (below and known[-1][0] is not PartKind.GIVEN):
+        return None
+    if text.startswith("/"):
+        return (Candidate(text, is_glob, below),)
+    if folders is None:
+        return None
+    starts = (glob.escape(folder) if is_glob else folder for folder in sorted(folders))
+    return tuple(Candidate(posixpath.join(start, text), is_glob, below) for start in starts)
+
+
+def _pieces(word: Word, folders: Folders, ground: Ground) -> Iterator[tuple[PartKind, str] | None]:
+    if word.is_literal:
+        yield PartKind.LITERAL, word.text
+    for part in word.parts:
+        match part.kind:
+            case PartKind.LITERAL | PartKind.GLOB | PartKind.GIVEN:
+                yield part.kind, part.text
+            case PartKind.TILDE:
+                yield (PartKind.LITERAL, ground.home) if part.text == "~" else None
+            case PartKind.VARIABLE if part.text == "HOME":
+                yield (PartKind.LITERAL, ground.home) if part.quoted or _SAFE.fullmatch(ground.home) else None
+            case PartKind.VARIABLE if part.text == "PWD" and folders is not None and len(folders) == 1:
+                here = next(iter(folders))
+                yield (PartKind.LITERAL, here) if part.quoted or _SAFE.fullmatch(here) else None
+            case _:
+                yield None
+
+
+def git_places(at: Placed, ground: Ground) -> Folders:
+    """Return the folders a git command works in, `-C` included."""
+    folders = at.folders
+    for word in git_folder(at.command.words):
+        found = where(word, folders, ground)
+        if found is None or any(one.is_glob for one in found):
+            return None
+        folders = frozenset(one.path for one in found)
+    return folders
+
+

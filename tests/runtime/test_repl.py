@@ -1,0 +1,291 @@
+"""The chat: questions in the middle of a turn, stopping, leaving, and going on when something fails."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import trio
+
+from leeward.runtime.repl import Stoppable
+
+ENTER, CTRL_C, CTRL_D = "\r", "\x03", "\x04"
+ASKS = "[y]es / [n]o / [a]lways in this session?"
+
+
+def outcomes(leeward):
+    """What the audit says of each call: allowed or not, and how it ended."""
+    records = leeward("audit", "list", "--output", "json").json["data"]["records"]
+    return [record["body"]["status"] for record in records if record["kind"] == "outcome"]
+
+
+def running(word: str) -> list[str]:
+    """Processes whose command line holds a word."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [file.parent.name] if word.encode() in file.read_bytes() else []
+    return found
+
+
+def test_questions_in_the_middle_of_a_turn(tty, leeward):
+    at = tty()
+    at.prompt()
+    at.type("run touch a", ENTER)
+    first = at.see(ASKS)
+    assert "shell wants to run:\n  runs: touch a\n  permissions asks: " in first
+    assert "\n  always would allow, for this session: shell touch a\n" in first
+    at.type("maybe", ENTER)
+    at.see(ASKS, 2)
+    at.type("a", ENTER)
+    at.prompt()
+    assert (leeward.workspace / "a").exists()
+    assert "allow shell touch a  (this session)" in at.say("/permissions")
+    assert "wants to run" not in at.say("run touch a")
+    at.type("run touch b", ENTER)
+    at.see(ASKS, 3)
+    at.type("no", ENTER)
+    at.see("✗ shell was not run: the person said no")
+    at.prompt()
+    at.type("run touch b", ENTER)
+    at.see(ASKS, 4)
+    at.type(CTRL_D)
+    at.see("■ stopped")
+    at.prompt()
+    assert not (leeward.workspace / "b").exists()
+    assert "no rules" in at.say("/clear") + at.say("/permissions")
+    at.type("run touch a", ENTER)
+    at.see(ASKS, 5)
+
+
+def test_keys_pressed_before_a_question_was_seen_answer_nothing(tty, leeward):
+    at = tty()
+    at.prompt()
+    at.type("run touch a" + ENTER + "y" + ENTER + "a" + ENTER)
+    at.see(ASKS)
+    at.type("n", ENTER)
+    at.see("the person said no")
+    at.prompt()
+    assert not (leeward.workspace / "a").exists()
+    # Where nothing is asked, what was typed ahead is the next message.
+    leeward.configure('[[permissions.rules]]\ntool = "shell"\naction = "allow"\n')
+    at = tty()
+    at.prompt()
+    at.type("run echo here; sleep 0.5", ENTER)
+    at.see("│ here")
+    at.type("/mod")
+    at.see("● shell")
+    at.type("el", ENTER)
+    assert at.see("› /model\noffline\n›").count("/mod") == 1
+
+
+def test_ctrl_c_stops_a_program_and_nothing_else(tty, leeward):
+    at = tty()
+    at.prompt()
+    mark = f"{time.time_ns() % 10**6 + 10**6}"
+    at.type(f"run echo up; sleep {mark}", ENTER)
+    at.see(ASKS)
+    at.type("y", ENTER)
+    at.see("│ up")
+    assert running(mark)
+    pressed = time.monotonic()
+    for _ in range(3):
+        at.signal(signal.SIGINT)
+    at.type(CTRL_C)
+    at.see("■ stopped; what was said so far is kept")
+    at.prompt()
+    assert time.monotonic() - pressed < 1
+    assert not running(mark)
+    assert outcomes(leeward) == ["cancelled"]
+    at.signal(signal.SIGINT)
+    assert "labels" in at.say("/status")
+    at.type(CTRL_D)
+    assert at.ended() == 0
+
+
+@pytest.mark.parametrize("moment", ["prompt", "question", "program"])
+@pytest.mark.parametrize("how", ["SIGTERM", "hang up"])
+def test_being_told_to_end(tty, leeward, moment, how):
+    at = tty()
+    at.prompt()
+    mark = f"{time.time_ns() % 10**6 + 10**6}"
+    if moment != "prompt":
+        at.type(f"run echo up; sleep {mark}", ENTER)
+        at.see(ASKS)
+    if moment == "program":
+        at.type("y", ENTER)
+        at.see("│ up")
+    at.hang_up() if how == "hang up" else at.signal(signal.SIGTERM)
+    assert at.ended() == 143
+    assert not running(mark)
+    assert how == "hang up" or at.is_restored
+    assert outcomes(leeward) == (["cancelled"] if moment == "program" else [])
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A model that never comes to an end, and is told when nobody listens any more."""
+
+    left = threading.Event()
+    answers: list[int] = []
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        if self.answers:
+            self.send_response(self.answers.pop(0))
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        try:
+            while True:
+                chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": "word "}}]})
+                self.wfile.write(f"data: {chunk}\n\n".encode())
+                self.wfile.flush()
+                time.sleep(0.02)
+        except OSError:
+            self.left.set()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def slow():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_model_that_streams_is_stopped_and_one_that_fails_is_told(tty, leeward, slow):
+    url = f"http://127.0.0.1:{slow.server_port}/v1"
+    leeward.configure(f'[llm]\nmodel = "slow:m"\n[[llm.providers]]\nname = "slow"\nbase_url = "{url}"\n')
+    at = tty()
+    at.prompt()
+    at.type("hello", ENTER)
+    at.see("word word word")
+    at.type(CTRL_C)
+    at.see("■ stopped; what was said so far is kept")
+    assert Slow.left.wait(5)
+    Slow.answers[:] = [401]
+    assert at.say("again").split("\n") == ["✗ 127.0.0.1 refused the API key (401)"]
+    assert "slow:m" in at.say("/model")
+
+
+def test_a_disk_that_is_full_is_told_and_the_prompt_comes_back(tty, leeward):
+    at = tty()
+    at.prompt()
+    resource.prlimit(at.process.pid, resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    said = at.say("run touch a")
+    assert "✗ shell was refused by audit (unrecorded)" in said
+    assert "Traceback" not in said
+    assert not (leeward.workspace / "a").exists()
+    refused = at.say("/new")
+    assert refused.startswith("✗ ")
+    assert "could not be written" in refused
+    resource.prlimit(at.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert at.say("/new").startswith("session s_")
+    at.type("/exit", ENTER)
+    assert at.ended() == 0
+
+
+def test_what_must_be_said_before_anything_is_opened(tty, leeward):
+    own = leeward.workspace / ".leeward"
+    own.mkdir()
+    (own / "config.toml").write_text('[permissions]\nautonomy = "readonly"\n', encoding="utf-8")
+    at = tty()
+    at.see("[y]es / [n]o?")
+    at.type("perhaps", ENTER)
+    at.see("[y]es / [n]o?", 2)
+    at.type(CTRL_C)
+    assert at.ended() == 4
+    at = tty()
+    at.see("[y]es / [n]o?")
+    at.type("y", ENTER)
+    assert "· readonly" in at.prompt()
+    assert "wants to run" not in at.say("run ls")
+    at = tty()
+    assert "[y]es" not in at.prompt()
+    at = tty(HOME=str(leeward.workspace))
+    at.see("[y]es / [n]o?")
+    at.type("n", ENTER)
+    assert at.ended() == 4
+    at.see("name another folder with --workspace")
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "code", "said"),
+    [
+        (["--model", "no:such"], "", 2, "there is no model 'no:such'"),
+        ([], "[agent]\nmax_turn = 3\n", 2, "did you mean max_turns?"),
+        (["--workspace", "/no/such"], "", 2, "is not a folder"),
+    ],
+)
+def test_a_chat_that_cannot_begin_says_why(tty, leeward, words, config, code, said):
+    leeward.configure(config)
+    at = tty(*words)
+    assert at.ended() == code
+    text = at.see(said)
+    assert "Traceback" not in text
+
+
+def test_a_data_folder_that_cannot_be_used(tty, leeward):
+    (leeward.home / ".local").write_text("", encoding="utf-8")
+    at = tty()
+    assert at.ended() == 1
+    assert "Traceback" not in at.see("cannot be used: Not a directory")
+
+
+def test_a_page_is_opened_by_the_person_and_refusals_are_told_once(tty, leeward):
+    at = tty()
+    at.prompt()
+    said = at.say("/browse https://localhost/ what is it?")
+    assert said.count("was refused by hosts") == 1
+    assert "● fetch" in said
+    assert at.say("/browse") == "usage: /browse URL [QUESTION]"
+    assert "did you mean /browse?" in at.say("/brwse x")
+
+
+async def test_stopping_when_nothing_runs_does_nothing():
+    stoppable, done = Stoppable(), []
+    stoppable.stop()
+
+    async def work():
+        await trio.lowlevel.checkpoint()
+        done.append("whole")
+
+    assert not await stoppable.run(work)
+    stoppable.stop()
+
+    async def stops():
+        stoppable.stop()
+        await trio.sleep_forever()
+
+    assert await stoppable.run(stops)
+    assert not await stoppable.run(work)
+    assert done == ["whole", "whole"]
+
+
+async def test_stopping_leaves_an_outer_cancellation_alone():
+    stoppable = Stoppable()
+    with trio.CancelScope() as outer:
+        outer.cancel()
+        await stoppable.run(trio.sleep_forever)
+    assert outer.cancelled_caught
+    with pytest.raises(ValueError, match="mine"):
+        await stoppable.run(failing)
+
+
+async def failing():
+    raise ValueError("mine")
