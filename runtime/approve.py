@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rich.cells import cell_len, chop_cells
-
 from leeward.security import Answer, Atom, Kind, Question, canonical_json, visible
 
-__all__ = ["CHOICES", "choice", "is_cut", "offer", "question_lines", "within"]
+from .screen import within
+
+__all__ = ["CHOICES", "choice", "is_cut", "offer", "question_lines"]
 
 CHOICES = {
     "y": Answer.YES,
@@ -33,9 +33,7 @@ _LONGEST_NAME = 60
 _LONGEST_VALUE = 2000
 _MOST_LINES = 20
 _LONG_QUESTION = 40
-_NARROWEST = 10
 _NEXT_LINE = "    │ "
-_SAME_LINE = "    ┊ "
 
 
 def question_lines(question: Question, width: int = 80, *, in_full: bool = False) -> Iterator[str]:
@@ -78,34 +76,6 @@ def choice(typed: str, question: Question) -> Answer | None:
     """Return what a typed answer means, or None where it means nothing (or "always" is not on offer)."""
     answer = CHOICES.get(typed.strip().lower())
     return None if answer is Answer.ALWAYS and question.always is None else answer
-
-
-def within(
-    width: int, head: str, text: str, below: str = _SAME_LINE, *, by_words: bool = False
-) -> Iterator[str]:
-    """Yield a line in pieces that fit: the first behind `head`, the others behind `below`.
-
-    Left to itself a terminal goes on in its first column, where our own lines begin. `by_words` breaks
-    between words where it can, for sentences of ours.
-    """
-    first, room = "", width - cell_len(head)
-    if room >= _NARROWEST:
-        first = _piece(text, room, by_words)
-    yield head + first
-    rest, room = text[len(first) :], max(width - cell_len(below), _NARROWEST)
-    while rest:
-        piece = _piece(rest, room, by_words)
-        yield below + piece
-        rest = rest[len(piece) :]
-
-
-def _piece(text: str, room: int, by_words: bool) -> str:
-    """Return as much of a text as fits; nothing of it is left out, blanks at the break neither."""
-    # A column takes a few characters at most, where marks are put on top of each other.
-    some = text[: 8 * room]
-    piece = next(iter(chop_cells(some, room)), "") or some
-    after = piece.rfind(" ") + 1
-    return piece[:after] if by_words and after and len(piece) < len(text) else piece
 
 
 def _acts(question: Question) -> Iterator[tuple[str, str]]:

@@ -1,49 +1,43 @@
 """How does a session look in a terminal? The answer as it comes, calls in between, refusals in plain words.
 
 Whatever a model, a page or a program wrote is stripped of escape sequences before it is printed and
-styled by us only. Results stand behind a bar, in lines that fit, so that no line of theirs begins
-where ours do. How a question looks stands in `approve.py`.
+styled by us only; results stand behind a bar, so that no line of theirs begins where ours do. How
+lines are printed stands in `screen.py`, how a question looks in `approve.py`.
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable
-
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.text import Text as Styled
 
 from leeward.security import Asker, Origin, Source, Status, ToolCall, ToolResult, strip, visible
 
-from .approve import within
 from .events import Alert, CallEnded, CallStarted, EndReason, LiveOutput, RunEvent, Text, TurnEnded
+from .screen import Screen, within
 
 __all__ = ["Renderer"]
 
-_BAR = "  │ "
 _RESULT_LINES = 6
 _LIVE_LINES = 200
 _LONGEST_LIVE = 4000
 _LONGEST_FAILURE = 300
+_LIMITS = {
+    EndReason.MAX_TURNS: "the model was not done after max_turns replies",
+    EndReason.TIMEOUT: "the time of a turn ran out",
+}
 _MODEL = Source("model", Origin.MODEL)
 
 
 class Renderer:
     """Prints the events of a session as they happen."""
 
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        self._console = console
+    def __init__(self, screen: Screen, *, verbose: bool = False) -> None:
+        self.screen = screen
         self._verbose = verbose
         self._answer = strip.start(_MODEL)
         self._ends_line = True
         self._partial = ""
         self._live = 0
-
-    @property
-    def width(self) -> int:
-        """Columns of the terminal, now."""
-        return self._console.width
 
     def __call__(self, event: RunEvent) -> None:
         """Print one event."""
@@ -52,17 +46,17 @@ class Renderer:
                 self._write(self._answer.feed(text))
             case CallStarted(call):
                 self._end_answer()
+                self._live = 0
                 self._call(call)
             case LiveOutput(text=text):
                 self._output(text)
             case CallEnded(result):
                 self._end_output()
                 self._result(result)
-                self._live = 0
             case Alert(message):
                 self._end_answer()
                 self._end_output()
-                self.line(f"! {visible(message)}", "bold yellow")
+                self.screen.line(f"! {visible(message)}", "bold yellow")
             case TurnEnded():
                 self._end_answer()
                 self._end_output()
@@ -71,36 +65,11 @@ class Renderer:
     def stopped(self) -> None:
         """Say that the person stopped a turn."""
         self._end_answer()
-        self.line("■ stopped; what was said so far is kept", "dim")
-
-    def failed(self, why: str) -> None:
-        """Say why something could not be done."""
-        self._end_answer()
-        self.block(f"✗ {visible(why)}", "red")
-
-    def line(self, text: str, style: str = "") -> None:
-        """Print a line of ours."""
-        self._print(Styled(text, style=style))
-
-    def block(self, text: str, style: str = "") -> None:
-        """Print a text of ours that may be a table: a long line goes on below its last column."""
-        for line in text.split("\n"):
-            self.line("\n".join(_folded(line, self.width)), style)
-
-    def page(self, text: str) -> None:
-        """Print all of a text that came in."""
-        self._barred(text.splitlines() or ["(nothing)"])
-
-    def _print(self, text: Styled, end: str = "\n") -> None:
-        """Print; a terminal that is gone sees nothing, and the signal that tells of it ends the chat."""
-        try:
-            self._console.print(text, end=end, soft_wrap=True)
-        except OSError:
-            return
+        self.screen.line("■ stopped; what was said so far is kept", "dim")
 
     def _write(self, text: str) -> None:
         if text:
-            self._print(Styled(text), end="")
+            self.screen.put(Styled(text), end="")
             self._ends_line = text.endswith("\n")
 
     def _end_answer(self) -> None:
@@ -113,11 +82,11 @@ class Renderer:
     def _call(self, call: ToolCall) -> None:
         # A name that no tool has may be of any length, and is not worth more than a line.
         said = f"{visible(call.tool[:64])} {visible(call.arguments)}"
-        room = max(self.width - 2, 20)
+        room = max(self.screen.width - 2, 20)
         if not self._verbose and cell_len(said) > room:
             said = set_cell_size(said, room - 1) + "…"
         name, blank, arguments = said.partition(" ")
-        self._print(Styled.assemble(("● ", "cyan"), (name, "bold"), blank + arguments))
+        self.screen.put(Styled.assemble(("● ", "cyan"), (name, "bold"), blank + arguments))
 
     def _output(self, text: str) -> None:
         """Show running output, whole lines only and up to a bound: the result tells the rest."""
@@ -125,20 +94,14 @@ class Renderer:
         if len(self._partial) > _LONGEST_LIVE:
             lines, self._partial = [*lines, self._partial], ""
         room = max(_LIVE_LINES - self._live, 0)
-        self._barred(lines[:room], "dim")
+        self.screen.barred(lines[:room], "dim")
         if self._live <= _LIVE_LINES < self._live + len(lines):
-            self.line(f"{_BAR}… more output follows and is not shown here", "dim italic")
+            self.screen.line("  │ … more output follows and is not shown here", "dim italic")
         self._live += len(lines)
 
     def _end_output(self) -> None:
         if self._partial:
             self._output("\n")
-
-    def _barred(self, lines: Iterable[str], style: str = "") -> None:
-        """Print lines that came in behind a bar."""
-        for line in lines:
-            for piece in within(self.width, _BAR, line.expandtabs(), _BAR):
-                self.line(piece, style)
 
     def _result(self, result: ToolResult) -> None:
         match result.outcome.status:
@@ -153,22 +116,23 @@ class Renderer:
         said = visible(result.shown.strip().partition("\n")[0])
         if len(said) > _LONGEST_FAILURE and not self._verbose:
             said = f"{said[:_LONGEST_FAILURE]}…"
-        for line in within(self.width, "  ✗ ", said, "    ", by_words=True):
-            self.line(line, "red")
+        for line in within(self.screen.width, "  ✗ ", said, "    ", by_words=True):
+            self.screen.line(line, "red")
 
     def _succeeded(self, result: ToolResult) -> None:
         code = result.outcome.exit_code
         lines = result.shown.splitlines() or ["(nothing)"]
         if result.call.asker is Asker.PERSON:
             # What the person asked for is shown by whoever they asked.
-            self.line(f"  └ {_count(len(lines), 'line')}", "green")
+            self.screen.line(f"  └ {_count(len(lines), 'line')}", "green")
         elif self._live and not self._verbose:
-            self.line("  └ done" if not code else f"  └ exit code {code}", "yellow" if code else "green")
+            ended, style = (f"exit code {code}", "yellow") if code else ("done", "green")
+            self.screen.line(f"  └ {ended}", style)
         else:
             limit = len(lines) if self._verbose else _RESULT_LINES
-            self._barred(lines[:limit], "dim")
+            self.screen.barred(lines[:limit], "dim")
             if len(lines) > limit:
-                self.line(f"  └ … {_count(len(lines) - limit, 'more line')}", "dim")
+                self.screen.line(f"  └ … {_count(len(lines) - limit, 'more line')}", "dim")
 
     def _refused(self, result: ToolResult) -> None:
         self._unsuccessful(result)
@@ -177,25 +141,16 @@ class Renderer:
         told = [(str(fact["name"]), str(fact["value"])) for fact in facts] if isinstance(facts, list) else []
         if isinstance(suggestion := error.get("suggestion"), str):
             told.append(("instead", suggestion))
-        self._barred((visible(f"{name}: {value}"[:_LONGEST_FAILURE]) for name, value in told), "dim")
+        self.screen.barred((visible(f"{name}: {value}"[:_LONGEST_FAILURE]) for name, value in told), "dim")
 
     def _ended(self, event: TurnEnded) -> None:
         if event.error is not None:
-            self.failed(str(event.error))
-        elif event.reason is EndReason.MAX_TURNS:
-            self.line("! stopped: the turn reached max_turns; say 'go on' to continue", "yellow")
+            self.screen.failed(str(event.error))
+        elif event.reason in _LIMITS:
+            self.screen.line(f"! stopped: {_LIMITS[event.reason]}; say 'go on' to continue", "yellow")
         elif event.reason is EndReason.TIMEOUT:
-            self.line("! stopped: the time of this turn ran out; say 'go on' to continue", "yellow")
+            self.screen.line("! stopped: the time of this turn ran out; say 'go on' to continue", "yellow")
 
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _folded(line: str, width: int) -> list[str]:
-    """Return a line in pieces that fit, each after the first below the last column that begins in time."""
-    if len(line) <= width:
-        return [line]
-    gap = line.rfind("  ", 0, width // 2)
-    indent = " " * (gap + 2 if gap >= 0 else 4)
-    return textwrap.wrap(line, width, subsequent_indent=indent, expand_tabs=False, replace_whitespace=False)

@@ -25,6 +25,7 @@ from .describe import gates_off
 from .exits import CliError, Exit
 from .options import Options
 from .render import Renderer
+from .screen import Screen
 from .slash import COMMANDS, SlashCommand, dispatch, parse
 from .startup import Start, look
 from .terminal import Closed, Gone, Interrupt, Terminal, Typed, quiet
@@ -72,7 +73,7 @@ async def run_repl(options: Options) -> Exit:
         CliError: the configuration or the model cannot be used, or the folder is not meant.
         RecordError: the database cannot be opened.
     """
-    chat = _Chat(options, Renderer(Console(highlight=False), verbose=options.verbose))
+    chat = _Chat(options, Renderer(Screen(Console(highlight=False)), verbose=options.verbose))
     with quiet():
         async with trio.open_nursery() as nursery:
             await nursery.start(chat.listen, nursery.cancel_scope)
@@ -123,7 +124,7 @@ class _Chat:
         opened = Runtime.open(start.loaded, approver=approver, places=start.places, listener=self.renderer)
         async with opened as runtime:
             for line in banner(runtime):
-                self.renderer.block(line, "dim")
+                self.renderer.screen.block(line, "dim")
             self.stoppable.chats = True
             self.ended = await Repl(runtime, terminal, self.renderer, self.stoppable).chat()
 
@@ -143,7 +144,8 @@ async def _settled(start: Start, options: Options, terminal: Terminal, renderer:
     try:
         set_trusted(start.places.data, start.places.workspace, trusted)
     except OSError as error:
-        renderer.block(f"! your answer cannot be kept, so that file is not read: {error.strerror}", "yellow")
+        told = f"! your answer cannot be kept, so that file is not read: {error.strerror}"
+        renderer.screen.block(told, "yellow")
     return look(options)
 
 
@@ -153,7 +155,7 @@ async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool
     Raises:
         CliError: the person left instead.
     """
-    renderer.block(visible(question), "yellow")
+    renderer.screen.block(visible(question), "yellow")
     while True:
         try:
             answer = CHOICES.get((await terminal.answer("  [y]es / [n]o? ")).strip().lower())
@@ -203,8 +205,8 @@ class TerminalApprover:
                     self._show(question, in_full=True)
 
     def _show(self, question: Question, *, in_full: bool = False) -> None:
-        for line in question_lines(question, self._renderer.width, in_full=in_full):
-            self._renderer.line(line, "yellow")
+        for line in question_lines(question, self._renderer.screen.width, in_full=in_full):
+            self._renderer.screen.line(line, "yellow")
 
 
 class Repl:
@@ -225,7 +227,7 @@ class Repl:
             try:
                 typed = await self._terminal.line(_PROMPT)
             except Interrupt:
-                self._renderer.line("(Ctrl-D or /exit leaves)", "dim")
+                self._renderer.screen.line("(Ctrl-D or /exit leaves)", "dim")
                 continue
             except Gone:
                 return Exit.SIGTERM
@@ -239,7 +241,7 @@ class Repl:
         """Run one message to its end; only a slash in the first column that was typed makes a command."""
         command = parse(typed.text) if typed.text.startswith("/") else None
         if typed.is_pasted:
-            self._renderer.line("(what is pasted is no command: these are your words)", "dim")
+            self._renderer.screen.line("(what is pasted is no command: these are your words)", "dim")
         text = typed.text.strip()
         work = partial(self._command, command) if command is not None else partial(self._runtime.turn, text)
         try:
@@ -247,15 +249,15 @@ class Repl:
                 self._renderer.stopped()
         except (CliError, RecordError) as error:
             # What could not be stored or read now may go well the next time; the person decides.
-            self._renderer.failed(str(error))
+            self._renderer.screen.failed(str(error))
 
     async def _command(self, command: SlashCommand) -> None:
         result = await dispatch(self._runtime, command)
         self._leaves = result.exit
         if result.came_in:
             if not result.failed:
-                self._renderer.page(result.text)
+                self._renderer.screen.page(result.text)
         elif result.text:
-            self._renderer.block(result.text, "red" if result.failed else "")
+            self._renderer.screen.block(result.text, "red" if result.failed else "")
         if result.turn is not None:
             await self._runtime.turn(*result.turn)

@@ -2,6 +2,7 @@
 
 Pure: bytes go in as they come from the network, decoded text comes out. One layer of gzip or deflate is
 undone, and only as far as the bound reaches, so a few bytes that stand for gigabytes cost nothing.
+How a page or a JSON document is laid out for reading is left to `readable.py` and `pretty.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import re
 import zlib
 from collections.abc import Sequence
 
-__all__ = ["Body", "BodyError", "is_text", "media_type"]
+__all__ = ["HTML_TYPES", "Body", "BodyError", "is_text", "media_type"]
 
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_GZIP_MAGIC = b"\x1f\x8b"
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,90}")
-_CHARSET = re.compile(r"""charset\s*=\s*"?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_META = re.compile(rb"""<meta\s[^>]{0,256}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_META_WITHIN = 1024  # HTML, 4.2.5.4: a page that names its character set does so in its first bytes.
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 # Python has codecs that are no character sets of the web: some are slow, some hide text.
 _CHARACTER_SETS = re.compile(
@@ -23,6 +28,9 @@ _CHARACTER_SETS = re.compile(
     r"|shift[_-]?jis|euc-(jp|kr)|gb(k|2312|18030)|big5(-hkscs)?",
     re.IGNORECASE,
 )
+
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+"""The media types of web pages."""
 
 _TEXT_TYPES = re.compile(
     r"text/.*|.*\+(json|xml)|application/(json|ld\+json|xml|javascript|ecmascript|x-javascript|yaml|x-yaml"
@@ -51,27 +59,27 @@ class Body:
         self._decompressor: zlib._Decompress | None = None
         self._damage: zlib.error | None = None
         self._held = b""
-        self._cap = cap
+        self.cap = cap
         self._content = bytearray()
 
     @property
     def content(self) -> bytes:
         """What was kept."""
-        return bytes(self._content[: self._cap])
+        return bytes(self._content[: self.cap])
 
     @property
     def is_truncated(self) -> bool:
         """Whether there was more than is kept."""
-        return len(self._content) > self._cap
+        return len(self._content) > self.cap
 
     def feed(self, chunk: bytes) -> bool:
         """Take bytes as they came; returns False once no more are needed, for good or ill."""
-        room = self._cap + 1 - len(self._content)
+        room = self.cap + 1 - len(self._content)
         if self._encoding is None:
             self._content += chunk[:room]
         else:
             self._decompress(self._held + chunk, room)
-        return len(self._content) <= self._cap and self._damage is None
+        return len(self._content) <= self.cap and self._damage is None
 
     def finish(self) -> None:
         """Say that no more bytes will come.
@@ -87,14 +95,13 @@ class Body:
 
     def text(self, content_type: str) -> str:
         """Return the content as text; a last character that the cap cut is left out."""
-        found = _CHARSET.search(content_type)
-        name = found[1] if found and _CHARACTER_SETS.fullmatch(found[1]) else "utf-8"
-        try:
-            decoder = codecs.getincrementaldecoder(name)("replace")
-        except LookupError:
-            decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        text = decoder.decode(self.content, final=not self.is_truncated)
-        return f"{text}\n\n[truncated at {self._cap} bytes]" if self.is_truncated else text
+        decoder = codecs.getincrementaldecoder(_character_set(content_type, self.content))("replace")
+        return decoder.decode(self.content, final=not self.is_truncated)
+
+    @property
+    def marker(self) -> str:
+        """What ends a text that was cut, "" where nothing was."""
+        return f"\n\n[truncated at {self.cap} bytes]" if self.is_truncated else ""
 
     def _decompress(self, data: bytes, room: int) -> None:
         if self._decompressor is None:
@@ -104,19 +111,46 @@ class Body:
             self._held = b""
             self._decompressor = zlib.decompressobj(self._window_bits(data))
         try:
-            while data and room > 0 and not self._decompressor.eof:
+            while data and room > 0:
+                if self._decompressor.eof and not self._begins_again(data):
+                    return
                 decoded = self._decompressor.decompress(data, room)
                 self._content += decoded
                 room -= len(decoded)
-                data = self._decompressor.unconsumed_tail
+                data = self._decompressor.unconsumed_tail or self._decompressor.unused_data
         except zlib.error as error:
             self._damage = error
+
+    def _begins_again(self, data: bytes) -> bool:
+        """Begin the next member of a gzip file, if there is one; what else may follow says nothing."""
+        if self._encoding == "deflate" or not data.startswith(_GZIP_MAGIC[: len(data)]):
+            return False
+        self._decompressor = zlib.decompressobj(_WINDOW_BITS["gzip"])
+        return True
 
     def _window_bits(self, data: bytes) -> int:
         """Tell "deflate" as the standard has it (with a zlib header) from what some servers send (raw)."""
         if self._encoding == "deflate" and (data[0] & 0x0F != 8 or int.from_bytes(data[:2], "big") % 31):
             return -zlib.MAX_WBITS
         return _WINDOW_BITS[self._encoding or "gzip"]
+
+
+def _character_set(content_type: str, content: bytes) -> str:
+    """Return the codec a body is read with: by its byte order mark, its header, its page, else UTF-8."""
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return name
+    said = _CHARSET.search(content_type)
+    name = said[1] if said else ""
+    if not said and media_type(content_type) in HTML_TYPES:
+        meta = _META.search(content, 0, _META_WITHIN)
+        name = meta[1].decode() if meta else ""
+    if not _CHARACTER_SETS.fullmatch(name):
+        return "utf-8"
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "utf-8"
 
 
 def media_type(content_type: str) -> str:

@@ -2,7 +2,8 @@
 
 A name is resolved once, as an absolute name; every answer is judged by the table the gates use
 (`security/addresses.py`); what is connected to is a judged address and no name that could mean another
-by then. TLS, SNI and the Host header keep the name. HTTP is `fetch.py`'s.
+by then. TLS, SNI and the Host header keep the name. What goes through a connection is `stream.py`'s
+business, HTTP that of `client.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import TypeAlias
 import httpcore
 import trio
 
-from leeward.security import PolicyBlocked, judge_address, judge_host
+from leeward.security import PolicyBlocked, judge_address, judge_host, listed_problem
+
+from .stream import CountedStream, Route
 
 __all__ = ["GuardedBackend", "Resolver", "dns_resolver", "reason_of"]
 
@@ -43,10 +46,13 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects httpcore's pool to judged addresses only.
 
     `allow_networks` are private networks (CIDR) that the person opened; never metadata addresses.
+    `allowed` and `denied` are the person's lists of hosts, as `security/domains.py` reads them.
     """
 
     allow_networks: tuple[str, ...] = ()
     resolve: Resolver = dns_resolver
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
     trio_backend: httpcore.TrioBackend = field(default_factory=httpcore.TrioBackend)
 
     async def connect_tcp(
@@ -86,6 +92,9 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
     async def _judged(self, host: str, port: int) -> Sequence[str]:
         """Return the host's addresses if all of them may be connected to."""
+        unlisted = listed_problem(host, self.allowed, self.denied)
+        if unlisted is not None:
+            raise PolicyBlocked(f"{host} is not connected to: {unlisted[1]}")
         if _is_literal(host):
             self._judge(host, host)
             return (host,)
@@ -127,10 +136,13 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
                 stream = await self.trio_backend.connect_tcp(
                     address, port, timeout=timeout, socket_options=options
                 )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+            except httpcore.ConnectTimeout:
+                failed = httpcore.ConnectTimeout(f"no connection to {address} was made in time")
+            except httpcore.ConnectError as error:
                 failed = error
-                continue
-            return await _checked_peer(stream, address)
+            else:
+                Route.reaches(address)
+                return CountedStream(await _checked_peer(stream, address), address)
         raise failed
 
 

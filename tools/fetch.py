@@ -1,22 +1,19 @@
-"""The tool `fetch`: what does a URL answer?
+"""The tools that open pages: `fetch` says what a URL answers, `web_scrape` what stands at some places of it.
 
-The judged URL is sent as it was judged; which address that means is `dial.py`'s business, what a body
-says `body.py`'s. Redirects are told and not followed. What comes back is bounded in bytes and in time,
-whatever the other side does.
+Each hop is asked for by `Cleared.follow` and made by `client.py`. Status, type, final URL and what was
+left out are told beside the text, in words of ours, for a page can print anything.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import httpcore
 import trio
 
 from leeward.security import (
     Cleared,
     Effect,
-    NetworkError,
     Origin,
     Output,
     PermanentFailure,
@@ -24,44 +21,30 @@ from leeward.security import (
     ServerError,
     ToolError,
     ToolExecutor,
-    ToolTimeout,
-)
-from leeward.security import (
-    Url as JudgedUrl,
 )
 
-from .body import Body, BodyError, is_text, media_type
+from .body import HTML_TYPES, is_text, media_type
+from .client import Answer, Client, StaleConnection, tls_context
 from .declare import tool
-from .dial import GuardedBackend, reason_of
-from .kinds import Url
+from .dial import GuardedBackend
+from .kinds import Text, Url
+from .pretty import pretty_json
+from .readable import read_page
+from .select import Selector
 
 __all__ = ["DEFAULT_BODY_BYTES", "Fetcher", "tls_context"]
 
 DEFAULT_BODY_BYTES = 102_400
 """Default of `[tools.fetch] max_body_bytes`; 0 means the same."""
 
-_CONNECTIONS = 10
-_KEEP_ALIVE = 30.0
-_CONNECT = 10.0
 _QUOTED = 2_000
 
-_FAILED = (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
-
-
-def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
-    """Return a context that accepts the usual authorities and those in `ca_file` (PEM).
-
-    Raises:
-        OSError: the file cannot be read, or holds no certificate.
-    """
-    context = httpcore.default_ssl_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)
-    return context
+# The tool's own deadline comes a little later than the client's, which can say what took so long.
+_MARGIN = 1.0
 
 
 class Fetcher:
-    """Opens judged URLs over one pool of connections, made when it is first needed."""
+    """Opens judged URLs over one pool of connections."""
 
     def __init__(
         self,
@@ -77,127 +60,114 @@ class Fetcher:
             backend: what connects.
             tls: makes the TLS context, called once.
             max_body_bytes: how much decoded content is kept; 0 means the default.
-            timeout: seconds for one URL, from the name to the last byte.
+            timeout: seconds for one call, from the first name to the last byte, redirects included.
         """
-        self._backend = backend
-        self._tls = tls
-        self._cap = max_body_bytes or DEFAULT_BODY_BYTES
+        self._client = Client(backend, tls, max_body_bytes or DEFAULT_BODY_BYTES, timeout)
         self._timeout = timeout
-        self._pool: httpcore.AsyncConnectionPool | None = None
 
     def tools(self) -> list[ToolExecutor]:
-        """Return the tool `fetch`."""
-        declared = tool(effects=Effect.SEND | Effect.BRING_IN, timeout=self._timeout, idempotent=True)
-        return [declared(self.fetch)]
+        """Return `fetch` and `web_scrape`."""
+        effects, timeout = Effect.SEND | Effect.BRING_IN, self._timeout + _MARGIN
+        declared = tool(effects=effects, timeout=timeout, idempotent=True)
+        return [declared(self.fetch), declared(self.web_scrape)]
 
     async def aclose(self) -> None:
         """Close what is still connected."""
-        if self._pool is not None:
-            await self._pool.aclose()
-            self._pool = None
+        await self._client.aclose()
 
     async def fetch(
         self,
         url: Url,  # noqa: ARG002 — opened as it was judged
         cleared: Cleared,
     ) -> Output:
-        """Open a URL and return the text it answers with.
+        """Open a URL and return what it answers as text; web pages become Markdown with their links.
 
-        Only URLs the person gave: never constructed, guessed or inferred from names, brands or domain
-        patterns. A redirect is reported with its target and not followed.
+        Only URLs the person gave, or links of a page that was opened before, exactly as they stood
+        there: never constructed, guessed or inferred from names, brands or domain patterns.
         """
-        judged = cleared.url("/url")
-        started = trio.current_time()
-        with trio.CancelScope(deadline=min(cleared.deadline, started + self._timeout)):
-            return await self._get(judged)
-        seconds = trio.current_time() - started
-        raise ToolTimeout(f"{judged} did not answer in full within {seconds:.1f} s")
+        answer, hops = await self._open(cleared)
+        text, links = _readable(answer)
+        return _told(answer, hops, text + answer.body.marker, links)
 
-    async def _get(self, judged: JudgedUrl) -> Output:
-        try:
-            async with self._connected().stream(
-                "GET",
-                _address(judged),
-                headers=_headers(judged),
-                extensions={"timeout": {"connect": _CONNECT}},
-            ) as response:
-                body = await self._body(response)
-        except _FAILED as error:
-            raise NetworkError(f"{judged} was not read: {reason_of(error)}") from error
-        except BodyError as error:
-            raise PermanentFailure(f"{judged} was not read: {error}") from error
-        return _told(judged, response, body)
+    async def web_scrape(
+        self,
+        url: Url,  # noqa: ARG002 — opened as it was judged
+        select: Text,
+        cleared: Cleared,
+        extract: Text = "text",
+        limit: int = 20,
+    ) -> Output:
+        """Open a web page and return the elements that a CSS selector names, `limit` of them at most.
 
-    async def _body(self, response: httpcore.Response) -> Body:
-        body = Body(_values(response, b"content-encoding"), self._cap)
-        with trio.CancelScope() as enough:
-            # Leaving the loop would abandon the generators below it in mid-body; cancelling ends them.
-            async for chunk in response.aiter_stream():
-                if not enough.cancel_called and not body.feed(chunk):
-                    enough.cancel()
-        body.finish()
-        return body
+        `extract` is "text", "html", or "attr:NAME" for an attribute of each. Only URLs the person gave,
+        or links of a page that was opened before, exactly as they stood there: never constructed,
+        guessed or inferred from names, brands or domain patterns.
+        """
+        selector = Selector(select, extract, limit)
+        answer, hops = await self._open(cleared)
+        kind = media_type(answer.content_type)
+        if kind not in HTML_TYPES:
+            raise PermanentFailure(f"{answer.url} is {kind}, and only web pages have elements to select")
+        found = selector.of(answer.body.text(answer.content_type), answer.url)
+        return _told(answer, hops, found.text, found.links, found.notice)
 
-    def _connected(self) -> httpcore.AsyncConnectionPool:
-        if self._pool is None:
-            self._pool = httpcore.AsyncConnectionPool(
-                ssl_context=self._tls(),
-                max_connections=_CONNECTIONS,
-                keepalive_expiry=_KEEP_ALIVE,
-                http1=True,
-                http2=True,
-                network_backend=self._backend,
-            )
-        return self._pool
+    async def _open(self, cleared: Cleared) -> tuple[Answer, int]:
+        """Return what the judged URL answers in the end, and how many redirects led there.
 
-
-def _address(judged: JudgedUrl) -> httpcore.URL:
-    """Return the judged URL's own parts, so that nothing reads its text a second time."""
-    return httpcore.URL(
-        scheme=judged.scheme.encode(),
-        host=judged.host.encode(),
-        port=judged.port,
-        target=judged.target.encode(),
-    )
+        Raises:
+            RateLimited, ServerError, PermanentFailure: the other side told a failure.
+            PolicyBlocked: a redirect may not be followed.
+        """
+        deadline = min(cleared.deadline, trio.current_time() + self._timeout)
+        url, hops, is_fresh = cleared.url("/url"), 0, True
+        while True:
+            try:
+                answer = await self._client.get(url, deadline, cleared.report)
+            except StaleConnection:
+                if not is_fresh:
+                    raise
+                url, is_fresh = await cleared.follow(url.text), False
+                continue
+            if answer.location is None:
+                break
+            url, hops, is_fresh = await cleared.follow(answer.location), hops + 1, True
+        if answer.status >= 400:
+            raise _failure(answer)
+        return answer, hops
 
 
-def _headers(judged: JudgedUrl) -> list[tuple[str, str]]:
-    authority = judged.text.removeprefix(f"{judged.scheme}://").partition("/")[0]
-    return [
-        ("Host", authority),
-        ("User-Agent", "leeward"),
-        ("Accept", "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"),
-        ("Accept-Encoding", "gzip, deflate"),
-    ]
+def _readable(answer: Answer) -> tuple[str, Sequence[str]]:
+    """Return an answer as text to read, and the links in it."""
+    kind = media_type(answer.content_type)
+    if not is_text(kind, answer.body.content):
+        return f"[{_size(answer)}]", ()
+    text = answer.body.text(answer.content_type)
+    if kind in HTML_TYPES:
+        page = read_page(text, answer.url)
+        return page.text, page.links
+    is_json = kind == "application/json" or kind.endswith("+json")
+    return (pretty_json(text) if is_json and not answer.body.is_truncated else text), ()
 
 
-def _values(response: httpcore.Response, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in response.headers if key.lower() == name]
+def _size(answer: Answer) -> str:
+    more = "more than " if answer.body.is_truncated else ""
+    return f"{media_type(answer.content_type)}, {more}{len(answer.body.content)} bytes"
 
 
-def _told(judged: JudgedUrl, response: httpcore.Response, body: Body) -> Output:
-    """Return what came back as a result.
-
-    Raises:
-        RateLimited, ServerError, PermanentFailure: the other side told a failure.
-    """
-    status = response.status
-    content_type = next(iter(_values(response, b"content-type")), "")
-    kind, size = media_type(content_type), len(body.content)
-    more = "more than " if body.is_truncated else ""
-    summary = f"HTTP {status}, {kind}, {more}{size} bytes"
-    location = next(iter(_values(response, b"location")), None)
-    if 300 <= status < 400 and location is not None:
-        notice = f"{summary}: a redirect, which was not followed; the person may give its target"
-        return Output(f"redirect to {location[:_QUOTED]}", Origin.WEB, notices=(notice,))
-    text = body.text(content_type) if is_text(kind, body.content) else f"[{kind}, {more}{size} bytes]"
-    if status >= 400:
-        raise _failure(status)(f"{judged} answered {summary}\n{text[:_QUOTED]}")
-    cut = (f"the text was truncated at {size} bytes",) if body.is_truncated else ()
-    return Output(text, Origin.WEB, notices=(summary, *cut))
+def _told(answer: Answer, hops: int, text: str, links: Sequence[str], *notices: str) -> Output:
+    """Return a text with what there is to say about it; a final URL was chosen by the other side."""
+    said = [f"HTTP {answer.status}, {_size(answer)}"]
+    if hops:
+        said.append(f"{hops} {'redirect was' if hops == 1 else 'redirects were'} followed")
+    if answer.body.is_truncated:
+        said.append(f"the content was truncated at {answer.body.cap} bytes")
+    facts = (("final URL", answer.url.text),) if hops else ()
+    return Output(text, Origin.WEB, notices=(*said, *notices), facts=facts, links=tuple(links))
 
 
-def _failure(status: int) -> type[ToolError]:
-    if status == 429:
-        return RateLimited
-    return ServerError if status >= 500 else PermanentFailure
+def _failure(answer: Answer) -> ToolError:
+    quoted = _readable(answer)[0][:_QUOTED]
+    failure: type[ToolError] = ServerError if answer.status >= 500 else PermanentFailure
+    if answer.status == 429:
+        failure = RateLimited
+    return failure(f"{answer.url} answered HTTP {answer.status}, {_size(answer)}\n{quoted}")

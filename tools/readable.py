@@ -68,21 +68,25 @@ class Links:
 
     base: Url
     found: dict[str, None] = field(default_factory=dict)
+    _read: dict[str, str | None] = field(default_factory=dict)
     _left: int = _LINK_CHARACTERS
 
     def add(self, reference: str | None) -> str | None:
         """Return the canonical URL of a reference, or None where it is not one that could be opened."""
-        if reference is None or reference.strip(_EDGES).startswith("#"):
+        reference = (reference or "").strip(_EDGES)
+        is_full = self._left <= 0 or len(self.found) >= _MOST_LINKS
+        if not reference or reference.startswith("#") or (is_full and reference not in self._read):
             return None
-        url = join_url(self.base, reference.strip(_EDGES))
-        if not isinstance(url, Url) or len(url.text) > _LONGEST_LINK:
+        if reference not in self._read:
+            url = join_url(self.base, reference)
+            found = url.text if isinstance(url, Url) else ""
+            self._read[reference] = found if 0 < len(found) <= _LONGEST_LINK else None
+        text = self._read[reference]
+        if text is None or self._left <= 0:
             return None
-        if url.text not in self.found:
-            if len(self.found) >= _MOST_LINKS or len(url.text) > self._left:
-                return None
-            self.found[url.text] = None
-        self._left -= len(url.text)
-        return url.text if self._left >= 0 else None
+        self.found[text] = None
+        self._left -= len(text)
+        return text
 
 
 def is_tame(source: str) -> bool:
@@ -192,7 +196,7 @@ class _Writer:
                 self._lines.append("```")
             case "a":
                 self._anchors.append((len(self._said), len(self._lines)))
-            case "td" | "th" if "".join(self._said).strip():
+            case "td" | "th" if self._said:
                 self._said.append(" | ")
             case "br":
                 self._break(blank=False)

@@ -121,7 +121,8 @@ class MessageWriter:
 
     def _open_turns(self, kept: int) -> list[list[_Part]]:
         """Return the last turns, and see that all before them are written, as they will always be."""
-        if sum(part.role != "system" for part in islice(self._parts, kept)) < self._closed_parts:
+        if sum(part.role != "system" for part in islice(self._parts, kept)) <= self._closed_parts:
+            # What stood behind the last written turn may have changed, and may belong to it now.
             self._closed, self._closed_parts = [], 0
         said = [part for part in self._parts if part.role != "system"]
         turns = _turns(said[self._closed_parts :], begins=not self._closed)

@@ -68,7 +68,9 @@ class History:
         return self._told, kept
 
     def _goes_on(self, messages: Sequence[Message]) -> bool:
-        if len(messages) < len(self._settled):
+        """Whether a conversation begins with what is settled, and goes on so that it stays settled."""
+        settled = len(self._settled)
+        if len(messages) <= settled or messages[settled].role != "assistant":
             return False
         return all(a is b or a == b for a, b in zip(self._settled, messages, strict=False))
 
@@ -120,17 +122,12 @@ def _call(call: Requested, call_id: str) -> Requested:
 def object_text(arguments: str) -> str:
     """Return the arguments of an earlier call as a JSON object, whatever the model had written."""
     try:
-        value = json.loads(arguments, parse_constant=_refuse)
+        value = json.loads(arguments)
+        # Python reads NaN and numbers without bounds, of which JSON has none.
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        value = {"invalid_json": arguments}
-    elif "\\" not in arguments and arguments.isascii():
-        return arguments
+        return repaired(json.dumps({"invalid_json": arguments}, ensure_ascii=False))
     # An escape may name half a character, which not every parser takes.
-    return repaired(json.dumps(value, ensure_ascii=False))
-
-
-def _refuse(constant: str) -> None:
-    """Refuse NaN and the infinities, which Python reads although JSON has none."""
-    raise ValueError(constant)
+    return arguments if "\\" not in arguments and arguments.isascii() else repaired(text)

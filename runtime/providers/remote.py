@@ -77,7 +77,7 @@ class Service:
 class RemoteModel:
     """One model of one service."""
 
-    __slots__ = ("_client", "_dialect", "_key", "_model", "_service", "_url", "_writer", "name")
+    __slots__ = ("_client", "_dialect", "_key", "_model", "_requests", "_service", "_url", "_writer", "name")
 
     def __init__(
         self, client: ModelClient, dialect: Dialect, service: Service, model: str, name: str = ""
@@ -92,6 +92,7 @@ class RemoteModel:
         self._service = service
         self._model = model.strip()
         self._url = _base(service.base_url, dialect)
+        self._requests = self._address(dialect.path)
         self._writer = dialect.writer(self._model, self._owner)
         self._key = _sendable_key(service.api_key)
         for header, value in service.headers.items():
@@ -138,9 +139,8 @@ class RemoteModel:
     async def _asked(self, request: Request) -> AsyncGenerator[Reply, None]:
         """Send a request, a second time if the server only minds a field that can be left out."""
         while True:
-            url, headers = self._address(self._dialect.path), self._headers("text/event-stream")
-            body = self._writer.write(request)
-            async with self._client.send("POST", url, headers, body) as reply:
+            headers, body = self._headers("text/event-stream"), self._writer.write(request)
+            async with self._client.send("POST", self._requests, headers, body) as reply:
                 if reply.status == httpx.codes.OK:
                     yield reply
                     return

@@ -23,6 +23,8 @@ from .events import ErrorKind, ModelError, ProviderSetupError, one_line
 __all__ = ["ModelClient", "Reply", "Timeouts", "make_client"]
 
 _FAILURES = (httpx.HTTPError, httpx.StreamError, h2.exceptions.H2Error)
+_SHARED = 100  # replies in one pool over TLS, where they most likely share one HTTP/2 connection
+_SIDE_BY_SIDE = 8  # replies in one pool without, each on a connection that httpx looks at for each request
 _CLOSING = 5.0  # seconds until a peer that does not let go is left behind
 
 
@@ -152,7 +154,7 @@ class ModelClient:
 
     _make: Callable[[], httpx.AsyncClient]
     silence: float
-    _current: _Pool | None = None
+    _open: list[_Pool] = field(default_factory=list)
     _retired: list[_Pool] = field(default_factory=list)
 
     @asynccontextmanager
@@ -164,7 +166,7 @@ class ModelClient:
         Raises:
             ModelError: the server could not be reached, or did not answer in time.
         """
-        pool = self._take()
+        pool = self._take(_SHARED if url.scheme == "https" else _SIDE_BY_SIDE)
         reusable = False
         try:
             request = pool.http.build_request(method, url, headers=dict(headers), content=body or None)
@@ -185,25 +187,28 @@ class ModelClient:
 
     async def aclose(self) -> None:
         """Close all connections, also those that still carry a reply."""
-        pools = [*self._retired, *([self._current] if self._current else [])]
-        self._retired, self._current = [], None
+        pools = [*self._retired, *self._open]
+        self._retired, self._open = [], []
         with trio.move_on_after(_CLOSING, shield=True):
             for pool in pools:
                 await pool.http.aclose()
 
-    def _take(self) -> _Pool:
-        if self._current is None:
-            self._current = _Pool(self._make())
-        self._current.replies += 1
-        return self._current
+    def _take(self, most: int) -> _Pool:
+        """Return a pool that carries fewer than `most` replies, with one more to carry."""
+        pool = next((pool for pool in self._open if pool.replies < most), None)
+        if pool is None:
+            pool = _Pool(self._make())
+            self._open.append(pool)
+        pool.replies += 1
+        return pool
 
     async def _give_back(self, pool: _Pool, *, reusable: bool) -> None:
         pool.replies -= 1
         if not reusable and not pool.retired:
             pool.retired = True
             self._retired.append(pool)
-            if self._current is pool:
-                self._current = None
+            if pool in self._open:
+                self._open.remove(pool)
         if pool in self._retired and pool.replies == 0:
             self._retired.remove(pool)
             with trio.move_on_after(_CLOSING, shield=True):
@@ -228,7 +233,7 @@ def make_client(
         return httpx.AsyncClient(verify=context, http2=True, proxy=proxy, timeout=timeout, trust_env=False)
 
     try:
-        return ModelClient(make, bounds.silence, _Pool(make()))
+        return ModelClient(make, bounds.silence, [_Pool(make())])
     except (ValueError, httpx.InvalidURL) as error:
         raise ProviderSetupError(
             "llm.proxy is not the URL of a proxy, such as http://127.0.0.1:3128"

@@ -57,7 +57,9 @@ def _spec(described: str) -> _Spec:
         optional = name.endswith("?")
         name = name.rstrip("?")
         value = (kind or "text") if mark else "?" if optional else ""
-        if name.startswith("--") or len(name) <= 2 or mark or optional:
+        if not name.startswith("--") and len(name) != 2 and (mark or optional):
+            raise ValueError(f"{token}: only one short option can have a value")
+        if name.startswith("--") or len(name) <= 2:
             kinds[name] = value
         else:
             kinds.update({f"-{letter}": "" for letter in name[1:]})

@@ -10,7 +10,7 @@ import glob
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
 from typing import TypeAlias
@@ -48,7 +48,7 @@ class Placed:
     command: Command
     context: tuple[str, ...]
     folders: Folders
-    bindings: Mapping[str, tuple[Word, ...]] = _NOTHING
+    bindings: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Candidate:
 class _Spot:
     folders: Folders
     context: tuple[str, ...] = ()
-    bindings: Mapping[str, tuple[Word, ...]] = _NOTHING
+    bindings: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
 
     def within(self, what: str) -> _Spot:
         return _Spot(self.folders, (*self.context, what), self.bindings)

@@ -21,6 +21,7 @@ from .nouns import Assignment, Command, PartKind, Redirection, Word, literal
 from .options import Parsed, parse_options
 from .paths import Problem, Scene, content_problem, names_problem
 from .places import Placed, git_places, variants
+from .scripts import AWK_OPTIONS, SED_OPTIONS
 from .tables import table
 
 __all__ = ["Program", "program_of", "problem_of"]
@@ -162,9 +163,9 @@ def _place_problem(name: str, scene: Scene) -> Problem | None:
 def _wrapper_problem(words: tuple[Word, ...]) -> Problem | None:
     """What is run is judged on its own; the wrapper must not write, move or wait for more."""
     for word in words[1:]:
-        if not word.text.startswith("-"):
+        if not word.text.startswith(("-", "+")):
             break
-        if word.text.startswith(("-o", "--output", "-C", "--chdir", "-S", "--split", "-a", "--arg-file")):
+        if word.text.startswith(("-o", "--output", "-C", "--chdir", "-S", "--split", "-a", "--arg-file", "-O", "+")):
             return Problem("wrapper", "an option of a wrapper does more than run a program", word.text)
     if words[0].text.endswith("env") and any("=" in word.text for word in words[1:]):
         for word in words[1:]:
@@ -240,10 +241,7 @@ def _parsed(words: tuple[Word, ...], found: Program, *, own_language: bool) -> P
     return parse_options(words[1:], _OWN_OPTIONS[found.check])
 
 
-_OWN_OPTIONS = {
-    "pure_awk": "-F: -v: -n -P -S -O -s -t --field-separator: --assign: --posix --sandbox --re-interval --csv -k --version",
-    "pure_sed": "-nErsuz -e:program -l: -b --quiet --silent --regexp-extended --separate --null-data --unbuffered --expression:program --posix --debug --line-length: --sandbox --version",
-}
+_OWN_OPTIONS = {"pure_awk": AWK_OPTIONS, "pure_sed": SED_OPTIONS}
 
 
 def _until_expression(words: tuple[Word, ...]) -> Iterator[Word]:
@@ -293,6 +291,9 @@ def _operand_problem(
     if kind == "content":
         return content_problem(word, scene, recursive=recursive)
     if kind == "names":
+        return names_problem(word, scene)
+    if any(part.kind is PartKind.GLOB for part in word.parts) and (found.quoted or found.check == "compares"):
+        # The shell prints or compares the names that a pattern matches.
         return names_problem(word, scene)
     return _text_problem(word, found)
 

@@ -103,6 +103,12 @@ def find_only_looks(words: tuple[Word, ...]) -> bool:
         at += 1
     while at < len(words):
         word = words[at]
+        if word.text in {"-exec", "-execdir"}:
+            # What it runs is a command of its own, and judged as such.
+            while at < len(words) and not _ends(words, at):
+                at += 1
+            at += 1
+            continue
         count = next((number for number, names in _LOOKING.items() if word.text in names), None)
         if count is None or not word.is_literal or at + count >= len(words) + (count == 0):
             return False

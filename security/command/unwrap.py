@@ -118,12 +118,22 @@ def _run_command(command: Command, found: _Wrapper, parse: Parse) -> Command:
     if parsed.unknown is not None and not found.lenient:
         command = _noted(command, "wrapper", f"an option of {command.program} is not known, nor what it runs")
     if found.given:
-        words = (*(words or (literal("echo"),)), Word("⟨given when it runs⟩", (_GIVEN,)))
+        words = _with_given(words or (literal("echo"),), parsed)
     if not words:
         return command
     if words[0].text == "-exec" or words[0].text.startswith("-"):
         return _noted(command, "wrapper", f"it cannot be told what {command.program} runs")
     return replace(command, inner=(*command.inner, unwrapped(Command(words), parse)))
+
+
+def _with_given(words: tuple[Word, ...], parsed: Parsed) -> tuple[Word, ...]:
+    """Put what is given when it runs where it will stand: behind the words, or wherever a mark says."""
+    given = Word("⟨given when it runs⟩", (_GIVEN,))
+    replacing = [value for name, value, _ in parsed.options if name in {"-I", "-i", "--replace"}]
+    if not replacing:
+        return (*words, given)
+    mark = replacing[-1].text if replacing[-1] is not None else "{}"
+    return tuple(given if mark in word.text else word for word in words)
 
 
 def _parsed(words: tuple[Word, ...], found: _Wrapper) -> Parsed:
@@ -143,6 +153,8 @@ def _run_line(command: Command, found: _Wrapper, parse: Parse) -> Command:
     words = parsed.operands[found.operands :]
     if parsed.unknown is not None and not found.lenient:
         command = _noted(command, "wrapper", f"an option of {command.program} is not known, nor what it runs")
+    if found.given:
+        return _noted(command, "code", f"{command.program} puts into code what it is given when it runs")
     if not words:
         return command
     if len(words) == 1:

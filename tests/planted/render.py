@@ -10,9 +10,9 @@ class Renderer(Right):
     def __call__(self, event):
         match event:
             case Text(text):
-                self._console.print(Styled(text), end="", soft_wrap=True)
+                self.screen._console.print(Styled(text), end="", soft_wrap=True)
             case LiveOutput(text=text):
                 for line in text.splitlines():
-                    self._console.print(f"  │ {line}", markup=False, soft_wrap=True)
+                    self.screen._console.print(f"  │ {line}", markup=False, soft_wrap=True)
             case _:
                 super().__call__(event)

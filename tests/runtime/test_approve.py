@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from leeward.runtime.approve import choice, is_cut, offer, question_lines, within
+from leeward.runtime.approve import choice, is_cut, offer, question_lines
+from leeward.runtime.screen import within
 from leeward.security import (
     KIND_KEY,
     Answer,

@@ -23,12 +23,23 @@ TOOLS = (ToolView("read", "Reads.", {"type": "object", "properties": {"path": {"
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "cw=="}
 CALL_PART = {"type": "tool_use"}
 
-TEXTS = st.sampled_from(["", " \n", "hello", "\ud800 half", "\U0001f600\x00", "\u200b", "x" * 5000]) | st.text(max_size=8)
+
+class Long(str):
+    """A text that is too long to be shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} characters>"
+
+
+NESTED = Long("{" + '"a":{' * 2000 + "}" * 2001)
+TEXTS = st.sampled_from(["", " \n", "hello", "\ud800 half", "\U0001f600\x00", "\u200b", Long("x" * 5000)]) | st.text(max_size=8)
 IDS = st.sampled_from(["call_1", "call_2", "functions.read:0", "", "a b", "\u00e9\n", "i" * 41, "i" * 65, "toolu_9"]) | st.uuids().map(str)
 NAMES = st.sampled_from(["read", "", "no such!", "n" * 65, "sh\u00e9ll", "a.b"])
 ARGUMENTS = st.sampled_from(
     ['{"path": "a"}', "{}", "", "{broken", "[1]", "null", '"x"', '{"a": NaN}', '{"a": "\\ud83d"}', '{"a": "\ud83d"}']
-    + ["{" + '"a":{' * 2000 + "}" * 2001, '{"n": ' + "9" * 5000 + "}", '{"a": 1, "a": 2}', '{"\\udc00": 1}', '{"a": 1e999}']
+    + [NESTED, Long('{"n": ' + "9" * 5000 + "}"), '{"a": 1, "a": 2}', '{"\\udc00": 1}', '{"a": 1e999}']
 )
 CALLS = st.lists(st.builds(Requested, IDS, NAMES, ARGUMENTS), max_size=4).map(tuple)
 PARTS = st.lists(
@@ -96,6 +107,7 @@ def sendable(messages: list[Message], is_id: Callable[[str], bool]) -> list[Mess
 @given(conversations(), st.lists(st.integers(0, 40), max_size=5))
 @example([*one(Requested("a", "f", "{}")), Message("tool", "late", call_id="a"), Message("user", "so")], [2, 3, 4])
 @example([*one(Requested("a", "f", "{}")), *one(Requested("a", "f", "{}"))], [3, 1, 6])
+@example([*one(Requested("a", "f", "{}")), Message("assistant", "late"), Message("user", "so")], [4, 3])
 @example([Message("assistant", "late"), *one(Requested("a", "f", "{}")) * 9], [20, 26, 28, 5])
 @example([*one(Requested("a", "f", "{}")) * 3, Message("system", "s"), *one(Requested("a", "f", "{}")) * 3], [12, 18, 9, 18])
 @settings(max_examples=100, deadline=None)
@@ -159,6 +171,7 @@ def test_of_two_calls_with_one_id_each_keeps_its_result() -> None:
         ("{broken", '{"invalid_json": "{broken"}'),
         ("", '{"invalid_json": ""}'),
         ("[]", '{"invalid_json": "[]"}'),
+        ('{"a": 1e999}', '{"invalid_json": "{\\"a\\": 1e999}"}'),
         ('{"a": Infinity}', '{"invalid_json": "{\\"a\\": Infinity}"}'),
         ('{"a": "\\ud83d\\ude00"}', '{"a": "\U0001f600"}'),
         ('{"a": "\\ud83d"}', '{"a": "\ufffd"}'),

@@ -24,6 +24,7 @@ from leeward.runtime.events import (
 )
 from leeward.runtime.providers import ErrorKind, ModelError
 from leeward.runtime.render import Renderer
+from leeward.runtime.screen import Screen
 from leeward.security import Asker, Category, Outcome, Status, ToolCall, ToolResult
 
 ESCAPES = "A\x1b]0;pwned\x07B\x1b[2JC\x1b[31;7mD\rE\x9b31mF\u202eG\u200bH\x1bP1$r\x1b\\J\x1b]8;;http://e\x1b\\K\x7fL\x1b(0M"
@@ -35,7 +36,7 @@ def drawn(*events: RunEvent, width: int = 60, color: bool = False, make=Renderer
     """What a terminal of that width is sent."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False)
-    renderer = make(console, **options)
+    renderer = make(Screen(console), **options)
     for event in events:
         renderer(event)
     return out.getvalue()
@@ -122,7 +123,10 @@ def test_a_turn_from_the_question_to_the_end():
         ([ended("\n".join("abcdefgh"))], [*(f"  │ {c}" for c in "abcdef"), "  └ … 2 more lines"]),
         ([ended("\n".join("abcdefg"))], [*(f"  │ {c}" for c in "abcdef"), "  └ … 1 more line"]),
         ([LiveOutput("c1", "x\n"), ended("x", code=3)], ["  │ x", "  └ exit code 3"]),
-        ([LiveOutput("c1", "x\n"), ended("x"), ended("y")], ["  │ x", "  └ done", "  │ y"]),
+        (
+            [LiveOutput("c1", "x\n"), ended("x"), CallStarted(CALL), ended("y")],
+            ["  │ x", "  └ done", '● shell {"command": "ls"}', "  │ y"],
+        ),
         ([ended("no\nmore", Status.DENIED)], ["  ✗ no"]),
         (
             [ended("no", Status.DENIED, error={"suggestion": "/ws/a", "facts": [{"name": "path", "value": "b"}]})],
@@ -133,7 +137,14 @@ def test_a_turn_from_the_question_to_the_end():
         ([LiveOutput("c1", "half"), TurnEnded(EndReason.CANCELLED, "")], ["  │ half"]),
         ([Text("half"), TurnEnded(EndReason.CANCELLED, "half")], ["half"]),
         ([Text("half"), Alert("look")], ["half", "! look"]),
-        ([TurnEnded(EndReason.MAX_TURNS, "")], ["! stopped: the turn reached max_turns; say 'go on' to continue"]),
+        (
+            [TurnEnded(EndReason.MAX_TURNS, "")],
+            ["! stopped: the model was not done after max_turns replies; say 'go on' to continue"],
+        ),
+        (
+            [TurnEnded(EndReason.TIMEOUT, "")],
+            ["! stopped: the time of a turn ran out; say 'go on' to continue"],
+        ),
         ([TurnEnded(EndReason.MODEL_ERROR, "", error=ModelError("no key", ErrorKind.AUTH))], ["✗ no key"]),
         ([CallStarted(ToolCall("c", "t" * 500, "x" * 500))], ["● " + "t" * 57 + "…"]),
         ([CallStarted(ToolCall("c", "read", '{"path": "' + "日" * 50))], ['● read {"path": "' + "日" * 21 + "…"]),
@@ -175,7 +186,7 @@ def test_no_line_of_a_result_begins_where_ours_do(text, width):
 
 def table(rows: Iterable[str], width: int) -> list[str]:
     out = io.StringIO()
-    Renderer(Console(file=out, width=width, highlight=False)).block("\n".join(rows))
+    Screen(Console(file=out, width=width, highlight=False)).block("\n".join(rows))
     return out.getvalue().rstrip("\n").split("\n")
 
 
@@ -190,7 +201,7 @@ def test_a_terminal_that_is_gone_stops_nobody():
         def write(self, _):
             raise OSError(5, "Input/output error")
 
-    renderer = Renderer(Console(file=Gone(), highlight=False))
+    renderer = Renderer(Screen(Console(file=Gone(), highlight=False)))
     for event in EVERYTHING:
         renderer(event)
     renderer.stopped()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import resource
 import signal
@@ -13,8 +14,14 @@ from pathlib import Path
 
 import pytest
 import trio
+from rich.console import Console
 
-from leeward.runtime.repl import Stoppable
+from leeward.runtime.render import Renderer
+from leeward.runtime.repl import Stoppable, TerminalApprover
+from leeward.runtime.screen import Screen
+from leeward.runtime.terminal import Closed, Gone, Interrupt
+from leeward.security import Answer, Ask, Checked, Effect, Policy, Question, ToolCall, ToolSpec
+from leeward.security.action import Draft
 
 ENTER, CTRL_C, CTRL_D = "\r", "\x03", "\x04"
 ASKS = "[y]es / [n]o / [a]lways in this session?"
@@ -289,3 +296,75 @@ async def test_stopping_leaves_an_outer_cancellation_alone():
 
 async def failing():
     raise ValueError("mine")
+
+
+class Typing:
+    """A terminal at which these answers are typed; an exception is a key that was pressed."""
+
+    def __init__(self, *answers):
+        self.answers, self.prompts = list(answers), []
+
+    async def answer(self, prompt):
+        await trio.lowlevel.checkpoint()
+        self.prompts.append(prompt)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def asking(*answers):
+    out, stopped = io.StringIO(), []
+    terminal = Typing(*answers)
+    renderer = Renderer(Screen(Console(file=out, width=80, highlight=False)))
+    return TerminalApprover(terminal, renderer, lambda: stopped.append(True)), terminal, out, stopped
+
+
+def question(content, always=(("write", "/ws/a"),)):
+    spec = ToolSpec("write", "writes", {"type": "object"}, Checked, Effect.WRITE)
+    call = ToolCall("c1", "write", json.dumps({"content": content}))
+    action = Draft.of(call, {"write": spec}).read(Policy(workspace="/ws", home="/home/ada"), {})
+    return Question(action, (("permissions", Ask("default", "this call may write")),), always)
+
+
+@pytest.mark.parametrize(
+    ("answers", "always", "answer", "stops"),
+    [
+        (["y"], (), Answer.YES, False),
+        (["", "what?", "n"], (), Answer.NO, False),
+        (["a"], (), Answer.ALWAYS, False),
+        (["a", "always", "no"], None, Answer.NO, False),
+        ([Interrupt()], (), Answer.NO, True),
+        ([Closed()], (), Answer.NO, True),
+        ([Gone()], (), Answer.NO, True),
+    ],
+)
+async def test_a_question_has_an_answer_or_is_asked_again(answers, always, answer, stops):
+    approver, terminal, _, stopped = asking(*answers)
+    assert await approver.ask(question("x", always)) is answer
+    assert terminal.answers == []
+    assert bool(stopped) == stops
+
+
+async def test_all_is_shown_where_it_is_asked_for():
+    approver, terminal, out, _ = asking("s", "s", "y")
+    assert await approver.ask(question("line\n" * 100)) is Answer.YES
+    assert "[s]how all" in terminal.prompts[0]
+    assert "[s]how all" not in terminal.prompts[1]
+    first, _, rest = out.getvalue().partition("more characters")
+    assert (first.count("line"), rest.count("│ line")) == (20, 198)
+
+
+async def test_two_questions_do_not_mix():
+    approver, terminal, out, _ = asking("y", "n")
+    answers = []
+
+    async def ask(content):
+        answers.append((content, await approver.ask(question(content))))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "one")
+        nursery.start_soon(ask, "two")
+    assert sorted(answer.value for _, answer in answers) == ["no", "yes"]
+    shown = [line for line in out.getvalue().split("\n") if "content: " in line]
+    assert shown == [f"  content: {content}" for content, _ in answers]

@@ -64,6 +64,16 @@ def test_a_bomb_costs_what_the_cap_allows():
     assert body.is_truncated and len(body.content) == 102_400 and peak < len(bomb) + 1_000_000
 
 
+def test_the_members_of_a_gzip_file_are_one_body():
+    members = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two")
+    for size in (1, 7, 1000):
+        chunks = [members[start : start + size] for start in range(0, len(members), size)]
+        assert collect(chunks, ["gzip"]).content == b"one two"
+    assert collect([members + b"\0\0 padding"], ["gzip"]).content == b"one two"
+    stacked = collect([gzip.compress(gzip.compress(b"\0" * 9_000_000))], ["gzip"])
+    assert len(stacked.content) < 20_000 and stacked.content.startswith(b"\x1f\x8b")
+
+
 @pytest.mark.parametrize(
     ("content", "content_type", "cap", "text"),
     [
@@ -80,10 +90,16 @@ def test_a_bomb_costs_what_the_cap_allows():
         (b"abc", "text/html; charset=rot13", 99, "abc"),
         (b"abc", "text/html; charset=no-such-thing", 99, "abc"),
         (b"a\xff", "text/plain", 9, "a\N{REPLACEMENT CHARACTER}"),
+        ("ä".encode("utf-16"), "text/html", 9, "ä"),
+        (b'<meta charset="latin1">\xe4', "text/html", 99, '<meta charset="latin1">ä'),
+        (b"<META http-equiv=x content='text/html; charset=koi8-r'>\xc1", "text/html", 99, "<META http-equiv=x content='text/html; charset=koi8-r'>а"),
+        (b'<meta charset="latin1">\xe4', "text/plain", 99, '<meta charset="latin1">\N{REPLACEMENT CHARACTER}'),
+        (b'<meta charset="latin1">\xc3\xa4', "text/html; charset=utf-8", 99, '<meta charset="latin1">ä'),
     ],
 )
 def test_text_is_decoded_as_the_type_says_if_that_is_a_character_set(content, content_type, cap, text):
-    assert collect([content], cap=cap).text(content_type) == text
+    body = collect([content], cap=cap)
+    assert body.text(content_type) + body.marker == text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""May a line reach out to where it wants to? Whoever was not named by the person is asked about.
+
+`destinations.py` says where a line leads; here that is held against what the person gave and against
+the addresses that nothing may reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..addresses import judge_host
+from ..ledger import Ledger
+from ..unreadable import Unreadable
+from ..url import Url, parse_url
+from .destinations import connects, destinations
+from .nouns import CommandLine
+from .verdict import Ruling, Say
+
+__all__ = ["reach_of"]
+
+_LOCAL = frozenset({"loopback"})
+_HOST_ONLY = frozenset("curl wget nc ncat netcat telnet ssh scp sftp ftp socat http https xh aria2c ping dig host nslookup whois".split())
+
+
+def reach_of(line: CommandLine, ledger: Ledger, allow_networks: Sequence[str]) -> Ruling:
+    """Return the strictest word about where a line connects to."""
+    rulings = [_judged(text, ledger, allow_networks) for text in destinations(line)]
+    reaching = connects(line)
+    if reaching and not rulings and _HOST_ONLY & set(reaching) and _is_open(line, reaching):
+        name = next(name for name in reaching if name in _HOST_ONLY)
+        rulings.append(Ruling(Say.FORCE, "destination", "where it connects to is only known when it runs", name))
+    if not rulings:
+        return Ruling(Say.ASK, "connects", "it connects to a network", ", ".join(reaching)) if reaching else Ruling(Say.NOTHING)
+    worst = max(rulings, key=lambda ruling: ruling.say)
+    values = tuple((ruling.reason, ruling.value) for ruling in rulings if ruling.say)
+    return Ruling(worst.say, worst.rule, worst.reason, worst.value, values)
+
+
+def _is_open(line: CommandLine, names: tuple[str, ...]) -> bool:
+    """Whether a connecting program has words that are not told; without any it only prints its help."""
+    argvs = [argv for argv in line.actions if argv[0].rpartition("/")[2] in names]
+    return any(not word.startswith("-") for argv in argvs for word in argv[1:])
+
+
+def _judged(text: str, ledger: Ledger, allow_networks: Sequence[str]) -> Ruling:
+    for url in _readings(text):
+        if isinstance(url, Unreadable):
+            continue
+        what = judge_host(url.host, allow_networks)
+        if what == "cloud metadata":
+            return Ruling(Say.DENY, "metadata", "it reaches the cloud's metadata service", text)
+        if what in _LOCAL:
+            return Ruling(Say.ASK, "loopback", "it connects to a service on this machine", text)
+        if what is not None:
+            return Ruling(Say.FORCE, "destination", f"it connects to a host that is not public ({what})", text)
+        known = ledger.lookup(url)
+        if known.source is not None and not known.added:
+            return Ruling(Say.ASK, "connects", "it connects to a place you named", text)
+    return Ruling(Say.FORCE, "destination", "it connects to a place you did not name", text)
+
+
+def _readings(text: str) -> Iterator[Url | Unreadable]:
+    """Yield what a destination may be as a URL: itself, or the host in it."""
+    if "://" in text:
+        scheme, _, rest = text.partition("://")
+        yield parse_url(text if scheme in {"http", "https"} else f"https://{rest.rpartition('@')[2]}")
+        return
+    host = text.rpartition("@")[2]
+    yield parse_url(f"https://{host}")
+    yield parse_url(f"https://{host.partition(':')[0]}/")

@@ -1,0 +1,75 @@
+"""What must be looked up on the machine before a line can be judged?
+
+The judgement itself is run once with facts that only write down what they were asked for, so that
+nothing is looked up that is not needed and nothing needed is forgotten. Who looks is above this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..policy import Policy
+from .nouns import CommandFacts, CommandLine
+from .rules import ShellRules
+from .verdict import ruling_of
+
+__all__ = ["Wanted", "surveyed", "wanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to look up; the fields are the keys of `CommandFacts`.
+
+    For every path a glob matches, `real` must hold where it leads, too.
+    """
+
+    real: tuple[str, ...] = ()
+    matches: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    trees: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any((self.real, self.matches, self.programs, self.trees, self.repositories))
+
+
+@dataclass(slots=True)
+class _Asked(Mapping[str, Any]):
+    """Knows an answer to everything, and what it was asked."""
+
+    answer: Any
+    keys_asked: dict[str, None] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        self.keys_asked[key] = None
+        return key if self.answer is None else self.answer
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys_asked)
+
+    def __len__(self) -> int:
+        return len(self.keys_asked)
+
+
+def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
+    """Return what judging a line will ask for."""
+    asked = {name: _Asked(answer) for name, answer in _ANSWERS.items()}
+    facts = CommandFacts(**asked)
+    ruling_of(replace(line, facts=facts), line.source, policy, rules)
+    return Wanted(**{name: tuple(found.keys_asked) for name, found in asked.items()})
+
+
+_ANSWERS: dict[str, Any] = {
+    "real": None,
+    "matches": (),
+    "programs": "/usr/bin/program",
+    "trees": (),
+    "repositories": (),
+}
+
+
+def surveyed(line: CommandLine, facts: CommandFacts) -> CommandLine:
+    """Return a line with what was looked up for it."""
+    return replace(line, facts=facts)
