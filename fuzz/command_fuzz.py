@@ -30,8 +30,8 @@ REAL = "env nice nohup timeout sh xargs setsid"
 
 WORDS = (
     "x -f --opt=1 'q r' \"q r\" \"$V\" $V ${V} ${V:-d} $'\\x72m' r\\m \\rm '' \"\" *.t {p,q} {1..3} ~ ~/z a=b 2 # x#y !x "
-    "$(b) `c` \"$(d 1)\" <(e) $((1+2)) \"a`b`\" '$(zap)' \"\\$(zap)\" \\; ';' '|' \"&\" = == [x] [ ] {} {a} a{b,c}d "
-    "${#V} \"${V%x}\" $? $# - -- \\  \\' \"it's\" é 'ü ü' $\"loc\" @(x) ?(y) a\\\nb \"l\nm\" 'l\nm'"
+    '$(b) `c` "$(d 1)" <(e) $((1+2)) "a`b`" \'$(zap)\' "\\$(zap)" \\; \';\' \'|\' "&" = == [x] [ ] {} {a} a{b,c}d '
+    '${#V} "${V%x}" $? $# - -- \\  \\\' "it\'s" é \'ü ü\' $"loc" @(x) ?(y) a\\\nb "l\nm" \'l\nm\''
 ).split(" ")
 COMMANDS = (
     "a b c d e n rm git echo true false : test printf cd export set eval exec command builtin env nice nohup timeout "
@@ -45,11 +45,14 @@ TEMPLATES = (
     "@ # @\n@", "@ \\\n ?", "@ <<< ?", "@ <<E\n?\nE\n", "@ <<'E' | @\n?\nE\n@", "@ <<-E\n\t?\n\tE\n", "@ <<E && @\n$(b)\nE",
     "@ > o", "@ 2>&1", "@ >o 2>&1 | @", "@ &> o", "@ >| o", "@ >> o ?", "> o @", "@ < /dev/null", "2>o @", "@ 3>&1 1>&2 2>&3",
     "eval '@'", "eval ? ?", "sh -c '@'", "env V=1 @", "env -i @", "nice -n 5 @", "timeout 5 @", "command @", "exec @",
-    "nohup @", "trap '@' EXIT", "echo ? | xargs @", "a $(@)", "a `@`", "a \"$(@)\"", "a <(@)", "[[ -n ? && ? == x* ]] && @",
+    "nohup @", "trap '@' EXIT", "echo ? | xargs @", "a $(@)", "a `@`", 'a "$(@)"', "a <(@)", "[[ -n ? && ? == x* ]] && @",
     "[ ? = ? ] && @", "V=$(@)", "a ${V:-$(@)}", "cd / && @", "set -e; @", "export V=?; @", "coproc @", "@;", "@ &", "{ @; } > o",
     "(@; @) | @", "f() ( @ ); f | f2", "@ |\n@", "@ &&\n@", "echo ?\n\\rm ?", "@ >(@)", "select V in x; do @; done",
 )  # fmt: skip
 DAMAGE = "'\"`$\\(){}[]<>|&;\n #!~*?=-\tr"
+
+# What these run is a file, which is an action but not a program.
+_FILES = frozenset({".", "source"})
 
 DRIVER = """
 import json, os, signal, subprocess, sys
@@ -151,7 +154,7 @@ def _compare(read: list[nouns.CommandLine], report: Report) -> None:
         report.late += result["late"]
         foreseen = _foreseen(line)
         # A note says that it cannot be told what runs, so nothing is promised.
-        noted = any(visit.command.notes for visit in visits(line.root))
+        noted = any(visit.command.notes or visit.command.name in _FILES for visit in visits(line.root))
         for record in dict.fromkeys(ran):
             if not noted and not any(_matches(record, argv) for argv in foreseen):
                 report.unforeseen.append((line.source, f"{how}: {text}", record.replace("\037", " ")))
@@ -215,8 +218,12 @@ def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 1_000_000
     report = fuzzed(count, seed)
-    print(f"seed {seed}: {report.lines} lines, {report.read} read, {report.printed} printed, {report.late} stopped")
-    print(f"{report.ran} programs ran, {len(report.unforeseen)} unforeseen, {len(report.different)} printed differently")
+    print(
+        f"seed {seed}: {report.lines} lines, {report.read} read, {report.printed} printed, {report.late} stopped"
+    )
+    print(
+        f"{report.ran} programs ran, {len(report.unforeseen)} unforeseen, {len(report.different)} printed differently"
+    )
     for source, text, ran in report.unforeseen[:20]:
         print(f"UNFORESEEN {ran!r}\n  line    {source!r}\n  {text!r}")
     for source, text in report.different[:10]:

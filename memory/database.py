@@ -69,7 +69,29 @@ class Database:
         Raises:
             RecordError: they could not be committed, and nothing of them counts.
         """
-        await self._done(self._open_writer(), Write(statements), lambda: Abort.SUCCEEDED)
+        await self.written(self.queue(statements))
+
+    def queue(self, statements: Sequence[Statement]) -> Write:
+        """Put statements in line without waiting: they join the transaction of what is written next.
+
+        Raises:
+            RecordError: the file is closed.
+        """
+        job = Write(statements)
+        self._open_writer().queue.append(job)
+        return job
+
+    async def written(self, job: Write) -> None:
+        """Return once what was put in line is on the disk; a caller who is cancelled leaves at once.
+
+        Raises:
+            RecordError: it could not be committed, and nothing of it counts.
+        """
+        if not job.future.done():
+            await self._done(self._open_writer(), job, lambda: Abort.SUCCEEDED)
+        else:
+            await trio.lowlevel.checkpoint()
+            job.future.result()
 
     async def read(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Return all rows of a query. It sees every write queued before it, and nothing uncommitted.
@@ -79,8 +101,9 @@ class Database:
         Raises:
             RecordError: the query failed.
         """
-        job = Read(sql, values)
-        return await self._done(self._open_writer(), job, job.drop)
+        job, writer = Read(sql, values), self._open_writer()
+        writer.queue.append(job)
+        return await self._done(writer, job, job.drop)
 
     def _open_writer(self) -> Writer:
         if self._writer is None:
@@ -88,7 +111,7 @@ class Database:
         return self._writer
 
     async def _done(self, writer: Writer, job: Job[T], on_cancel: Callable[[], Abort]) -> T:
-        writer.queue.append(job)
+        """Have the queue served and wait for what stands in it already."""
         try:
             self._island.start(writer.work)
             return await self._island.wait(job.future, on_cancel)
@@ -109,7 +132,9 @@ class Database:
             return
         with trio.CancelScope(shield=True):
             try:
-                await self._done(writer, Close(), lambda: Abort.FAILED)
+                closing = Close()
+                writer.queue.append(closing)
+                await self._done(writer, closing, lambda: Abort.FAILED)
             finally:
                 if not self._island.alive:
                     # aiosqlite's thread outlives the loop, and the process would wait for it at exit.

@@ -7,8 +7,10 @@ that what comes back weighs as much as it did.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 from leeward.security import Clock, Json, Origin
 
@@ -26,6 +28,10 @@ _APPEND = "INSERT INTO entry (session, turn, role, content, origin, at) VALUES (
 _NAME = "UPDATE conversation SET title = ? WHERE id = ? AND title = ''"
 _ENTRIES = "SELECT seq, turn, role, content, origin, at FROM entry WHERE session = ? ORDER BY seq"
 _CONVERSATIONS = "SELECT id, started, workspace, title FROM conversation ORDER BY started DESC, id LIMIT ?"
+
+
+Pending: TypeAlias = Callable[[], Awaitable[None]]
+"""Waits until something is on the disk, or raises `RecordError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +78,19 @@ class Transcript:
         Raises:
             RecordError: it could not be committed, or the session was never started.
         """
+        await self.add(session, turn, role, content, origin)()
+
+    def add(self, session: str, turn: int, role: str, content: Json, origin: Origin) -> Pending:
+        """Put an entry in line to be written with whatever is written next; what is returned waits for it.
+
+        Raises:
+            RecordError: nothing can be written any more.
+        """
         values = (storable(session), turn, role, stored_json(content), origin.value, self._clock.now())
         statements: list[Statement] = [(_APPEND, values)]
         if origin is Origin.PERSON and (title := first_words(content)):
             statements.append((_NAME, (storable(title), storable(session))))
-        await self._database.write(statements)
+        return partial(self._database.written, self._database.queue(statements))
 
     async def entries(self, session: str) -> list[Entry]:
         """Return everything that was said in a session, in order; nothing for an unknown one.

@@ -26,6 +26,7 @@ from leeward.security import (
     Clock,
     Forgot,
     Json,
+    Known,
     LevelSet,
     Origin,
     Pipeline,
@@ -39,6 +40,7 @@ from leeward.security import (
     ToolExecutor,
     ToolResult,
     TrustLevel,
+    Withdrawn,
     integrity,
     tell,
 )
@@ -48,7 +50,7 @@ from .config import Loaded, load
 from .config_policy import to_policy
 from .conversation import Conversation
 from .events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, TurnEnded
-from .given import given_by
+from .given import given_by, given_by_config
 from .models import open_model
 from .places import Places, find_places
 from .prompt import system_prompt
@@ -224,6 +226,7 @@ class Runtime:
             keep = partial(_keep, self.transcript, self.pipeline)
             self.conversation = Conversation(keep, self._relay.alert)
             self._current.session = session.id
+            await self.pipeline.note(*given_by_config(self.config, session))
 
     async def clear(self) -> None:
         """Forget conversation, URLs, labels, grants and repeat counters; the rest stays.
@@ -233,13 +236,18 @@ class Runtime:
         """
         with self._alone():
             self.conversation.clear()
-            await self.pipeline.note(Forgot(self.pipeline.session.now))
+            session = self.pipeline.session
+            await self.pipeline.note(Forgot(session.now), *given_by_config(self.config, session))
 
     async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
-        """Put the URLs in the person's words into the ledger, and return them in canonical form."""
+        """Put what the person's words name into the ledger, and return it in canonical form."""
         events = given_by(text, provenance, self.pipeline.session)
         await self.pipeline.note(*events)
         return tuple(url for event in events for url in event.urls)
+
+    async def withdraw(self, known: Known) -> None:
+        """Forget one URL or destination, however it became known."""
+        await self.pipeline.note(Withdrawn(self.pipeline.session.now, (known.text,)))
 
     async def set_trust(self, tool: str, level: TrustLevel) -> None:
         """Set a tool's trust level for this session; raising a blocked one empties its window."""

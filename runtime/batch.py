@@ -120,6 +120,9 @@ async def _answered(dry: DryRun, raw: bytes) -> Mapping[str, Json]:
         answer = (await dry.judge(asked)).as_json()
     except ValueError as error:
         raise BadLine(f"workspace: {error}") from error
+    except Exception as error:
+        # Whatever one line runs into, the others are answered.
+        raise BadLine(f"this could not be judged ({type(error).__name__}), which is a no") from error
     return {**answer, "warnings": list(notes)} if notes else answer
 
 

@@ -203,6 +203,7 @@ def _looking(commands: Any, shared: dict[str, Any]) -> None:
     listing = actions.add_parser("list", **shared, help="the newest records")
     listing.add_argument("--session", dest="name", metavar="ID", help="of this session only")
     listing.add_argument("--limit", metavar="N", type=_count, default=50, help="how many (50)")
+    listing.add_argument("--egress", action="store_true", help="only what was opened, or would have been")
     show = actions.add_parser("show", **shared, help="all about one call")
     show.add_argument("name", metavar="CALL", help="its id, or how it begins")
     commands.add_parser("tools", **shared, help="the tools, their trust and effects")

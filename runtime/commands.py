@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leeward.security import Given, Origin, Provenance, Read, Status, Url
+from leeward.security import Given, Known, Origin, Provenance, Read, Status
 
 from .account import Account
 from .app import Runtime
@@ -49,7 +49,7 @@ async def call(options: Options, printer: Printer) -> Exit:
     return printer.finish(code, data, error, session=runtime.session_id, call=result.call.id)
 
 
-def _given(options: Options, printer: Printer) -> Iterator[Url]:
+def _given(options: Options, printer: Printer) -> Iterator[Known]:
     """Yield the URLs that were given; one that cannot be read grounds nothing, and that is said."""
     for text in options.urls:
         found = given_as_url(text)

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from leeward.security import HARD_BOUND, pattern_problem
 
+from .config_network import Fetch, UrlGrounding
 from .config_values import (
     AuthHeader,
     Expected,
@@ -29,7 +30,6 @@ from .config_values import (
     Level,
     ModelId,
     ModelName,
-    Network,
     PathText,
     PluginName,
     Private,
@@ -40,7 +40,6 @@ from .config_values import (
     Section,
     ServerUrl,
     ToolGlob,
-    ToolName,
     TrustName,
     VariableName,
     zero_means,
@@ -48,7 +47,6 @@ from .config_values import (
 from .narrowing import (
     LOWER,
     LOWER_FROM_ENDLESS,
-    MORE,
     NO_HIGHER_AUTONOMY,
     ONLY_ASK_OR_DENY,
     STAYS_ON,
@@ -63,7 +61,6 @@ __all__ = [
     "Provider",
 ]
 
-_BODY_DEFAULT = 100 * 1024
 _WEEK = 7 * 24 * 3600
 
 
@@ -234,22 +231,6 @@ class Breaker(Section):
     total: Annotated[int, Field(ge=1, le=100_000, description="Denials in one session."), LOWER] = 20
 
 
-class UrlGrounding(Section):
-    """Only URLs you gave are opened."""
-
-    enabled: Annotated[
-        bool, Field(description="Refuse URLs that you did not give. Off is said in every record."), STAYS_ON
-    ] = True
-    guarded_tools: Annotated[
-        tuple[ToolName, ...],
-        Field(
-            strict=False,
-            description="Tools whose texts are all read as URLs, beside those whose names end in _fetch.",
-        ),
-        MORE,
-    ] = ("fetch", "web_scrape")
-
-
 class PreExecutionVerify(Section):
     """What is verified before a call runs."""
 
@@ -277,29 +258,6 @@ class Shell(Section):
         Field(strict=False, description="Folders outside the workspace that may be used without asking."),
         SUBSET,
     ] = ()
-
-
-class Fetch(Section):
-    """Pages."""
-
-    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds a page may take."), LOWER] = 20.0
-    max_body_bytes: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=HARD_BOUND,
-            description=f"Bytes kept of a page; 0 is the default, {_BODY_DEFAULT}.",
-        ),
-        zero_means(_BODY_DEFAULT),
-        LOWER,
-    ] = _BODY_DEFAULT
-    allow_networks: Annotated[
-        tuple[Network, ...],
-        Field(strict=False, description="Networks that may be reached although they are not public."),
-    ] = ()
-    ca_file: Annotated[
-        PathText, Field(description="Certificates (PEM) to trust for pages, beside the system's.")
-    ] = ""
 
 
 class Anomaly(Section):

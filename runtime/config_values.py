@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 import ada_url
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
+from leeward.security import Url, domain_pattern, is_address, parse_destination, parse_url
+
 __all__ = [
     "AuthHeader",
     "Expected",
@@ -23,7 +25,10 @@ __all__ = [
     "Gathered",
     "HeaderName",
     "HeaderValue",
+    "HostPattern",
+    "KnownPlace",
     "Level",
+    "ListedHost",
     "ModelId",
     "ModelName",
     "Network",
@@ -93,6 +98,20 @@ def _is_network(text: str) -> str:
     return text
 
 
+def _is_named_host(text: str) -> str:
+    pattern = domain_pattern(text)
+    if is_address(pattern):
+        raise ValueError("addresses are refused while there is a list of hosts")
+    return pattern
+
+
+def _is_known_place(text: str) -> str:
+    """Accept what the ledger can know: a URL, a mail address, a repository."""
+    if not isinstance(parse_url(text), Url) and parse_destination(text) is None:
+        raise ValueError("")
+    return text
+
+
 def _is_address_of_server(text: str) -> str:
     """Accept an http(s) URL without user, query and fragment; a password belongs into no configuration."""
     url = _parsed(text)
@@ -150,6 +169,15 @@ def _matches(pattern: str, expected: str, *, least: int = 1) -> tuple[AfterValid
 
 
 PathText = Annotated[str, AfterValidator(_is_path), Expected("an absolute path or one that begins with ~/")]
+HostPattern = Annotated[
+    str, AfterValidator(domain_pattern), Expected("a host such as docs.example.com, or *.example.com")
+]
+ListedHost = Annotated[
+    str, AfterValidator(_is_named_host), Expected("a host such as docs.example.com, or *.example.com")
+]
+KnownPlace = Annotated[
+    str, AfterValidator(_is_known_place), Expected("a URL such as https://docs.example.com or a mail address")
+]
 Network = Annotated[str, AfterValidator(_is_network), Expected("a network such as 10.0.0.0/8")]
 ToolName = Annotated[str, *_matches(r"[a-z0-9_]{1,64}", "the name of a tool: a-z, 0-9 and _")]
 ToolGlob = Annotated[

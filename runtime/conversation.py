@@ -19,12 +19,18 @@ __all__ = ["CANCELLED", "Conversation"]
 
 CANCELLED = "cancelled: this was stopped before it was done"
 
-Keep: TypeAlias = Callable[[int, Role, Json], Awaitable[None]]
-"""Stores the content of one message under the number of its turn, or raises `RecordError`."""
+Pending: TypeAlias = Callable[[], Awaitable[None]]
+Keep: TypeAlias = Callable[[int, Role, Json], Pending]
+"""Puts the content of one message, under the number of its turn, in line to be stored.
+
+What it returns waits until that is done. Both may raise `RecordError`.
+"""
+
+_Entry: TypeAlias = tuple[int, Role, Json]
 
 
 class Conversation:
-    """Messages in order. What was added is owed to the store until `store` has handed it to `keep`.
+    """Messages in order. Each is put in line for the store as soon as `hand_over` is called.
 
     A conversation goes on where it cannot be stored: `warn` is told once, and what is owed is stored
     later, in order.
@@ -35,7 +41,8 @@ class Conversation:
         self.turn = 0
         self._keep = keep
         self._warn = warn
-        self._owed: deque[tuple[int, Role, Json]] = deque()
+        self._owed: deque[_Entry] = deque()
+        self._handed_over: deque[tuple[_Entry, Pending]] = deque()
         self._unanswered: dict[str, Requested] = {}
         self._ids: set[str] = set()
         self._warned = False
@@ -79,18 +86,36 @@ class Conversation:
         self._unanswered.clear()
         self._ids.clear()
 
+    def take_back(self) -> None:
+        """Forget the person's message that was said last and could not be sent."""
+        self.messages.pop()
+        self._owed.pop()
+
+    def hand_over(self) -> None:
+        """Put what is owed in line for the store; nothing is waited for."""
+        try:
+            while self._owed:
+                self._handed_over.append((self._owed[0], self._keep(*self._owed[0])))
+                self._owed.popleft()
+        except RecordError as error:
+            self._warn_once(error)
+
     async def store(self) -> None:
-        """Hand what is owed to the store, in order; what cannot be stored now stays owed."""
-        while self._owed:
-            # Taken out before the wait: a caller who is cancelled leaves behind what will be written.
-            entry = self._owed.popleft()
-            try:
-                await self._keep(*entry)
-            except RecordError as error:
-                self._owed.appendleft(entry)
-                self._warn_once(f"the conversation cannot be stored at the moment: {error}")
-                return
-        self._warned = False
+        """Return once everything is stored; what cannot be stored now stays owed."""
+        self.hand_over()
+        failed: list[_Entry] = []
+        try:
+            while self._handed_over:
+                entry, pending = self._handed_over[0]
+                try:
+                    await pending()
+                except RecordError as error:
+                    failed.append(entry)
+                    self._warn_once(error)
+                self._handed_over.popleft()
+        finally:
+            self._owed.extendleft(reversed(failed))
+        self._warned = self._warned and bool(self._owed)
 
     def _with_own_id(self, call: Requested) -> Requested:
         if not call.id or call.id in self._ids:
@@ -102,7 +127,7 @@ class Conversation:
         self.messages.append(message)
         self._owed.append((self.turn, message.role, content))
 
-    def _warn_once(self, message: str) -> None:
+    def _warn_once(self, error: RecordError) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(message)
+            self._warn(f"the conversation cannot be stored at the moment: {error}")

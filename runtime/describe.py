@@ -18,13 +18,16 @@ from leeward.security import (
     Session,
     ToolSpec,
     TrustLevel,
+    host_warning,
     min_trust,
     visible,
 )
 
 __all__ = [
     "effects_of",
+    "egress_lines",
     "gates_off",
+    "known_lines",
     "level_of",
     "permission_lines",
     "record_lines",
@@ -106,6 +109,16 @@ def _windows(session: Session) -> Iterator[tuple[str, int, int]]:
         yield (tool, *session.anomaly.failures(tool))
 
 
+def known_lines(session: Session) -> Iterator[str]:
+    """Yield every URL and destination that is known, how it became so, and what is odd about its host."""
+    entries = session.ledger.entries()
+    for known, provenance in entries:
+        warning = host_warning(known.host)
+        yield f"{provenance:<24} {visible(known.text)}{f'  ({visible(warning)})' if warning else ''}"
+    if not entries:
+        yield "no URL is known; one becomes so when you write it"
+
+
 def permission_lines(policy: Policy, session: Session) -> Iterator[str]:
     """Yield the autonomy level, every rule with its place, and what was granted in this session."""
     yield f"autonomy {policy.autonomy}"
@@ -131,6 +144,10 @@ def record_text(record: Record) -> str:
             said = "; ".join(f"{gate} asks: {question}" for gate, question in body["questions"])
         case "given":
             said = f"{' '.join(body['urls'])} ({body['provenance']})"
+        case "egress":
+            said = _sent(body)
+        case "withdrawn":
+            said = " ".join(body["urls"])
         case "session":
             said = f"{record.session} in {body.get('workspace', '')}"
         case "block" | "trust":
@@ -173,6 +190,30 @@ def _finished(body: Mapping[str, Any]) -> str:
     if body["detail"]:
         parts.append(body["detail"])
     return ", ".join(parts)
+
+
+def egress_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield attempts to open a URL with their local time, in full, one line each."""
+    for record in records:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at))
+        yield f"{record.seq:>6}  {at}  {visible(record.tool or ''):<12} {visible(_sent(record.body))}"
+
+
+def _sent(body: Mapping[str, Any]) -> str:
+    """Return what is known of an attempt: whether it was allowed, where it went, what came of it."""
+    hop = f"hop {body['hop']}: " if body["hop"] else ""
+    ruled = f"{'allowed' if body['allowed'] else 'refused'} by {body['gate']} ({body['rule']})"
+    if not body["ended"]:
+        return f"{hop}{body['url']} {ruled}"
+    came = f"HTTP {body['http_status']}" if body["http_status"] is not None else "no answer"
+    parts = [
+        f"{came} from {body['address'] or 'no address'}",
+        f"{body['sent']} bytes out, {body['received']} in",
+        f"{body['seconds']:.3f} s",
+        *([body["problem"]] if body["problem"] else []),
+    ]
+    decided = f" {ruled}" if body["rule"] else ""
+    return f"{hop}{body['method']} {body['url']}{decided}, {', '.join(parts)}"
 
 
 def _cut(line: str) -> str:

@@ -20,6 +20,7 @@ from leeward.security import (
     Deny,
     Event,
     Json,
+    Known,
     Origin,
     Output,
     Pipeline,
@@ -34,6 +35,7 @@ from leeward.security import (
     ToolSpec,
     Url,
     after,
+    destinations_given,
     error_object,
     parse_url,
     urls_given,
@@ -41,7 +43,7 @@ from leeward.security import (
 from leeward.tools import builtin_tools, resolved
 
 from .config_policy import to_policy
-from .given import given_by
+from .given import given_by, given_by_config
 from .registry import all_tools, builtin_settings
 from .startup import Start
 
@@ -195,7 +197,8 @@ class DryRun:
             ValueError: its workspace cannot be one.
         """
         session = Session("dry-run", self._policy(asked.workspace), labels=asked.seen)
-        for event in given_by(asked.said, Provenance.PERSON, session):
+        said = given_by(asked.said, Provenance.PERSON, session)
+        for event in (*given_by_config(self._start.loaded.config, session), *said):
             session = after(session, event)
         session = _with_urls(session, tuple(url for text in asked.urls for url in given_as_url(text)))
         pipeline = Pipeline(session, self._ports)
@@ -210,16 +213,16 @@ class DryRun:
         return policy_of(self._start, Path(os.path.realpath(here / (workspace or "."))))
 
 
-def _with_urls(session: Session, urls: Sequence[Url]) -> Session:
+def _with_urls(session: Session, urls: Sequence[Known]) -> Session:
     if not urls:
         return session
     return replace(session, ledger=session.ledger.with_urls(urls, Provenance.PERSON))
 
 
-def given_as_url(text: str) -> tuple[Url, ...]:
-    """Return the URL a person gave as such; one that cannot be read grounds nothing."""
+def given_as_url(text: str) -> tuple[Known, ...]:
+    """Return the URL or address a person gave as such; one that cannot be read grounds nothing."""
     found = parse_url(text)
-    return (found,) if isinstance(found, Url) else urls_given(text)
+    return (found,) if isinstance(found, Url) else (*urls_given(text), *destinations_given(text))
 
 
 def _denied(gate: str, denial: Deny) -> Judged:

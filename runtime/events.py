@@ -5,6 +5,7 @@ The same events feed the REPL, the script account, `--output jsonl` and whoever 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -24,6 +25,8 @@ __all__ = [
     "Text",
     "TurnEnded",
     "as_json",
+    "result_json",
+    "usage_json",
 ]
 
 SCHEMA = 1
@@ -35,6 +38,8 @@ class EndReason(StrEnum):
     DONE = "done"
     MAX_TURNS = "max_turns"
     TIMEOUT = "timeout"
+    COST = "cost"
+    CONTEXT = "context"
     CANCELLED = "cancelled"
     MODEL_ERROR = "model_error"
     FAILED = "failed"
@@ -78,7 +83,10 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """The last event of a run. `text` is the whole answer, or what there was of it."""
+    """The last event of a run. `text` is the whole answer, or what there was of it.
+
+    `cost` is in the currency of the configured prices, None where one of them is missing.
+    """
 
     reason: EndReason
     text: str
@@ -87,6 +95,8 @@ class TurnEnded:
     input_tokens: int = 0
     output_tokens: int = 0
     error: ModelError | None = None
+    cache_read_tokens: int = 0
+    cost: float | None = None
 
 
 RunEvent: TypeAlias = Text | CallStarted | LiveOutput | CallEnded | Alert | TurnEnded
@@ -113,9 +123,21 @@ def as_json(event: RunEvent) -> dict[str, Json]:
                 "text": event.text,
                 "calls": event.calls,
                 "refused": event.refused,
-                "usage": {"input_tokens": event.input_tokens, "output_tokens": event.output_tokens},
+                "usage": usage_json([event]),
                 "error": str(event.error) if event.error is not None else None,
             }
+
+
+def usage_json(turns: Sequence[TurnEnded]) -> dict[str, Json]:
+    """Return what turns have spent, together; `cost` is null where it is not known of one of them."""
+    costs = [turn.cost for turn in turns]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "input_tokens": sum(turn.input_tokens for turn in turns),
+        "output_tokens": sum(turn.output_tokens for turn in turns),
+        "cache_read_tokens": sum(turn.cache_read_tokens for turn in turns),
+        "cost": round(sum(known), 9) if len(known) == len(costs) else None,
+    }
 
 
 def result_json(result: ToolResult) -> dict[str, Json]:

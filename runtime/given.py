@@ -1,6 +1,6 @@
-"""Which URLs do the person's words put into the ledger?
+"""Which URLs, mail addresses and repositories do the person's words put into the ledger?
 
-Those written out and bare hosts are given; a word that may as well be a file (`docs.rs/tokio`, or
+URLs written out and bare hosts are given; a word that may as well be a file (`docs.rs/tokio`, or
 anything that has this name in the workspace) is only a hint, which is asked about when it is opened.
 """
 
@@ -9,20 +9,46 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from leeward.security import Given, Provenance, Session, urls_given, urls_hinted
+from leeward.security import (
+    Given,
+    Known,
+    Provenance,
+    Session,
+    Url,
+    destinations_given,
+    parse_destination,
+    parse_url,
+    urls_given,
+    urls_hinted,
+)
 
-__all__ = ["given_by"]
+from .config import Config
+
+__all__ = ["given_by", "given_by_config", "known_place"]
 
 
 def given_by(text: str, provenance: Provenance, session: Session) -> tuple[Given, ...]:
-    """Return the events by which the URLs in a text become known; none where there are none."""
-
+    """Return the events by which what a text names becomes known; none where it names nothing."""
     workspace = Path(session.policy.workspace)
 
     def names_file(word: str) -> bool:
         return "\0" not in word and os.path.lexists(workspace / word)
 
-    given = tuple(url.text for url in urls_given(text, names_file))
+    places: tuple[Known, ...] = (*urls_given(text, names_file), *destinations_given(text))
+    given = tuple(place.text for place in places)
     hinted = tuple(url.text for url in urls_hinted(text, names_file))
     found = ((given, provenance), (hinted, Provenance.HINT))
     return tuple(Given(session.now, urls, how) for urls, how in found if urls)
+
+
+def given_by_config(config: Config, session: Session) -> tuple[Given, ...]:
+    """Return the event by which what the configuration names becomes known, at first and after `/clear`."""
+    written = config.security.pre_execution_verify.url_grounding.urls
+    known = tuple(place.text for text in written if (place := known_place(text)) is not None)
+    return (Given(session.now, known, Provenance.CONFIG),) if known else ()
+
+
+def known_place(text: str) -> Known | None:
+    """Return the URL, mail address or repository that a text is, or None."""
+    url = parse_url(text)
+    return url if isinstance(url, Url) else parse_destination(text)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from leeward.security import Json, Session, visible
 from .app import SystemClock
 from .config import Loaded, config_folder
 from .config_keys import KEYS, dotted, is_private
-from .describe import effects_of, level_of, record_lines, tool_line
+from .describe import effects_of, egress_lines, level_of, record_lines, tool_line
 from .dryrun import policy_of, specs_of
 from .exits import CliError, Exit
 from .options import Options
@@ -38,6 +39,8 @@ async def audit(options: Options, printer: Printer) -> Exit:
     told = [_record_json(record) for record in records]
     if options.action == "show":
         printer.answer("".join(f"{line}\n" for record in records for line in _whole(record)))
+    elif options.egress:
+        printer.answer("".join(f"{line}\n" for line in egress_lines(records)))
     else:
         printer.answer("".join(f"{line}\n" for line in record_lines(records)))
     for one in told:
@@ -53,7 +56,25 @@ async def _records(options: Options, database: Path) -> Sequence[Record]:
         logger = AuditLogger(opened, SystemClock())
         if options.action == "show":
             return await logger.show(options.name)
+        if options.egress:
+            # An attempt has up to two rows, told as one.
+            rows = await logger.list_records(options.name or None, 2 * options.limit, kinds=["egress"])
+            return list(_attempts(rows))[-options.limit :]
         return await logger.list_records(options.name or None, options.limit)
+
+
+def _attempts(rows: Sequence[Record]) -> Iterable[Record]:
+    """Return one record for each attempt to open a URL: what was decided, and what came of it."""
+    found: dict[tuple[Json, ...], Record] = {}
+    for row in rows:
+        attempt = (row.session, row.call, row.body["hop"], row.body["url"])
+        decided = found.get(attempt)
+        if decided is not None and row.body["ended"]:
+            ruled = {name: decided.body[name] for name in ("gate", "rule", "allowed")}
+            found[attempt] = replace(decided, body={**row.body, **ruled})
+        else:
+            found[attempt] = row
+    return found.values()
 
 
 def _record_json(record: Record) -> dict[str, Json]:
@@ -91,7 +112,7 @@ async def tools(options: Options, printer: Printer) -> Exit:
                 "level_from": why,
                 "effects": effects_of(spec.effects).split(", "),
                 "timeout": spec.timeout,
-                "schema": dict(spec.schema),
+                "parameters": dict(spec.schema),
             }
         )
     printer.answer("".join(f"{tool_line(spec, session)}\n" for spec in specs))

@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from leeward.security import covers_domain
+
 from .toml_lines import KeyPath
 
 __all__ = [
     "LOWER",
     "LOWER_FROM_ENDLESS",
     "MORE",
+    "NARROWER_HOSTS",
     "NO_HIGHER_AUTONOMY",
     "ONLY_ASK_OR_DENY",
     "STAYS_ON",
@@ -68,6 +71,16 @@ def _shorter(old: Sequence[str], new: Sequence[str]) -> Sequence[KeyPath]:
     return () if set(old) <= set(new) else _ALL
 
 
+def _wider(old: Sequence[str], new: Sequence[str]) -> Sequence[KeyPath]:
+    """Compare lists of hosts, of which an empty one covers all."""
+    if not old:
+        return ()
+    if not new:
+        return _ALL
+    covered = (any(covers_domain(pattern, entry) for pattern in old) for entry in new)
+    return tuple((index,) for index, is_covered in enumerate(covered) if not is_covered)
+
+
 def _raised(old: str, new: str) -> Sequence[KeyPath]:
     return _ALL if AUTONOMY.index(new) > AUTONOMY.index(old) else ()
 
@@ -92,6 +105,7 @@ LOWER_FROM_ENDLESS = Narrowing("lower it (0 is endless)", _higher_or_endless)
 STAYS_ON = Narrowing("switch it on", _switched_off)
 SUBSET = Narrowing("take entries away", _longer)
 MORE = Narrowing("add entries", _shorter)
+NARROWER_HOSTS = Narrowing("name hosts that are covered already", _wider)
 NO_HIGHER_AUTONOMY = Narrowing("lower it", _raised)
 ONLY_ASK_OR_DENY = Narrowing('add rules that say "ask" or "deny"', _permitting)
 WEAKER_TRUST = Narrowing("lower trust, below verified where nothing is said yet", _more_trusted)

@@ -40,6 +40,7 @@ class Options:
     batch: str | None = None
     name: str = ""
     limit: int = 50
+    egress: bool = False
     urls: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
     request: Request = field(default_factory=Request)

@@ -47,6 +47,8 @@ def builtin_settings(
         fetch_timeout=config.tools.fetch.timeout,
         max_body_bytes=config.tools.fetch.max_body_bytes or DEFAULT_BODY_BYTES,
         allow_networks=policy.allow_networks,
+        allowed_hosts=policy.domain_allowlist,
+        denied_hosts=policy.domain_denylist,
         ca_file=config.tools.fetch.ca_file or None,
         resolve=resolve,
     )

@@ -13,10 +13,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from leeward.memory import Record
-from leeward.security import Asker, Granted, Provenance, Status, TrustLevel, pattern_problem, visible
+from leeward.security import (
+    Asker,
+    Granted,
+    Provenance,
+    Status,
+    TrustLevel,
+    Url,
+    pattern_problem,
+    visible,
+)
 
 from .app import Runtime
-from .describe import permission_lines, record_lines, status_lines, tool_line, trust_line
+from .describe import known_lines, permission_lines, record_lines, status_lines, tool_line, trust_line
+from .given import known_place
 
 __all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
 
@@ -117,7 +127,9 @@ async def _new(runtime: Runtime, _argument: str) -> SlashResult:
 async def _browse(runtime: Runtime, argument: str) -> SlashResult:
     url, _, question = argument.partition(" ")
     if not url:
-        return _usage("browse")
+        return SlashResult("\n".join(known_lines(runtime.pipeline.session)))
+    if url == "--forget":
+        return await _forget(runtime, question.strip())
     # Whoever types a bare host here means a web address, whatever else such a word could be.
     target = url if "://" in url else f"https://{url}"
     await runtime.give(target, Provenance.SLASH)
@@ -127,6 +139,21 @@ async def _browse(runtime: Runtime, argument: str) -> SlashResult:
     if question.strip():
         return SlashResult(turn=(question.strip(), result.text))
     return SlashResult(result.shown, came_in=True)
+
+
+async def _forget(runtime: Runtime, text: str) -> SlashResult:
+    """Withdraw one URL or address; another that is known may still stand for it, which is said."""
+    known = known_place(text) or known_place(f"https://{text}")
+    if known is None or not text:
+        return _usage("browse")
+    before = runtime.pipeline.session.ledger.entries()
+    await runtime.withdraw(known)
+    after = runtime.pipeline.session.ledger
+    if len(after) == len(before):
+        return _failed(f"{visible(known.text)} was not known")
+    left = after.lookup(known).source if isinstance(known, Url) else None
+    still = f"; {visible(left.text)} still stands for it" if left is not None else ""
+    return SlashResult(f"forgotten: {visible(known.text)}{still}")
 
 
 async def _tools(runtime: Runtime, _argument: str) -> SlashResult:
@@ -216,7 +243,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("help", "/help [COMMAND]", "what may be typed", _help, ("h", "?")),
     Command("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
     Command("new", "/new", "begin another session", _new),
-    Command("browse", "/browse URL [QUESTION]", "open a page, and ask about it", _browse, ("open",)),
+    Command(
+        "browse",
+        "/browse [URL [QUESTION] | --forget URL]",
+        "open a page, and ask about it; list known URLs, forget one",
+        _browse,
+        ("open",),
+    ),
     Command("tools", "/tools", "the tools, their trust and their effects", _tools),
     Command("model", "/model", "which model answers", _model),
     Command(

@@ -30,7 +30,7 @@ from .call import (
 )
 from .confusable import host_facts, host_warning
 from .destination import Destination, destinations_given, parse_destination
-from .domains import covers_domain, domain_pattern, listed_problem
+from .domains import covers_domain, domain_pattern, is_address, listed_problem
 from .errors import (
     Category,
     ConfirmationRequired,
@@ -49,6 +49,7 @@ from .errors import (
 )
 from .extract import suspects_in, urls_given, urls_hinted, urls_in
 from .filters import HARD_BOUND, Source, Stepwise, redact, strip
+from .follow import MOST_HOPS
 from .invisible import visible
 from .label import Origin, integrity
 from .ledger import Grounding, Known, Ledger, Provenance
@@ -98,6 +99,7 @@ __all__ = [
     "GATES",
     "HARD_BOUND",
     "KIND_KEY",
+    "MOST_HOPS",
     "Action",
     "Allow",
     "AnomalyDetector",
@@ -191,6 +193,7 @@ __all__ = [
     "host_facts",
     "host_warning",
     "integrity",
+    "is_address",
     "join_url",
     "judge",
     "judge_address",

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from .url import Url, parse_url
 
-__all__ = ["covers_domain", "domain_pattern", "in_domains", "listed_problem"]
+__all__ = ["covers_domain", "domain_pattern", "in_domains", "is_address", "listed_problem"]
 
 _BELOW = "*."
 
@@ -31,7 +31,7 @@ def domain_pattern(text: str) -> str:
     url = parse_url(f"https://{host}/")
     if not isinstance(url, Url):
         raise ValueError(url.reason)  # noqa: TRY004 — the text is wrong, not its type
-    if is_below and _is_address(url.host):
+    if is_below and is_address(url.host):
         raise ValueError("nothing lies below an address")
     return f"{_BELOW}{url.host}" if is_below else url.host
 
@@ -50,11 +50,12 @@ def covers_domain(pattern: str, other: str) -> bool:
 
 def _covers(pattern: str, host: str) -> bool:
     if pattern.startswith(_BELOW):
-        return host.endswith(pattern[1:]) and not _is_address(host)
+        return host.endswith(pattern[1:]) and not is_address(host)
     return host == pattern
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Whether a canonical host is an IP address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -72,7 +73,7 @@ def listed_problem(host: str, allowed: tuple[str, ...], denied: tuple[str, ...])
         return "domain_denylist", "the host is in denylist"
     if not allowed:
         return None
-    if _is_address(host):
+    if is_address(host):
         return "domain_allowlist", "an address is not in allowlist, which names hosts"
     if not in_domains(host, allowed):
         return "domain_allowlist", "the host is not in allowlist"

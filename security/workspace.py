@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
 
 from .call import Place
 from .policy import Policy
@@ -18,8 +16,8 @@ from .unreadable import Unreadable
 
 __all__ = ["could_be_path", "is_inside", "locate", "protected_reason", "secret_reason"]
 
-# Folders of the home whose contents are credentials, and files that are.
-_SECRET_FOLDERS = (
+# What of a home holds credentials, whole folders and single files; `/` stands for the folders between.
+_SECRET_OF_HOMES = (
     ".ssh",
     ".aws",
     ".azure",
@@ -40,20 +38,34 @@ _SECRET_FOLDERS = (
     "Library/Application Support/Google/Chrome",
     "Library/Application Support/Firefox",
 )
-_SECRET_HOME_FILES = (
-    ".netrc",
-    ".pgpass",
-    ".my.cnf",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
+# What of it is as telling wherever it lies; a project may have a `.aws` or `.docker` of its own.
+_SECRET_ANYWHERE = (
+    ".ssh",
+    ".gnupg",
+    ".password-store",
+    ".aws/credentials",
+    ".aws/config",
+    ".aws/sso",
+    ".aws/cli",
+    ".azure",
+    ".kube/config",
+    ".docker/config.json",
+    ".config/gh",
+    ".config/gcloud",
+    ".local/share/keyrings",
+    ".cargo/credentials",
     ".cargo/credentials.toml",
 )
+_HOMES = ("/root", "/home/[^/]+", "/Users/[^/]+")
+_BACKUP = re.compile(r"(?is)#(?P<emacs>.+)#|\.?(?P<vim>.+)\.sw[a-p]|(?P<any>.+?)(?:~|\.(?:bak|backup|old|orig|save|tmp|copy))\d*")
+_TEMPLATE = r"(?:example|sample|template|dist|schema|defaults?)"
 _SECRET_NAME = re.compile(
-    r"(?is)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
-    r"|\.env(?:\.(?!example$|sample$|template$|dist$|schema$)[\w.-]+)?"
+    r"(?is)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?:[_-][\w@-]+)?(?:\.(?:pem|priv|private))?"
+    rf"|\.env(?:rc)?(?:[._-](?!{_TEMPLATE}$)[\w.-]+)?"
+    rf"|(?!\.?{_TEMPLATE}\.)[\w.-]+\.env"
     r"|.*\.(?:key|p12|pfx|jks|keystore|kdbx|ppk)"
-    r"|\.(?:netrc|pgpass|git-credentials|pypirc|htpasswd)"
+    r"|(?!.*pub)(?:.*[._-])?(?:priv(?:ate)?[._-]?)?key\d*\.pem"
+    r"|[._](?:netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|my\.cnf)"
     r"|ssh_host_\w+_key"
 )
 _PROC = re.compile(
@@ -100,7 +112,7 @@ _PROTECTED_SYSTEM = (
     "/dev",
     "/var/spool/cron",
 )
-_PROTECTED_GIT = ("hooks", "config", "info", "objects", "refs", "HEAD", "modules", "worktrees")
+_OBEYED = {".git": "git runs or obeys it", ".leeward": "it configures Leeward"}
 
 _DOT_COMPONENT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 _ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
@@ -157,13 +169,28 @@ def secret_reason(path: str, policy: Policy) -> str | None:
     """Say why a file's contents are secret, in our words, or None; `path` is absolute and normalised."""
     if is_inside(path, *policy.secret_paths):
         return "it belongs to Leeward's own data and keys"
-    if is_inside(path, *_at(policy.home, _SECRET_FOLDERS), *_at(policy.home, _SECRET_HOME_FILES)):
+    if _credentials(policy.home).search(path):
         return "it is where credentials are kept"
     if _PROC.match(path) or (is_inside(path, *_SECRET_SYSTEM) and not is_inside(path, *_DEVICES)):
         return "it is a part of the system that holds secrets"
-    if _SECRET_NAME.fullmatch(posixpath.basename(path)):
+    if _SECRET_NAME.fullmatch(_original(posixpath.basename(path))):
         return "its name says that it holds a key or passwords"
     return None
+
+
+@lru_cache(maxsize=256)
+def _credentials(home: str) -> re.Pattern[str]:
+    """Return what finds the places of credentials in any home, and those that are such everywhere."""
+    homes = "|".join((re.escape(home.rstrip("/")), *_HOMES))
+    of_homes, anywhere = ("|".join(map(re.escape, names)) for names in (_SECRET_OF_HOMES, _SECRET_ANYWHERE))
+    return re.compile(rf"(?is)(?:\A(?:{homes})/(?:{of_homes})|/(?:{anywhere}))(?:/|\Z)")
+
+
+def _original(name: str) -> str:
+    """Return the name of the file that a backup or swap file was made from, however often."""
+    while found := _BACKUP.fullmatch(name):
+        name = found["emacs"] or found["vim"] or found["any"]
+    return name
 
 
 def protected_reason(path: str, policy: Policy) -> str | None:
@@ -171,10 +198,9 @@ def protected_reason(path: str, policy: Policy) -> str | None:
     if is_inside(path, *policy.protected_paths):
         return "it belongs to Leeward or to what runs it"
     parts = path.split("/")
-    if ".leeward" in parts:
-        return "it configures Leeward"
-    if parts[-1] == ".git" or _has_pair(parts, ".git", _PROTECTED_GIT):
-        return "git runs or obeys it"
+    obeyed = next((why for part in parts if (why := _OBEYED.get(part.casefold()))), None)
+    if obeyed is not None:
+        return obeyed
     home = policy.home.rstrip("/")
     runs_at_start = is_inside(path, *_at(policy.home, _RC_FOLDERS))
     if runs_at_start or (posixpath.dirname(path) == home and parts[-1] in _RC_FILES):
@@ -182,8 +208,3 @@ def protected_reason(path: str, policy: Policy) -> str | None:
     if is_inside(path, *_PROTECTED_SYSTEM) and not is_inside(path, *_DEVICES, policy.workspace):
         return "it belongs to the system"
     return None
-
-
-def _has_pair(parts: list[str], first: str, seconds: Iterable[str]) -> bool:
-    """Whether one path component is directly followed by one of others."""
-    return any(a == first and b in seconds for a, b in pairwise(parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,11 @@ from types import ModuleType
 import pytest
 
 PLANTED = Path(__file__).parent / "planted"
+
+# Started in the background (`make test &`, nohup) a process ignores Ctrl-C, and so would every program it
+# starts: those that are interrupted here would never end.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

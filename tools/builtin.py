@@ -28,7 +28,8 @@ class BuiltinSettings:
     `workspace` and `home` are absolute and resolved. `session` tells the id of the current session,
     whose overflow `store` may be read. `is_secret` says of an absolute path whether its content may not
     be searched. Times are in seconds, sizes in bytes: `max_output` is how much a program may print
-    (the hard bound of the filters), `max_body_bytes` how much of a page is kept.
+    (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are patterns
+    as `security/domains.py` reads them; without allowed ones, all are.
     """
 
     workspace: str
@@ -42,6 +43,8 @@ class BuiltinSettings:
     fetch_timeout: float = 20.0
     max_body_bytes: int = DEFAULT_BODY_BYTES
     allow_networks: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    denied_hosts: tuple[str, ...] = ()
     ca_file: str | None = None
     resolve: Resolver = dns_resolver
 
@@ -75,7 +78,9 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
 
 def _fetcher(settings: BuiltinSettings) -> Fetcher:
     return Fetcher(
-        GuardedBackend(settings.allow_networks, settings.resolve),
+        GuardedBackend(
+            settings.allow_networks, settings.resolve, settings.allowed_hosts, settings.denied_hosts
+        ),
         tls=partial(tls_context, settings.ca_file),
         max_body_bytes=settings.max_body_bytes,
         timeout=settings.fetch_timeout,

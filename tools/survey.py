@@ -10,6 +10,8 @@ import trio
 
 __all__ = ["Surveyor", "resolved"]
 
+_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
 
 class Surveyor:
     """Follows links on the local disk; the `Surveyor` the pipeline is given."""
@@ -17,9 +19,10 @@ class Surveyor:
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return for each absolute path the path with all links followed, in one hop to a thread.
 
-        Parts that do not exist are kept as they are; a path that cannot be followed (a loop, a name
-        no disk can hold) stands for itself, and opening it fails. Only links are read, nothing is
-        opened, so a FIFO or a device does not block; a dead network mount can be cancelled.
+        Parts that do not exist, or have a name no disk can hold, are kept as they are. A path that
+        cannot be followed for another reason (a loop, a link that may not be read, a folder that may not
+        be entered) has no entry: nobody can tell where it leads. Only links are read, nothing is opened,
+        so a FIFO or a device does not block; a dead network mount can be cancelled.
         """
         wanted = tuple(dict.fromkeys(paths))
         if not wanted:
@@ -29,13 +32,18 @@ class Surveyor:
 
 def resolved(paths: Sequence[str]) -> dict[str, str]:
     """Return what `Surveyor.resolve` does, looked up in this thread, which waits for the disk."""
-    return {path: _real(path) for path in paths}
+    followed = ((path, _real(path)) for path in paths)
+    return {path: real for path, real in followed if real is not None}
 
 
-def _real(path: str) -> str:
-    try:
-        return os.path.realpath(path, strict=True)
-    except OSError as error:
-        return path if error.errno == errno.ELOOP else os.path.realpath(path)
-    except ValueError:
-        return path
+def _real(path: str) -> str | None:
+    # What does not exist yet fails the strict way; only then may parts of the path be taken as they are.
+    for is_strict in (True, False):
+        try:
+            return os.path.realpath(path, strict=is_strict)
+        except OSError as error:
+            if error.errno not in _MISSING:
+                return None
+        except (ValueError, RecursionError):
+            return None
+    return None

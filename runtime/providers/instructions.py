@@ -45,7 +45,7 @@ EXAMPLES = (
     "edit notes.txt: replace 'old words' with 'new words'",
     "run git status",
     "fetch https://…",
-    "overflow ID   (also: offset 100 limit 20 matching PATTERN; without ID: the latest)",
+    "overflow ID   (offset 100 limit 20 matching PATTERN; without ID: the latest)",
     "guess the website of NAME   (makes an address up, as models do)",
     'call TOOL {"argument": "value"}',
 )

@@ -18,9 +18,9 @@ from .replay import replay, reply
 __all__ = ["NOTICE", "Offline"]
 
 NOTICE = (
-    "No model is configured, so only plain instructions are understood here (type: help).\n"
-    "To plug one in: set OPENAI_API_KEY and start with --model openai:NAME; a server of your own "
-    "is named by base_url under [[llm.providers]].\n"
+    "No model is configured: only plain instructions are understood (type: help).\n"
+    "To plug one in: set OPENAI_API_KEY and start with --model openai:NAME; a server\n"
+    "of your own is named by base_url under [[llm.providers]].\n"
 )
 _HELP = "I understand:\n" + "".join(f"  {example}\n" for example in EXAMPLES)
 _JOINED = 'Several are joined with "and then" or stand on lines of their own.\n'

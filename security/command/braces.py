@@ -85,7 +85,9 @@ def _range(inside: list[Part | str]) -> list[list[Part]] | None:
         if ".." in text and letters is not None:
             raise Unread("a range in braces is too involved")
         return None
-    if any(number.lstrip("-").startswith("0") and number.lstrip("-") != "0" for number in numbers.groups("1")):
+    if any(
+        number.lstrip("-").startswith("0") and number.lstrip("-") != "0" for number in numbers.groups("1")
+    ):
         raise Unread("a range in braces is padded with zeros")
     first, last, step = (int(number) for number in numbers.groups("1"))
     return [[_text(str(number))] for number in _span(first, last, abs(step) or 1)]

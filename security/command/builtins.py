@@ -115,7 +115,9 @@ def _names_an_element(name: str, words: tuple[Word, ...]) -> bool:
     """Whether a variable is named by something that is no plain name: a subscript is evaluated."""
     if name == "printf":
         first = words[0].text if words else ""
-        return first.startswith("-v") and not (len(words) > 1 and _NAME.fullmatch(words[1].text) and first == "-v")
+        return first.startswith("-v") and not (
+            len(words) > 1 and _NAME.fullmatch(words[1].text) and first == "-v"
+        )
     if name == "wait":
         return any(word.text.startswith("-p") for word in words)
     if name == "read" and any(not word.is_literal for word in words):

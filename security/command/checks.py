@@ -19,7 +19,9 @@ Check = Callable[[tuple[Word, ...], Parsed], bool]
 """Takes the words, program included, and what was parsed of them."""
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]*|REPLY")
-_FILTER_POWER = re.compile(r"\b(?:import|include|modulemeta|input_filename|env|getpath_file)\b|\$ENV|\$__prog")
+_FILTER_POWER = re.compile(
+    r"\b(?:import|include|modulemeta|input_filename|env|getpath_file)\b|\$ENV|\$__prog"
+)
 _NETWORK_OBJECTS = frozenset("a ad addr address addrs l li link n ne neigh r ro route ru rule maddr".split())
 _NETWORK_WORDS = frozenset("show list ls dev up scope global link".split())
 _APT_QUERIES = frozenset("list show search policy showpkg depends rdepends madison stats pkgnames".split())
@@ -27,7 +29,9 @@ _PIP_QUERIES = frozenset("list show freeze check".split())
 
 
 def _numbers(words: tuple[Word, ...], parsed: Parsed) -> bool:
-    return all(re.fullmatch(r"\d+(?:\.\d+)?[smhd]?", word.text) for word in parsed.operands) and len(words) < 4
+    return (
+        all(re.fullmatch(r"\d+(?:\.\d+)?[smhd]?", word.text) for word in parsed.operands) and len(words) < 4
+    )
 
 
 def _plain_words(_: tuple[Word, ...], parsed: Parsed) -> bool:
@@ -43,7 +47,9 @@ def _compares(words: tuple[Word, ...], parsed: Parsed) -> bool:
     if any(word.text in {"-v", "-R"} for word in inside):
         return False
     inside = inside[1:] if inside and inside[0].text == "!" else inside
-    if any(part.kind not in {"literal", "glob"} and not part.quoted for word in inside for part in word.parts):
+    if any(
+        part.kind not in {"literal", "glob"} and not part.quoted for word in inside for part in word.parts
+    ):
         return False
     positions = {0: (), 1: (), 2: (0,), 3: (1,)}.get(len(inside))
     if positions is None:
@@ -58,10 +64,16 @@ def _sets_errors(words: tuple[Word, ...], parsed: Parsed) -> bool:
 
 def _lists_archive(words: tuple[Word, ...], parsed: Parsed) -> bool:
     if words[0].text.endswith("tar"):
-        names = [value.text for name, value, _ in parsed.options if name in {"-f", "--file"} and value is not None]
+        names = [
+            value.text for name, value, _ in parsed.options if name in {"-f", "--file"} and value is not None
+        ]
         # A colon would make tar start a remote shell.
         return parsed.has("-t", "--list") and not any(":" in name for name in names)
-    return parsed.has("-l", "-t", "-v", "-Z", "--list") if words[0].text == "unzip" else parsed.has("-l", "--list")
+    return (
+        parsed.has("-l", "-t", "-v", "-Z", "--list")
+        if words[0].text == "unzip"
+        else parsed.has("-l", "--list")
+    )
 
 
 def _process_options(_: tuple[Word, ...], parsed: Parsed) -> bool:
@@ -98,7 +110,9 @@ CHECKS: dict[str, Check] = {
     "at_most_one": lambda _, parsed: len(parsed.operands) <= 1,
     "batch": lambda _, parsed: parsed.has("-b") and parsed.has("-n"),
     "compares": _compares,
-    "format_first": lambda words, _: len(words) > 1 and words[1].is_literal and not words[1].text.startswith("-"),
+    "format_first": lambda words, _: (
+        len(words) > 1 and words[1].is_literal and not words[1].text.startswith("-")
+    ),
     "lists_archive": _lists_archive,
     "local_database": _first_in(frozenset("passwd group services protocols rpc shells".split())),
     "looks": lambda words, _: find_only_looks(words[1:]),

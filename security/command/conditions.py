@@ -16,7 +16,9 @@ __all__ = ["test_pieces"]
 _OPERATORS = frozenset("&& || ! ( ) < > = == != -nt -ot -ef".split())
 _NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 _UNREAD = frozenset("=~ -v -R".split())
-_TOKEN = re.compile(r"""(?:[^ \t\n\\'"$`]|\\.|'[^']*'|"(?:[^"\\$`]|\\.|\$[A-Za-z_0-9?#{}]+)*"|\$[A-Za-z_0-9?#{}]+)+""")
+_TOKEN = re.compile(
+    r"""(?:[^ \t\n\\'"$`]|\\.|'[^']*'|"(?:[^"\\$`]|\\.|\$[A-Za-z_0-9?#{}]+)*"|\$[A-Za-z_0-9?#{}]+)+"""
+)
 
 
 def test_pieces(src: str, start: int, end: int, bodies: Bodies) -> tuple[Piece, ...]:

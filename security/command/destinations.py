@@ -14,9 +14,14 @@ from .transform import visits
 
 __all__ = ["connects", "destinations"]
 
-_URL = re.compile(r"(?:https?|ftps?|wss?|git|ssh|sftp|rsync|svn(?:\+ssh)?|ldaps?|telnet|smb|nfs|s3|gs|dict|gopher|tftp|mqtt|imaps?|smtps?|pop3s?|rtmp|docker)://[^\s'\"<>⟨⟩]+", re.IGNORECASE)
+_URL = re.compile(
+    r"(?:https?|ftps?|wss?|git|ssh|sftp|rsync|svn(?:\+ssh)?|ldaps?|telnet|smb|nfs|s3|gs|dict|gopher|tftp|mqtt|imaps?|smtps?|pop3s?|rtmp|docker)://[^\s'\"<>⟨⟩]+",
+    re.IGNORECASE,
+)
 _SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\]):(?!//|\\)\S*")
-_HOST = re.compile(r"(?:[\w.-]+@)?(?P<host>(?:[A-Za-z0-9_-]+\.)+[A-Za-z]{2,}|localhost|\d{1,3}(?:\.\d{1,3}){3}|\[?[0-9a-fA-F]*:[0-9a-fA-F:]+\]?)(?::\d+)?(?:/\S*)?")
+_HOST = re.compile(
+    r"(?:[\w.-]+@)?(?P<host>(?:[A-Za-z0-9_-]+\.)+[A-Za-z]{2,}|localhost|\d{1,3}(?:\.\d{1,3}){3}|\[?[0-9a-fA-F]*:[0-9a-fA-F:]+\]?)(?::\d+)?(?:/\S*)?"
+)
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/(?P<host>[^/]+)/(?P<port>\S+)")
 _ANY_HOST = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -27,7 +32,9 @@ _HOST_PROGRAMS = frozenset(
     "mysql psql redis-cli mongo mongosh ldapsearch smbclient snmpwalk ssh-keyscan ssh-copy-id arping hping3 iperf iperf3 "
     "resolvectl getent websocat grpcurl rclone".split()
 )
-_SILENT_NAMES = frozenset("ssh mosh ping dig host nslookup whois nc ncat netcat telnet ftp sftp ssh-copy-id ssh-keyscan mtr traceroute".split())
+_SILENT_NAMES = frozenset(
+    "ssh mosh ping dig host nslookup whois nc ncat netcat telnet ftp sftp ssh-copy-id ssh-keyscan mtr traceroute".split()
+)
 _REMOTE_COPIERS = frozenset("scp rsync sftp git rclone".split())
 _GIT_REMOTE = frozenset("clone fetch pull push ls-remote remote submodule archive".split())
 _CONNECTING = frozenset(
@@ -37,7 +44,10 @@ _CONNECTING = frozenset(
     "sendmail msmtp mutt swaks xdg-open open lynx links w3m elinks chromium google-chrome firefox youtube-dl yt-dlp "
     "ngrok cloudflared tailscale wg openvpn".split()
 )
-_DOTTED_FILE = re.compile(r".*\.(?:py|js|ts|json|md|txt|sh|toml|ya?ml|html?|css|c|h|cpp|rs|go|java|rb|php|xml|csv|log|lock|cfg|ini|gz|zip|tar|tgz|png|jpg|pdf|pem|key|crt|sql|out|bin|so|o)", re.IGNORECASE)
+_DOTTED_FILE = re.compile(
+    r".*\.(?:py|js|ts|json|md|txt|sh|toml|ya?ml|html?|css|c|h|cpp|rs|go|java|rb|php|xml|csv|log|lock|cfg|ini|gz|zip|tar|tgz|png|jpg|pdf|pem|key|crt|sql|out|bin|so|o)",
+    re.IGNORECASE,
+)
 
 
 def destinations(line: CommandLine) -> tuple[str, ...]:
@@ -48,7 +58,9 @@ def destinations(line: CommandLine) -> tuple[str, ...]:
 def connects(line: CommandLine) -> tuple[str, ...]:
     """Return the programs in a line that reach out by themselves, whatever they are told."""
     known = _CONNECTING | _HOST_PROGRAMS
-    return tuple(dict.fromkeys(visit.command.program for visit in visits(line.root) if visit.command.program in known))
+    return tuple(
+        dict.fromkeys(visit.command.program for visit in visits(line.root) if visit.command.program in known)
+    )
 
 
 def _of(command: Command) -> Iterator[str]:
@@ -63,9 +75,7 @@ def _of(command: Command) -> Iterator[str]:
         text = word.partition("=")[2] if word.startswith("--") and "=" in word else word
         if text.startswith("-") or _URL.search(text):
             continue
-        if program in _REMOTE_COPIERS and _is_remote(program, text, texts[0]):
-            yield text
-        elif program in _HOST_PROGRAMS and _is_host(program, text, index, texts):
+        if (program in _REMOTE_COPIERS and _is_remote(program, text, texts[0])) or (program in _HOST_PROGRAMS and _is_host(program, text, index, texts)):
             yield text
 
 
@@ -86,7 +96,24 @@ def _is_host(program: str, text: str, index: int, texts: list[str]) -> bool:
         return False
     if program == "openssl" and texts[0] != "s_client":
         return False
-    if index and texts[index - 1] in {"-o", "--output", "-d", "--data", "-H", "--header", "-A", "-u", "--user", "-X", "-w", "-p", "-i", "-m", "-c", "-n"}:
+    if index and texts[index - 1] in {
+        "-o",
+        "--output",
+        "-d",
+        "--data",
+        "-H",
+        "--header",
+        "-A",
+        "-u",
+        "--user",
+        "-X",
+        "-w",
+        "-p",
+        "-i",
+        "-m",
+        "-c",
+        "-n",
+    }:
         return False
     if _HOST.fullmatch(text) and ("/" in text or not _DOTTED_FILE.fullmatch(text)):
         return True

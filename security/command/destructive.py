@@ -20,8 +20,12 @@ from .transform import visits
 __all__ = ["bomb", "crude_words", "destruction", "unsure_destruction"]
 
 _POWER = frozenset("shutdown reboot halt poweroff kexec killall5 systemctl-reboot".split())
-_POWER_STATES = frozenset("poweroff reboot halt kexec suspend hibernate hybrid-sleep rescue emergency soft-reboot".split())
-_FORMATTERS = re.compile(r"mkfs(?:\..*)?|mke2fs|mkswap|wipefs|blkdiscard|sfdisk|mkdosfs|mkntfs|newfs(?:_.*)?|diskutil")
+_POWER_STATES = frozenset(
+    "poweroff reboot halt kexec suspend hibernate hybrid-sleep rescue emergency soft-reboot".split()
+)
+_FORMATTERS = re.compile(
+    r"mkfs(?:\..*)?|mke2fs|mkswap|wipefs|blkdiscard|sfdisk|mkdosfs|mkntfs|newfs(?:_.*)?|diskutil"
+)
 _DISK_VERBS = {
     "cryptsetup": {"luksFormat", "erase", "luksErase"},
     "zpool": {"destroy", "labelclear"},
@@ -37,7 +41,9 @@ _MANY = frozenset({"lvremove", "vgremove", "pvremove", "mkfs"})
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl", "chcon"})
 _WRITERS = frozenset({"tee", "truncate", "shred", "rm", "unlink", "wipe", "srm", "sponge"})
 _COPIERS = frozenset({"cp", "mv", "install", "ln", "rsync", "scp"})
-_QUIET_DEVICES = re.compile(r"/dev/(?:null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm(?:/.*)?|pts/\d+|tcp/.*|udp/.*)")
+_QUIET_DEVICES = re.compile(
+    r"/dev/(?:null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm(?:/.*)?|pts/\d+|tcp/.*|udp/.*)"
+)
 _EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
 
@@ -63,7 +69,9 @@ def unsure_destruction(command: Command) -> str | None:
         return None
     unknown = {PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.ARITHMETIC}
     for word in command.words[1:]:
-        if any(part.kind in unknown for part in word.parts) or (word.parts and word.parts[0].kind is PartKind.GIVEN):
+        if any(part.kind in unknown for part in word.parts) or (
+            word.parts and word.parts[0].kind is PartKind.GIVEN
+        ):
             return "what is removed or changed is only known when it runs"
     return None
 
@@ -143,10 +151,32 @@ def _removals(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str,
 
 def _found_removals(words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
     texts = [word.text for word in words]
-    runs = {text.rpartition("/")[2] for before, text in zip(texts, texts[1:], strict=False) if before.startswith(("-exec", "-ok"))}
+    runs = {
+        text.rpartition("/")[2]
+        for before, text in zip(texts, texts[1:], strict=False)
+        if before.startswith(("-exec", "-ok"))
+    }
     if "-delete" not in texts and not runs & {"rm", "shred", "unlink", "srm"}:
         return None
-    narrowed = any(text.startswith(("-name", "-iname", "-path", "-regex", "-iregex", "-wholename", "-empty", "-newer", "-mtime", "-mmin", "-size", "-user")) for text in texts)
+    narrowed = any(
+        text.startswith(
+            (
+                "-name",
+                "-iname",
+                "-path",
+                "-regex",
+                "-iregex",
+                "-wholename",
+                "-empty",
+                "-newer",
+                "-mtime",
+                "-mmin",
+                "-size",
+                "-user",
+            )
+        )
+        for text in texts
+    )
     for word in find_starts(words):
         why = _root(word, scene, spares_workspace=narrowed)
         if why is not None:
@@ -277,7 +307,9 @@ def _functions(node: Node) -> Iterator[Compound]:
 
 def _is_bomb(function: Compound) -> bool:
     spreads = {"pipeline", "start of a pipeline", "background"}
-    return any(visit.command.name == function.name and spreads & set(visit.context) for visit in visits(function))
+    return any(
+        visit.command.name == function.name and spreads & set(visit.context) for visit in visits(function)
+    )
 
 
 def crude_words(raw: str, home: str) -> Iterator[Command]:

@@ -77,7 +77,11 @@ def _command(command: Command, depth: int) -> Iterator[str]:
     for inner in command.inner:
         yield f"{indent}  runs"
         yield from _tree(inner, depth + 2)
-    for word in (*command.words, *(one.value for one in command.assignments), *(one.target for one in command.redirections)):
+    for word in (
+        *command.words,
+        *(one.value for one in command.assignments),
+        *(one.target for one in command.redirections),
+    ):
         yield from _substituted(word, depth + 1)
 
 

@@ -141,7 +141,9 @@ def git_runs(words: tuple[Word, ...]) -> tuple[Word, ...]:
     texts = [word.text for word in operands]
     if texts[:1] == ["rebase"]:
         found = parse_options(operands[1:], "-x: --exec: -i --interactive --onto: --autosquash --root")
-        return tuple(value for name, value, _ in found.options if name in {"-x", "--exec"} and value is not None)
+        return tuple(
+            value for name, value, _ in found.options if name in {"-x", "--exec"} and value is not None
+        )
     if texts[:2] in (["bisect", "run"], ["submodule", "foreach"]):
         rest = tuple(word for word in operands[2:] if word.text not in {"--recursive", "-q", "--quiet"})
         return rest if len(rest) == 1 and texts[0] == "submodule" else (_joined(rest),) if rest else ()

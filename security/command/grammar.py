@@ -126,7 +126,7 @@ def _command(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     redirections: list[Redirection] = []
     words: list[Word] = []
     first = ""
-    for start, end, child in _stretches(node):
+    for start, end, child in _stretches(text, node):
         if child is None:
             first = first or text.src[start:end]
             words += read_words(text.src, start, end, bodies)
@@ -141,7 +141,7 @@ def _command(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return _named(first, Command(tuple(words), tuple(assignments), tuple(redirections)))
 
 
-def _stretches(node: tree_sitter.Node) -> Iterator[tuple[int, int, tree_sitter.Node | None]]:
+def _stretches(text: Text, node: tree_sitter.Node) -> Iterator[tuple[int, int, tree_sitter.Node | None]]:
     """Yield assignments and redirections as nodes, and what lies between them as stretches of words."""
     at, has_name = node.start_byte, False
     for child in node.children:
@@ -151,6 +151,8 @@ def _stretches(node: tree_sitter.Node) -> Iterator[tuple[int, int, tree_sitter.N
             yield at, child.start_byte, None
             yield child.start_byte, child.end_byte, child
             at = child.end_byte
+            if at < node.end_byte and text.src[at] not in " \t<>&":
+                raise Unread("a word goes on where the grammar sees another")
         else:
             has_name = True
     yield at, node.end_byte, None
@@ -178,7 +180,9 @@ def _words_only(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     raw = text.src[node.start_byte : node.end_byte]
     if node.type == "test_command":
         if raw.startswith("[["):
-            return Compound("test", test_pieces(text.src, node.start_byte, node.end_byte, _bodies(text, node, depth)))
+            return Compound(
+                "test", test_pieces(text.src, node.start_byte, node.end_byte, _bodies(text, node, depth))
+            )
         if not raw.startswith("[") or not raw.endswith("]"):
             raise Unread("arithmetic is not read as a command")
     elif "{" in raw.replace("${", "") or "=(" in raw:
@@ -227,7 +231,11 @@ def _must_stand_alone(text: Text, start: int, fd: str) -> None:
     """A number or `{name}` directly in front of an operator is a descriptor; both readers must agree on it."""
     before = text.src[:start]
     glued = before[-1:] not in {"", " ", "\t", "\n", ";", "&", "|", "("}
-    if (fd and (glued or not fd.isdecimal())) or before.endswith("}") or re.search(r"(?:^|[\s;&|(])\d+\Z", before):
+    if (
+        (fd and (glued or not fd.isdecimal()))
+        or before.endswith("}")
+        or re.search(r"(?:^|[\s;&|(])\d+\Z", before)
+    ):
         raise Unread("it cannot be told which descriptor is redirected")
 
 

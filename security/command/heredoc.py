@@ -39,7 +39,9 @@ def here_document(src: str, node: tree_sitter.Node, bodies: Bodies) -> Redirecti
     body, last = _measured(src, first, delimiter.text, strips=strips)
     if not first or last != end.start_byte or end.end_byte != last + len(delimiter.text):
         raise Unread("a here-document ends elsewhere than it seems")
-    fd = src[node.start_byte : node.children[0].end_byte] if node.children[0].type == "file_descriptor" else ""
+    fd = (
+        src[node.start_byte : node.children[0].end_byte] if node.children[0].type == "file_descriptor" else ""
+    )
     return Redirection("<<<", _body(src, first, body, bodies, is_quoted=is_quoted, strips=strips), fd)
 
 

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class Unread(Exception):  # noqa: N818 — control flow inside this folder, never seen outside
+class Unread(Exception):
     """The line, or a part of it, could not be read; the message says why in our words."""
 
 
@@ -148,7 +148,11 @@ class Redirection:
     def duplicates(self) -> bool:
         """Whether it only copies or closes a descriptor (`2>&1`, `<&-`)."""
         text = self.target.text
-        return self.operator in {">&", "<&"} and self.target.is_literal and text.rstrip("-").isdecimal() | (text == "-")
+        return (
+            self.operator in {">&", "<&"}
+            and self.target.is_literal
+            and text.rstrip("-").isdecimal() | (text == "-")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +243,13 @@ class CommandLine:
     `unprintable` says why. `facts` is None until the machine was looked at.
     """
 
-    source: str
-    root: Node
     actions: tuple[tuple[str, ...], ...]
+    source: str
+    root: Node = field(compare=False)
     printed: str | None
     unprintable: str = ""
     constructs: frozenset[str] = frozenset()
-    facts: CommandFacts | None = None
+    facts: CommandFacts | None = field(default=None, hash=False)
 
     def __str__(self) -> str:
         return " ; ".join(" ".join(map(_shown, argv)) for argv in self.actions)

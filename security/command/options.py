@@ -146,5 +146,5 @@ def _tail(word: Word, start: int) -> Word:
         return literal(word.text[start:])
     first, rest = word.parts[0], word.parts[1:]
     left = first.text[start:]
-    kept = ((type(first)(first.kind, left), *rest) if left else rest)
+    kept = (type(first)(first.kind, left), *rest) if left else rest
     return Word(word.text[start:], kept)

@@ -123,6 +123,11 @@ def _expanded(candidate: Candidate, word: Word, scene: Scene) -> Iterator[str | 
     if not candidate.is_glob:
         yield candidate.path
         return
+    pattern = posixpath.normpath(candidate.path)
+    why = secret_reason(pattern, scene.policy) or secret_reason(posixpath.dirname(pattern), scene.policy)
+    if why is not None:
+        yield Problem("protected", f"a place is secret: {why}", word.text)
+        return
     matches = scene.facts.matches.get(candidate.path)
     if matches is None:
         yield Problem("unknown", "a pattern matches too many files to tell which", word.text)

@@ -167,7 +167,9 @@ class _Walk:
             return (bad, good) if node.kind == "negation" else (good, bad)
         inside = spot.within(f"{node.kind} {node.name}".rstrip())
         if node.redirections:
-            self.found.append(Placed(Command((), redirections=node.redirections), inside.context, spot.folders))
+            self.found.append(
+                Placed(Command((), redirections=node.redirections), inside.context, spot.folders)
+            )
         stays = node.kind in {"group", "subshell"} or not _moves(node)
         if not stays:
             inside = inside.at(None)
@@ -294,5 +296,3 @@ def git_places(at: Placed, ground: Ground) -> Folders:
             return None
         folders = frozenset(one.path for one in found)
     return folders
-
-

@@ -24,13 +24,15 @@ from .places import Placed, git_places, variants
 from .scripts import AWK_OPTIONS, SED_OPTIONS
 from .tables import table
 
-__all__ = ["Program", "program_of", "problem_of"]
+__all__ = ["Program", "problem_of", "program_of"]
 
 _SYSTEM_FOLDERS = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
 _PLAIN_VARIABLE = re.compile(r"[a-z_][a-z0-9_]*")
 
 # Wrappers that add nothing of their own, so that a command is as quiet as what they run.
-_TRANSPARENT = frozenset("env command builtin nice timeout gtimeout stdbuf xargs time eval sh bash dash".split())
+_TRANSPARENT = frozenset(
+    "env command builtin nice timeout gtimeout stdbuf xargs time eval sh bash dash".split()
+)
 
 # What may be given names by `xargs`: they read no option that opens a file.
 _TAKES_ANY = frozenset("echo basename dirname ls stat".split())
@@ -165,7 +167,9 @@ def _wrapper_problem(words: tuple[Word, ...]) -> Problem | None:
     for word in words[1:]:
         if not word.text.startswith(("-", "+")):
             break
-        if word.text.startswith(("-o", "--output", "-C", "--chdir", "-S", "--split", "-a", "--arg-file", "-O", "+")):
+        if word.text.startswith(
+            ("-o", "--output", "-C", "--chdir", "-S", "--split", "-a", "--arg-file", "-O", "+")
+        ):
             return Problem("wrapper", "an option of a wrapper does more than run a program", word.text)
     if words[0].text.endswith("env") and any("=" in word.text for word in words[1:]):
         for word in words[1:]:
@@ -246,7 +250,9 @@ _OWN_OPTIONS = {"pure_awk": AWK_OPTIONS, "pure_sed": SED_OPTIONS}
 
 def _until_expression(words: tuple[Word, ...]) -> Iterator[Word]:
     for word in words:
-        if word.is_literal and (word.text in {"!", "(", ")", ","} or re.fullmatch(r"-[a-zNn][a-zA-Z0-9]+", word.text)):
+        if word.is_literal and (
+            word.text in {"!", "(", ")", ","} or re.fullmatch(r"-[a-zNn][a-zA-Z0-9]+", word.text)
+        ):
             return
         yield word
 
@@ -258,7 +264,11 @@ def _value_problem(value: Word | None, kind: str, scene: Scene) -> Problem | Non
         return content_problem(value, scene)
     if kind == "names":
         return names_problem(value, scene)
-    return None if value.is_literal else Problem("unknown", "the value of an option is only known when it runs", value.text)
+    return (
+        None
+        if value.is_literal
+        else Problem("unknown", "the value of an option is only known when it runs", value.text)
+    )
 
 
 def _operands_problem(name: str, parsed: Parsed, found: Program, scene: Scene) -> Problem | None:

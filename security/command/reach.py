@@ -19,7 +19,9 @@ from .verdict import Ruling, Say
 __all__ = ["reach_of"]
 
 _LOCAL = frozenset({"loopback"})
-_HOST_ONLY = frozenset("curl wget nc ncat netcat telnet ssh scp sftp ftp socat http https xh aria2c ping dig host nslookup whois".split())
+_HOST_ONLY = frozenset(
+    "curl wget nc ncat netcat telnet ssh scp sftp ftp socat http https xh aria2c ping dig host nslookup whois".split()
+)
 
 
 def reach_of(line: CommandLine, ledger: Ledger, allow_networks: Sequence[str]) -> Ruling:
@@ -28,9 +30,15 @@ def reach_of(line: CommandLine, ledger: Ledger, allow_networks: Sequence[str]) -
     reaching = connects(line)
     if reaching and not rulings and _HOST_ONLY & set(reaching) and _is_open(line, reaching):
         name = next(name for name in reaching if name in _HOST_ONLY)
-        rulings.append(Ruling(Say.FORCE, "destination", "where it connects to is only known when it runs", name))
+        rulings.append(
+            Ruling(Say.FORCE, "destination", "where it connects to is only known when it runs", name)
+        )
     if not rulings:
-        return Ruling(Say.ASK, "connects", "it connects to a network", ", ".join(reaching)) if reaching else Ruling(Say.NOTHING)
+        return (
+            Ruling(Say.ASK, "connects", "it connects to a network", ", ".join(reaching))
+            if reaching
+            else Ruling(Say.NOTHING)
+        )
     worst = max(rulings, key=lambda ruling: ruling.say)
     values = tuple((ruling.reason, ruling.value) for ruling in rulings if ruling.say)
     return Ruling(worst.say, worst.rule, worst.reason, worst.value, values)
@@ -52,7 +60,9 @@ def _judged(text: str, ledger: Ledger, allow_networks: Sequence[str]) -> Ruling:
         if what in _LOCAL:
             return Ruling(Say.ASK, "loopback", "it connects to a service on this machine", text)
         if what is not None:
-            return Ruling(Say.FORCE, "destination", f"it connects to a host that is not public ({what})", text)
+            return Ruling(
+                Say.FORCE, "destination", f"it connects to a host that is not public ({what})", text
+            )
         known = ledger.lookup(url)
         if known.source is not None and not known.added:
             return Ruling(Say.ASK, "connects", "it connects to a place you named", text)

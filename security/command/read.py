@@ -51,7 +51,7 @@ def parse_command(line: str) -> CommandLine | Unreadable:
         text, why = print_line(root), ""
     except Unread as error:
         text, why = None, str(error)
-    return CommandLine(line, root, actions_of(root), text, why, constructs)
+    return CommandLine(actions_of(root), line, root, text, why, constructs)
 
 
 def _parse_inner(line: str) -> Node:

@@ -1,8 +1,8 @@
 """What people configure about commands, held against what was read and never against the text.
 
-    blocked_commands   never run: the words of an entry, in any order behind the program's name
-    allowed_commands   run without a question: the words of an entry, globs, a last `*` for any further
-    confirm_patterns   always asked about: a construct ("$(", "`", "<(", ">(", "<<<") or words as above
+blocked_commands   never run: the words of an entry, in any order behind the program's name
+allowed_commands   run without a question: the words of an entry, globs, a last `*` for any further
+confirm_patterns   always asked about: a construct ("$(", "`", "<(", ">(", "<<<") or words as above
 """
 
 from __future__ import annotations

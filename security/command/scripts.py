@@ -17,7 +17,9 @@ AWK_OPTIONS = "-F: -v: -f:script -n -P -S -O -s -t --field-separator: --assign: 
 SED_OPTIONS = "-nErsuz -e:program -l: -b --quiet --silent --regexp-extended --separate --null-data --unbuffered --expression:program --posix --debug --line-length: --sandbox --version"
 
 # ARGV lets a program read files it was not given, `@` loads code, and the rest runs or fetches.
-_AWK_POWER = re.compile(r"system|getline|ARGV|ARGC|ARGIND|@|PROCINFO|SYMTAB|FUNCTAB|\|&|/inet|\bfflush|\bclose|extension")
+_AWK_POWER = re.compile(
+    r"system|getline|ARGV|ARGC|ARGIND|@|PROCINFO|SYMTAB|FUNCTAB|\|&|/inet|\bfflush|\bclose|extension"
+)
 _AWK_RUNS = re.compile(r"system|getline|@|\|&|print[^\n]*\|(?!\|)|/inet|extension")
 
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n\\]*\])+/I?|\+\d+)"

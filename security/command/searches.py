@@ -37,7 +37,9 @@ def search_runs(words: tuple[Word, ...]) -> tuple[tuple[tuple[Word, ...], ...], 
             if word.text == option or (option.startswith("--") and word.text.startswith(f"{option}=")):
                 found = _found((literal("."),), is_plain=False)
                 return (_with_found(words[index + 1 :], found),) if words[index + 1 :] else (), ""
-        if word.text[:2] in {"-x", "-X"} or (not word.text.startswith("--") and word.text.startswith("-") and "x" in word.text.lower()):
+        if word.text[:2] in {"-x", "-X"} or (
+            not word.text.startswith("--") and word.text.startswith("-") and "x" in word.text.lower()
+        ):
             return (), "an option of fd starts a program"
     return (), ""
 
@@ -99,7 +101,9 @@ def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
 def find_only_looks(words: tuple[Word, ...]) -> bool:
     """Whether `find` runs, deletes and writes nothing and follows no links; words are those behind its name."""
     at = 0
-    while at < len(words) and (words[at].text in _START_OPTIONS or not words[at].text.startswith(("-", "!", "("))):
+    while at < len(words) and (
+        words[at].text in _START_OPTIONS or not words[at].text.startswith(("-", "!", "("))
+    ):
         at += 1
     while at < len(words):
         word = words[at]

@@ -66,8 +66,15 @@ def _page(command: Command, line: CommandLine) -> Suggestion | None:
     if command.program not in {"curl", "wget"} or command.redirections:
         return None
     urls = [text for text in destinations(line) if text.startswith("https://")]
-    sends = any(word.text.startswith(("-X", "-d", "--data", "-F", "-T", "--upload", "--post", "-o", "-O")) for word in command.words)
-    return Suggestion("fetch", urls[0], "reads a page without a program") if len(urls) == 1 and not sends else None
+    sends = any(
+        word.text.startswith(("-X", "-d", "--data", "-F", "-T", "--upload", "--post", "-o", "-O"))
+        for word in command.words
+    )
+    return (
+        Suggestion("fetch", urls[0], "reads a page without a program")
+        if len(urls) == 1 and not sends
+        else None
+    )
 
 
 def _pager(command: Command, _: CommandLine) -> Suggestion | None:
@@ -87,7 +94,11 @@ def _following(command: Command, _: CommandLine) -> Suggestion | None:
 def _once(command: Command, _: CommandLine) -> Suggestion | None:
     if command.program == "top":
         return _line(tuple(map(literal, "top -b -n 1".split())), "ends by itself")
-    if command.program in {"watch", "sudo", "doas"} and len(command.inner) == 1 and isinstance(command.inner[0], Command):
+    if (
+        command.program in {"watch", "sudo", "doas"}
+        and len(command.inner) == 1
+        and isinstance(command.inner[0], Command)
+    ):
         return Suggestion("shell", print_line(command.inner[0]), "runs it as you, once")
     return None
 
@@ -95,7 +106,12 @@ def _once(command: Command, _: CommandLine) -> Suggestion | None:
 def _without_links(command: Command, _: CommandLine) -> Suggestion | None:
     if command.program != "grep":
         return None
-    words = tuple(literal(word.text.replace("R", "r")) if word.text.startswith("-") and not word.text.startswith("--") else word for word in command.words)
+    words = tuple(
+        literal(word.text.replace("R", "r"))
+        if word.text.startswith("-") and not word.text.startswith("--")
+        else word
+        for word in command.words
+    )
     return _line(words, "does not follow links") if words != command.words else None
 
 
@@ -103,7 +119,10 @@ def _looking(command: Command, _: CommandLine) -> Suggestion | None:
     if command.program != "find":
         return None
     texts = [word.text for word in command.words]
-    cut = next((at for at, text in enumerate(texts) if text in {"-delete", "-exec", "-execdir", "-ok", "-okdir"}), None)
+    cut = next(
+        (at for at, text in enumerate(texts) if text in {"-delete", "-exec", "-execdir", "-ok", "-okdir"}),
+        None,
+    )
     return _line(command.words[:cut], "lists what it would touch") if cut else None
 
 
@@ -111,7 +130,10 @@ def _work_tree(command: Command, _: CommandLine) -> Suggestion | None:
     targets = [word.text for word in command.words[1:] if not word.text.startswith("-")]
     if command.program != "rm" or len(targets) != 1 or "/.git/worktrees/" not in f"/{targets[0]}":
         return None
-    return _line(tuple(map(literal, "git worktree list".split())), "shows which could be removed with git worktree remove")
+    return _line(
+        tuple(map(literal, "git worktree list".split())),
+        "shows which could be removed with git worktree remove",
+    )
 
 
 def _printed_date(command: Command, _: CommandLine) -> Suggestion | None:

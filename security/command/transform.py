@@ -103,7 +103,7 @@ def visits(node: Node, context: tuple[str, ...] = ()) -> Iterator[Visit]:
 
 
 def _in_compound(node: Compound, context: tuple[str, ...]) -> Iterator[Visit]:
-    inside = (*context, node.name and f"{node.kind} {node.name}" or node.kind)
+    inside = (*context, (node.name and f"{node.kind} {node.name}") or node.kind)
     if node.redirections:
         yield Visit(Command((), redirections=node.redirections), inside)
         for redirection in node.redirections:
@@ -119,5 +119,3 @@ def _in_word(word: Word, context: tuple[str, ...]) -> Iterator[Visit]:
     for part in word.parts:
         if part.body is not None:
             yield from visits(part.body, (*context, "substitution"))
-
-

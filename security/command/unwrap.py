@@ -26,9 +26,10 @@ __all__ = ["unwrapped"]
 Parse = Callable[[str], Node]
 
 _SHELLS = frozenset("sh bash dash zsh ksh mksh ash rbash posh yash".split())
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _PLAIN_SHELLS = frozenset("sh dash ash posh zsh yash ksh mksh".split())
-_NOT_POSIX = re.compile(r"\{[^}]*[,.]|\$['\"\[]|\[\[|<<|[<>]\(|\|&|&>|>&[^0-9-]|\bfunction\b|;&|\^|=\(|\*\*|~[a-z+-]")
+_NOT_POSIX = re.compile(
+    r"\{[^}]*[,.]|\$['\"\[]|\[\[|<<|[<>]\(|\|&|&>|>&[^0-9-]|\bfunction\b|;&|\^|=\(|\*\*|~[a-z+-]"
+)
 _GIVEN = Part(PartKind.GIVEN, "given when it runs")
 _VERSION = re.compile(r"(?<=[A-Za-z])[0-9.]+$")
 _DYNAMIC = Note("dynamic", "which program runs is only known when it runs")
@@ -58,7 +59,20 @@ def unwrapped(command: Command, parse: Parse) -> Command:
         return replace(command, notes=(*command.notes, _DYNAMIC))
     command = replace(command, notes=(*command.notes, *builtin_notes(command)))
     program = command.program
-    if program in {"git", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "find", "gfind", "fd", "fdfind", "trap"}:
+    if program in {
+        "git",
+        "awk",
+        "gawk",
+        "mawk",
+        "nawk",
+        "sed",
+        "gsed",
+        "find",
+        "gfind",
+        "fd",
+        "fdfind",
+        "trap",
+    }:
         return _special(program, command, parse)
     found = _wrapper(program, command.words)
     if found is None:
@@ -72,7 +86,9 @@ def unwrapped(command: Command, parse: Parse) -> Command:
 def _is_fixed(word: Word) -> bool:
     """Whether a program's name is known: a literal, or one below somebody's home."""
     return word.is_literal or (
-        len(word.parts) == 2 and word.parts[0].kind is PartKind.TILDE and word.parts[1].kind is PartKind.LITERAL
+        len(word.parts) == 2
+        and word.parts[0].kind is PartKind.TILDE
+        and word.parts[1].kind is PartKind.LITERAL
     )
 
 
@@ -112,8 +128,10 @@ def _run_command(command: Command, found: _Wrapper, parse: Parse) -> Command:
             command = _run_code(command, value, parse)
     words = parsed.operands[found.operands :]
     if found.assigns:
-        while words and _ASSIGNMENT.match(words[0].text):
-            command = replace(command, notes=(*command.notes, *poison_notes(Command((), (), ()), words[0].text)))
+        while words and "=" in words[0].text:
+            command = replace(
+                command, notes=(*command.notes, *poison_notes(Command((), (), ()), words[0].text))
+            )
             words = words[1:]
     if parsed.unknown is not None and not found.lenient:
         command = _noted(command, "wrapper", f"an option of {command.program} is not known, nor what it runs")
@@ -169,7 +187,9 @@ def _run_line(command: Command, found: _Wrapper, parse: Parse) -> Command:
 def _run_shell(command: Command, found: _Wrapper, parse: Parse) -> Command:
     """A shell: code behind `-c`, else a script, else whatever comes in."""
     words = command.words[1:]
-    parsed = parse_options(tuple(word for word in words if not word.text.startswith("+")), found.options, stops=True)
+    parsed = parse_options(
+        tuple(word for word in words if not word.text.startswith("+")), found.options, stops=True
+    )
     if parsed.unknown is not None:
         return _noted(command, "code", f"an option of {command.program} is not known, nor what it runs")
     if parsed.has("-c"):
@@ -239,7 +259,7 @@ def _run_code(command: Command, code: Word | None, parse: Parse) -> Command:
     except Unread as error:
         return _noted(command, "code", f"the code given to {command.program} cannot be read: {error}")
     if command.program in _PLAIN_SHELLS and _NOT_POSIX.search(code.text):
-        command = _noted(command, "code", f"{command.program} may read the code in another way than bash")
+        return _noted(command, "code", f"{command.program} may read the code in another way than bash", node)
     words = tuple(canonical if word is code else word for word in command.words)
     return replace(command, words=words, inner=(*command.inner, node))
 

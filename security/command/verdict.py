@@ -56,7 +56,9 @@ def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rul
     denial = _denial(canonical, found, scene, rules)
     if denial is not None:
         return denial
-    problems = [(at, problem) for at in found if (problem := problem_of(at, scene.at(at.folders))) is not None]
+    problems = [
+        (at, problem) for at in found if (problem := problem_of(at, scene.at(at.folders))) is not None
+    ]
     secret = next((problem for _, problem in problems if problem.rule == "secret"), None)
     if secret is not None:
         return Ruling(Say.DENY, "secret", secret.reason, secret.value)
@@ -79,7 +81,9 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
             return Ruling(Say.DENY, "destructive", f"the line could not be read, and {found[1]}", found[0])
         entry = blocked_by(tuple(word.text for word in command.words), rules)
         if entry is not None:
-            return Ruling(Say.DENY, "blocked", "the configuration forbids a command that seems to be in it", entry)
+            return Ruling(
+                Say.DENY, "blocked", "the configuration forbids a command that seems to be in it", entry
+            )
     reason = f"the line could not be read: {canonical.reason}"
     return Ruling(Say.FORCE, "unreadable", reason, reasons=((canonical.reason, ""),))
 
@@ -169,13 +173,23 @@ def _touched(at: Placed, scene: Scene) -> Iterator[Problem]:
             if why is not None:
                 yield Problem("secret", f"it touches a secret file: {why}", path)
                 return
-            why = protected_reason(path, scene.policy)
+            why = protected_reason(path, scene.policy) if known is None else None
             if why is not None and "/" in word.text and not path.startswith(_READABLE):
                 yield Problem("protected", f"it touches a protected file: {why}", path)
                 return
 
 
-_READABLE = ("/usr/bin/", "/usr/share/", "/usr/lib/", "/usr/include/", "/bin/", "/proc/", "/sys/", "/dev/", "/usr/local/")
+_READABLE = (
+    "/usr/bin/",
+    "/usr/share/",
+    "/usr/lib/",
+    "/usr/include/",
+    "/bin/",
+    "/proc/",
+    "/sys/",
+    "/dev/",
+    "/usr/local/",
+)
 
 
 def _named(word: Word, scene: Scene) -> Iterator[str]:

@@ -40,7 +40,9 @@ def _ruled(atom: Atom, session: Session) -> Ruling:
     ruling = ruling_of(atom.canonical, atom.raw, session.policy, _rules(session))
     if isinstance(atom.canonical, Unreadable):
         # Prose that nobody declared to be a command is no attempt to hide one.
-        return ruling if atom.declared or ruling.say == Say.DENY else Ruling(Say.ASK, ruling.rule, ruling.reason)
+        return (
+            ruling if atom.declared or ruling.say == Say.DENY else Ruling(Say.ASK, ruling.rule, ruling.reason)
+        )
     reach = reach_of(atom.canonical, session.ledger, session.policy.allow_networks)
     worst = max(ruling, reach, key=lambda one: one.say)
     return Ruling(worst.say, worst.rule, worst.reason, worst.value, (*ruling.reasons, *reach.reasons))
@@ -62,7 +64,9 @@ def _asked(ruled: list[tuple[Atom, Ruling]], session: Session) -> Ask:
     facts: list[tuple[str, str]] = []
     force = False
     for atom, ruling in ruled:
-        shown = explain(atom.canonical, atom.raw) if isinstance(atom.canonical, (CommandLine, Unreadable)) else ()
+        shown = (
+            explain(atom.canonical, atom.raw) if isinstance(atom.canonical, (CommandLine, Unreadable)) else ()
+        )
         force = force or ruling.say == Say.FORCE or not is_shown_in_full(shown)
         facts += [("runs", line) for line in shown]
         facts += [("because", f"{reason}: {value}" if value else reason) for reason, value in ruling.reasons]

@@ -342,7 +342,7 @@ async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
 
 
 async def until(condition) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while not condition():
             await trio.sleep(0.005)
 

@@ -68,7 +68,7 @@ def test_two_processes_append_to_one_new_file_at_once(tmp_path: Path) -> None:
     with ExitStack() as stack:
         children = {name: stack.enter_context(appender(path, name, 4, count)) for name in ("one", "two")}
         for child in children.values():
-            _, err = child.communicate(timeout=30)
+            _, err = child.communicate(timeout=60)
             assert (child.returncode, err) == (0, "")
     for name in children:
         found = numbers(path, name)
@@ -125,7 +125,7 @@ def test_a_process_whose_body_fails_ends_and_has_written_everything(
 ) -> None:
     path = tmp_path / "store.db"
     with appender(path, "s", 2, 6, ending) as child:
-        _, err = child.communicate(timeout=10)
+        _, err = child.communicate(timeout=60)
     assert err.strip().endswith(error)
     assert sorted(numbers(path, "s")) == [0, 1, 2, 3, 4, 5]
     assert [left.name for left in tmp_path.iterdir()] == ["store.db"], "the file was closed properly"

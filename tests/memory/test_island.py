@@ -280,7 +280,7 @@ async def test_ctrl_c_waits_for_what_was_begun_and_ends_the_process() -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         os.kill(child.pid, signal.SIGINT)
-        out, err = child.communicate(timeout=10)
+        out, err = child.communicate(timeout=60)
     assert out == "finished\n"
     assert err.strip().endswith("KeyboardInterrupt")
     assert child.returncode == -signal.SIGINT

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from leeward.runtime import batch as batch_module
 from leeward.runtime.batch import BadLine, read_line
+from leeward.runtime.dryrun import Judged
 from leeward.security import Origin
 
 
@@ -148,7 +151,7 @@ def test_answers_come_while_the_input_is_open(leeward):
         running.stdin.write(b'{"tool": "read", "args": {"path": "notes.md"}}\n')
         running.stdin.flush()
         assert json.loads(running.stdout.readline())["decision"] == "allow"
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err) == (0, b"", b"")
 
 
@@ -191,3 +194,32 @@ def test_a_long_line_is_refused_without_being_kept(leeward):
     ran = leeward("check", "--batch", "in.jsonl")
     assert ran.code == 2
     assert [line.get("decision", line.get("error", {}).get("line")) for line in ran.lines] == ["allow", 2, "allow"]
+
+
+async def test_whatever_one_line_runs_into_the_others_are_answered(monkeypatch, tmp_path):
+    class Breaking:
+        def __init__(self, start):
+            self.start = start
+
+        async def judge(self, asked):
+            if asked.tool != "good":
+                raise {"io": OSError, "deep": RecursionError, "bug": AttributeError}[asked.tool]("s3cret detail")
+            return Judged("allow")
+
+    said = []
+    monkeypatch.setattr(batch_module, "DryRun", Breaking)
+    monkeypatch.setattr(batch_module, "begin", lambda *_, **__: None)
+    lines = "".join(f'{{"tool": "{tool}", "args": {{}}}}\n' for tool in ("good", "io", "deep", "bug", "good"))
+    (tmp_path / "in").write_text(lines, encoding="utf-8")
+    code = await batch_module.run_batch(SimpleNamespace(batch=str(tmp_path / "in")), SimpleNamespace(lines=said.append))
+    answers = [json.loads(line) for line in "".join(said).splitlines()]
+    assert (code, [answer.get("decision") for answer in answers]) == (0, ["allow", None, None, None, "allow"])
+    assert [answer["error"]["line"] for answer in answers[1:4]] == [2, 3, 4]
+    assert "s3cret" not in "".join(said)
+
+
+def test_a_path_nobody_can_follow_is_denied_like_any_other(batch, leeward):
+    (leeward.workspace / "loop").symlink_to("loop")
+    before, loop, after = batch(*(call("read", args={"path": path}) for path in ("notes.md", "loop/x", "notes.md")))
+    assert before["decision"] == after["decision"] == "allow"
+    assert (loop["decision"], loop["gate"], loop["rule"]) == ("deny", "paths", "unreadable")

@@ -39,7 +39,8 @@ NEVER = {
         "providers = []",
     ),
     "tools": ("executors = []", "plugins = []"),
-    "tools.fetch": ("allow_networks = []", 'ca_file = ""'),
+    "tools.fetch": ("allow_networks = []", "allow_http = []", 'ca_file = ""'),
+    "security.pre_execution_verify.url_grounding": ("urls = []", "search_tools = []"),
     "tools.anomaly": ("window_size = 20",),
     "tools.overflow": ("retention_days = 7",),
     "storage": ('path = ""',),
@@ -78,6 +79,9 @@ LOOSER = [
     ),
     ('tools.shell.allowed_paths = ["/opt"]', 'tools.shell.allowed_paths = ["/opt/x"]', '"/opt/x" is looser'),
     ("tools.fetch.max_body_bytes = 9", "tools.fetch.max_body_bytes = 0", "102400 is looser"),
+    ('tools.fetch.domain_allowlist = ["*.a.example"]', 'tools.fetch.domain_allowlist = ["a.example"]', "is looser"),
+    ('tools.fetch.domain_allowlist = ["a.example"]', "tools.fetch.domain_allowlist = []", "an empty list is looser"),
+    ('tools.fetch.domain_denylist = ["a.example"]', 'tools.fetch.domain_denylist = ["b.example"]', "a list is looser"),
     ("", "tools.anomaly.auto_block = false", "false is looser than what holds (true)"),
     ("", "tools.overflow.max_overflow_bytes = 0", "67108864 is looser than what holds (10485760)"),
 ]
@@ -109,6 +113,9 @@ TIGHTER = [
     ),
     ("", 'security.pre_execution_verify.url_grounding.guarded_tools = ["web_scrape", "x", "fetch"]'),
     ('tools.shell.allowed_paths = ["/opt", "/srv"]', 'tools.shell.allowed_paths = ["/srv"]'),
+    ("", 'tools.fetch.domain_allowlist = ["a.example"]'),
+    ('tools.fetch.domain_allowlist = ["*.a.example"]', 'tools.fetch.domain_allowlist = ["B.a.example", "*.c.a.example"]'),
+    ("", 'tools.fetch.domain_denylist = ["a.example"]'),
     ("tools.anomaly.enabled = false", "tools.anomaly.enabled = true"),
     ("tools.fetch.max_body_bytes = 0", "tools.fetch.max_body_bytes = 102400"),
 ]
@@ -168,7 +175,15 @@ def _trust(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
     return all(_RANK[level] <= _RANK.get(old.get(name, ""), anything) for name, level in new.items())
 
 
+def _reach(patterns: Sequence[str]) -> set[str]:
+    """The hosts of a small world that a list leaves: an empty one all of them."""
+    world = {"a.example", "b.a.example", "c.b.a.example", "other.example"}
+    return {host for host in world if any(host == p or (p[0] == "*" and host.endswith(p[1:])) for p in patterns)} or world
+
+
 ORDERS: dict[str, Order] = {
+    "tools.fetch.domain_allowlist": lambda old, new: _reach(new) <= _reach(old),
+    "tools.fetch.domain_denylist": lambda old, new: {*old} <= {*new},
     "agent.timeout": _unset_is_endless,
     "permissions.autonomy": lambda old, new: _RANK[new] <= _RANK[old],
     "permissions.rules": lambda old, new: (
@@ -187,6 +202,7 @@ _RULE = st.fixed_dictionaries(
     {"tool": st.sampled_from(["*", "shell"]), "action": st.sampled_from(["allow", "ask", "deny"])}
 )
 _SMALL = st.integers(1, 4)
+_HOSTS = st.sampled_from(["a.example", "*.a.example", "b.a.example", "*.b.a.example"])
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     **{dotted(path): _SMALL for path, key in KEYS.items() if type(key.default) in {int, float}},
     "agent.timeout": st.sampled_from([0, 1, 2.5, 60]),
@@ -197,6 +213,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "security.pre_execution_verify.url_grounding.guarded_tools": st.lists(st.sampled_from("abc"), max_size=3),
     "tools.shell.allowed_paths": st.lists(st.sampled_from(["/a", "/a/b", "/c"]), max_size=2),
     "tools.fetch.max_body_bytes": st.sampled_from([0, 1, 102_401]),
+    "tools.fetch.domain_allowlist": st.lists(_HOSTS, max_size=2),
+    "tools.fetch.domain_denylist": st.lists(_HOSTS, max_size=2),
     "tools.anomaly.enabled": st.booleans(),
     "tools.anomaly.auto_block": st.booleans(),
     "tools.anomaly.window_size": st.integers(4, 8),

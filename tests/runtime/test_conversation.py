@@ -18,10 +18,13 @@ class Store:
         self.fails = False
         self.warnings: list[str] = []
 
-    async def keep(self, turn, role, content) -> None:
-        if self.fails:
-            raise RecordError("no room")
-        self.kept.append((turn, role, content))
+    def keep(self, turn, role, content):
+        async def written() -> None:
+            if self.fails:
+                raise RecordError("no room")
+            self.kept.append((turn, role, content))
+
+        return written
 
     def conversation(self) -> Conversation:
         return Conversation(self.keep, self.warnings.append)
@@ -84,6 +87,17 @@ def test_ids_of_the_model_are_kept_where_they_are_its_own():
     conversation.say("go")
     first = conversation.reply("", calls("abc123XYZ", "abc123XYZ", ""))
     assert first[0].id == "abc123XYZ" and len({call.id for call in first}) == 3
+
+
+async def test_what_was_taken_back_was_never_said():
+    store = Store()
+    conversation = store.conversation()
+    conversation.say("one")
+    await conversation.store()
+    conversation.say("far too much")
+    conversation.take_back()
+    await conversation.store()
+    assert [m.text for m in conversation.messages] == ["one"] and len(store.kept) == 1
 
 
 def test_an_empty_reply_says_nothing():

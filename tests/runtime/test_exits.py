@@ -147,9 +147,9 @@ def test_130_and_143_leave_a_clean_record_behind(leeward, number, code):
     program = int(next(event["text"] for event in events if event["type"] == "output"))
     running.send_signal(number)
     began = time.monotonic()
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (code, b"")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert json.loads(out.splitlines()[-1])["error"]["code"] == code.name
     records = leeward("audit", "list", "--output", "json").json["data"]["records"]
     assert [r["body"]["status"] for r in records if r["kind"] == "outcome"] == ["cancelled"]

@@ -36,7 +36,7 @@ def descriptors() -> int:
 
 
 async def gone(pid: int) -> bool:
-    with trio.move_on_after(3):
+    with trio.move_on_after(30):
         while is_alive(pid):
             await trio.sleep(0.005)
     return not is_alive(pid)
@@ -44,7 +44,7 @@ async def gone(pid: int) -> bool:
 
 async def written(path) -> int:
     """Wait until a child has told its process id."""
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while not (path.exists() and path.read_text().strip()):
             await trio.sleep(0.005)
     return int(path.read_text())
@@ -83,7 +83,7 @@ async def test_output_is_handed_out_while_the_program_runs():
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: sh("echo first; read x < /dev/null; sleep 30; echo never", on_chunk=on_chunk))
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             assert await receive.receive() == "first\n"
         nursery.cancel_scope.cancel()
     assert chunks == ["first\n"]

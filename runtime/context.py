@@ -1,0 +1,146 @@
+"""Does a conversation still fit into what its model reads at once? Estimated before anything is sent.
+
+What does not fit is made to: the oldest results of tools go as a notice in place of their text, in what
+is sent and nowhere else. The person's own words, and the model's, are never touched; where they alone
+are too much, nothing is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from .providers.events import Message, Request, ToolView
+
+__all__ = ["ContextWindow", "TooLong", "tokens_in"]
+
+_PER_MESSAGE = 8  # tokens around a message or a tool, for its role and its marks
+_FIRST_GUESS = 1.25
+_LEAST_FACTOR, _MOST_FACTOR = 0.5, 4.0
+_LARGEST_RESERVE = 8192  # tokens left free for the reply, where that is less than an eighth of all
+_ROOMY = 0.75  # down to which share of the room results are shortened at once
+_WORTH_IT = 80  # tokens below which shortening gains nothing
+_LONGEST_TAIL = 2000
+_SPAN = re.compile(r"«UNTRUSTED:([0-9a-f]{32}):[^»]{0,64}»")
+
+
+class TooLong(Exception):
+    """A request would be longer than its model can read; the message says what to do."""
+
+
+def tokens_in(text: str) -> float:
+    """Estimate the tokens of a text: four ASCII characters each, and others by the bytes they take."""
+    if text.isascii():
+        return len(text) / 4
+    more = len(text.encode("utf-8", "replace")) - len(text)
+    return len(text) / 4 + 0.4 * more
+
+
+class ContextWindow:
+    """How one conversation fits into `tokens` (0: any length).
+
+    Estimates are corrected by what services count. A result that was shortened stays so, and several
+    are shortened at once: services keep the beginning of a conversation that does not change.
+    """
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self._factor = _FIRST_GUESS
+        self._views: tuple[ToolView, ...] = ()
+        self._views_size = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with another conversation."""
+        self._messages: list[Message] = []
+        self._sent: list[Message] = []
+        self._sizes: list[float] = []
+        self._size = 0.0
+        self._request_size = 0.0
+
+    @property
+    def expected(self) -> int:
+        """How many tokens the last request is thought to have."""
+        return round(self._request_size * self._factor)
+
+    def learn(self, input_tokens: int) -> None:
+        """Take in what a service counted for the last request."""
+        if input_tokens > 0 and self._request_size:
+            factor = input_tokens / self._request_size
+            self._factor = min(max(factor, _LEAST_FACTOR), _MOST_FACTOR)
+
+    def request(self, system: Message, messages: Sequence[Message], tools: tuple[ToolView, ...]) -> Request:
+        """Return the request to send.
+
+        Raises:
+            TooLong: it would not fit, whatever is shortened.
+        """
+        self._take_in(messages)
+        if tools != self._views:
+            self._views, self._views_size = tools, sum(map(_tool_size, tools))
+        around = _size(system) + self._views_size
+        if self._tokens:
+            self._fit(around)
+        self._request_size = around + self._size
+        return Request((system, *self._sent), tools)
+
+    def _take_in(self, messages: Sequence[Message]) -> None:
+        """Look at what is new; a conversation that is not the one before is begun with."""
+        known = len(self._messages)
+        if known > len(messages) or (known and messages[known - 1] is not self._messages[-1]):
+            self.begin()
+        for message in messages[len(self._messages) :]:
+            self._messages.append(message)
+            self._sent.append(message)
+            self._sizes.append(_size(message))
+            self._size += self._sizes[-1]
+
+    def _fit(self, around: float) -> None:
+        reserve = min(_LARGEST_RESERVE, self._tokens // 8)
+        room = (self._tokens - reserve) / self._factor - around
+        if self._size <= room:
+            return
+        unseen = next((n for n in reversed(range(len(self._sent))) if self._sent[n].calls), 0)
+        self._shorten(range(unseen), room * _ROOMY)
+        # What the model has not seen yet goes last, and no more of it than must.
+        self._shorten(range(unseen, len(self._sent)), room)
+        if self._size > room:
+            needed = round((around + self._size) * self._factor) + reserve
+            raise TooLong(
+                f"the conversation needs about {needed} tokens, more than the {self._tokens} of [agent] "
+                "context_tokens, and nothing was sent; /clear begins anew"
+            )
+
+    def _shorten(self, places: Iterable[int], room: float) -> None:
+        for place in places:
+            if self._size <= room:
+                return
+            message = self._sent[place]
+            if message.role == "tool" and message is self._messages[place]:
+                shorter = replace(message, text=_notice(message.text))
+                gain = self._sizes[place] - _size(shorter)
+                if gain > _WORTH_IT:
+                    self._sent[place] = shorter
+                    self._sizes[place] -= gain
+                    self._size -= gain
+
+
+def _size(message: Message) -> float:
+    size = _PER_MESSAGE + tokens_in(message.text)
+    for call in message.calls:
+        size += _PER_MESSAGE + tokens_in(call.name) + tokens_in(call.arguments)
+    return size if message.verbatim is None else size + tokens_in(repr(message.verbatim.parts))
+
+
+def _tool_size(view: ToolView) -> float:
+    return _PER_MESSAGE + tokens_in(view.name) + tokens_in(view.description) + tokens_in(repr(view.schema))
+
+
+def _notice(text: str) -> str:
+    """Return what goes in place of a result; our own lines behind its span stay, such as where it is kept."""
+    notice = f"[a result of {len(text)} characters stood here; it was left out to fit what can be read at once]"
+    begin = _SPAN.match(text)
+    end = text.rfind(f"«END:{begin[1]}»") if begin is not None else -1
+    tail = text[end:].partition("»")[2] if end >= 0 else ""
+    return notice + tail if len(tail) <= _LONGEST_TAIL else notice

@@ -1,0 +1,167 @@
+"""What the documents say is what the code does: tables, code blocks, links, and the chat in the README."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import leeward as front
+from leeward.runtime.cli import _parser
+from leeward.runtime.events import EndReason
+from leeward.runtime.exits import Exit
+from leeward.runtime.expect import _ARGUMENTS
+from leeward.runtime.slash import COMMANDS
+from leeward.security import GATES, KIND_KEY, Effect, Kind
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def table(text: str, first: str) -> list[list[str]]:
+    """The rows of the table whose first heading this is."""
+    rows: list[list[str]] = []
+    for line in text.partition(f"\n| {first} |")[2].split("\n")[2:]:
+        if not line.startswith("|"):
+            return rows
+        rows.append([cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return rows
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]*)`", cell)
+
+
+def flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from flags(inner)
+        yield from action.option_strings
+
+
+def test_exit_codes():
+    told = [(int(code), quoted(name)[0]) for code, name, _ in table(page("docs/cli.md"), "exit")]
+    assert told == [(code.value, code.name) for code in Exit]
+
+
+def test_flags_and_commands():
+    text = page("docs/cli.md")
+    rows = [*table(text, "flag"), *table(text.partition("These stand alone")[2], "flag")]
+    told = {quoted(row[0])[0].split()[0] for row in rows}
+    assert told == {*flags(_parser())} - {"-h"}
+    assert {*re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)} <= told
+    commands = next(action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    assert {*re.findall(r"^leeward ([a-z]+)", text, re.MULTILINE)} == {*commands.choices}
+
+
+def test_expectations_and_events():
+    text = page("docs/cli.md")
+    assert {quoted(row[0])[0].split()[1] for row in table(text, "expectation")} == {*_ARGUMENTS}
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "runtime").glob("*.py"))
+    assert {quoted(row[0])[0] for row in table(text, "type")} == {*re.findall(r'"type": "([a-z]+)"', sources)}
+    assert all(f"`{reason}`" in text for reason in EndReason)
+
+
+def test_each_event_has_the_fields_that_are_told(leeward):
+    script = leeward.script("/status\nread notes.md\n!expect allowed read\nguess the website of x\n!expect denied fetch\n")
+    runs = [
+        leeward("--script", script, "--model", "offline", "--output", "jsonl"),
+        leeward("check", "read", '{"path": "notes.md"}', "--output", "jsonl"),
+        leeward("audit", "list", "--output", "jsonl"),
+        leeward("tools", "--output", "jsonl"),
+    ]
+    told = {quoted(kind)[0]: set(quoted(fields)) for kind, _, fields in table(page("docs/cli.md"), "type")}
+    seen = set()
+    for event in (event for run in runs for event in run.lines):
+        seen.add(event["type"])
+        if told[event["type"]]:
+            assert told[event["type"]] == {*event} - {"schema", "type"}, event
+    assert seen == {*told} - {"output", "alert", "config"}
+
+
+def test_slash_commands():
+    listed = [(quoted(usage)[0], summary, tuple(quoted(also))) for usage, summary, also in table(page("docs/chat.md"), "command")]
+    assert listed == [(c.usage, c.summary, tuple(f"/{alias}" for alias in c.aliases)) for c in COMMANDS]
+
+
+def test_gates_in_the_readme():
+    assert [quoted(row[0])[0] for row in table(page("README.md"), "gate")] == [gate.__name__ for gate in GATES]
+
+
+def test_effects_kinds_and_failures():
+    text = page("docs/tools.md")
+    assert [quoted(row[0])[0] for row in table(text, "effect")] == [str(effect.name) for effect in Effect]
+    markers = {quoted(row[0])[0] for row in table(text, "kind")}
+    declared = {name for name in front.__all__ if hasattr(getattr(front, name), "__metadata__")}
+    assert markers == declared
+    named = set(quoted(text.partition(f"`{KIND_KEY}`: ")[2].partition("`take`")[0]))
+    assert named == {*Kind} - {Kind.UNDECLARED}
+    for name, _, retry in table(text, "raise"):
+        assert getattr(front, quoted(name)[0]).category.retryable == (retry == "yes")
+
+
+def test_the_code_in_the_guide_for_authors_runs(leeward):
+    names = {"__name__": "guide"}
+    parts = blocks(page("docs/tools.md"), "python")
+    assert len(parts) == 4
+    for part in parts:
+        exec(compile(part, "docs/tools.md", "exec"), names)
+    assert names["count_lines"].specs()[0].schema["properties"].keys() == {"path"}
+
+
+def test_the_code_in_the_readme_is_python_and_names_what_there_is():
+    declares, embeds = blocks(page("README.md"), "python")
+    names = {"__name__": "readme"}
+    exec(compile(declares, "README.md", "exec"), names)
+    assert names["weather"].specs()[0].name == "weather"
+    wrapped = "async def main():\n" + "".join(f"    {line}\n" for line in embeds.split("\n"))
+    exec(compile(wrapped.replace("    from leeward import Runtime\n", ""), "README.md", "exec"), names)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere_and_toml_is_toml(path):
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
+        assert (path.parent / target).exists(), target
+    for block in blocks(text, "toml"):
+        tomllib.loads(block)
+
+
+def test_the_chat_in_the_readme(tty, leeward):
+    """Each line that is typed there is typed here, and what follows is what follows."""
+    _, *told = blocks(page("README.md").partition("## Sixty seconds")[2], "text")[0].rstrip("\n").split("\n")
+    with tempfile.TemporaryDirectory(prefix="hb") as folder:
+        leeward.workspace = Path(folder).resolve()
+        (leeward.workspace / "notes.md").write_text("# Harbour notes\n\nThe ferry leaves at seven.\n", encoding="utf-8")
+        at = tty(columns=116)
+        at.prompt()
+        questions = 0
+        for line in told:
+            if line.startswith("› ") and line != "› /exit":
+                at.prompt()
+                at.type(line[2:], "\r")
+            elif line.lstrip().startswith("[y]es"):
+                questions += 1
+                at.see("[y]es", questions)
+                at.type(line.rpartition("? ")[2], "\r")
+        at.prompt()
+        at.type("/exit", "\r")
+        assert at.ended() == 0
+        at.see("› /exit")
+        said = at.text.replace(str(leeward.workspace), "~/harbour").split("\n")
+    changing = re.compile(r"after [0-9.]+ s|[0-9.]+ s$|call_[0-9a-f]+|Leeward [0-9.]+|^ +\d+  [0-9-]+ [0-9:]+", re.MULTILINE)
+    assert [changing.sub("#", line) for line in said] == [changing.sub("#", line) for line in told]
