@@ -10,8 +10,8 @@ import json
 import math
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,22 +41,21 @@ from leeward.security import (
     ToolResult,
     TrustLevel,
     Withdrawn,
-    integrity,
     tell,
 )
 from leeward.tools import CompositeExecutor, Resolver, Surveyor, dns_resolver, open_builtin_tools
 
+from .batches import OneAtATime
 from .config import Loaded, load
 from .config_policy import to_policy
 from .conversation import Conversation
 from .events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, TurnEnded
 from .given import given_by, given_by_config
-from .models import open_model
+from .models import Model, open_model
 from .places import Places, find_places
-from .prompt import system_prompt
-from .providers import Provider, Role, ToolView, new_call_id
+from .providers import Provider, new_call_id
 from .registry import all_tools, builtin_settings
-from .turn import Turn
+from .talk import Talk
 
 __all__ = ["Nobody", "Runtime", "SystemClock"]
 
@@ -106,13 +105,28 @@ class _Parts:
     audit: AuditLogger
     overflow: OverflowStore
     transcript: Transcript
-    known_secrets: frozenset[str]
+    model: Model
 
 
 class _Current:
     """Which session is the current one: what `read_overflow` may read belongs to it."""
 
     session = ""
+
+
+class _Alone:
+    """Sees that a conversation is changed by one at a time."""
+
+    def __init__(self) -> None:
+        self._busy = False
+
+    def __enter__(self) -> None:
+        if self._busy:
+            raise trio.BusyResourceError("a turn of this session is running")
+        self._busy = True
+
+    def __exit__(self, *_: object) -> None:
+        self._busy = False
 
 
 class Runtime:
@@ -124,7 +138,6 @@ class Runtime:
     def __init__(
         self,
         parts: _Parts,
-        provider: Provider,
         tools: CompositeExecutor,
         relay: _Relay,
         current: _Current,
@@ -132,12 +145,12 @@ class Runtime:
         self._parts = parts
         self._relay = relay
         self._current = current
-        self._busy = False
+        self._alone = _Alone()
         self.loaded = parts.loaded
         self.config = parts.loaded.config
         self.places = parts.places
         self.tools = tools
-        self.provider = provider
+        self.provider = parts.model.provider
         self.audit = parts.audit
         self.overflow = parts.overflow
         self.transcript = parts.transcript
@@ -195,10 +208,11 @@ class Runtime:
             composite = all_tools(loaded.config, built_in, executors)
             model = await stack.enter_async_context(open_model(loaded.config, provider))
             audit = AuditLogger(database, clock)
-            ports = Ports(composite, Surveyor(), approver or Nobody(), audit, overflow, clock, relay)
+            asked = OneAtATime(approver or Nobody())
+            ports = Ports(composite, Surveyor(), asked, audit, overflow, clock, relay)
             transcript = Transcript(database, clock)
-            parts = _Parts(loaded, places, policy, ports, audit, overflow, transcript, model.secrets)
-            runtime = cls(parts, model.provider, composite, relay, current)
+            parts = _Parts(loaded, places, policy, ports, audit, overflow, transcript, model)
+            runtime = cls(parts, composite, relay, current)
             await overflow.prune(loaded.config.tools.overflow.retention_days)
             await runtime.new_session()
             yield runtime
@@ -208,6 +222,11 @@ class Runtime:
         """The id of the session."""
         return self.pipeline.session.id
 
+    @property
+    def conversation(self) -> Conversation:
+        """What was said in the session."""
+        return self.talk.conversation
+
     async def new_session(self) -> None:
         """Begin another session: nothing of the one before is known in it.
 
@@ -215,16 +234,17 @@ class Runtime:
             RecordError: its beginning could not be recorded; the session before goes on.
             trio.BusyResourceError: a turn is running.
         """
-        with self._alone():
+        with self._alone:
             parts = self._parts
             session = Session(f"s_{secrets.token_hex(6)}", parts.policy, now=parts.ports.clock.now())
             workspace = str(parts.places.workspace)
             details: dict[str, Json] = {"autonomy": str(parts.policy.autonomy), "model": self.provider.name}
             await parts.audit.start_session(session.id, workspace, parts.loaded.digest, details)
             await parts.transcript.start(session.id, workspace)
-            self.pipeline = Pipeline(session, parts.ports, parts.known_secrets)
-            keep = partial(_keep, self.transcript, self.pipeline)
-            self.conversation = Conversation(keep, self._relay.alert)
+            self.pipeline = Pipeline(session, parts.ports, parts.model.secrets)
+            self.talk = Talk(
+                self.pipeline, self.tools, self.transcript, self.config, self.places, self._relay.alert
+            )
             self._current.session = session.id
             await self.pipeline.note(*given_by_config(self.config, session))
 
@@ -234,10 +254,20 @@ class Runtime:
         Raises:
             trio.BusyResourceError: a turn is running.
         """
-        with self._alone():
-            self.conversation.clear()
+        with self._alone:
+            self.talk.clear()
             session = self.pipeline.session
             await self.pipeline.note(Forgot(session.now), *given_by_config(self.config, session))
+
+    def switch_model(self, spec: str) -> None:
+        """Have another model answer from the next turn on; it is told everything that was said so far.
+
+        Raises:
+            CliError: there is no such model, or its settings or key cannot be used.
+            trio.BusyResourceError: a turn is running.
+        """
+        with self._alone:
+            self.provider = self._parts.model.choose(spec)
 
     async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
         """Put what the person's words name into the ledger, and return it in canonical form."""
@@ -281,8 +311,8 @@ class Runtime:
         Raises:
             trio.BusyResourceError: another turn is running; a conversation has one at a time.
         """
-        with self._alone():
-            return await self._turn(text, attached)
+        with self._alone:
+            return await self.talk.turn(self.provider, text, attached, self._relay.emit)
 
     @asynccontextmanager
     async def run(self, text: str, attached: str = "") -> AsyncGenerator[AsyncIterator[RunEvent], None]:
@@ -304,20 +334,6 @@ class Runtime:
                 raise
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
-    async def _turn(self, text: str, attached: str) -> TurnEnded:
-        views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in self.tools.specs())
-        turn = Turn(
-            self.provider,
-            self.pipeline,
-            self.conversation,
-            system_prompt(str(self.places.workspace)),
-            views,
-            self.config.agent.max_turns,
-            self.config.agent.timeout or None,
-            self._relay.emit,
-        )
-        return await turn.run(text, attached)
-
     async def _turn_into(
         self,
         send: trio.MemorySendChannel[RunEvent],
@@ -331,28 +347,10 @@ class Runtime:
             with suppress(trio.BrokenResourceError):
                 send.send_nowait(event)
 
-        with self._alone(), send:
+        with self._alone, send:
             self._relay.listeners.append(hear)
             task_status.started()
             try:
-                await self._turn(text, attached)
+                await self.talk.turn(self.provider, text, attached, self._relay.emit)
             finally:
                 self._relay.listeners.remove(hear)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """See that a conversation is changed by one at a time."""
-        if self._busy:
-            raise trio.BusyResourceError("a turn of this session is running")
-        self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
-
-
-async def _keep(transcript: Transcript, pipeline: Pipeline, turn: int, role: Role, content: Json) -> None:
-    """Store a message as whose words it is; a result weighs no more than the least that was read so far."""
-    read = min(pipeline.session.labels, key=lambda label: integrity(frozenset({label})), default=Origin.TOOL)
-    origin = {"user": Origin.PERSON, "assistant": Origin.MODEL}.get(role, read)
-    await transcript.append(pipeline.session.id, turn, role, content, origin)

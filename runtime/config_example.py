@@ -38,6 +38,13 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("query", "{}"),
         ("body", "{}"),
     ),
+    ("cost", "prices"): (
+        ("model", '"local:*"'),
+        ("input", "0.5"),
+        ("output", "1.5"),
+        ("cache_read", "0.05"),
+        ("cache_write", "0.5"),
+    ),
     ("permissions", "rules"): (
         ("tool", '"shell"'),
         ("match", '"git status"'),

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from leeward.security import HARD_BOUND, pattern_problem
 
+from .config_limits import Agent, Cost, Retry
 from .config_network import Fetch, UrlGrounding
 from .config_values import (
     AuthHeader,
@@ -46,7 +47,6 @@ from .config_values import (
 )
 from .narrowing import (
     LOWER,
-    LOWER_FROM_ENDLESS,
     NO_HIGHER_AUTONOMY,
     ONLY_ASK_OR_DENY,
     STAYS_ON,
@@ -72,25 +72,6 @@ def _mismatch(key: str, expected: str, *, beside: str = "") -> PydanticCustomErr
     """Return the error of a value that is good alone but not beside its neighbours."""
     context = {"key": key, "expected": expected, "beside": beside or key}
     return PydanticCustomError("mismatch", "{key}: expected {expected}", context)
-
-
-class Agent(Section):
-    """How much a session may do."""
-
-    max_turns: Annotated[
-        int, Field(ge=1, le=1000, description="Replies of the model to one message of yours, at most."), LOWER
-    ] = 25
-    max_tool_calls_per_turn: Annotated[
-        int, Field(ge=1, le=10_000, description="Tool calls for one message of yours, at most."), LOWER
-    ] = 50
-    max_tool_calls_per_session: Annotated[
-        int, Field(ge=1, le=1_000_000, description="Tool calls in one session, at most."), LOWER
-    ] = 500
-    timeout: Annotated[
-        float,
-        Field(ge=0, le=_WEEK, description="Seconds a turn may take, your answers included; 0: no limit."),
-        LOWER_FROM_ENDLESS,
-    ] = 0.0
 
 
 _LOOPBACK = re.compile(r"localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\]")
@@ -320,6 +301,7 @@ class Tools(Section):
         tuple[PluginName, ...],
         Field(strict=False, description="Installed plug-ins to use, by name; installed is not enabled."),
     ] = ()
+    retry: Retry = Retry()
     shell: Shell = Shell()
     fetch: Fetch = Fetch()
     anomaly: Anomaly = Anomaly()
@@ -339,6 +321,7 @@ class Config(Section):
 
     agent: Agent = Agent()
     llm: Llm = Llm()
+    cost: Cost = Cost()
     permissions: Permissions = Permissions()
     security: Security = Security()
     tools: Tools = Tools()

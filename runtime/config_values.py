@@ -29,6 +29,7 @@ __all__ = [
     "KnownPlace",
     "Level",
     "ListedHost",
+    "ModelGlob",
     "ModelId",
     "ModelName",
     "Network",
@@ -201,6 +202,9 @@ ModelName = Annotated[
 ]
 FallbackName = Annotated[
     str, *_matches(r"[a-z0-9][a-z0-9_-]*(:\S(.*\S)?)?", '"PROVIDER:NAME"')
+]
+ModelGlob = Annotated[
+    str, *_matches(r"[!-~](?:[ -~]*[!-~])?", "PROVIDER:NAME, or a pattern such as openai:* or *:NAME-*")
 ]
 ModelId = Annotated[str, *_matches(r"\S(.*\S)?", "the name of a model", least=0)]
 ServerUrl = Annotated[

@@ -139,7 +139,7 @@ def _tool_size(view: ToolView) -> float:
 
 def _notice(text: str) -> str:
     """Return what goes in place of a result; our own lines behind its span stay, such as where it is kept."""
-    notice = f"[a result of {len(text)} characters stood here; it was left out to fit what can be read at once]"
+    notice = f"[a result of {len(text)} characters stood here; left out so that the rest fits]"
     begin = _SPAN.match(text)
     end = text.rfind(f"«END:{begin[1]}»") if begin is not None else -1
     tail = text[end:].partition("»")[2] if end >= 0 else ""

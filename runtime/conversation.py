@@ -15,7 +15,7 @@ from leeward.security import Json, RecordError
 
 from .providers.events import Message, Requested, Role, Verbatim, new_call_id
 
-__all__ = ["CANCELLED", "Conversation"]
+__all__ = ["CANCELLED", "Conversation", "Pending"]
 
 CANCELLED = "cancelled: this was stopped before it was done"
 

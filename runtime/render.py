@@ -22,8 +22,10 @@ _LIVE_LINES = 200
 _LONGEST_LIVE = 4000
 _LONGEST_FAILURE = 300
 _LIMITS = {
-    EndReason.MAX_TURNS: "the model was not done after max_turns replies",
-    EndReason.TIMEOUT: "the time of a turn ran out",
+    EndReason.MAX_TURNS: "the model was not done after max_turns replies; say 'go on' to continue",
+    EndReason.TIMEOUT: "the time of a turn ran out; say 'go on' to continue",
+    EndReason.COST: "the session has cost what it may cost",
+    EndReason.CONTEXT: "the conversation is too long for this model; /clear or /new begins another",
 }
 _MODEL = Source("model", Origin.MODEL)
 
@@ -147,7 +149,7 @@ class Renderer:
         if event.error is not None:
             self.screen.failed(str(event.error))
         elif event.reason in _LIMITS:
-            self.screen.line(f"! stopped: {_LIMITS[event.reason]}; say 'go on' to continue", "yellow")
+            self.screen.line(f"! stopped: {_LIMITS[event.reason]}", "yellow")
         elif event.reason is EndReason.TIMEOUT:
             self.screen.line("! stopped: the time of this turn ran out; say 'go on' to continue", "yellow")
 

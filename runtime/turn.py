@@ -1,42 +1,47 @@
 """One turn: ask the model, run what it asks for, feed the results back, until it is done.
 
 A cancelled turn keeps what was said and answers what was not, so the next one starts from a valid
-history. What a call may do is the pipeline's business; how events look is the interfaces'.
+history. In which order calls run stands in `batches.py`, what they may do is the pipeline's business,
+how events look is the interfaces'.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 import trio
 
-from leeward.security import Pipeline, Provenance, Status, ToolCall, TurnStarted
+from leeward.security import Pipeline, Provenance, TurnStarted
 
+from .batches import Calls
+from .context import ContextWindow, TooLong, tokens_in
 from .conversation import Conversation
-from .events import Alert, CallEnded, CallStarted, EndReason, RunEvent, Text, TurnEnded
+from .cost import Meter
+from .events import Alert, EndReason, RunEvent, Text, TurnEnded
 from .given import given_by
 from .providers.events import (
     CallRequested,
+    FellBack,
     Message,
     ModelError,
     Provider,
+    Reasoning,
     Request,
     Requested,
+    Retrying,
     Stopped,
     StopReason,
     TextDelta,
     ToolView,
     Usage,
     Verbatim,
-    new_call_id,
 )
 
-__all__ = ["Turn"]
+__all__ = ["Means", "Turn"]
 
 _CLOSING_SECONDS = 5.0
-
 
 _CUT = {
     StopReason.LENGTH: "the reply was cut off at the model's limit of length",
@@ -44,13 +49,32 @@ _CUT = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a turn works with: whom it asks and what with, where calls go, what keeps count.
+
+    `opening` returns the system prompt.
+    """
+
+    provider: Provider
+    opening: Callable[[], Awaitable[Message]]
+    tools: tuple[ToolView, ...]
+    pipeline: Pipeline
+    calls: Calls
+    conversation: Conversation
+    window: ContextWindow
+    meter: Meter
+
+
 @dataclass(slots=True)
 class _Reply:
-    """What has come of a model's reply so far."""
+    """What has come of a model's reply so far; `thought` is in tokens, estimated."""
 
     text: list[str] = field(default_factory=list)
     calls: list[Requested] = field(default_factory=list)
     verbatim: Verbatim | None = None
+    usage: Usage | None = None
+    thought: float = 0.0
 
 
 class Turn:
@@ -60,34 +84,25 @@ class Turn:
     """
 
     def __init__(
-        self,
-        provider: Provider,
-        pipeline: Pipeline,
-        conversation: Conversation,
-        system: str,
-        tools: Sequence[ToolView],
-        max_turns: int,
-        seconds: float | None,
-        emit: Callable[[RunEvent], None],
+        self, means: Means, max_turns: int, seconds: float | None, emit: Callable[[RunEvent], None]
     ) -> None:
-        self._provider = provider
-        self._pipeline = pipeline
-        self._conversation = conversation
-        self._system = Message("system", system)
-        self._tools = tuple(tools)
+        self._means = means
         self._max_turns = max_turns
         self._seconds = math.inf if seconds is None else seconds
         self._emit = emit
+        self._model = means.provider.name
         self._said: list[str] = []
-        self._ended = TurnEnded(EndReason.CANCELLED, "")
+        self._system = Message("system", "")
 
     async def run(self, text: str, attached: str = "") -> TurnEnded:
         """Run the turn on the person's words; `attached` is fenced text that goes with them.
 
         Whatever stops the turn, the history is put right and its end is told; then that travels on.
         """
+        self._means.meter.begin_turn()
         try:
-            await self._begin(text, attached)
+            if not await self._begin(text, attached):
+                return self._end(EndReason.CONTEXT)
             reason = EndReason.TIMEOUT
             with trio.move_on_after(self._seconds):
                 reason = await self._rounds()
@@ -102,50 +117,85 @@ class Turn:
             self._end(EndReason.CANCELLED)
             raise
 
-    async def _begin(self, text: str, attached: str) -> None:
-        """Ground the URLs in the person's words before anything is made of them."""
-        session = self._pipeline.session
-        await self._pipeline.note(TurnStarted(session.now), *given_by(text, Provenance.PERSON, session))
-        self._conversation.say(text, attached)
-        await self._conversation.store()
+    async def _begin(self, text: str, attached: str) -> bool:
+        """Ground the URLs in the person's words before anything is made of them.
+
+        Words that are too many to be sent are as if they had not been said, so that others can follow.
+        """
+        conversation, pipeline = self._means.conversation, self._means.pipeline
+        self._system = await self._means.opening()
+        conversation.say(text, attached)
+        try:
+            self._request()
+        except TooLong as error:
+            conversation.take_back()
+            self._emit(Alert(str(error)))
+            return False
+        conversation.hand_over()
+        session = pipeline.session
+        await pipeline.note(TurnStarted(session.now), *given_by(text, Provenance.PERSON, session))
+        return True
 
     def _end(self, reason: EndReason, error: ModelError | None = None) -> TurnEnded:
-        ended = replace(self._ended, reason=reason, text="\n\n".join(self._said), error=error)
+        calls, spent = self._means.calls, self._means.meter.turn
+        ended = TurnEnded(
+            reason,
+            "\n\n".join(self._said),
+            calls.made,
+            calls.refused,
+            spent.input_tokens,
+            spent.output_tokens,
+            error,
+            spent.cache_read_tokens,
+            spent.known_cost,
+        )
         self._emit(ended)
         return ended
 
     async def _rounds(self) -> EndReason:
+        conversation = self._means.conversation
         try:
             for _ in range(self._max_turns):
+                if why := self._means.meter.objection(self._model):
+                    self._emit(Alert(why))
+                    return EndReason.COST
                 calls = await self._ask()
                 if not calls:
                     return EndReason.DONE
-                for requested in calls:
-                    await self._call(requested)
+                await self._means.calls.run(calls, conversation.answer)
+                conversation.hand_over()
             return EndReason.MAX_TURNS
+        except TooLong as error:
+            self._emit(Alert(str(error)))
+            return EndReason.CONTEXT
         finally:
-            self._conversation.close()
+            conversation.close()
             await self._stored()
+
+    def _request(self) -> Request:
+        means = self._means
+        return means.window.request(self._system, means.conversation.messages, means.tools)
 
     async def _ask(self) -> tuple[Requested, ...]:
         """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
-        reply = _Reply()
+        conversation, request, reply = self._means.conversation, self._request(), _Reply()
         complete = False
         try:
-            await self._stream(reply)
+            await self._stream(request, reply)
             complete = True
         finally:
-            calls = tuple(reply.calls) if complete else ()
             said = "".join(reply.text)
+            self._count(reply, said, complete=complete)
             if said:
                 self._said.append(said)
-            calls = self._conversation.reply(said, calls, reply.verbatim if complete else None)
-            await self._stored()
+            calls = tuple(reply.calls) if complete else ()
+            calls = conversation.reply(said, calls, reply.verbatim if complete else None)
+            # In line before any call is: what was asked for is stored with the first decision about it.
+            conversation.hand_over()
         return calls
 
-    async def _stream(self, reply: _Reply) -> None:
-        request = Request((self._system, *self._conversation.messages), self._tools)
-        async with self._provider.stream(request) as events:
+    async def _stream(self, request: Request, reply: _Reply) -> None:
+        async with self._means.provider.stream(request) as events:
             async for event in events:
                 match event:
                     case TextDelta(text):
@@ -153,29 +203,31 @@ class Turn:
                         self._emit(Text(text))
                     case CallRequested(requested):
                         reply.calls.append(requested)
+                    case Reasoning(text):
+                        reply.thought += tokens_in(text)
                     case Verbatim():
                         reply.verbatim = event
                     case Usage():
-                        self._ended = replace(
-                            self._ended,
-                            input_tokens=self._ended.input_tokens + event.input_tokens,
-                            output_tokens=self._ended.output_tokens + event.output_tokens,
-                        )
+                        reply.usage = event
                     case Stopped(reason) if reason in _CUT:
                         self._emit(Alert(_CUT[reason]))
+                    case Retrying(reason, seconds):
+                        self._emit(Alert(f"{reason}; asking again in {seconds:.1f} seconds"))
+                    case FellBack(name, reason):
+                        self._model = name
+                        self._emit(Alert(f"{reason}; {name} answers instead"))
 
-    async def _call(self, requested: Requested) -> None:
-        call = ToolCall(new_call_id(), requested.name, requested.arguments)
-        self._emit(CallStarted(call))
-        result = await self._pipeline.run(call)
-        refused = result.outcome.status is Status.DENIED
-        self._ended = replace(self._ended, calls=self._ended.calls + 1, refused=self._ended.refused + refused)
-        # Told before it is stored: what happened is shown even where nothing can be stored any more.
-        self._emit(CallEnded(result))
-        self._conversation.answer(requested.id, result.text)
-        await self._conversation.store()
+    def _count(self, reply: _Reply, said: str, *, complete: bool) -> None:
+        """Count what a reply cost; one that broke off had a price, too, once anything of it came."""
+        window, meter = self._means.window, self._means.meter
+        if reply.usage is not None:
+            window.learn(reply.usage.input_tokens)
+            meter.add(self._model, reply.usage)
+        elif complete or said or reply.calls or reply.thought:
+            asked = sum(tokens_in(call.arguments) for call in reply.calls)
+            meter.add_untold(self._model, window.expected, round(reply.thought + tokens_in(said) + asked))
 
     async def _stored(self) -> None:
         """Store what was said, also in a turn that is being cancelled."""
         with trio.move_on_after(_CLOSING_SECONDS, shield=True):
-            await self._conversation.store()
+            await self._means.conversation.store()

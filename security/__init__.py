@@ -33,7 +33,6 @@ from .destination import Destination, destinations_given, parse_destination
 from .domains import covers_domain, domain_pattern, is_address, listed_problem
 from .errors import (
     Category,
-    ConfirmationRequired,
     InvalidParameters,
     NetworkError,
     PermanentFailure,
@@ -41,7 +40,6 @@ from .errors import (
     RateLimited,
     ResourceNotFound,
     ServerError,
-    ToolCancelled,
     ToolError,
     ToolNotFound,
     ToolTimeout,
@@ -120,7 +118,6 @@ __all__ = [
     "Checked",
     "Cleared",
     "Clock",
-    "ConfirmationRequired",
     "Decided",
     "Decision",
     "Deny",
@@ -169,7 +166,6 @@ __all__ = [
     "Stepwise",
     "Surveyor",
     "ToolCall",
-    "ToolCancelled",
     "ToolError",
     "ToolExecutor",
     "ToolNotFound",

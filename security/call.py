@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag, StrEnum, auto
 from typing import Any, Protocol, TypeAlias
 
+from .brought import Output
 from .command import CommandLine
 from .destination import Destination
 from .errors import Category, PolicyBlocked
-from .label import Origin
 from .level import TrustLevel
 from .unreadable import Unreadable
 from .url import Url
@@ -297,24 +297,6 @@ class Cleared:
     async def emit(self, chunk: str) -> None:
         """Hand out a piece of output while the tool runs; it is stripped and redacted before it is shown."""
         await self._emit(chunk)
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What an executor brings back, as it is; the pipeline screens it.
-
-    `origin` is derived from the tool's effects where it is None. `exit_code` is a program's own; not
-    0 is a result, not an error. `notices` are sentences of ours about the text, and `facts` are
-    values beside it that somebody else chose (a final URL), each with a name of ours. `links` are
-    the canonical URLs that an opened page refers to; only a trusted tool's become known by that.
-    """
-
-    text: str
-    origin: Origin | None = None
-    exit_code: int | None = None
-    notices: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
-    links: tuple[str, ...] = ()
 
 
 class Status(StrEnum):

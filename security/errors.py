@@ -5,14 +5,15 @@
     ├── InvalidParameters     the arguments do not fit
     │   └── TypeMismatch      a value is of another type than declared
     ├── PolicyBlocked         a condition of the leave to run could not be kept
-    ├── ConfirmationRequired  nobody was there to say yes
     ├── PermanentFailure      it failed, and trying again will not help
     │   └── ResourceNotFound  nothing has the identifier that was given
-    ├── ToolCancelled         somebody stopped it
     ├── RateLimited           the other side wants fewer requests
     ├── ServerError           the other side failed
     ├── NetworkError          the other side was not reached
     └── ToolTimeout           it took longer than its deadline
+
+That a call was cancelled, or that nobody was there to say yes, is for the pipeline to say: no
+exception of a tool stands for it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
+from .brought import Output
+
 __all__ = [
     "Category",
-    "ConfirmationRequired",
     "InvalidParameters",
     "NetworkError",
     "PermanentFailure",
@@ -30,7 +32,6 @@ __all__ = [
     "RateLimited",
     "ResourceNotFound",
     "ServerError",
-    "ToolCancelled",
     "ToolError",
     "ToolNotFound",
     "ToolTimeout",
@@ -67,12 +68,17 @@ class Category(StrEnum):
 class ToolError(Exception):
     """A failure an executor tells on purpose.
 
-    The message is shown to the model inside a fence: it may quote what the other side said.
+    The message is shown to the model inside a fence, on one line: it may quote what the other side
+    said. `output` is what came before the failure, or along with it; it passes the filters like any.
     """
 
     category: ClassVar[Category] = Category.PERMANENT_FAILURE
     code: ClassVar[str] = ""
-    """The stable code in JSON; the category in capitals where it is empty."""
+    """The stable code in JSON, of `A-Z`, `0-9` and `_`; the category in capitals where it is empty."""
+
+    def __init__(self, message: str = "", output: Output | None = None) -> None:
+        super().__init__(message)
+        self.output = output
 
 
 class ToolNotFound(ToolError):
@@ -99,12 +105,6 @@ class PolicyBlocked(ToolError):
     category = Category.POLICY_BLOCKED
 
 
-class ConfirmationRequired(ToolError):
-    """Nobody was there to say yes."""
-
-    category = Category.CONFIRMATION_REQUIRED
-
-
 class PermanentFailure(ToolError):
     """It failed, and trying again will not help."""
 
@@ -113,12 +113,6 @@ class ResourceNotFound(PermanentFailure):
     """Nothing has the identifier that was given."""
 
     code = "NOT_FOUND"
-
-
-class ToolCancelled(ToolError):
-    """Somebody stopped it."""
-
-    category = Category.CANCELLED
 
 
 class RateLimited(ToolError):

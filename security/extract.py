@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from .url import Url, parse_url
 
-__all__ = ["suspects_in", "urls_given", "urls_hinted", "urls_in", "without_urls"]
+__all__ = ["is_host_like", "suspects_in", "urls_given", "urls_hinted", "urls_in", "without_urls"]
 
 # A name without https:// is taken for a host only under a well-known top-level domain, so that
 # `node.js`, `np.array` and `e.g.` stay words. Someone who means another domain can write https://.
@@ -248,6 +248,14 @@ def _is_host(name: str) -> bool:
         url = parse_url(f"https://{name}")
         name = url.host if isinstance(url, Url) else ""
     return _is_top_level(_last(name))
+
+
+def is_host_like(word: str) -> bool:
+    """Whether a word begins like a host under a well-known domain, and not like a file; wildcards aside."""
+    name = re.split(r"[/?#:]", word, maxsplit=1)[0].removesuffix(".")
+    if "." not in name or "@" in name or _last(name).lower() in _FILE_ENDINGS:
+        return False
+    return _is_host(name.replace("*", "x"))
 
 
 def _could_be_file(word: str, names_file: Callable[[str], bool]) -> bool:

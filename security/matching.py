@@ -6,7 +6,9 @@ A pattern is held against canonical forms only, in the manner of what it is held
     URL       [scheme://]host[:port][/path glob]; a host may begin with `*.`   docs.rs/*    *.example.com
     path      glob on the absolute path; `*` stays in a folder, `**` does not  src/**       ~/notes/*.md
 
-A deny or ask rule speaks of an action if it matches any part of it; an allow rule must cover all.
+A deny or ask rule speaks of an action if it matches any part of it, and of a command that begins with
+its words or names its path; an allow rule must cover all, word by word. What a pattern says of URLs
+is read by `url_pattern.py`.
 """
 
 from __future__ import annotations
@@ -21,17 +23,21 @@ from functools import partial
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
 from .destination import Destination
-from .policy import Policy, Rule
-from .url import DEFAULT_PORTS, Url
+from .policy import Autonomy, Policy, Rule, RuleAction
+from .url import Url
+from .url_pattern import url_pattern, url_problem
+from .workspace import locate
 
-__all__ = ["JUDGED", "covers", "exact_patterns", "matched", "pattern_problem"]
+__all__ = ["JUDGED", "covers", "exact_patterns", "holding_back", "matched", "pattern_problem"]
 
-_URL_PATTERN = re.compile(
-    r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>[^/]*?)(?::(?P<port>\d{1,5}))?(?P<path>/.*)?", re.DOTALL
-)
 _RANGE = re.compile(r"\[!?(.)-(.)[^]]*\]")
 _WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
 _QUOTES = str.maketrans("", "", "\"'\\")
+_ANY_TOOL = re.compile(r"[*?\[]")
+# A word that climbs ends up wherever it likes, so no wildcard vouches for it; `main..` is a range of git's.
+_CLIMBS = re.compile(r"(?:^|[^\w.])\.\.(?:[/\\]|$)|^-\w+\.\.[/\\]")
+_OPERATOR = re.compile(r"[;|&]+|[<>]+")
+
 JUDGED = (Kind.PATH, Kind.URL, Kind.COMMAND, Kind.DESTINATION, Kind.RESOURCE_ID)
 """The kinds a rule can speak of: what a call is about, not what it says."""
 
@@ -52,28 +58,73 @@ def _speaks_of(pattern: str, atom: Atom, policy: Policy) -> bool:
         case CommandLine(actions):
             # A program called by its path is the same program; no denial is lost by that.
             called = (*actions, *((posixpath.basename(argv[0]), *argv[1:]) for argv in actions))
-            return any(_matches_words(argv, pattern) for argv in called)
+            begins = any(_begins_with(argv, pattern) for argv in called)
+            return begins or _names_path(actions, pattern, policy)
         case Place(text, real):
-            return any(_matches_path(path, policy, pattern) for path in (text, real))
+            return _is_among((text, real), pattern, policy)
         case Url() as url:
-            return _matches_url(url, pattern, widely=True)
+            wanted = url_pattern(pattern)
+            return wanted is not None and wanted.matches(url, widely=True)
         case (str() | Destination()) as other:
             return fnmatchcase(str(other), pattern)
     # What could not be read is spoken of by every rule for its kind of thing: a Deny must not be evaded.
     return _words_appear(pattern, atom.raw)
 
 
+def _begins_with(argv: tuple[str, ...], pattern: str) -> bool:
+    words = _words(pattern)
+    return _matches_words(argv[: len(words)], pattern)
+
+
+def _names_path(actions: tuple[tuple[str, ...], ...], pattern: str, policy: Policy) -> bool:
+    """Whether a pattern that can only be a path is that of an argument."""
+    if "/" not in pattern or "://" in pattern or len(_words(pattern)) != 1:
+        return False
+    arguments = {word.rpartition("=")[2] for argv in actions for word in argv[1:]}
+    places = (locate(argument, policy) for argument in arguments if argument)
+    return any(_is_among((place.text,), pattern, policy) for place in places if isinstance(place, Place))
+
+
+def _is_among(names: tuple[str, ...], pattern: str, policy: Policy) -> bool:
+    """Whether a deny or ask rule speaks of a path; `folder/**` means the folder, too."""
+    patterns = {pattern, re.sub(r"(?<=[^/*])/(?:\*\*/?)?$", "", pattern)}
+    return any(_matches_path(name, policy, wanted) for name in names for wanted in patterns)
+
+
+def holding_back(tool: str, place: Place, below: Place, policy: Policy) -> Rule | None:
+    """Return a rule for which a file must be left out where a tool goes through all of a folder, or None.
+
+    `place` is what the call was judged by, `below` a file in it. A rule that spoke of the call itself
+    has had its answer; any other that forbids, or would have asked, holds for the file alone.
+    """
+    for rule in policy.rules:
+        if rule.match is None or rule.action is RuleAction.ALLOW or not fnmatchcase(tool, rule.tool):
+            continue
+        if rule.action is RuleAction.ASK and policy.autonomy is Autonomy.FULL and not rule.force:
+            continue
+        is_meant, is_answered = (
+            _is_among((one.text, one.real), rule.match, policy) for one in (below, place)
+        )
+        if is_meant and not is_answered:
+            return rule
+    return None
+
+
 def covers(rules: tuple[Rule, ...], tool: str, atom: Atom, policy: Policy) -> Rule | None:
-    """Return a rule that answers for an atom, or None; each sub-command must be covered by one of them."""
+    """Return a rule that answers for an atom, or None; each sub-command must be covered by one of them.
+
+    Only a rule that names its tool answers for what runs: `*` with a path was not meant as a program.
+    """
     named = [rule for rule in rules if rule.match is not None and fnmatchcase(tool, rule.tool)]
     units: list[Callable[[str], bool]]
     match atom.canonical:
         case CommandLine(actions):
-            units = [partial(_matches_words, argv) for argv in actions]
+            named = [rule for rule in named if not _ANY_TOOL.search(rule.tool)]
+            units = [partial(_covers_words, argv) for argv in actions]
         case Place() as place:
             units = [partial(_matches_place, place, policy)]
         case Url() as url:
-            units = [partial(_matches_url, url)]
+            units = [partial(_covers_url, url)]
         case (str() | Destination()) as other:
             units = [partial(fnmatchcase, str(other))]
         case _:
@@ -100,17 +151,30 @@ def pattern_problem(pattern: str) -> str | None:
     """Say why a pattern can match nothing as it stands, or None; used where rules are read."""
     if not pattern.strip():
         return "the pattern is empty"
-    try:
-        words = shlex.split(pattern)
-    except ValueError:
-        return "a quotation in the pattern is not closed"
     if pattern.count("[") != pattern.count("]"):
         return "a bracket in the pattern is not closed"
     if any(first > last for first, last in _RANGE.findall(pattern)):
         return "a range in the pattern runs backwards"
-    host = pattern.partition("://")[2].split("/")[0]
-    if "*" in host and "://" in pattern and not host.startswith("*."):
-        return "a host may only begin with `*.`"
+    return url_problem(pattern) or (None if _looks_like_path(pattern) else _words_problem(pattern))
+
+
+def _looks_like_path(pattern: str) -> bool:
+    """Whether a pattern is a path rather than words of a command, which quote what is no plain word."""
+    if pattern.startswith(("/", "~", "./", "../", "**")):
+        return True
+    return not re.search(r"\s", pattern) and re.search(r"[./]", pattern) is not None
+
+
+def _words_problem(pattern: str) -> str | None:
+    try:
+        words = list(shlex.shlex(pattern, posix=True, punctuation_chars=True))
+    except ValueError:
+        return "a quotation in the pattern is not closed"
+    # `> file` as a whole is what a redirection is matched by.
+    behind = words[1:] if words[:1] in ([">"], [">>"], ["<"]) else words
+    joined = next(filter(_OPERATOR.fullmatch, behind), "")
+    if joined:
+        return f"each command of a line is matched alone, so a pattern holds no {joined}"
     return None if words else "the pattern is empty"
 
 
@@ -126,6 +190,26 @@ def _matches_words(argv: tuple[str, ...], pattern: str) -> bool:
         words = words[:-1]
         argv = argv[: len(words)] if len(argv) >= len(words) else argv
     return len(argv) == len(words) and all(map(fnmatchcase, argv, words))
+
+
+def _covers_words(argv: tuple[str, ...], pattern: str) -> bool:
+    """Whether each word matches its glob, and those that climb are spelled out in the pattern."""
+    if not _matches_words(argv, pattern):
+        return False
+    words = _words(pattern)
+    spelled = [*words, *[""] * len(argv)]
+    climbing = (pair for pair in zip(argv, spelled, strict=False) if _CLIMBS.search(pair[0]))
+    return all(fnmatchcase(word, wanted) and not _is_glob(wanted) for word, wanted in climbing)
+
+
+def _is_glob(word: str) -> bool:
+    """Whether a word of a pattern holds a wildcard; `[*]` is how a literal one is written."""
+    return _ANY_TOOL.search(re.sub(r"\[[*?\[]\]", "", word)) is not None
+
+
+def _covers_url(url: Url, pattern: str) -> bool:
+    wanted = url_pattern(pattern)
+    return wanted is not None and wanted.matches(url)
 
 
 def _matches_place(place: Place, policy: Policy, pattern: str) -> bool:
@@ -164,29 +248,6 @@ def _behind(reached: set[int], wanted: list[str]) -> set[int]:
         if part == "**" and place in reached:
             reached.add(place + 1)
     return reached
-
-
-def _matches_url(url: Url, pattern: str, *, widely: bool = False) -> bool:
-    """Whether scheme, host, port and path match; a pattern without a path speaks of the whole host.
-
-    Without a port it means the scheme's own, and without a query none; `widely` it means any.
-    """
-    found = _URL_PATTERN.fullmatch(pattern)
-    if found is None or (found["scheme"] or url.scheme).lower() != url.scheme:
-        return False
-    usual = url.port if widely else DEFAULT_PORTS[url.scheme]
-    if int(found["port"] or usual) != url.port or not _matches_host(url.host, found["host"].lower()):
-        return False
-    path, mark, query = url.target.partition("?")
-    paths = {path, path.rstrip("/") or "/"}
-    sent = {f"{path}{mark}{query}" for path in paths} | (paths if widely else set())
-    return found["path"] is None or any(fnmatchcase(target, found["path"]) for target in sent)
-
-
-def _matches_host(host: str, pattern: str) -> bool:
-    if pattern == "*":
-        return True
-    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern.strip("[]")
 
 
 def _words_appear(pattern: str, raw: str) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 import trio
 
@@ -17,18 +18,19 @@ from .action import Draft
 from .answers import Asks, answer_in_advance, proposed_grants, reconsidered
 from .book import Book
 from .call import Action, Cleared, Output, ToolCall, ToolResult
-from .errors import ToolTimeout
+from .errors import ToolError, ToolTimeout
 from .filters import Filter, Screened, Source, Stepwise, cap, distill, fence, redact, strip
 from .follow import Trail
 from .gates import anomaly, arguments, budget, grounding, hosts, known, paths, permissions, trust
 from .output import Keep, Live, completed, keeper, read_by_model, source_of, unscreened
 from .ports import Answer, Ports, Question, RecordError
-from .refusal import Told, cancelled, failed, refused, unanswered, unrecorded, withheld
+from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
 from .session import Event, Granted, Session
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
+T = TypeVar("T")
 Gate: TypeAlias = Callable[[Action, Session], Verdict]
 Ruling: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...]]
 
@@ -105,7 +107,7 @@ class Pipeline:
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Judge a call and, if it may, run it; every end but cancellation is a result, none an exception."""
-        return await self._caught(call, self._pass(call), failed)
+        return await self._told(call, self._pass(call), failed)
 
     async def _pass(self, call: ToolCall) -> ToolResult:
         try:
@@ -132,11 +134,14 @@ class Pipeline:
         await self._book.note(*events)
 
     async def read(self, call: ToolCall) -> Action:
-        """Turn a call into the Action that is judged: parse, check, look paths up."""
-        draft = Draft.of(call, self._specs)
-        wanted = draft.paths(self.session.policy)
-        resolved = await self._ports.surveyor.resolve(wanted) if wanted else {}
-        return draft.read(self.session.policy, resolved)
+        """Turn a call into the Action that is judged; where that breaks, into one that `known` refuses."""
+        return await _caught(self._read(call), partial(unreadable, call, self._specs.get(call.tool)))
+
+    async def _read(self, call: ToolCall) -> Action:
+        """Parse, check, look paths up."""
+        draft, policy = Draft.of(call, self._specs), self.session.policy
+        wanted = draft.paths(policy)
+        return draft.read(policy, await self._ports.surveyor.resolve(wanted) if wanted else {})
 
     def judged(self, action: Action, session: Session | None = None) -> tuple[Decision, Asks, str]:
         """Return what the gates say now, the Asks nobody answered beforehand, and who answered the rest."""
@@ -195,10 +200,7 @@ class Pipeline:
         try:
             await self._book.write(*events)
             detail = ""
-            result = await self._caught(action.call, self._attempt(action), failed)
-            if result.error is not None:
-                source = source_of(action, Output(""), self.session, self._secrets)
-                self._book.owe(*read_by_model(source, result.shown, self.session))
+            result = await self._told(action.call, self._attempt(action), failed)
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:
@@ -208,32 +210,49 @@ class Pipeline:
         return result
 
     async def _attempt(self, action: Action) -> ToolResult:
-        """Run a recorded call under its deadline and screen what it brings."""
-        timeout = action.spec.timeout if action.spec is not None else 0
-        source = source_of(action, Output(""), self.session, self._secrets)
+        """Run a recorded call and screen what it brings, or what it had brought when it failed."""
+        session, failure = self.session, None
+        source = source_of(action, Output(""), session, self._secrets)
         live = Live(action, source, self._ports.observer)
         trail = Trail(action, self._book, self.read, self.judged)
-        try:
-            with trio.fail_after(timeout) as scope, trail:
-                cleared = Cleared(action, scope.deadline, live.emit, trail)
-                output = await self._ports.executor.execute(cleared)
-        except trio.TooSlowError:
-            raise ToolTimeout(f"no answer within {timeout:g} seconds") from None
+        output = await _caught(self._run(action, live, trail), lambda error: error)
         live.close()
-        return await self._caught(action.call, self._screened(action, output, trail), withheld)
+        if isinstance(output, Exception):
+            failure = failed(action.call, source.secrets, output)
+            self._book.owe(*read_by_model(source, failure.shown, session))
+            output = output.output if isinstance(output, ToolError) else None
+            if not isinstance(output, Output):
+                return failure
+        return await self._told(action.call, self._screened(action, output, trail, failure), withheld)
 
-    async def _caught(self, call: ToolCall, step: Awaitable[ToolResult], told: Told) -> ToolResult:
+    async def _run(self, action: Action, live: Live, trail: Trail) -> Output:
+        """Let the executor run a call within its deadline; its own time-outs are its own failures."""
+        timeout = action.spec.timeout if action.spec is not None else 0
+        with trio.move_on_after(timeout) as scope, trail:
+            cleared = Cleared(action, scope.deadline, live.emit, trail)
+            return await self._ports.executor.execute(cleared)
+        raise ToolTimeout(f"no answer within {timeout:g} seconds")
+
+    async def _told(self, call: ToolCall, step: Awaitable[ToolResult], told: Told) -> ToolResult:
         """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
-        try:
-            return await step
-        except Exception as error:  # noqa: BLE001 — one of the three: what an executor raises is an outcome
-            return told(call, error, self._secrets)
+        telling = _caught(step, partial(told, call, self._secrets))
+        return await _caught(telling, partial(broken, call))
 
-    async def _screened(self, action: Action, output: Output, trail: Trail) -> ToolResult:
-        kept: list[str] = []
-        source = source_of(action, output, self.session, self._secrets)
-        keep = keeper(self._ports.store, self.session.id, kept)
-        screened = await screen(unscreened(action, output, self.session), source, keep)
-        self._book.owe(*read_by_model(source, screened.plain, self.session))
+    async def _screened(
+        self, action: Action, output: Output, trail: Trail, failure: ToolResult | None
+    ) -> ToolResult:
+        session, kept = self.session, list[str]()
+        source = source_of(action, output, session, self._secrets)
+        keep = keeper(self._ports.store, session.id, source.origin, kept)
+        screened = await screen(unscreened(action, output, session), source, keep)
+        self._book.owe(*read_by_model(source, screened.plain, session))
         self._book.owe(*trail.found_in(output, screened.plain))
-        return completed(action, output, screened, kept)
+        return completed(action, output, screened, kept, failure)
+
+
+async def _caught(step: Awaitable[T], told: Callable[[Exception], T]) -> T:
+    """Return what comes of a step, or what is told of the exception it raised."""
+    try:
+        return await step
+    except Exception as error:  # noqa: BLE001 — one of the three: what others raise is an outcome
+        return told(error)

@@ -10,36 +10,65 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from .call import Json, Outcome, Status, ToolCall, ToolResult
-from .errors import Category, PermanentFailure, ToolError
+from .errors import Category, ToolError
 from .filters import Source, inline, label
 from .label import Origin
 from .verdict import Ask, Deny
 
-__all__ = ["Told", "cancelled", "error_object", "failed", "refused", "unanswered", "unrecorded", "withheld"]
+__all__ = [
+    "Told",
+    "broken",
+    "cancelled",
+    "error_object",
+    "failed",
+    "question_object",
+    "refused",
+    "unanswered",
+    "unrecorded",
+    "withheld",
+]
 
-Told: TypeAlias = Callable[[ToolCall, Exception, frozenset[str]], ToolResult]
+Told: TypeAlias = Callable[[ToolCall, frozenset[str], Exception], ToolResult]
 """What tells a call's exception as a result, given the values known to be secret."""
 
-_STATUS = {Category.TIMEOUT: Status.TIMEOUT, Category.CANCELLED: Status.CANCELLED}
+_NOT_FOR_TOOLS = frozenset({Category.CANCELLED, Category.CONFIRMATION_REQUIRED})
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _OUR_WORDS = re.compile(r"[a-z]+(?: [a-z]+)*")
 
 
 def error_object(denial: Deny, gate: str) -> dict[str, Json]:
     """Return the JSON object of a Deny: `code`, `message`, `gate`, `rule`, `phase`, `retryable`, details."""
-    found: dict[str, Json] = {
-        "code": denial.code,
-        "message": denial.reason,
-        "phase": "judgement",
-        "retryable": False,
-        "gate": gate,
-        "rule": denial.rule,
-        "category": str(denial.category),
-    }
+    about: dict[str, Json] = {"gate": gate, "rule": denial.rule}
     if denial.suggestion is not None:
-        found["suggestion"] = denial.suggestion
+        about["suggestion"] = denial.suggestion
     if denial.facts:
-        found["facts"] = [{"name": name, "value": value} for name, value in denial.facts]
-    return found | dict(denial.detail)
+        about["facts"] = _facts(denial.facts)
+    return _object(denial.code, denial.reason, "judgement", denial.category, about) | dict(denial.detail)
+
+
+def question_object(
+    asks: tuple[tuple[str, Ask], ...], message: str, code: str = "INPUT_REQUIRED"
+) -> dict[str, Json]:
+    """Return the JSON object of questions that found no yes; the first one's gate and rule stand for all."""
+    (gate, first), *_ = asks
+    about: dict[str, Json] = {"gate": gate, "rule": first.rule}
+    about["asks"] = [{"gate": name, "question": ask.question} for name, ask in asks]
+    if first.facts:
+        about["facts"] = _facts(first.facts)
+    return _object(code, message, "approval", Category.CONFIRMATION_REQUIRED, about)
+
+
+def _object(
+    code: str, message: str, phase: str, category: Category, about: dict[str, Json] | None = None
+) -> dict[str, Json]:
+    """Return what every JSON object of an error has, and what this one is about."""
+    found: dict[str, Json] = {"code": code, "message": message, "phase": phase}
+    return found | {"retryable": phase == "execution" and category.retryable, "category": str(category)} | (about or {})
+
+
+def _facts(facts: tuple[tuple[str, str], ...]) -> Json:
+    return [{"name": name, "value": value} for name, value in facts]
 
 
 def refused(call: ToolCall, denial: Deny, gate: str) -> ToolResult:
@@ -62,35 +91,31 @@ def unanswered(call: ToolCall, asks: tuple[tuple[str, Ask], ...], nobody: bool) 
     who = "nobody is here to say yes" if nobody else "the person said no"
     lines = [f"{call_name(call)} was not run: {who}"]
     lines += [f"{gate} asked: {ask.question}" for gate, ask in asks]
-    error: dict[str, Json] = {
-        "code": "INPUT_REQUIRED" if nobody else "DECLINED",
-        "message": lines[0],
-        "phase": "approval",
-        "retryable": False,
-        "gate": asks[0][0],
-        "rule": asks[0][1].rule,
-        "category": str(Category.CONFIRMATION_REQUIRED),
-        "asks": [{"gate": gate, "question": ask.question} for gate, ask in asks],
-    }
+    error = question_object(asks, lines[0], "INPUT_REQUIRED" if nobody else "DECLINED")
     outcome = Outcome(Status.DENIED, Category.CONFIRMATION_REQUIRED, asks[0][0])
     return ToolResult(call, outcome, "\n".join(lines), lines[0], error)
 
 
-def failed(call: ToolCall, error: Exception, secrets: frozenset[str]) -> ToolResult:
-    """Return the result of a call that ran and failed; what the error says may quote the other side."""
-    if not isinstance(error, ToolError):
-        error = PermanentFailure(f"it broke: {type(error).__name__}: {error}")
-    said = inline(str(error), Source("error", Origin.WEB, secrets=secrets))
-    began = f"{call_name(call)} failed ({error.category}): "
-    found: dict[str, Json] = {
-        "code": error.code or str(error.category).upper(),
-        "message": said.plain,
-        "phase": "execution",
-        "retryable": error.category.retryable,
-        "category": str(error.category),
-    }
-    outcome = Outcome(_STATUS.get(error.category, Status.ERROR), error.category)
-    return ToolResult(call, outcome, began + said.text, began + said.plain, found)
+def failed(call: ToolCall, secrets: frozenset[str], error: Exception) -> ToolResult:
+    """Return the result of a call that ran and failed; what the error says may quote the other side.
+
+    Who wrote the tool wrote the error's class, too: a category counts where it is one of ours that a
+    tool can have, a code where it has the form of one.
+    """
+    category, code = Category.PERMANENT_FAILURE, None
+    if isinstance(error, ToolError):
+        if isinstance(error.category, Category) and error.category not in _NOT_FOR_TOOLS:
+            category = error.category
+        code = _CODE.fullmatch(error.code) if isinstance(error.code, str) else None
+        message = str(error)
+    else:
+        message = f"it broke: {type(error).__name__}: {error}"
+    # A subclass of str may turn into another text each time it is looked at.
+    said = inline(str.__str__(message), Source("error", Origin.WEB, secrets=secrets))
+    began = f"{call_name(call)} failed ({category}): "
+    found = _object(code[0] if code else str(category).upper(), said.plain, "execution", category)
+    status = Status.TIMEOUT if category is Category.TIMEOUT else Status.ERROR
+    return ToolResult(call, Outcome(status, category), began + said.text, began + said.plain, found)
 
 
 def call_name(call: ToolCall) -> str:
@@ -110,28 +135,25 @@ def unrecorded(call: ToolCall, why: str) -> ToolResult:
     return refused(call, denial, "audit")
 
 
-def withheld(call: ToolCall, error: Exception, _secrets: frozenset[str]) -> ToolResult:
+def withheld(call: ToolCall, _secrets: frozenset[str], error: Exception) -> ToolResult:
     """Return the result of a call whose text could not be screened; no word of it is in here."""
-    text = f"{call_name(call)} ran, but its output is withheld: a filter failed ({type(error).__name__})"
-    found: dict[str, Json] = {
-        "code": "WITHHELD",
-        "message": text,
-        "phase": "screening",
-        "retryable": False,
-        "category": str(Category.PERMANENT_FAILURE),
-    }
+    name = type(error).__name__
+    why = f"a filter failed ({name if _CLASS.fullmatch(name) else 'with an error of no known class'})"
+    return _without_a_word(call, f"{call_name(call)} ran, but its output is withheld: {why}", "WITHHELD", "screening")
+
+
+def broken(call: ToolCall, _error: Exception) -> ToolResult:
+    """Return the result of a call whose failure could not even be told; nothing of it is looked at."""
+    return _without_a_word(call, f"{call_name(call)} failed in a way that cannot be told", "BROKEN", "execution")
+
+
+def _without_a_word(call: ToolCall, text: str, code: str, phase: str) -> ToolResult:
     outcome = Outcome(Status.ERROR, Category.PERMANENT_FAILURE)
-    return ToolResult(call, outcome, text, text, found)
+    return ToolResult(call, outcome, text, text, _object(code, text, phase, Category.PERMANENT_FAILURE))
 
 
 def cancelled(call: ToolCall) -> ToolResult:
     """Return the result of a call that was stopped before it came to an end."""
     text = f"{call_name(call)} was cancelled"
-    found: dict[str, Json] = {
-        "code": "CANCELLED",
-        "message": text,
-        "phase": "execution",
-        "retryable": False,
-        "category": str(Category.CANCELLED),
-    }
-    return ToolResult(call, Outcome(Status.CANCELLED, Category.CANCELLED), text, text, found)
+    error = _object("CANCELLED", text, "execution", Category.CANCELLED)
+    return ToolResult(call, Outcome(Status.CANCELLED, Category.CANCELLED), text, text, error)

@@ -18,7 +18,7 @@ import ada_url
 from .invisible import is_invisible, is_ordinary
 from .unreadable import Unreadable
 
-__all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "join_url", "parse_url", "same_site"]
+__all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "comparable", "join_url", "parse_url", "same_site"]
 
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
@@ -35,6 +35,8 @@ _ESCAPED_BYTE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _LONGEST_HOST = 253  # RFC 1035, 2.3.4
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")  # RFC 3986, 2.3
+
+_SPELLED_EITHER_WAY = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "()!*'"})
 
 _DOUBLE_ENCODING = re.compile(r"%25(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
 _ENCODED_DOTS = re.compile(r"%2e%2e|\.%2e|%2e\.", re.IGNORECASE)
@@ -202,6 +204,15 @@ def _normalised_escape(match: re.Match[str]) -> str:
         return "%25"
     character = chr(int(match[1], 16))
     return character if character in _UNRESERVED else match[0].upper()
+
+
+def comparable(part: str) -> str:
+    """Return a canonical path or query with the marks escaped that some writers escape and others do not.
+
+    `/C_(x)` and `/C_%28x%29` are two texts and, to every server that follows RFC 2396, one page. For
+    comparing only; what is sent stays as it was written.
+    """
+    return part.translate(_SPELLED_EITHER_WAY)
 
 
 def _canonical(raw: str) -> Url | Unreadable:

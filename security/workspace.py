@@ -57,12 +57,19 @@ _SECRET_ANYWHERE = (
     ".cargo/credentials.toml",
 )
 _HOMES = ("/root", "/home/[^/]+", "/Users/[^/]+")
-_BACKUP = re.compile(r"(?is)#(?P<emacs>.+)#|\.?(?P<vim>.+)\.sw[a-p]|(?P<any>.+?)(?:~|\.(?:bak|backup|old|orig|save|tmp|copy))\d*")
+_SWAP = re.compile(r"(?is)(\.?)(.+)\.sw[a-p]")
+_BACKUP = re.compile(
+    r"(?is)#(?P<draft>.+)#"
+    r"|(?P<copied>.+?)(?:\.~\d{1,8}~|~+|\.\d{1,8}| ?\(\d{1,8}\)"
+    r"|[. _-](?:bak|backup|old|orig|save|tmp|copy)\d{0,8})"
+)
+_LONGEST_NAME = 255
 _TEMPLATE = r"(?:example|sample|template|dist|schema|defaults?)"
 _SECRET_NAME = re.compile(
     r"(?is)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?:[_-][\w@-]+)?(?:\.(?:pem|priv|private))?"
     rf"|\.env(?:rc)?(?:[._-](?!{_TEMPLATE}$)[\w.-]+)?"
-    rf"|(?!\.?{_TEMPLATE}\.)[\w.-]+\.env"
+    # `process.env` is what programs call their environment, in words that may look like a path.
+    rf"|(?!\.?{_TEMPLATE}\.|process\.|import\.meta\.)[\w.-]+\.env"
     r"|.*\.(?:key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|(?!.*pub)(?:.*[._-])?(?:priv(?:ate)?[._-]?)?key\d*\.pem"
     r"|[._](?:netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|my\.cnf)"
@@ -169,11 +176,13 @@ def secret_reason(path: str, policy: Policy) -> str | None:
     """Say why a file's contents are secret, in our words, or None; `path` is absolute and normalised."""
     if is_inside(path, *policy.secret_paths):
         return "it belongs to Leeward's own data and keys"
-    if _credentials(policy.home).search(path):
+    folder, name = posixpath.split(path)
+    names = _originals(name)
+    if any(_credentials(policy.home).search(f"{folder}/{name}") for name in names):
         return "it is where credentials are kept"
     if _PROC.match(path) or (is_inside(path, *_SECRET_SYSTEM) and not is_inside(path, *_DEVICES)):
         return "it is a part of the system that holds secrets"
-    if _SECRET_NAME.fullmatch(_original(posixpath.basename(path))):
+    if any(map(_SECRET_NAME.fullmatch, names)):
         return "its name says that it holds a key or passwords"
     return None
 
@@ -186,11 +195,17 @@ def _credentials(home: str) -> re.Pattern[str]:
     return re.compile(rf"(?is)(?:\A(?:{homes})/(?:{of_homes})|/(?:{anywhere}))(?:/|\Z)")
 
 
-def _original(name: str) -> str:
-    """Return the name of the file that a backup or swap file was made from, however often."""
-    while found := _BACKUP.fullmatch(name):
-        name = found["emacs"] or found["vim"] or found["any"]
-    return name
+def _originals(name: str) -> tuple[str, ...]:
+    """Return a name and those of the files it may be a backup, a draft or a swap file of."""
+    found = [name]
+    # No disk holds a longer name, so there is nothing to be read under it.
+    for one in found if len(name) <= _LONGEST_NAME else ():
+        swap, copy = _SWAP.fullmatch(one), _BACKUP.fullmatch(one)
+        made_from = [copy["draft"] or copy["copied"]] if copy else []
+        if swap:
+            made_from = [swap[2], swap[1] + swap[2]]
+        found += (other for other in dict.fromkeys(made_from) if other not in found)
+    return tuple(found)
 
 
 def protected_reason(path: str, policy: Policy) -> str | None:

@@ -74,6 +74,8 @@ def poison_notes(command: Command, *written: str) -> tuple[Note, ...]:
     names += [text.partition("=")[0].rstrip("+") for text in written]
     if command.name in _FILLING:
         names += [word.text for word in command.words[1:]]
+    if not names:
+        return ()
     return tuple(
         Note("poison", f"it sets {name}, which decides what programs run or load")
         for name in dict.fromkeys(names)

@@ -71,7 +71,7 @@ def _for(text: Text, node: tree_sitter.Node, depth: int) -> Node:
         inside = [child for child in children[3:-1] if child.type not in {";", "\n"}]
         end = inside[-1].end_byte if inside else children[2].end_byte
         words = read_words(
-            text.src, children[2].end_byte, end, text.bodies(text, node, depth) if inside else {}
+            text.src, children[2].end_byte, end, text.bodies(text, node, depth) if inside else Bodies(text.effort)
         )
         head += ["in", *words]
     return Compound("for", (*head, ";", *_pieces(text, children[-1], depth)), name=name)

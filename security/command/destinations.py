@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from .nouns import Command, CommandLine, Redirection
+from .tables import lines_of
 from .transform import visits
 
 __all__ = ["connects", "destinations"]
@@ -66,6 +67,8 @@ def connects(line: CommandLine) -> tuple[str, ...]:
 def _of(command: Command) -> Iterator[str]:
     for redirection in command.redirections:
         yield from _device(redirection)
+    if not _may_connect(command):
+        return
     texts = [word.text for word in command.words[1:]]
     texts += [assignment.value.text for assignment in command.assignments]
     for text in texts:
@@ -77,6 +80,14 @@ def _of(command: Command) -> Iterator[str]:
             continue
         if (program in _REMOTE_COPIERS and _is_remote(program, text, texts[0])) or (program in _HOST_PROGRAMS and _is_host(program, text, index, texts)):
             yield text
+
+
+def _may_connect(command: Command) -> bool:
+    """Programs that are known to only read connect to nothing, and git only where it speaks of remotes."""
+    program = command.program
+    if program == "git":
+        return any(word.text in _GIT_REMOTE for word in command.words[1:])
+    return program in _HOST_PROGRAMS | _CONNECTING or program not in lines_of("programs.toml")
 
 
 def _device(redirection: Redirection) -> Iterator[str]:

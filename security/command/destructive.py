@@ -45,6 +45,8 @@ _QUIET_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm(?:/.*)?|pts/\d+|tcp/.*|udp/.*)"
 )
 _EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
+_MOST_WORDS = 64
+_MOST_CHUNKS = 64
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
 
 
@@ -317,11 +319,14 @@ def crude_words(raw: str, home: str) -> Iterator[Command]:
     plain = re.sub(r"\\\n", "", raw)
     plain = re.sub(r"\$?\{?\bHOME\b\}?", lambda _: home, plain)
     plain = re.sub(r"\$\{?IFS\}?", " ", re.sub(r"['\"\\]", "", plain))
-    for chunk in re.split(r"[;&|()`\n{}]|\$\(", plain):
+    # What stands in braces may be a list of words.
+    spread = re.sub(r"\{([^{}]*)\}", lambda found: " ; " + found[1].replace(",", " ") + " ; ", plain)
+    chunks = re.split(r"[;&|()`\n{}]|\$\(", f"{plain}\n{spread}" if "{" in plain else plain)
+    for chunk in list(filter(str.strip, chunks))[:_MOST_CHUNKS]:
         words = [home + word[1:] if word == "~" or word.startswith("~/") else word for word in chunk.split()]
         words = [re.sub(r"^\d?[<>]+.*", "", word) for word in words]
         kept = tuple(literal(word) for word in words if word)
         for start in range(min(len(kept), 8)):
-            yield Command(kept[start:])
-        for target in re.findall(r">+[|&]?\s*(\S+)", chunk):
+            yield Command(kept[start : start + _MOST_WORDS])
+        for target in re.findall(r">+[|&]?\s*(\S+)", chunk)[:8]:
             yield Command((), redirections=(Redirection(">", literal(target)),))

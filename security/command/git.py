@@ -118,7 +118,7 @@ def _reasons(words: tuple[Word, ...]) -> Iterator[str]:
             yield "is given a setting that can start a program"
     texts = [word.text for word in found.operands]
     command = texts[0] if texts else ""
-    if command in _RUNNING_COMMANDS or texts[:2] == ["submodule", "foreach"]:
+    if command in _RUNNING_COMMANDS or texts[:2] in (["submodule", "foreach"], ["bisect", "run"]):
         yield f"{command} starts other programs"
     if any(text.startswith("ext::") or "::" in text.partition("/")[0] for text in texts):
         yield "is given a remote that starts a program"

@@ -27,7 +27,7 @@ from .nouns import (
     Unread,
     Word,
 )
-from .source import Text, tokens_of
+from .source import Text, must_be_token, tokens_of
 from .words import Bodies, read_target, read_word, read_words
 
 __all__ = ["read_tree"]
@@ -90,7 +90,7 @@ def _statement(text: Text, node: tree_sitter.Node, depth: int) -> Node:
 def _bodies(text: Text, node: tree_sitter.Node, depth: int) -> Bodies:
     """Return the outermost substitutions below a node."""
     if _OPENING.search(text.src, node.start_byte, node.end_byte) is None:
-        return {}
+        return Bodies(text.effort)
     found: dict[int, tuple[int, Node]] = {}
     waiting = [node]
     while waiting:
@@ -99,7 +99,7 @@ def _bodies(text: Text, node: tree_sitter.Node, depth: int) -> Bodies:
             found[here.start_byte] = (here.end_byte, _substituted(text, here, depth))
         elif here.type != "heredoc_body" or here is node:
             waiting.extend(here.children)
-    return found
+    return Bodies(text.effort, found)
 
 
 def _substituted(text: Text, node: tree_sitter.Node, depth: int) -> Node:
@@ -214,9 +214,10 @@ def _redirection(text: Text, node: tree_sitter.Node, depth: int) -> tuple[Redire
         fd = text.src[children[0].start_byte : children[0].end_byte]
         children = children[1:]
     _must_stand_alone(text, node.start_byte, fd)
+    must_be_token(text, children[0])
     operator, at = children[0].type, children[0].end_byte
     if operator.endswith("-"):
-        return Redirection(operator[:-1], Word("-"), fd), read_words(text.src, at, node.end_byte, {})
+        return Redirection(operator[:-1], Word("-"), fd), read_words(text.src, at, node.end_byte, Bodies(text.effort))
     words = read_target(text.src, at, node.end_byte, _bodies(text, node, depth))
     if not words or (operator in {">&", "<&"} and not words[0].is_literal):
         raise Unread("it cannot be told where a redirection leads")
@@ -276,10 +277,10 @@ def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: i
     """Attach a here-document, and what the grammar hangs below it: the rest of the same line."""
     text.constructs.add("<<")
     inside = next((child for child in node.children if child.type == "heredoc_body"), None)
-    redirection = here_document(text.src, node, _bodies(text, inside, depth) if inside is not None else {})
+    redirection = here_document(text.src, node, _bodies(text, inside, depth) if inside is not None else Bodies(text.effort))
     body = _attached(body, (redirection,), [])
     operator = ""
-    for child in node.children:
+    for child in _on_its_line(text, node):
         if child.type in _REDIRECTS:
             more, words = _redirection(text, child, depth)
             body = _attached(body, (more,), words)
@@ -293,6 +294,19 @@ def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: i
         elif not child.type.startswith(("heredoc_", "<<", "file_descriptor")):
             raise Unread("something else stands on the line of a here-document")
     return body
+
+
+def _on_its_line(text: Text, node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    """Yield what stands on the line of a here-document, with nothing but blanks in between."""
+    at = node.start_byte
+    for child in node.children:
+        if child.type in {"heredoc_body", "heredoc_end"}:
+            break
+        if text.src[at : child.start_byte].strip(" \t"):
+            raise Unread("the grammar left out a part of the line")
+        must_be_token(text, child)
+        at = child.end_byte
+        yield child
 
 
 def _piped(text: Text, first: Node, children: list[tree_sitter.Node], depth: int) -> Node:

@@ -30,7 +30,7 @@ def here_document(src: str, node: tree_sitter.Node, bodies: Bodies) -> Redirecti
         raise Unread("a here-document has no end")
     _must_be_only_one(src, node.start_byte, start.end_byte)
     raw = src[start.start_byte : start.end_byte]
-    delimiter = read_word(src, start.start_byte, start.end_byte, {})
+    delimiter = read_word(src, start.start_byte, start.end_byte, Bodies(bodies.effort))
     is_quoted = any(mark in raw for mark in "'\"\\")
     if not delimiter.is_literal or not re.fullmatch(r"[\w.!-]+", delimiter.text):
         raise Unread("the end of a here-document is marked in an unknown way")
@@ -81,5 +81,5 @@ def _body(src: str, first: int, end: int, bodies: Bodies, *, is_quoted: bool, st
     if "`" in raw:
         raise Unread("a here-document holds backticks")
     if strips:
-        return read_here_document(raw, 0, len(raw) - 1, {})
+        return read_here_document(raw, 0, len(raw) - 1, Bodies(bodies.effort))
     return read_here_document(src, first, end - 1, bodies)

@@ -27,6 +27,7 @@ _Ends: TypeAlias = "tuple[Folders, Folders]"
 
 _MOST_FOLDERS = 8
 _MOST_VARIANTS = 16
+_MOST_MOVES = 16
 _SAFE = re.compile(r"[A-Za-z0-9_./+@%:-]*")
 _SAME_SHELL = frozenset({"eval", "command", "builtin", ".", "source"})
 _MOVES = frozenset({"cd", "pushd", "popd"})
@@ -95,6 +96,7 @@ class _Walk:
 
     def __init__(self, ground: Ground, found: list[Placed], *, assigned: frozenset[str]) -> None:
         self.ground, self.found, self.assigned = ground, found, assigned
+        self.moves = 0
 
     def go(self, node: Node, spot: _Spot) -> _Ends:
         match node:
@@ -128,8 +130,9 @@ class _Walk:
                 self.go(part.body, spot.within("substitution"))
 
     def _moved(self, command: Command, spot: _Spot) -> Folders:
+        self.moves += 1
         operands = parse_options(command.words[1:], "-L").operands
-        if command.program != "cd" or len(operands) > 1 or len(operands) != len(command.words) - 1:
+        if self.moves > _MOST_MOVES or command.program != "cd" or len(operands) > 1 or len(operands) != len(command.words) - 1:
             return None
         word = operands[0] if operands else literal(self.ground.home)
         found = where(word, spot.folders, self.ground)
@@ -215,6 +218,8 @@ def _starts_elsewhere(command: Command) -> bool:
 
 def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
     """Return the words of a command for every value its loops may give them; None where there are too many."""
+    if not at.bindings:
+        return (at.command.words,)
     choices = [_choices(word, at.bindings) for word in at.command.words]
     count = 1
     for choice in choices:

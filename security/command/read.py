@@ -19,6 +19,7 @@ from .grammar import read_tree
 from .nouns import CommandLine, Node, Unread
 from .printing import print_line
 from .transform import with_inner
+from .unwrap import Nest
 
 __all__ = ["MAX_BYTES", "MAX_OPERATORS", "parse_command"]
 
@@ -44,7 +45,7 @@ def parse_command(line: str) -> CommandLine | Unreadable:
         return problem
     try:
         root, constructs = _read(line)
-        root = with_inner(root, _parse_inner)
+        root = with_inner(root, Nest(_parse_inner))
     except Unread as error:
         return Unreadable(str(error))
     try:
@@ -54,14 +55,14 @@ def parse_command(line: str) -> CommandLine | Unreadable:
     return CommandLine(actions_of(root), line, root, text, why, constructs)
 
 
-def _parse_inner(line: str) -> Node:
+def _parse_inner(line: str, nest: Nest) -> Node:
     """Read code that stands inside a line, under the same limits."""
     problem = _problem(line)
     if problem is not None:
         raise Unread(problem.reason)
     # A line is text before it is code: what it says of itself is bounded by how long it is.
     root, _ = _read(line)
-    return with_inner(root, _parse_inner)
+    return with_inner(root, nest)
 
 
 def _problem(line: str) -> Unreadable | None:

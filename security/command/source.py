@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import tree_sitter
 
 from .nouns import Node, Unread
-from .words import Bodies
+from .words import Bodies, Effort
 
-__all__ = ["Text", "tokens_of"]
+__all__ = ["Text", "must_be_token", "tokens_of"]
 
 _GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
 
@@ -28,6 +28,7 @@ class Text:
     sequence: Callable[[Text, list[tree_sitter.Node], int], Node]
     bodies: Callable[[Text, tree_sitter.Node, int], Bodies]
     constructs: set[str] = field(default_factory=set)
+    effort: Effort = field(default_factory=Effort)
 
 
 def tokens_of(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> list[tree_sitter.Node]:
@@ -36,6 +37,7 @@ def tokens_of(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> lis
     at = 0 if whole else node.start_byte
     for child in node.children:
         _must_be_gap(text, at, child.start_byte)
+        must_be_token(text, child)
         if child.type == "comment":
             _must_be_comment(text, child)
         else:
@@ -43,6 +45,13 @@ def tokens_of(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> lis
         at = child.end_byte
     _must_be_gap(text, at, len(text.src) if whole else node.end_byte)
     return found
+
+
+def must_be_token(text: Text, node: tree_sitter.Node) -> None:
+    """The grammar lets a token swallow what stands in front of it (`-<<` passes for `<<`)."""
+    said = text.src[node.start_byte : node.end_byte]
+    if not node.is_named and said != node.type and (node.type != "\n" or said.strip("\n")):
+        raise Unread("an operator is spelled in an unknown way")
 
 
 def _must_be_gap(text: Text, start: int, end: int) -> None:

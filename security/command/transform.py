@@ -2,54 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .nouns import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word
-from .unwrap import unwrapped
+from .unwrap import Nest, unwrapped
 
 __all__ = ["Visit", "visits", "with_inner"]
 
 _LOOPS = frozenset({"for", "while"})
 
 
-def with_inner(node: Node, parse: Callable[[str], Node]) -> Node:
+def with_inner(node: Node, nest: Nest) -> Node:
     """Return a tree in which every command knows what it runs in turn."""
     match node:
         case Command():
-            return unwrapped(_command(node, parse), parse)
+            return unwrapped(_command(node, nest), nest)
         case Pipeline(stages=nodes):
-            return replace(node, stages=tuple(with_inner(one, parse) for one in nodes))
+            return replace(node, stages=tuple(with_inner(one, nest) for one in nodes))
         case Sequence(items=nodes):
-            return replace(node, items=tuple(with_inner(one, parse) for one in nodes))
+            return replace(node, items=tuple(with_inner(one, nest) for one in nodes))
         case Compound():
-            pieces = tuple(_piece(piece, parse) for piece in node.pieces)
-            return replace(node, pieces=pieces, redirections=_redirections(node.redirections, parse))
+            pieces = tuple(_piece(piece, nest) for piece in node.pieces)
+            return replace(node, pieces=pieces, redirections=_redirections(node.redirections, nest))
 
 
-def _piece(piece: Piece, parse: Callable[[str], Node]) -> Piece:
+def _piece(piece: Piece, nest: Nest) -> Piece:
     match piece:
         case str():
             return piece
         case Word():
-            return _word(piece, parse)
+            return _word(piece, nest)
         case _:
-            return with_inner(piece, parse)
+            return with_inner(piece, nest)
 
 
-def _command(command: Command, parse: Callable[[str], Node]) -> Command:
-    if not _opens(command):
+def _command(command: Command, nest: Nest) -> Command:
+    if not any(part.body for word in _words(command) for part in word.parts):
         return command
     return replace(
         command,
-        words=tuple(_word(word, parse) for word in command.words),
-        assignments=tuple(replace(one, value=_word(one.value, parse)) for one in command.assignments),
-        redirections=_redirections(command.redirections, parse),
+        words=tuple(_word(word, nest) for word in command.words),
+        assignments=tuple(replace(one, value=_word(one.value, nest)) for one in command.assignments),
+        redirections=_redirections(command.redirections, nest),
     )
-
-
-def _opens(command: Command) -> bool:
-    return any(word.parts for word in _words(command))
 
 
 def _words(command: Command) -> Iterator[Word]:
@@ -58,18 +54,18 @@ def _words(command: Command) -> Iterator[Word]:
     yield from (one.target for one in command.redirections)
 
 
-def _redirections(found: tuple[Redirection, ...], parse: Callable[[str], Node]) -> tuple[Redirection, ...]:
-    return tuple(replace(one, target=_word(one.target, parse)) for one in found)
+def _redirections(found: tuple[Redirection, ...], nest: Nest) -> tuple[Redirection, ...]:
+    return tuple(replace(one, target=_word(one.target, nest)) for one in found)
 
 
-def _word(word: Word, parse: Callable[[str], Node]) -> Word:
+def _word(word: Word, nest: Nest) -> Word:
     if not any(part.body for part in word.parts):
         return word
-    return replace(word, parts=tuple(_part(part, parse) for part in word.parts))
+    return replace(word, parts=tuple(_part(part, nest) for part in word.parts))
 
 
-def _part(part: Part, parse: Callable[[str], Node]) -> Part:
-    return replace(part, body=with_inner(part.body, parse)) if part.body is not None else part
+def _part(part: Part, nest: Nest) -> Part:
+    return replace(part, body=with_inner(part.body, nest)) if part.body is not None else part
 
 
 @dataclass(frozen=True, slots=True)

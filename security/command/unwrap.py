@@ -21,9 +21,9 @@ from .scripts import awk_runs, sed_runs
 from .searches import search_runs
 from .tables import table
 
-__all__ = ["unwrapped"]
+__all__ = ["Nest", "unwrapped"]
 
-Parse = Callable[[str], Node]
+_DEEPEST = 8
 
 _SHELLS = frozenset("sh bash dash zsh ksh mksh ash rbash posh yash".split())
 _PLAIN_SHELLS = frozenset("sh dash ash posh zsh yash ksh mksh".split())
@@ -33,6 +33,35 @@ _NOT_POSIX = re.compile(
 _GIVEN = Part(PartKind.GIVEN, "given when it runs")
 _VERSION = re.compile(r"(?<=[A-Za-z])[0-9.]+$")
 _DYNAMIC = Note("dynamic", "which program runs is only known when it runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """How deep a command lies in others, and how code is read there.
+
+    `read` takes a line and the nest it stands in.
+    """
+
+    read: Callable[[str, Nest], Node]
+    depth: int = 0
+
+    def deeper(self) -> Nest:
+        """Return the nest inside of this one.
+
+        Raises:
+            Unread: nobody wraps a command that often.
+        """
+        if self.depth >= _DEEPEST:
+            raise Unread("commands run commands too often to follow")
+        return Nest(self.read, self.depth + 1)
+
+    def line(self, code: str) -> Node:
+        """Return what code runs."""
+        return self.read(code, self.deeper())
+
+    def command(self, words: tuple[Word, ...]) -> Command:
+        """Return what an argument vector runs."""
+        return unwrapped(Command(words), self.deeper())
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +79,17 @@ class _Wrapper:
     privilege: bool = False
 
 
-def unwrapped(command: Command, parse: Parse) -> Command:
+def unwrapped(command: Command, nest: Nest) -> Command:
     """Return a command with what it runs and what cannot be told of it."""
-    command = replace(command, notes=(*command.notes, *poison_notes(command)))
-    if not command.words:
-        return command
-    if not _is_fixed(command.words[0]):
-        return replace(command, notes=(*command.notes, _DYNAMIC))
-    command = replace(command, notes=(*command.notes, *builtin_notes(command)))
+    notes = poison_notes(command)
+    if command.words:
+        notes += builtin_notes(command) if _is_fixed(command.words[0]) else (_DYNAMIC,)
+    if notes:
+        command = replace(command, notes=(*command.notes, *notes))
+    return _followed(command, nest) if command.words and _is_fixed(command.words[0]) else command
+
+
+def _followed(command: Command, nest: Nest) -> Command:
     program = command.program
     if program in {
         "git",
@@ -73,14 +105,14 @@ def unwrapped(command: Command, parse: Parse) -> Command:
         "fdfind",
         "trap",
     }:
-        return _special(program, command, parse)
+        return _special(program, command, nest)
     found = _wrapper(program, command.words)
     if found is None:
         return command
     if found.privilege:
         note = Note("privilege", f"{program} changes who runs it or what it may reach")
         command = replace(command, notes=(*command.notes, note))
-    return _RUNS[found.runs](command, found, parse)
+    return _RUNS[found.runs](command, found, nest)
 
 
 def _is_fixed(word: Word) -> bool:
@@ -118,14 +150,14 @@ def _noted(command: Command, rule: str, reason: str, *inner: Node) -> Command:
     return replace(command, notes=notes, inner=(*command.inner, *inner))
 
 
-def _run_command(command: Command, found: _Wrapper, parse: Parse) -> Command:
+def _run_command(command: Command, found: _Wrapper, nest: Nest) -> Command:
     """The operands are an argument vector."""
     parsed = _parsed(command.words, found)
     if found.unless and any(parsed.has(name) for name in found.unless.split()):
         return command
     for _, value, kind in parsed.options:
         if kind == "line":
-            command = _run_code(command, value, parse)
+            command = _run_code(command, value, nest)
     words = parsed.operands[found.operands :]
     if found.assigns:
         while words and "=" in words[0].text:
@@ -141,7 +173,7 @@ def _run_command(command: Command, found: _Wrapper, parse: Parse) -> Command:
         return command
     if words[0].text == "-exec" or words[0].text.startswith("-"):
         return _noted(command, "wrapper", f"it cannot be told what {command.program} runs")
-    return replace(command, inner=(*command.inner, unwrapped(Command(words), parse)))
+    return replace(command, inner=(*command.inner, nest.command(words)))
 
 
 def _with_given(words: tuple[Word, ...], parsed: Parsed) -> tuple[Word, ...]:
@@ -165,7 +197,7 @@ def _parsed(words: tuple[Word, ...], found: _Wrapper) -> Parsed:
     return parse_options(words[1:], found.options, stops=True)
 
 
-def _run_line(command: Command, found: _Wrapper, parse: Parse) -> Command:
+def _run_line(command: Command, found: _Wrapper, nest: Nest) -> Command:
     """The operands, joined by blanks, are shell code."""
     parsed = _parsed(command.words, found)
     words = parsed.operands[found.operands :]
@@ -176,24 +208,26 @@ def _run_line(command: Command, found: _Wrapper, parse: Parse) -> Command:
     if not words:
         return command
     if len(words) == 1:
-        return _run_code(command, words[0], parse)
+        return _run_code(command, words[0], nest)
     if not all(word.is_literal for word in words):
         return _noted(command, "code", f"the code given to {command.program} is only known when it runs")
     joined = literal(" ".join(word.text for word in words))
     kept = command.words[: len(command.words) - len(words)]
-    return _run_code(replace(command, words=(*kept, joined)), joined, parse)
+    return _run_code(replace(command, words=(*kept, joined)), joined, nest)
 
 
-def _run_shell(command: Command, found: _Wrapper, parse: Parse) -> Command:
+def _run_shell(command: Command, found: _Wrapper, nest: Nest) -> Command:
     """A shell: code behind `-c`, else a script, else whatever comes in."""
     words = command.words[1:]
+    if len(words) == 1 and words[0].text in {"--version", "--help"}:
+        return command
     parsed = parse_options(
         tuple(word for word in words if not word.text.startswith("+")), found.options, stops=True
     )
     if parsed.unknown is not None:
         return _noted(command, "code", f"an option of {command.program} is not known, nor what it runs")
     if parsed.has("-c"):
-        return _run_code(command, parsed.operands[0] if parsed.operands else None, parse)
+        return _run_code(command, parsed.operands[0] if parsed.operands else None, nest)
     if not parsed.operands or parsed.has("-s") or _is_stream(parsed.operands[0]):
         return _noted(command, "code", f"{command.program} runs whatever is sent to it")
     return command
@@ -204,9 +238,9 @@ def _is_stream(word: Word) -> bool:
     return word.text in {"-", "/dev/stdin", "/proc/self/fd/0"} or any(part.body for part in word.parts)
 
 
-def _run_script(command: Command, found: _Wrapper, parse: Parse) -> Command:
+def _run_script(command: Command, found: _Wrapper, nest: Nest) -> Command:
     """An interpreter of another language: code in an option is not read, nor is what comes in."""
-    del parse
+    del nest
     script: Word | None = None
     for word in command.words[1:]:
         if _is_code(word.text, found.code):
@@ -221,13 +255,21 @@ def _run_script(command: Command, found: _Wrapper, parse: Parse) -> Command:
     return command
 
 
-def _run_none(command: Command, found: _Wrapper, parse: Parse) -> Command:
+def _run_later(command: Command, found: _Wrapper, nest: Nest) -> Command:
+    """Code that is put aside and runs without anybody looking."""
+    del nest
+    if any(word.text == found.unless for word in command.words[1:]):
+        return command
+    return _noted(command, "code", f"{command.program} runs code later, when nobody looks")
+
+
+def _run_none(command: Command, found: _Wrapper, nest: Nest) -> Command:
     """Nothing but the options listed can start a program."""
     if any(_is_code(word.text, found.code) for word in command.words[1:]):
         command = _noted(command, "code", f"an option of {command.program} starts a program or runs code")
     for _, value, kind in parse_options(command.words[1:], found.options).options if found.options else ():
         if kind == "line":
-            command = _run_code(command, value, parse)
+            command = _run_code(command, value, nest)
     return command
 
 
@@ -247,14 +289,14 @@ def _is_code(text: str, options: tuple[str, ...]) -> bool:
     return False
 
 
-def _run_code(command: Command, code: Word | None, parse: Parse) -> Command:
+def _run_code(command: Command, code: Word | None, nest: Nest) -> Command:
     """Read a word as shell code; what runs is its print, so the word becomes that."""
     if code is None:
         return _noted(command, "code", f"{command.program} is given no code")
     if not code.is_literal:
         return _noted(command, "code", f"the code given to {command.program} is only known when it runs")
     try:
-        node = parse(code.text)
+        node = nest.line(code.text)
         canonical = literal(print_line(node))
     except Unread as error:
         return _noted(command, "code", f"the code given to {command.program} cannot be read: {error}")
@@ -264,31 +306,32 @@ def _run_code(command: Command, code: Word | None, parse: Parse) -> Command:
     return replace(command, words=words, inner=(*command.inner, node))
 
 
-def _special(program: str, command: Command, parse: Parse) -> Command:
+def _special(program: str, command: Command, nest: Nest) -> Command:
     """Programs whose own language says what they run."""
     if program == "trap":
         operands = parse_options(command.words[1:], "-l -p").operands
         if len(operands) < 2 or operands[0].text in {"", "-"}:
             return command
-        return _run_code(command, operands[0], parse)
+        return _run_code(command, operands[0], nest)
     if program == "git":
         command = replace(command, notes=(*command.notes, *git_notes(command.words)))
         for code in git_runs(command.words):
-            command = _run_code(command, code, parse)
+            command = _run_code(command, code, nest)
         return command
     if program.endswith(("awk", "sed")):
         reason = (awk_runs if program.endswith("awk") else sed_runs)(command.words)
         return _noted(command, "code", reason) if reason else command
     runs, reason = search_runs(command.words)
-    inner = tuple(unwrapped(Command(words), parse) for words in runs)
+    inner = tuple(nest.command(words) for words in runs)
     command = replace(command, inner=(*command.inner, *inner))
     return _noted(command, "wrapper", reason) if reason else command
 
 
-_RUNS: dict[str, Callable[[Command, _Wrapper, Parse], Command]] = {
+_RUNS: dict[str, Callable[[Command, _Wrapper, Nest], Command]] = {
     "command": _run_command,
     "line": _run_line,
     "shell": _run_shell,
     "script": _run_script,
+    "later": _run_later,
     "none": _run_none,
 }

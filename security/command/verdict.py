@@ -17,7 +17,7 @@ from .destructive import bomb, crude_words, destruction, unsure_destruction
 from .nouns import CommandFacts, CommandLine, Part, PartKind, Word
 from .paths import Problem, Scene
 from .places import Ground, Placed, placed, variants, where
-from .quiet import problem_of, program_of
+from .quiet import problem_of
 from .rules import ShellRules, allows, blocked_by, confirmed_by
 
 __all__ = ["Ruling", "Say", "effects_of", "ruling_of"]
@@ -93,7 +93,7 @@ def _denial(line: CommandLine, found: tuple[Placed, ...], scene: Scene, rules: S
         return Ruling(Say.DENY, "destructive", "a function calls itself without end")
     for at in found:
         for words in variants(at) or (at.command.words,):
-            one = replace(at, command=replace(at.command, words=words))
+            one = at if words is at.command.words else replace(at, command=replace(at.command, words=words))
             why = destruction(one, scene.at(at.folders))
             if why is not None:
                 return Ruling(Say.DENY, "destructive", why[1], why[0])
@@ -148,10 +148,8 @@ def _forced(
             yield Problem("dynamic", unsure, at.command.name)
         if any(map(_evaluates, at.command.words)):
             yield Problem("arithmetic", "it calculates with variables, whose values are evaluated as code")
-    quiet = {id(at) for at in found} - {id(at) for at, _ in problems}
-    for at in found:
-        if id(at) not in quiet:
-            yield from _touched(at, scene.at(at.folders))
+    for at, problem in problems:
+        yield from _touched(at, scene.at(at.folders), only_reads=problem.rule == "outside")
 
 
 def _evaluates(word: Word) -> bool:
@@ -162,10 +160,9 @@ def _is_evaluated(part: Part) -> bool:
     return part.kind is PartKind.ARITHMETIC and any(char.isalpha() or char == "_" for char in part.text)
 
 
-def _touched(at: Placed, scene: Scene) -> Iterator[Problem]:
+def _touched(at: Placed, scene: Scene, *, only_reads: bool) -> Iterator[Problem]:
     """Find secret files among the words of a program that does more than read, and protected ones."""
-    known = program_of(at.command.program)
-    if at.command.program in _TEXT_PROGRAMS or (known is not None and known.operands == "text"):
+    if at.command.program in _TEXT_PROGRAMS:
         return
     for word in at.command.words[1:_MOST_WORDS]:
         for path in _named(word, scene):
@@ -173,12 +170,18 @@ def _touched(at: Placed, scene: Scene) -> Iterator[Problem]:
             if why is not None:
                 yield Problem("secret", f"it touches a secret file: {why}", path)
                 return
-            why = protected_reason(path, scene.policy) if known is None else None
-            if why is not None and "/" in word.text and not path.startswith(_READABLE):
+            why = protected_reason(path, scene.policy)
+            if why is not None and "/" in word.text and not only_reads and not _is_only_named(at, path):
                 yield Problem("protected", f"it touches a protected file: {why}", path)
                 return
 
 
+def _is_only_named(at: Placed, path: str) -> bool:
+    """Whether a path into the system is likely a program or a header that is used, not changed."""
+    return path.startswith(_READABLE) and at.command.program not in _CHANGING
+
+
+_CHANGING = frozenset("cp mv install ln sed chmod chown chgrp touch rsync tar unzip patch tee dd mkdir rmdir setcap".split())
 _READABLE = (
     "/usr/bin/",
     "/usr/share/",

@@ -9,18 +9,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from dataclasses import dataclass, field
 
 from .braces import expanded
 from .nouns import Node, Part, PartKind, Unread, Word, marked
 
-__all__ = ["Bodies", "read_here_document", "read_pattern", "read_target", "read_word", "read_words"]
+__all__ = ["Bodies", "Effort", "read_here_document", "read_pattern", "read_target", "read_word", "read_words"]
 
-Bodies: TypeAlias = Mapping[int, tuple[int, Node]]
-"""Where substitutions begin, where each ends, and what it runs."""
+_EFFORT = 400
+
+
+@dataclass(slots=True)
+class Effort:
+    """How many words and pieces of words a line may still have; what is read must be judged, too."""
+
+    left: int = _EFFORT
+
+    def spend(self) -> None:
+        """Count one more."""
+        self.left -= 1
+        if self.left < 0:
+            raise Unread(f"the line has more than {_EFFORT} words or pieces of words")
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """Where substitutions begin, where each ends, and what it runs."""
+
+    effort: Effort
+    found: Mapping[int, tuple[int, Node]] = field(default_factory=dict)
+
+    def __contains__(self, position: int) -> bool:
+        return position in self.found
+
+    def __getitem__(self, position: int) -> tuple[int, Node]:
+        return self.found[position]
+
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:./\-]+")
-_RUN = re.compile(r"[A-Za-z0-9_@%+:./^!#\-\]\x80-\xff]+")
+_RUN = re.compile(r"""(?:[A-Za-z0-9_@%+=:./^!#\-\]\x80-\xff]|\\[^\n]|'[^']*'|"[^"\\$`]*")+""")
+_QUOTED = re.compile(r"""\\(.)|'([^']*)'|"([^"]*)\"""", re.DOTALL)
 _BLANK = re.compile(r"(?:[ \t]|\\\n)*")
 _DOUBLE_RUN = re.compile(r'[^"\\$`]+')
 _HERE_RUN = re.compile(r"[^\\$`]+")
@@ -51,6 +79,7 @@ def read_words(src: str, start: int, end: int, bodies: Bodies) -> list[Word]:
     while position < end:
         plain = _PLAIN.match(src, position, end)
         if plain is not None and (plain.end() == end or src[plain.end()] in " \t"):
+            bodies.effort.spend()
             words.append(Word(plain[0]))
             position = plain.end()
         else:
@@ -145,12 +174,14 @@ class _Lexer:
             yield from self._quoted_piece(_HERE_RUN, "$`\\")
 
     def _piece(self, braces: bool) -> Iterator[Part | str]:
+        self.bodies.effort.spend()
         char = self.src[self.at]
         if run := _RUN.match(self.src, self.at, self.end):
             if run[0].startswith("#") and self.at == self.start:
                 raise Unread("a comment stands where a word is expected")
             self.at = run.end()
-            yield Part(PartKind.LITERAL, run[0])
+            plain = _QUOTED.sub(r"\1\2\3", run[0])
+            yield Part(PartKind.LITERAL, plain, quoted=len(plain) != len(run[0]))
         elif char in "{},":
             self.at += 1
             yield char if braces else Part(PartKind.LITERAL, char)
@@ -160,8 +191,8 @@ class _Lexer:
             yield from self._quotation(char)
         elif char in "<>" and self.at in self.bodies:
             yield self._body(PartKind.INPUT if char == "<" else PartKind.OUTPUT)
-        elif char in "=~":
-            yield self._equals_or_tilde(char)
+        elif char == "~":
+            yield self._tilde()
         else:
             raise Unread("an operator or a control character stands inside a word")
 
@@ -203,6 +234,7 @@ class _Lexer:
         self.at += 1
 
     def _quoted_piece(self, run: re.Pattern[str], escapable: str) -> Iterator[Part]:
+        self.bodies.effort.spend()
         if found := run.match(self.src, self.at, self.end):
             self.at = found.end()
             yield Part(PartKind.LITERAL, found[0], quoted=True)
@@ -268,8 +300,10 @@ class _Lexer:
                 return self._lone_bracket()
             self.at = found.end()
             return Part(PartKind.GLOB, found[0])
-        self.at += 1
-        return Part(PartKind.GLOB, char)
+        start = self.at
+        while self.at < self.end and self.src[self.at] in "*?":
+            self.at += 1
+        return Part(PartKind.GLOB, self.src[start : self.at])
 
     def _lone_bracket(self) -> Part:
         """A bracket nothing closes is a bracket; one that holds quotes or expansions is not read."""
@@ -281,22 +315,22 @@ class _Lexer:
         self.at += 1
         return Part(PartKind.LITERAL, "[", quoted=True)
 
-    def _equals_or_tilde(self, char: str) -> Part:
+    def _tilde(self) -> Part:
         """Bash expands `~` at the start of a word, and behind `=` or `:` of what looks like an assignment."""
         before = self.src[self.start : self.at]
         opens = self.at == self.start or (
             before[-1] in "=:" and (self.assigned or _ASSIGNS.match(before) is not None)
         )
-        if char == "~" and before.endswith(("{", ",")):
+        if before.endswith(("{", ",")):
             raise Unread("a tilde stands at the start of an alternative in braces")
-        if char == "~" and opens:
+        if opens:
             found = _TILDE.match(self.src, self.at, self.end)
             if found is None:
                 raise Unread("it cannot be told whose home a tilde means")
             self.at = found.end()
             return Part(PartKind.TILDE, found[0])
         self.at += 1
-        return Part(PartKind.LITERAL, char, quoted=char == "~")
+        return Part(PartKind.LITERAL, "~", quoted=True)
 
 
 def _must_balance(text: str) -> None:

@@ -235,9 +235,9 @@ async def test_a_bad_pattern_is_told(
 
 async def test_a_hostile_pattern_takes_linear_time(store: OverflowStore) -> None:
     ref = await store.put("s", "a" * 200_000)
-    before = time.perf_counter()
+    before = time.process_time()
     assert await store.search("s", ref, "^(a+)+$b") == []
-    assert time.perf_counter() - before < 5, "a backtracking engine would need longer than the universe has"
+    assert time.process_time() - before < 5, "a backtracking engine would need longer than the universe has"
 
 
 @given(st.text("ab\n\r", max_size=40), st.integers(1, 7))

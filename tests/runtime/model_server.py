@@ -84,7 +84,7 @@ async def opened(server: Server, spec: str, **more: Any) -> AsyncIterator[Provid
 
 async def ask(provider: Provider, request: Request = HELLO) -> list[ModelEvent]:
     """Return all that a model tells within ten seconds."""
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with provider.stream(request) as events:
             return [event async for event in events]
 

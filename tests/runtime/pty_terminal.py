@@ -22,7 +22,7 @@ from typing import Any
 
 import pyte
 
-PATIENCE = 15.0
+PATIENCE = 30.0
 ENTER, UP, TAB = "\r", "\x1b[A", "\t"
 ALT_ENTER = "\x1b\r"
 CTRL_C, CTRL_D, CTRL_R, CTRL_U = "\x03", "\x04", "\x12", "\x15"

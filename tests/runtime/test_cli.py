@@ -155,7 +155,7 @@ def test_a_reader_who_goes_away_is_no_noise(leeward):
     running.stdout.close()
     assert running.stderr.read() == b""
     running.stderr.close()
-    assert running.wait(timeout=20) == 1
+    assert running.wait(timeout=60) == 1
 
 
 @pytest.mark.parametrize("words", [("-p", "read notes.md", *OFFLINE), ("call", "read", '{"path": "work/notes.md"}')])

@@ -46,7 +46,8 @@ def answering(status: int) -> Iterator[str]:
 
 
 def model_at(url: str) -> str:
-    return f'[llm]\nmodel = "test:any"\n[[llm.providers]]\nname = "test"\nbase_url = "{url}"\n'
+    """Configure a model that is asked once: how often it is asked again, and when, is `test_retry.py`'s."""
+    return f'[llm]\nmodel = "test:any"\nretries = 0\n[[llm.providers]]\nname = "test"\nbase_url = "{url}"\n'
 
 
 def test_0_success(leeward):

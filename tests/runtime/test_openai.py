@@ -52,7 +52,7 @@ async def ask(provider: Provider, request: Request = HELLO) -> list[ModelEvent]:
 
 
 async def asked(server: Any, **more: Any) -> list[ModelEvent]:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         async with opened(server, **more) as provider:
             return await ask(provider)
 
@@ -169,7 +169,7 @@ async def test_a_reply_given_up_closes_its_connection_and_the_next_is_fine(
         model_server.serve(hang, model_server.Answer(model_server.says("two"))) as server,
         opened(server) as provider,
     ):
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             with trio.CancelScope() as scope:
                 async with provider.stream(HELLO) as events:
                     assert await anext(aiter(events)) == TextDelta("one")
@@ -188,7 +188,7 @@ async def test_a_sibling_survives_a_reply_that_is_given_up(model_server: ModuleT
         serve(answer([first], hang=True), answer([first], hang=True), answer(says("two"))) as server,
         opened(server) as provider,
     ):
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             async with provider.stream(HELLO) as staying:
                 assert await anext(aiter(staying)) == TextDelta("one")
                 async with provider.stream(HELLO) as leaving:
@@ -209,7 +209,7 @@ async def test_cancelled_before_the_answer_begins(model_server: ModuleType) -> N
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(ask, provider)
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             await server.asked.wait()
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
@@ -249,7 +249,7 @@ async def test_an_endless_error_page_is_not_read_to_its_end(model_server: Module
         model_server.Answer([b"x" * 60_000] * 3, 500, "text/plain", hang=True)
     ) as server:
         assert (await failure(server)).kind is ErrorKind.UNAVAILABLE
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             await server.left.wait()
 
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import socket
 from pathlib import Path
 
 import pytest
+import trio
 
 TOUR = Path(__file__).parents[2] / "examples" / "tour.leeward"
 
 
 @pytest.fixture
 def tour(leeward, monkeypatch):
-    """Run the tour from the root of the repository, as `make run` does."""
+    """Run the tour from the root of the repository, as `make run` does; no name is looked up."""
+
+    async def unknown(host, port, **_):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", unknown)
     monkeypatch.chdir(TOUR.parents[1])
-    return lambda *words: leeward("--script", "examples/tour.leeward", "--model", "offline", *words)
+    program, *given = shlex.split(re.search(r"(?m)^run:.*\n\t(.*)$", Path("Makefile").read_text())[1])
+    assert program == "$(BIN)/leeward"
+    return lambda *words: leeward(*given, *words)
 
 
 def test_the_account_shows_everything_that_was_promised(tour):

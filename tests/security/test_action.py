@@ -101,9 +101,9 @@ def test_ordinary_arguments_are_read(make, text: str, meant) -> None:
 @pytest.mark.parametrize("unit", ['\\"', "\\\\", '"', "\\", '[\\"', '"{', "\\u"])
 @pytest.mark.parametrize("start", ['{"a": "', '"', ""])
 def test_hostile_text_is_refused_in_linear_time(make, unit: str, start: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     read(make, start + unit * (1_000_000 // len(unit)) + "\\")
-    assert time.perf_counter() - began < 2, "walking it once takes a few milliseconds, walking it again from every quote an hour"
+    assert time.process_time() - began < 2, "walking it once takes a few milliseconds, walking it again from every quote an hour"
 
 
 @pytest.mark.parametrize("name", ["", "Read", "a b", "a-b", "a.b", "a" * 65, "réad", "read\n", "\x1b[2J", "../read", "\ud800"])

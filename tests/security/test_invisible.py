@@ -147,7 +147,7 @@ def test_a_judgement_looks_no_further_than_it_says(text, where):
 
 
 def test_long_texts_of_joiners_take_linear_time():
-    began = time.perf_counter()
+    began = time.process_time()
     find_invisible("م\u200c" * 100_000)
     visible("👩\u200d" * 100_000 + FLAG * 1000)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

@@ -101,10 +101,10 @@ def test_a_schema_cannot_make_reading_slow() -> None:
     deep: object = {"p": "x"}
     for _ in range(60):
         deep = {"below": deep}
-    began = time.perf_counter()
+    began = time.process_time()
     assert list(leaves({"p": "x"}, schema)) == [Leaf("/p", "x", frozenset({P}))]
     assert [leaf.kinds for leaf in leaves(deep, obj(p=PATH, **below))] == [{P}]
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 VALUES = st.recursive(st.text(max_size=3) | st.integers(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))

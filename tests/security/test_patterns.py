@@ -230,8 +230,8 @@ def test_tokens_of_letters_and_digits_pass(text):
     + ["a://" + ":" * 200_000, " " * 200_000 + "x", "insert_" * 100_000, "\u0316" * 100_000 + "\u0301" * 100_000],
 )
 def test_every_check_takes_linear_time(text):
-    began = time.perf_counter()
+    began = time.process_time()
     for kind in (ID, PATH, DESTINATION, TEXT):
         rejected_pattern(kind, text)
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4
     assert climbs(text) >= 0

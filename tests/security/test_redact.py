@@ -215,7 +215,7 @@ def test_what_waits_is_bounded_and_a_finished_line_does_not_wait():
 )  # fmt: skip
 def test_hostile_texts_take_linear_time(unit):
     text = unit * (200_000 // len(unit))
-    began = time.perf_counter()
+    began = time.process_time()
     redact_text(text, [KNOWN])
     in_pieces(text[:20_000], [100] * 200)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

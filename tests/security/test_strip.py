@@ -152,7 +152,7 @@ def test_what_waits_for_an_end_is_bounded(begun):
 )
 def test_hostile_texts_take_linear_time(unit):
     text = unit * (200_000 // len(unit))
-    began = time.perf_counter()
+    began = time.process_time()
     strip(Screened(text), SOURCE)
     in_pieces(text[:20_000], [7] * 2000)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import time
 
 import pytest
 from hypothesis import example, given
@@ -111,10 +112,15 @@ SECRET = [
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d/x", "/etc/ssl/private/x.pem", "/run/secrets/token", "/var/run/secrets/kubernetes.io/x",
     "/proc/self/environ", "/proc/1/environ", "/proc/1/root/etc/passwd", "/proc/self/fd/3", "/proc/thread-self/mem", "/proc/1/task/1/environ", "/proc/self/cwd",
     "/dev/mem", "/dev/sda", "/dev", "/keys/leeward.sqlite", "/keys",
+    "/ws/.env~", "/ws/#.env#", "/ws/.env-prod", "/ws/.env_prod", "/ws/prod.env", "/ws/.envrc", "/ws/.env.swp", "/ws/..env.swp", "/ws/.env (1)", "/ws/.env copy", "/ws/.envrc.bak",
+    "/ws/id_rsa~", "/ws/id_rsa.bak", "/ws/id_rsa.bak~", "/ws/id_rsa.~3~", "/ws/.id_rsa.swp", "/ws/id_rsa_work", "/ws/id_ed25519-github", "/ws/id_rsa.old.orig", "/ws/id_rsa.pem", "/ws/ID_RSA.BAK",
+    "/ws/server.key~", "/ws/server.key.bak", "/ws/server.key_old", "/ws/server.key.1", "/ws/privkey.pem", "/ws/server-key.pem", "/ws/.npmrc", "/ws/.npmrc~", "/ws/.netrc.save",
+    "/ws/.ssh/config", "/ws/a/.SSH/known_hosts", "/ws/.aws/credentials", "/ws/.aws/credentials~", "/ws/deploy/.docker/config.json", "/ws/.kube/config", "/ws/.gnupg/x",
+    "/root/.aws/credentials", "/root/.aws/x", "/home/o/.ssh/authorized_keys", "/home/o/.docker/x", "/Users/o/Library/Keychains/x", "/home/o/.config/gh/hosts.yml", "/srv/o/.config/gcloud/x",
 ]  # fmt: skip
 NOT_SECRET = [
-    "/ws", "/ws/a.txt", "/ws/.env.example", "/ws/.env.sample", "/ws/.env.template", "/ws/.environment", "/ws/env", "/ws/.envrc", "/ws/src/environ", "/ws/id_rsa.pub",
-    "/ws/id_card.png", "/ws/keyboard.md", "/ws/key", "/ws/monkey", "/ws/a.key.md", "/ws/.npmrc", "/ws/.ssh-notes.md", "/ws/ssh/config", "/ws/.docker/Dockerfile", "/home/ada/ssh/x",
+    "/ws", "/ws/a.txt", "/ws/.env.example", "/ws/.env.sample", "/ws/.env.template", "/ws/.environment", "/ws/env", "/ws/.env.example~", "/ws/#.env.example#", "/ws/.env-sample", "/ws/example.env", "/ws/.envrc.example", "/ws/process.env", "/ws/import.meta.env", "/ws/environment.ts", "/ws/src/environ", "/ws/id_rsa.pub",
+    "/ws/id_card.png", "/ws/keyboard.md", "/ws/key", "/ws/monkey", "/ws/a.key.md", "/ws/id_rsa.pub~", "/ws/id_rsa_work.pub", "/ws/id_rsa_test.py", "/ws/keys.md~", "/ws/public-key.pem", "/ws/ca.pem", "/ws/monkey.pem", "/ws/npmrc.md", "/ws/notes.txt~", "/ws/#notes#", "/ws/.notes.swp", "/ws/~", "/ws/##", "/ws/.aws/task-definition.json", "/ws/.kube/deployment.yml", "/ws/.config/app.toml", "/ws/cargo/credentials", "/home", "/home/o", "/root", "/home/o/notes.md", "/ws/.ssh-notes.md", "/ws/ssh/config", "/ws/.docker/Dockerfile", "/home/ada/ssh/x",
     "/home/ada/.sshrc", "/home/ada/.bashrc", "/home/ada/.config/ghost/x", "/home/ada/notes.md", "/etc/hosts", "/etc/passwd", "/etc/shadowsocks.json", "/etc/ssl/certs/ca.pem",
     "/proc/cpuinfo", "/proc/self/status", "/proc/meminfo", "/dev/null", "/dev/zero", "/dev/shm/x", "/developer/x", "/keysmith", "/run/user/1000/x",
 ]  # fmt: skip
@@ -124,9 +130,10 @@ PROTECTED = [
     "/home/ada/.gitconfig", "/home/ada/.vimrc", "/home/ada/.config/systemd/user/x.service", "/home/ada/.config/autostart/x.desktop", "/home/ada/.config/git/config",
     "/home/ada/.config/fish/config.fish", "/home/ada/.local/bin/ls", "/etc/hosts", "/etc/cron.d/x", "/usr/bin/ls", "/bin/sh", "/lib/x.so", "/boot/x", "/sys/x", "/proc/sys/kernel/x",
     "/var/spool/cron/root", "/app/leeward.py", "/app",
+    "/ws/.git/commondir", "/ws/.git/config.worktree", "/ws/.git/index", "/ws/.git/packed-refs", "/ws/.git/anything/new", "/ws/.GIT/commondir", "/ws/sub/.Git", "/ws/.git/.git/x", "/ws/.Leeward/config.toml", "/tmp/x/.git/index.lock",
 ]  # fmt: skip
 NOT_PROTECTED = [
-    "/ws", "/ws/a.py", "/ws/.gitignore", "/ws/.gitattributes", "/ws/.github/workflows/ci.yml", "/ws/hooks/x", "/ws/git/hooks/x", "/ws/.git-hooks/x", "/ws/leeward/x", "/ws/.leeward.md",
+    "/ws", "/ws/a.py", "/ws/.gitignore", "/ws/.gitattributes", "/ws/.gitmodules", "/ws/repo.git/config", "/ws/.git.md", "/ws/x.leeward", "/ws/.github/workflows/ci.yml", "/ws/hooks/x", "/ws/git/hooks/x", "/ws/.git-hooks/x", "/ws/leeward/x", "/ws/.leeward.md",
     "/ws/etc/hosts", "/ws/usr/bin/x", "/ws/.bashrc", "/home/ada/dotfiles/.bashrc", "/home/ada/bashrc", "/home/ada/.config/nvim/init.lua", "/home/ada/.local/share/x", "/tmp/x",
     "/etcetera/x", "/usrlocal/x", "/var/log/x", "/dev/null", "/dev/shm/x", "/application/x",
 ]  # fmt: skip
@@ -163,3 +170,10 @@ def test_a_workspace_below_a_system_folder_is_still_a_workspace(make) -> None:
     assert protected_reason("/usr/src/app/.git/hooks/x", held)
     assert protected_reason("/usr/src/other/main.py", held)
     assert secret_reason("/root/.ssh/id_rsa", held)
+
+
+@pytest.mark.parametrize("name", [".swp" * 60, "." * 100 + "x" + ".swp" * 35, "~" * 250, "#" * 250, ".bak" * 63, ".key" * 100_000, "x" * 200_000 + ".env", "a.1" * 80])
+def test_no_name_takes_time(held, name: str) -> None:
+    began = time.process_time()
+    secret_reason(f"/ws/{name}", held)
+    assert time.process_time() - began < 0.5

@@ -44,7 +44,7 @@ def tree(workspace, tmp_path):
 @pytest.fixture
 def find(run, named):
     async def find(arguments, tool="find_path", **options):
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             return await run(named(Search(**options).tools(), tool), arguments)
 
     return find

@@ -1,0 +1,27 @@
+"""What does an executor bring back? The last noun but one of `call.py`, apart so that a failure can carry it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .label import Origin
+
+__all__ = ["Output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an executor brings back, as it is; the pipeline screens it.
+
+    `origin` is derived from the tool's effects where it is None. `exit_code` is a program's own; not
+    0 is a result, not an error. `notices` are sentences of ours about the text, and `facts` are
+    values beside it that somebody else chose (a final URL), each with a name of ours. `links` are
+    the canonical URLs that an opened page refers to; only a trusted tool's become known by that.
+    """
+
+    text: str
+    origin: Origin | None = None
+    exit_code: int | None = None
+    notices: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    links: tuple[str, ...] = ()

@@ -1,0 +1,143 @@
+"""What is installed is what stands here: dependencies, archives, and the ways in that a newcomer takes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("security", "memory", "tools", "runtime")
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
+LOGIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+def distribution(requirement: str) -> str:
+    """The name in a requirement, as package indexes compare names."""
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
+
+
+def imported(*folders: str) -> set[str]:
+    """The distributions of what is imported below some folders; what is nobody's stays a module's name."""
+    found, known = set(), packages_distributions()
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            tops = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"leeward", ""}
+            found |= {distribution(known.get(top, [top])[0]) for top in tops}
+    return found
+
+
+def shipped() -> set[str]:
+    """Every file that belongs into a wheel."""
+    own = [path for path in (ROOT / "src" / "leeward").iterdir() if path.is_file()]
+    files = {f"leeward/{path.name}" for path in own}
+    for folder in FOLDERS:
+        below = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        files |= {f"leeward/{path.relative_to(ROOT)}" for path in below}
+    return files
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
+    declared = {distribution(entry) for entry in PROJECT["dependencies"]}
+    assert imported(*FOLDERS, "src") == declared
+    tools = {"pytest-trio", "mypy", "ruff", "hatchling"}  # run, not imported
+    for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}
+    assert imported("tests", "bench", "fuzz", "examples") - declared == for_tests - tools
+
+
+def test_each_dependency_has_its_reason_on_its_line() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for entry in PROJECT["dependencies"]:
+        assert re.search(rf'"{re.escape(entry)}",\s+# .{{15,}}', text), entry
+
+
+def test_both_ways_of_installing_for_development_bring_the_same() -> None:
+    assert SETTINGS["dependency-groups"]["dev"] == ["leeward[dev]"]
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A wheel from the tree, a source archive from the tree, and a wheel from that archive."""
+    folder = tmp_path_factory.mktemp("archives")
+
+    def build(tree: Path, kind: str, name: str) -> Path:
+        argv = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder / name)]
+        subprocess.run(argv, cwd=tree, check=True, capture_output=True, timeout=120)
+        (built,) = (folder / name).iterdir()
+        return built
+
+    made = {"wheel": build(ROOT, "wheel", "direct"), "sdist": build(ROOT, "sdist", "source")}
+    with tarfile.open(made["sdist"]) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (tree,) = (folder / "unpacked").iterdir()
+    return made | {"wheel from sdist": build(tree, "wheel", "again")}
+
+
+@pytest.mark.parametrize("name", ["wheel", "wheel from sdist"])
+def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
+    with zipfile.ZipFile(archives[name]) as wheel:
+        held = {entry for entry in wheel.namelist() if ".dist-info/" not in entry}
+    assert held == shipped()
+    assert {entry for entry in held if entry.endswith((".toml", ".typed"))} >= {"leeward/py.typed", "leeward/security/secrets.toml", "leeward/security/command/programs.toml"}
+
+
+def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
+    with zipfile.ZipFile(archives["wheel from sdist"]) as wheel:
+        wheel.extractall(tmp_path / "site")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "notes.md").write_text("the ferry leaves at seven\n")
+    around = LOGIN | {"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
+    code = "import sys, leeward; print(leeward.__file__); from leeward.__main__ import main; sys.exit(main())"
+    for words, wanted in ((("call", "read", '{"path": "notes.md"}'), "leaves at seven"), (("check", "shell", '{"command": "ls"}'), "shell")):
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, env=around, capture_output=True, text=True, timeout=60)
+        where, _, told = done.stdout.partition("\n")
+        assert Path(where).is_relative_to(tmp_path / "site"), done.stderr
+        assert wanted in told + done.stderr
+
+
+# ------------------------------------------------------------------ the Makefile and the check before a change
+
+
+def recipe(target: str) -> list[str]:
+    """The lines of a target's recipe."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.search(rf"(?m)^{re.escape(target)}:.*\n((?:\t.*\n)+)", text)
+    assert found is not None, target
+    return [line.strip() for line in found[1].splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+def test_make_says_which_python_it_needs(tmp_path) -> None:
+    old = tmp_path / "python-of-old"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    done = subprocess.run(["make", f"PYTHON={old}", "run"], cwd=tmp_path, env=LOGIN, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "Leeward needs Python 3.11 or newer" in done.stdout + done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_the_check_before_a_change_ends_with_the_summary_of_the_tests() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert script.startswith("#!/usr/bin/env bash\n")
+    assert script.rstrip().splitlines()[-1] == "make test"
+    assert recipe("test")[-1] == "$(BIN)/pytest"
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+    options = SETTINGS["tool"]["pytest"]["ini_options"]
+    assert options["faulthandler_timeout"] > 60
+    assert options["faulthandler_exit_on_timeout"]
