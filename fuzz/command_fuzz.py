@@ -5,6 +5,8 @@ as they are and as they are printed, by bash in a sandbox whose PATH holds progr
 down how they were called. `python fuzz/command_fuzz.py [LINES] [SEED]` exits 1 if one was unforeseen.
 """
 
+# ruff: noqa: E501 — the tables are wide
+
 from __future__ import annotations
 
 import json

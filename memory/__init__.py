@@ -8,7 +8,7 @@ from __future__ import annotations
 from .audit import AuditLogger, Record
 from .database import Database
 from .island import Island, IslandError
-from .overflow import BadPattern, Hit, OverflowNotFound, OverflowStore, Page, StoredText
+from .overflow import BadPattern, Hit, Hits, OverflowNotFound, OverflowStore, Page, StoredText
 from .transcript import Conversation, Entry, Transcript
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Database",
     "Entry",
     "Hit",
+    "Hits",
     "Island",
     "IslandError",
     "OverflowNotFound",

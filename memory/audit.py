@@ -8,8 +8,10 @@ business of the pipeline.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +24,10 @@ from .writer import Row, Statement, Value
 
 __all__ = ["AuditLogger", "Record"]
 
-_INSERT = "INSERT INTO audit (at, session, kind, call, tool, body) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT = (
+    "INSERT INTO audit (at, session, kind, call, tool, body, id) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (id) DO NOTHING"
+)
 _EVENTS = "SELECT kind, body FROM audit WHERE session = ? ORDER BY seq"
 _SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
 _OF_CALL = _SELECT + "call = ? ORDER BY seq"
@@ -50,6 +55,9 @@ class AuditLogger:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._mark = secrets.token_hex(8)
+        self._numbers = count()
+        self._unsure: dict[int, tuple[Event, str]] = {}
 
     async def start_session(
         self,
@@ -66,19 +74,23 @@ class AuditLogger:
             RecordError: it could not be committed.
         """
         body = {**details, "workspace": workspace, "config_hash": config_hash}
-        values = (self._clock.now(), storable(session), "session", None, None, stored_json(body))
+        text = stored_json(body)
+        values = (self._clock.now(), storable(session), "session", None, None, text, self._new_id())
         await self._database.write([(_INSERT, values)])
 
     async def append(self, session: str, *events: Event) -> None:
         """Return once the events are committed; their order is that of the calls, set before any await.
 
-        A caller who is cancelled while waiting leaves at once; the events stay in.
+        A caller who is cancelled while waiting leaves at once; the events stay in line, and nobody knows
+        whether they get in. Appending the same objects again makes sure, and makes no second row.
 
         Raises:
             RecordError: they could not be committed; none of them counts.
         """
         if events:
-            await self._database.write([_insertion(session, event) for event in events])
+            await self._database.write([self._insertion(session, event) for event in events])
+            for event in events:
+                self._unsure.pop(id(event), None)
 
     async def events_of(self, session: str) -> list[Event]:
         """Return everything that happened in a session, in order, to fold it over again.
@@ -125,6 +137,27 @@ class AuditLogger:
         return [_record(row) for row in rows]
 
 
+    def _insertion(self, session: str, event: Event) -> Statement:
+        call, tool = getattr(event, "call", None), getattr(event, "tool", None)
+        body = body_of(event)
+        # The event is kept beside its name: another one cannot come to have the same identity meanwhile.
+        _, name = self._unsure.setdefault(id(event), (event, self._new_id()))
+        values = (
+            event.at,
+            storable(session),
+            kind_of(event),
+            None if call is None else storable(call),
+            None if tool is None else storable(tool),
+            body,
+            name,
+        )
+        return _INSERT, values
+
+    def _new_id(self) -> str:
+        """Return a name for one row that no process gives to another."""
+        return f"{self._mark}{next(self._numbers):x}"
+
+
 def listing(
     session: str | None,
     limit: int,
@@ -148,19 +181,6 @@ def listing(
     where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
     sql = f"{_SELECT}{where} ORDER BY seq DESC LIMIT ?"
     return sql, (*(value for _, value in conditions), max(limit, 0))
-
-
-def _insertion(session: str, event: Event) -> Statement:
-    call, tool = getattr(event, "call", None), getattr(event, "tool", None)
-    values = (
-        event.at,
-        storable(session),
-        kind_of(event),
-        None if call is None else storable(call),
-        None if tool is None else storable(tool),
-        body_of(event),
-    )
-    return _INSERT, values
 
 
 def _record(row: Row) -> Record:

@@ -2,7 +2,8 @@
 
 A text is kept once however often it comes, under an id made from its own bytes, and in chunks, so
 that a page of 64 MiB costs no more than a page of 64 KiB. Only a session that was given a text may
-read it: a link is made for each. What is put here was stripped and redacted by the pipeline.
+read it: a link is made for each, and with it stands where the text came from, so that it weighs as
+much when it is read again. What is put here was stripped and redacted by the pipeline.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Protocol, cast
 import re2
 import trio
 
-from leeward.security import Clock
+from leeward.security import Clock, Origin, integrity
 
 from .database import Database
 from .stored import storable
 from .writer import Statement
 
-__all__ = ["BadPattern", "Hit", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
+__all__ = ["BadPattern", "Hit", "Hits", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
 
 CHUNK = 65_536
 """Characters in every chunk of a text but its last."""
@@ -38,17 +39,18 @@ _OPEN = (
 _CHUNK = "INSERT OR IGNORE INTO overflow_chunk (id, number, body) VALUES (?, ?, ?)"
 _COMPLETE = "UPDATE overflow SET complete = 1 WHERE id = ? AND NOT complete"
 _LINK = (
-    "INSERT INTO overflow_link (session, id, stored_at) VALUES (?, ?, ?)"
-    " ON CONFLICT (session, id) DO UPDATE SET stored_at = max(stored_at, excluded.stored_at)"
+    "INSERT INTO overflow_link (session, id, stored_at, origin, integrity) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (session, id) DO UPDATE SET stored_at = max(stored_at, excluded.stored_at),"
+    # The same text may come from several; it weighs no more than the least of them.
+    " origin = CASE WHEN excluded.integrity < integrity THEN excluded.origin ELSE origin END,"
+    " integrity = min(integrity, excluded.integrity)"
 )
-_ENTRIES = (
-    "SELECT id, chars, lines, bytes, link.stored_at FROM overflow_link AS link JOIN overflow USING (id)"
-    " WHERE session = ? AND complete ORDER BY link.stored_at, id"
+_STORED = (
+    "SELECT id, chars, lines, bytes, link.stored_at, origin"
+    " FROM overflow_link AS link JOIN overflow USING (id) WHERE session = ? AND complete"
 )
-_ENTRY = (
-    "SELECT id, chars, lines, bytes, link.stored_at FROM overflow_link AS link JOIN overflow USING (id)"
-    " WHERE session = ? AND id = ? AND complete"
-)
+_ENTRIES = f"{_STORED} ORDER BY link.stored_at, id"
+_ENTRY = f"{_STORED} AND id = ?"
 _IS_COMPLETE = "SELECT 1 FROM overflow WHERE id = ? AND complete"
 _BODIES = "SELECT body FROM overflow_chunk WHERE id = ? AND number BETWEEN ? AND ? ORDER BY number"
 _FORGET_LINKS = "DELETE FROM overflow_link WHERE stored_at < ?"
@@ -84,13 +86,14 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text as it is kept: its size in characters, lines and bytes, and when (seconds since the epoch)."""
+    """A text as it is kept: its size in characters, lines and bytes, since when (epoch), and whose it is."""
 
     id: str
     chars: int
     lines: int
     bytes: int
     stored_at: float
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,14 @@ class Hit:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The lines of a text that matched."""
+
+    entry: StoredText
+    lines: tuple[Hit, ...]
+
+
 class OverflowStore:
     """Texts by id, each readable by the sessions it was stored for."""
 
@@ -119,16 +130,17 @@ class OverflowStore:
         self._database = database
         self._clock = clock
 
-    async def put(self, session: str, text: str) -> str:
-        """Store a text for a session and return its id.
+    async def put(self, session: str, text: str, origin: Origin) -> str:
+        """Store a text that came from somewhere for a session, and return its id.
 
         Raises:
             RecordError: it could not be stored.
         """
         now = self._clock.now()
-        entry = await _measure(text, now)
+        entry = await _measure(text, now, origin)
         opening = (_OPEN, (entry.id, entry.chars, entry.lines, entry.bytes, now))
-        closing = ((_COMPLETE, (entry.id,)), (_LINK, (storable(session), entry.id, now)))
+        link = (storable(session), entry.id, now, origin.value, integrity(frozenset({origin})))
+        closing = ((_COMPLETE, (entry.id,)), (_LINK, link))
         if entry.bytes <= _TRANSACTION:
             await self._database.write([opening, *_insertions(entry.id, text), *closing])
             return entry.id
@@ -150,7 +162,7 @@ class OverflowStore:
         rows = await self._database.read(_ENTRY, (storable(session), storable(id)))
         if not rows:
             raise OverflowNotFound("this session has no stored output of that id")
-        return StoredText(*rows[0])
+        return _stored(*rows[0])
 
     async def entries(self, session: str) -> list[StoredText]:
         """Return what is stored for a session, oldest first.
@@ -159,7 +171,7 @@ class OverflowStore:
             RecordError: it could not be read.
         """
         rows = await self._database.read(_ENTRIES, (storable(session),))
-        return [StoredText(*row) for row in rows]
+        return [_stored(*row) for row in rows]
 
     async def get(self, session: str, id: str, offset: int = 0, limit: int = 10_000) -> Page:  # noqa: A002 - it is called so everywhere
         """Return `limit` characters from `offset` on; before the start counts as the start.
@@ -178,7 +190,7 @@ class OverflowStore:
             text = loaded[start - first * CHUNK : end - first * CHUNK]
         return Page(entry, text, start, end if end < entry.chars else None)
 
-    async def search(self, session: str, id: str, pattern: str, limit: int = 50) -> list[Hit]:  # noqa: A002 - it is called so everywhere
+    async def search(self, session: str, id: str, pattern: str, limit: int = 50) -> Hits:  # noqa: A002 - it is called so everywhere
         """Return the first `limit` lines that match an RE2 pattern, which takes linear time.
 
         Raises:
@@ -199,7 +211,7 @@ class OverflowStore:
                     hits.append(Hit(number, offset + found.start(), _around(line, found.start())))
             if len(hits) >= limit:
                 break
-        return hits[: max(limit, 0)]
+        return Hits(entry, tuple(hits[: max(limit, 0)]))
 
     async def prune(self, retention_days: float = 7) -> None:
         """Forget what was stored longer ago than this, for each session and altogether.
@@ -239,7 +251,11 @@ class _Lines:
             self._rest = ""
 
 
-async def _measure(text: str, now: float) -> StoredText:
+def _stored(id: str, chars: int, lines: int, size: int, at: float, origin: str) -> StoredText:  # noqa: A002 - it is called so everywhere
+    return StoredText(id, chars, lines, size, at, Origin(origin))
+
+
+async def _measure(text: str, now: float, origin: Origin) -> StoredText:
     """Return the size of a text and its id, letting others run in between."""
     digest, size = hashlib.sha256(), 0
     for body in _bodies(text):
@@ -247,7 +263,7 @@ async def _measure(text: str, now: float) -> StoredText:
         size += len(body)
         await trio.lowlevel.checkpoint()
     lines = text.count("\n") + (not text.endswith("\n") and text != "")
-    return StoredText(f"of_{digest.hexdigest()[:32]}", len(text), lines, size, now)
+    return StoredText(f"of_{digest.hexdigest()[:32]}", len(text), lines, size, now, origin)
 
 
 def _bodies(text: str) -> Iterator[bytes]:

@@ -24,7 +24,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             kind TEXT NOT NULL,
             call TEXT,
             tool TEXT,
-            body TEXT NOT NULL
+            body TEXT NOT NULL,
+            id TEXT NOT NULL UNIQUE
         )
         """,
         "CREATE INDEX audit_by_session ON audit (session)",
@@ -53,6 +54,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             session TEXT NOT NULL,
             id TEXT NOT NULL REFERENCES overflow (id) ON DELETE CASCADE,
             stored_at REAL NOT NULL,
+            origin TEXT NOT NULL,
+            integrity INTEGER NOT NULL,
             PRIMARY KEY (session, id)
         ) WITHOUT ROWID
         """,

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
@@ -42,6 +42,7 @@ from leeward.security import (
     TrustLevel,
     Withdrawn,
     tell,
+    without_secrets,
 )
 from leeward.tools import CompositeExecutor, Resolver, Surveyor, dns_resolver, open_builtin_tools
 
@@ -294,7 +295,8 @@ class Runtime:
         """Run one call through the pipeline; arguments as an object or JSON text. The listeners hear it."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         call = ToolCall(new_call_id(), tool, text, asker)
-        self._relay.emit(CallStarted(call))
+        shown = without_secrets(text, self.tools.spec(tool))
+        self._relay.emit(CallStarted(replace(call, arguments=shown)))
         result = await self.pipeline.run(call)
         self._relay.emit(CallEnded(result))
         return result

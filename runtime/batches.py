@@ -24,6 +24,7 @@ from leeward.security import (
     ToolCall,
     ToolResult,
     ToolSpec,
+    without_secrets,
 )
 
 from .conversation import CANCELLED
@@ -148,7 +149,8 @@ class Calls:
         return result
 
     async def _once(self, call: ToolCall) -> ToolResult:
-        self._emit(CallStarted(call))
+        shown = without_secrets(call.arguments, self._spec_of(call.tool))
+        self._emit(CallStarted(replace(call, arguments=shown)))
         result = await self._pipeline.run(call)
         self.made += 1
         self.refused += result.outcome.status is Status.DENIED

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leeward.security import Given, Known, Origin, Provenance, Read, Status
+from leeward.security import Given, Known, Origin, Provenance, Read, Status, visible
 
 from .account import Account
 from .app import Runtime
 from .batch import run_batch
 from .dryrun import Asked, DryRun, Judged, given_as_url
 from .events import result_json
-from .exits import Exit
+from .exits import Exit, to_json
 from .options import Options
 from .outcomes import exit_of_denial, exit_of_result
 from .printer import Printer
@@ -86,7 +86,7 @@ def _exit(judged: Judged) -> Exit:
 
 
 def _lines(judged: Judged) -> Iterator[str]:
-    """Yield a decision as lines for people; the suggestion is spelled as a JSON program would read it."""
+    """Yield a decision as lines for people."""
     if judged.decision == "allow":
         yield f"allow, answered by {judged.rule}" if judged.rule else "allow"
     elif judged.decision == "ask":
@@ -95,4 +95,4 @@ def _lines(judged: Judged) -> Iterator[str]:
         yield f"deny {judged.gate} ({judged.rule}): {judged.reason}"
     suggestion = (judged.error or {}).get("suggestion")
     if suggestion is not None:
-        yield f"suggestion: {suggestion!r}"
+        yield f"suggestion: {visible(suggestion) if isinstance(suggestion, str) else to_json(suggestion)}"

@@ -64,7 +64,8 @@ def file_layer(path: Path, label: str, *, required: bool) -> Layer:
             return ABSENT
         raise _unusable(label, "there is no such file") from None
     except OSError as error:
-        raise _unusable(label, f"it cannot be read: {error.strerror}") from None
+        which = "it" if label == str(path) else str(path)
+        raise _unusable(label, f"{which} cannot be read: {error.strerror}") from None
     text = _decoded(raw, label)
     tree = _parsed(text, label)
     places = {key: Source(label, line) for key, line in key_lines(text).items()}

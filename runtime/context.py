@@ -1,17 +1,18 @@
 """Does a conversation still fit into what its model reads at once? Estimated before anything is sent.
 
-What does not fit is made to: the oldest results of tools go as a notice in place of their text, in what
-is sent and nowhere else. The person's own words, and the model's, are never touched; where they alone
-are too much, nothing is sent.
+What does not fit is made to: the oldest results of tools, and then the arguments of calls that were made,
+go as a notice in their place, in what is sent and nowhere else. What the person and the model said is
+never touched; where that alone is too much, nothing is sent.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from .providers.events import Message, Request, ToolView
+from .providers.events import Message, Request, Requested, ToolView
 
 __all__ = ["ContextWindow", "TooLong", "tokens_in"]
 
@@ -22,6 +23,7 @@ _LARGEST_RESERVE = 8192  # tokens left free for the reply, where that is less th
 _ROOMY = 0.75  # down to which share of the room results are shortened at once
 _WORTH_IT = 80  # tokens below which shortening gains nothing
 _LONGEST_TAIL = 2000
+_LONG = 400  # characters of arguments that are left out first
 _SPAN = re.compile(r"«UNTRUSTED:([0-9a-f]{32}):[^»]{0,64}»")
 
 
@@ -102,9 +104,11 @@ class ContextWindow:
         if self._size <= room:
             return
         unseen = next((n for n in reversed(range(len(self._sent))) if self._sent[n].calls), 0)
-        self._shorten(range(unseen), room * _ROOMY)
-        # What the model has not seen yet goes last, and no more of it than must.
-        self._shorten(range(unseen, len(self._sent)), room)
+        self._shorten(range(unseen), room * _ROOMY, _without_result)
+        # What the model has not seen yet goes late, and no more of it than must.
+        self._shorten(range(unseen), room * _ROOMY, _without_arguments)
+        self._shorten(range(unseen, len(self._sent)), room, _without_result)
+        self._shorten(range(unseen, len(self._sent)), room, _without_arguments)
         if self._size > room:
             needed = round((around + self._size) * self._factor) + reserve
             raise TooLong(
@@ -112,18 +116,17 @@ class ContextWindow:
                 "context_tokens, and nothing was sent; /clear begins anew"
             )
 
-    def _shorten(self, places: Iterable[int], room: float) -> None:
+    def _shorten(self, places: Iterable[int], room: float, without: Callable[[Message], Message]) -> None:
+        """Shorten one message after the other until they fit; what was shortened once stays as it is."""
         for place in places:
             if self._size <= room:
                 return
             message = self._sent[place]
-            if message.role == "tool" and message is self._messages[place]:
-                shorter = replace(message, text=_notice(message.text))
-                gain = self._sizes[place] - _size(shorter)
-                if gain > _WORTH_IT:
-                    self._sent[place] = shorter
-                    self._sizes[place] -= gain
-                    self._size -= gain
+            shorter = without(message) if message is self._messages[place] else message
+            if shorter is not message and (gain := self._sizes[place] - _size(shorter)) > _WORTH_IT:
+                self._sent[place] = shorter
+                self._sizes[place] -= gain
+                self._size -= gain
 
 
 def _size(message: Message) -> float:
@@ -137,10 +140,25 @@ def _tool_size(view: ToolView) -> float:
     return _PER_MESSAGE + tokens_in(view.name) + tokens_in(view.description) + tokens_in(repr(view.schema))
 
 
-def _notice(text: str) -> str:
-    """Return what goes in place of a result; our own lines behind its span stay, such as where it is kept."""
-    notice = f"[a result of {len(text)} characters stood here; left out so that the rest fits]"
+def _without_result(message: Message) -> Message:
+    """Return a result as a notice; our own lines behind its span stay, such as where it is kept."""
+    if message.role != "tool":
+        return message
+    text = message.text
     begin = _SPAN.match(text)
     end = text.rfind(f"«END:{begin[1]}»") if begin is not None else -1
     tail = text[end:].partition("»")[2] if end >= 0 else ""
-    return notice + tail if len(tail) <= _LONGEST_TAIL else notice
+    notice = f"[a result of {len(text)} characters stood here, left out so that the rest fits]"
+    return replace(message, text=notice + tail if len(tail) <= _LONGEST_TAIL else notice)
+
+
+def _without_arguments(message: Message) -> Message:
+    """Return a reply with a notice in place of long arguments; calls keep their ids and names."""
+    if all(len(call.arguments) <= _LONG for call in message.calls):
+        return message
+    calls = (replace(c, arguments=_left_out(c)) if len(c.arguments) > _LONG else c for c in message.calls)
+    return replace(message, calls=tuple(calls))
+
+
+def _left_out(call: Requested) -> str:
+    return json.dumps({"left_out": f"{len(call.arguments)} characters of arguments, so that the rest fits"})

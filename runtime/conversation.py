@@ -36,11 +36,15 @@ class Conversation:
     later, in order.
     """
 
-    def __init__(self, keep: Keep, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, keep: Keep, warn: Callable[[str], None], masked: Callable[[str, str], str] | None = None
+    ) -> None:
+        """Begin; `masked` takes a tool and the arguments of a call, and returns those that may be kept."""
         self.messages: list[Message] = []
         self.turn = 0
         self._keep = keep
         self._warn = warn
+        self._masked = masked or (lambda _tool, arguments: arguments)
         self._owed: deque[_Entry] = deque()
         self._handed_over: deque[tuple[_Entry, Pending]] = deque()
         self._unanswered: dict[str, Requested] = {}
@@ -66,7 +70,7 @@ class Conversation:
         verbatim = verbatim if calls == came else None
         self._unanswered = {call.id: call for call in calls}
         if text or calls:
-            told: Json = [[call.id, call.name, call.arguments] for call in calls]
+            told: Json = [[call.id, call.name, self._masked(call.name, call.arguments)] for call in calls]
             self._add(Message("assistant", text, calls, verbatim=verbatim), {"text": text, "calls": told})
         return calls
 

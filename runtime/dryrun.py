@@ -128,7 +128,7 @@ class _Nothing:
     async def append(self, _session: str, *_events: Event) -> None:
         self._refuse()
 
-    async def put(self, _session: str, _text: str) -> str:
+    async def put(self, _session: str, _text: str, _origin: Origin) -> str:
         self._refuse()
 
     def live(self, call: str, chunk: str) -> None:

@@ -26,7 +26,8 @@ from .outcomes import was_asked
 
 __all__ = ["Expectation", "Happened", "found_instead", "read_expectation", "unnamed_denials"]
 
-_GATES = tuple(gate.__name__ for gate in GATES)
+# Beside the gates, what changed while the person was asked is refused, and what cannot be recorded.
+_GATES = (*(gate.__name__ for gate in GATES), "approval", "audit")
 _ARGUMENTS = {
     "denied": (1, 2),
     "allowed": (1, 1),

@@ -39,4 +39,5 @@ def exit_of_result(result: ToolResult) -> Exit:
 
 def was_asked(result: ToolResult) -> bool:
     """Whether a call was not run because its question found no yes."""
-    return result.outcome.category is Category.CONFIRMATION_REQUIRED
+    outcome = result.outcome
+    return outcome.status is Status.DENIED and outcome.category is Category.CONFIRMATION_REQUIRED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from leeward.security import Policy, ToolExecutor, TrustLevel, secret_reason
+from leeward.security import Place, Policy, ToolExecutor, TrustLevel, holding_back, secret_reason
 from leeward.tools import (
     DEFAULT_BODY_BYTES,
     BuiltinSettings,
@@ -36,12 +36,17 @@ def builtin_settings(
     resolve: Resolver = dns_resolver,
 ) -> BuiltinSettings:
     """Return what the built-in tools need to know; `session` tells whose overflow may be read."""
+
+    def is_held_back(tool: str, place: Place, below: Place) -> bool:
+        return holding_back(tool, place, below, policy) is not None
+
     return BuiltinSettings(
         workspace=policy.workspace,
         home=policy.home,
         store=store,
         session=session,
         is_secret=lambda path: secret_reason(path, policy) is not None,
+        is_held_back=is_held_back,
         shell_timeout=config.tools.shell.timeout,
         max_output=policy.max_bytes,
         fetch_timeout=config.tools.fetch.timeout,

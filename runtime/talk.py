@@ -11,7 +11,16 @@ from functools import partial
 import trio
 
 from leeward.memory import Transcript
-from leeward.security import Json, Origin, Pipeline, Policy, Source, integrity, secret_reason
+from leeward.security import (
+    Json,
+    Origin,
+    Pipeline,
+    Policy,
+    Source,
+    integrity,
+    secret_reason,
+    without_secrets,
+)
 from leeward.tools import CompositeExecutor
 
 from .batches import Calls, RetryLimits
@@ -49,7 +58,8 @@ class Talk:
         self._views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs())
         self._system: Message | None = None
         self._window = ContextWindow(config.agent.context_tokens)
-        self.conversation = Conversation(partial(_keep, transcript, pipeline), warn)
+        keep, masked = partial(_keep, transcript, pipeline), partial(_masked, tools)
+        self.conversation = Conversation(keep, warn, masked)
         cost = config.cost
         prices = (Price(p.model, p.input, p.output, p.cache_read, p.cache_write) for p in cost.prices)
         self.meter = Meter(tuple(prices), cost.max_session)
@@ -100,6 +110,10 @@ class Talk:
 
 def _is_secret(path: str, policy: Policy) -> bool:
     return secret_reason(path, policy) is not None
+
+
+def _masked(tools: CompositeExecutor, tool: str, arguments: str) -> str:
+    return without_secrets(arguments, tools.spec(tool))
 
 
 def _keep(transcript: Transcript, pipeline: Pipeline, turn: int, role: Role, content: Json) -> Pending:

@@ -179,6 +179,8 @@ class Turn:
     async def _ask(self) -> tuple[Requested, ...]:
         """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
         conversation, request, reply = self._means.conversation, self._request(), _Reply()
+        # Nothing before this waits for sure: who is cancelled already asks nobody.
+        await trio.lowlevel.checkpoint_if_cancelled()
         complete = False
         try:
             await self._stream(request, reply)

@@ -28,6 +28,7 @@ from .call import (
     ToolResult,
     ToolSpec,
 )
+from .confidential import without_secrets
 from .confusable import host_facts, host_warning
 from .destination import Destination, destinations_given, parse_destination
 from .domains import covers_domain, domain_pattern, is_address, listed_problem
@@ -52,7 +53,7 @@ from .invisible import visible
 from .label import Origin, integrity
 from .ledger import Grounding, Known, Ledger, Provenance
 from .level import TrustLevel, min_trust
-from .matching import pattern_problem
+from .matching import holding_back, pattern_problem
 from .pipeline import FILTERS, GATES, Pipeline, judge
 from .policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Policy, Rule, RuleAction
 from .ports import (
@@ -186,6 +187,7 @@ __all__ = [
     "destinations_given",
     "domain_pattern",
     "error_object",
+    "holding_back",
     "host_facts",
     "host_warning",
     "integrity",
@@ -212,4 +214,5 @@ __all__ = [
     "urls_hinted",
     "urls_in",
     "visible",
+    "without_secrets",
 ]

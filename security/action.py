@@ -28,7 +28,7 @@ from .kinds import Leaf, escaped, leaves
 from .policy import Policy
 from .unreadable import Unreadable
 from .url import parse_url
-from .workspace import could_be_path, locate
+from .workspace import could_be_path, is_user_or_file, locate
 
 __all__ = ["MAX_ARGUMENT_BYTES", "MAX_DEPTH", "MAX_LEAVES", "MAX_NAME", "Draft", "canonical_json", "thaw"]
 
@@ -82,9 +82,11 @@ class Draft:
         return cls(call, spec, None, checked.arguments, changed, found)
 
     def paths(self, policy: Policy) -> tuple[str, ...]:
-        """Return the absolute paths that must be looked up before this call can be judged."""
-        located = (locate(leaf.text, policy) for leaf in self.strings if _is_path(leaf))
-        return tuple({place.text: None for place in located if isinstance(place, Place)})
+        """Return what must be looked up before this call can be judged: absolute paths, and each `~name`."""
+        texts = [leaf.text for leaf in self.strings if _is_path(leaf)]
+        users = [text for text in texts if is_user_or_file(text)]
+        located = (locate(text, policy) for text in (*texts, *map(_as_file, users)))
+        return tuple({place.text: None for place in located if isinstance(place, Place)} | dict.fromkeys(users))
 
     def read(self, policy: Policy, resolved: Mapping[str, str]) -> Action:
         """Return the frozen Action; `resolved` maps each of `paths()` to the path with links followed."""
@@ -144,13 +146,18 @@ def _destinations(leaf: Leaf) -> Iterator[Atom]:
         yield Atom(Kind.DESTINATION, leaf.pointer, raw, place if place is not None else raw)
 
 
+def _as_file(name: str) -> str:
+    return f"./{name}"
+
+
 def _place(raw: str, policy: Policy, resolved: Mapping[str, str]) -> Place | Unreadable:
-    located = locate(raw, policy)
+    is_no_user = is_user_or_file(raw) and resolved.get(raw) == raw
+    located = locate(_as_file(raw) if is_no_user else raw, policy)
     if isinstance(located, Unreadable):
         return located
     real = resolved.get(located.text)
     if real is None:
-        return Unreadable("the path was not looked up")
+        return Unreadable("the path cannot be followed, or was not looked up")
     return Place(located.text, real, located.escaped)
 
 

@@ -18,10 +18,13 @@ from .session import Session
 from .verdict import Ask, Decision, Deny, Word
 from .workspace import is_inside
 
-__all__ = ["Asks", "answer_in_advance", "proposed_grants", "reconsidered"]
+__all__ = ["APPROVAL", "Asks", "answer_in_advance", "answered", "proposed_grants", "reconsidered"]
 
 Asks: TypeAlias = tuple[tuple[str, Ask], ...]
 """Gates and what they asked."""
+
+APPROVAL = "approval"
+"""Who refuses in the place of a gate what changed between a question and its answer."""
 
 _ABOUT_THE_TOOL = frozenset({"permissions", "trust", "commands"})
 
@@ -43,6 +46,13 @@ def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> 
     if session.policy.autonomy is Autonomy.FULL and _within_full(gate, ask, session):
         return "autonomy full"
     return None
+
+
+def answered(asks: Asks, action: Action, session: Session) -> tuple[Asks, str]:
+    """Return the Asks that nobody answered beforehand, and who answered the others."""
+    answers = {asked: answer_in_advance(*asked, action, session) for asked in asks}
+    left = tuple(asked for asked, answer in answers.items() if answer is None)
+    return left, "; ".join(dict.fromkeys(filter(None, answers.values())))
 
 
 def _leads_elsewhere(atom: Atom) -> bool:
@@ -93,8 +103,14 @@ def reconsidered(asked: Action, answered: Asks, again: Action, decision: Decisio
     What was shown and what would run must be one action, link by link, and every question still open
     must be one of those that were answered.
     """
-    same = (asked.digest, asked.atoms) == (again.digest, again.atoms)
-    if decision.denial is not None or (same and set(left) <= set(answered)):
+    if decision.denial is not None:
         return decision
-    changed = Deny("changed", "something changed while the question was open; ask again")
-    return Decision((*decision.words, Word("approval", changed)))
+    new = [gate for gate, ask in left if (gate, ask) not in answered]
+    if (asked.digest, asked.atoms) != (again.digest, again.atoms):
+        denial = Deny("changed", "what would run is no longer what was asked about; ask again")
+    elif new:
+        gates = ", ".join(dict.fromkeys(new))
+        denial = Deny("changed", f"while the question was open {gates} came to ask another; ask again")
+    else:
+        return decision
+    return Decision((*decision.words, Word(APPROVAL, denial)))

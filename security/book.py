@@ -1,8 +1,8 @@
 """The session and its record, kept in step: what counts, what is written, what is still owed.
 
 Two ways for an event to happen. `fold` counts at once, and the caller must `write` before anything
-follows from it. `note` counts whatever the disk says; what could not be written is owed, and no call
-starts until it is paid.
+follows from it. `note` counts whatever the disk says; what is not known to be written is owed, and no
+call starts until it is paid.
 """
 
 from __future__ import annotations
@@ -51,27 +51,19 @@ class Book:
             self._session = after(self._session, event)
 
     async def write(self, *events: Event) -> None:
-        """Put events that count already on record, behind whatever is owed; those that are not are owed, too.
+        """Put events that count already on record, behind whatever is owed; those that are not stay owed.
 
         Raises:
             RecordError: they are not on record.
         """
-        is_left = True
-        try:
-            # One at a time, in order: nobody may go on past an outcome that another still fails to write.
-            async with self._writing:
-                owed = tuple(self._owed)
-                if owed or events:
-                    # The audit queues them before it waits: whoever is cancelled from here on leaves them in.
-                    is_left = False
-                    await self._audit.append(self._session.id, *owed, *events)
-                    del self._owed[: len(owed)]
-        except RecordError:
-            is_left = True
-            raise
-        finally:
-            if is_left:
-                self._owed.extend(events)
+        # Owed until they are known to be on record: of a writing that was cancelled, nobody knows that.
+        self._owed.extend(events)
+        # One at a time, in order: nobody may go on past an outcome that another still fails to write.
+        async with self._writing:
+            owed = tuple(self._owed)
+            if owed:
+                await self._audit.append(self._session.id, *owed)
+                del self._owed[: len(owed)]
 
     def owe(self, *events: Event) -> None:
         """Let events count; they are written with the next ones, and before any call starts."""

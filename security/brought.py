@@ -1,4 +1,4 @@
-"""What does an executor bring back? The last noun but one of `call.py`, apart so that a failure can carry it."""
+"""What does an executor bring back? A noun of `call.py`, apart from it so that a failure can carry it."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ def hop(
     Nobody is asked in the midst of a call, so a question is a refusal; so is one hop too many.
     """
     if decision.denial is None and left:
-        decided = record.declined(session.now, action, decision, left, "nobody", session.secrets)
+        decided = record.declined(session, action, decision, left, "nobody")
     else:
-        decided = record.decided(session.now, action, decision, approver, session.secrets)
+        decided = record.decided(session, action, decision, approver)
         if problem and decided.allowed:
             decided = replace(decided, allowed=False, gate="follow", rule="too_many", reason=problem)
     decided = replace(decided, hop=number)

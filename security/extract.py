@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from .fingerprints import percent_decoded
+from .invisible import folded
 from .url import Url, parse_url
 
 __all__ = ["is_host_like", "suspects_in", "urls_given", "urls_hinted", "urls_in", "without_urls"]
@@ -52,6 +54,13 @@ _ENDINGS = (
 )
 _FILE_ENDINGS = frozenset(_ENDINGS.split())
 
+# Names of attributes, modules and locales end like hosts, too: `user.id`, `System.IO`, `messages.de`.
+# Anyone can register those, so a bare name is taken at its word only under a domain that no program
+# uses as a name, and a question is put where it is not.
+_SURE = frozenset({*"com org net edu gov mil jp uk au nz br mx dk cz tw hk".split(), *_INTERNATIONAL.split()})
+_SECOND_LEVEL = frozenset("ac co com edu go gob gov gouv ltd net ne nhs nom or org plc".split())
+_NAMESPACES = frozenset("android asp dot java javax kotlin microsoft ml scala system vb windows".split())
+
 _LONGEST_HOST = 1024
 _LONGEST = 9000  # A little more than `url.MAX_BYTES`, so that what is cut off here is refused there.
 
@@ -62,9 +71,10 @@ _UNSPACED = (
 )
 _QUOTES = '"`«»‹›“”„‘’'
 _WIDE = "。、，；：！？（）「」『』【】〔〕《》〈〉［］｛｝｜～…‥・·｡､｢｣．"
-_OUTSIDE = rf"\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2060\ufeff\\<>{_QUOTES}{_WIDE}"
+_MARKS = r"\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+_OUTSIDE = rf"\s\x00-\x1f\x7f-\x9f{_MARKS}\u2014\u2015\\<>{_QUOTES}{_WIDE}"
 _STOP = re.compile(rf"[{_OUTSIDE}()\[\]{{}}?#]|(?<![/=?&#:])https?:[/\\]", re.IGNORECASE)
-_HOST = re.compile(rf"[^{_OUTSIDE}/?#'(){{}}|,;!*$&+=^~]*")
+_HOST = re.compile(rf"[^{_OUTSIDE}/?#'(){{}}|,;!*$&+=^~\u2012\u2013]*")
 _UNBROKEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f<>/?#\\^|]*")
 _CLOSERS = {
     "'": "'",
@@ -83,6 +93,7 @@ _PAIRS = {")": "(", "]": "[", "}": "{"}
 _CUTS = {"'": "'", "|": "|", "<": "|"}
 _EMPHASIS = "*_~"
 _UNSPACED_WORD = re.compile(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])")
+_DOUBTFUL_END = re.compile(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])|(?<=[A-Za-z0-9/)])(?=[\u2012\u2013])")
 
 _EXPLICIT = re.compile(r"(?<![A-Za-z0-9])https?://", re.IGNORECASE)
 _LOOSE = re.compile(
@@ -91,7 +102,13 @@ _LOOSE = re.compile(
 _WHOLE = re.compile(r"https?:[/\\]*[^\s/\\]\S*", re.IGNORECASE)
 # A user name may hold blanks, so that `https://good.com (@evil.net` leads to evil.net.
 _WITH_USER = re.compile(r"https?:[/\\]*[^/?#\\]*@", re.IGNORECASE)
-_OTHER_OPENED = re.compile(r"(?:file:|(?:ftps?|sftp|tftp|gopher|dict|ldaps?|wss?):[/\\])", re.IGNORECASE)
+# Where any other scheme ends; a digit before it hides it from nobody who looks for `scheme://`.
+_ANY_SCHEME = re.compile(r"(?<=[A-Za-z0-9+.-])://(?=[^\s.,;:!?)\]}>'\"`])")
+_SCHEME_NAME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,63}\Z")
+_DECODINGS = 4
+_OTHER_OPENED = re.compile(
+    r"file:(?:\S|[\t\r\n]*[/\\])|(?:ftps?|sftp|tftp|gopher|dict|ldaps?|wss?):[/\\]+[^\s/\\]", re.IGNORECASE
+)
 
 _LETTERS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f"
 _LABEL = rf"[{_LETTERS}](?>[{_LETTERS}_-]*)"
@@ -112,15 +129,24 @@ def urls_given(text: str, names_file: Callable[[str], bool] = lambda _: False) -
     """Return the URLs a person gave: those written out, and bare hosts such as `example.com/docs`.
 
     A bare host is taken as https. `names_file` tells of such a word that something in the
-    workspace has this name; then it is no host, nor if it ends like a file (`main.rs`).
+    workspace has this name; then it is no host, nor if it ends like a file (`main.rs`), nor without
+    a path if a program could be meant (`user.id`).
     """
-    bare = [word for word in _bare_words(text) if not _could_be_file(word, names_file)]
+    words = (word for word in _bare_words(text) if not _could_be_file(word, names_file))
+    bare = [word for word in words if _is_surely_host(word)]
     return tuple(dict.fromkeys((*urls_in(text), *_distinct(f"https://{word}" for word in bare))))
 
 
 def urls_hinted(text: str, names_file: Callable[[str], bool] = lambda _: False) -> tuple[Url, ...]:
-    """Return what may be a URL or a file, such as `docs.rs/tokio`: worth a question, no permission."""
-    doubtful = [word for word in _bare_words(text) if "/" in word and _could_be_file(word, names_file)]
+    """Return what may be a URL or else a file or a name: worth a question, no permission.
+
+    That is `docs.rs/tokio`, for a file has no path behind it, and `user.id`, which may be a host.
+    """
+    doubtful = [
+        word
+        for word in _bare_words(text)
+        if ("/" in word if _could_be_file(word, names_file) else not _is_surely_host(word))
+    ]
     return _distinct(f"https://{word}" for word in doubtful)
 
 
@@ -141,18 +167,47 @@ def suspects_in(text: str) -> tuple[str, ...]:
     """
     if _is_mended_by_clients(text) or _OTHER_OPENED.match(text.lstrip()):
         return (text,)
-    found: dict[str, None] = {}
-    position = 0
-    while start := _LOOSE.search(text, position):
-        candidate = _guarded(text, start)
-        position = start.start() + max(len(candidate), 1)
-        if len(candidate) > start.end() - start.start():
-            found[candidate] = None
+    found, rest = _web_addresses(text)
+    found |= dict.fromkeys(word for word in rest.split() if _is_other_address(word))
     whole = text.strip()
     if len(found) <= 1 and whole.isascii() and _WHOLE.fullmatch(whole):
         # One word that is a URL is taken at its word, with whatever punctuation it ends in.
         return (whole,)
     return tuple(found)
+
+
+def _web_addresses(text: str) -> tuple[dict[str, None], str]:
+    """Return what begins with http: or https: in a text, and the text without it."""
+    found: dict[str, None] = {}
+    between: list[str] = []
+    position = 0
+    while start := _LOOSE.search(text, position):
+        candidate = _guarded(text, start)
+        between.append(text[position : start.start()])
+        position = start.start() + max(len(candidate), 1)
+        if len(candidate) > start.end() - start.start():
+            found[candidate] = None
+        else:
+            between.append(text[start.start() : position])
+    return found, "".join((*between, text[position:]))
+
+
+def _is_other_address(word: str) -> bool:
+    """Whether a word has another scheme, or any once it is decoded and its look-alikes are undone."""
+    if "%" not in word and word.isascii():
+        return _has_scheme(word)
+    for _ in range(_DECODINGS):
+        word, before = percent_decoded(folded(word)), word
+        if _has_scheme(word):
+            return True
+        if word == before:
+            return False
+    return _has_scheme(folded(word))
+
+
+def _has_scheme(word: str) -> bool:
+    ends = (found.start() for found in _ANY_SCHEME.finditer(word))
+    return any(_SCHEME_NAME.search(word[max(0, end - 64) : end]) for end in ends)
 
 
 def _distinct(written: Iterable[str]) -> tuple[Url, ...]:
@@ -217,10 +272,10 @@ def _last(host: str) -> str:
 def _readings(written: str) -> Iterator[Url]:
     """Yield what a URL in a person's text may mean.
 
-    Where a word of an unspaced script follows without a blank (`…/pageを読んで`), nobody but the
-    person knows whether it belongs to the path: both are as they wrote it.
+    Where a word of an unspaced script or a dash follows without a blank (`…/pageを読んで`), nobody but
+    the person knows whether it belongs to the path: both are as they wrote it.
     """
-    word = _UNSPACED_WORD.search(written, written.find("/", len("https://")) % (len(written) + 1))
+    word = _DOUBTFUL_END.search(written, written.find("/", len("https://")) % (len(written) + 1))
     for variant in (written, written[: word.start()]) if word else (written,):
         url = parse_url(variant)
         if isinstance(url, Url):
@@ -248,6 +303,21 @@ def _is_host(name: str) -> bool:
         url = parse_url(f"https://{name}")
         name = url.host if isinstance(url, Url) else ""
     return _is_top_level(_last(name))
+
+
+def _is_surely_host(word: str) -> bool:
+    """Whether a bare word can only be a host: it has a path, or a domain that is no name in a program."""
+    if "/" in word or word.lower().startswith("www."):
+        return True
+    labels = re.split(r"[?#:]", word, maxsplit=1)[0].split(".")
+    last = labels[-1]
+    if not labels[0].isascii():
+        return True
+    if last.lower() not in _SURE:
+        return len(last) == 2 and len(labels) > 2 and labels[-2].lower() in _SECOND_LEVEL
+    # `System.Net` and `ASP.NET` are written like this, hosts are not.
+    is_written_so = last == last.capitalize() or last == "NET"
+    return not is_written_so and not (last == "net" and labels[0].lower() in _NAMESPACES)
 
 
 def is_host_like(word: str) -> bool:

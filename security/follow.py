@@ -99,11 +99,12 @@ class Trail:
         decision, left, approver = self.judged(action, session)
         problem = _exhausted(way, url) or _refusal(decision, left)
         events: tuple[Event, ...] = egress.hop(action, decision, left, approver, session, hop, problem)
-        if isinstance(url, Url) and not problem and way.stays_on_site(url):
+        is_new = url != way.urls[-1]
+        if isinstance(url, Url) and not problem and is_new and way.stays_on_site(url):
             events = (*events, Given(session.now, (url.text,), Provenance.REDIRECT))
         await self._record(*events)
         if problem or not isinstance(url, Url):
-            raise PolicyBlocked(f"the redirect to {text} was not followed: {problem}")
+            raise PolicyBlocked(f"a redirect was not followed: {problem}; it leads to {text}")
         way.urls.append(url)
         return url
 
@@ -137,7 +138,7 @@ class Trail:
         return pointer, self._ways[pointer]
 
     def _view(self, way: _Way, url: Url | Unreadable) -> Session:
-        """Return the session a hop is judged in: what led to it grounds it, and the call is booked already."""
+        """Return the session a hop is judged in: what led to it grounds it, and the call is booked."""
         session = self.book.session
         session = replace(session, pending=session.pending | {self.action.call.id})
         if isinstance(url, Url) and way.leads_to(url, session):

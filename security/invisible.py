@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 __all__ = [
     "CONTEXT",
@@ -20,7 +21,7 @@ __all__ = [
     "find_control",
     "find_invisible",
     "find_tag",
-    "is_control",
+    "folded",
     "is_invisible",
     "is_ordinary",
     "visible",
@@ -51,6 +52,14 @@ _CONTROL = re.compile(f"[{CONTROLS}]")
 _HIDDEN = re.compile(f"[{CONTROLS}{_UNSEEN}{_TAGS}{_SELECTORS}]")
 _TAG = re.compile(f"[{_TAGS}]")
 
+# Drawn like a dot, slash or backslash, or turned into one by a character set (¥ and ₩ are the
+# backslash of Japanese and Korean code pages). NFKC takes care of the full-width forms.
+_ALIKE = str.maketrans(
+    dict.fromkeys("\u3002\u0701\u0702\ua60e\ua4f8\U00010a50", ".")
+    | dict.fromkeys("\u2044\u2215\u29f8\u2571\u27cb\u1735\u29f6", "/")
+    | dict.fromkeys("\u2216\u29f5\u29f9\u27cd\u2572\u00a5\u20a9", "\\")
+)
+
 _EMOJI = (
     r"\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f"
     r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -79,9 +88,22 @@ _JOINING = re.compile(
 )
 
 
-def is_control(char: str) -> bool:
-    """Whether a character is a C0 or C1 control (tab and line feed included)."""
-    return _CONTROL.fullmatch(char) is not None
+def folded(text: str) -> str:
+    """Return the text as it looks: full-width and look-alike forms plain, invisible characters gone.
+
+    Character by character, because sorting long runs of combining marks, as normalising a whole
+    text does, takes quadratic time.
+    """
+    if text.isascii():
+        return text
+    return text.translate({ord(char): _looks_like(char) for char in set(text) if not char.isascii()})
+
+
+@lru_cache(maxsize=4096)
+def _looks_like(char: str) -> str:
+    if is_invisible(char):
+        return ""
+    return unicodedata.normalize("NFKC", char.translate(_ALIKE)).translate(_ALIKE)
 
 
 def is_invisible(char: str) -> bool:

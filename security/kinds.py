@@ -19,7 +19,7 @@ __all__ = ["Leaf", "escaped", "leaves"]
 Schema: TypeAlias = Mapping[str, Any]
 
 _SEVERAL = ("anyOf", "oneOf", "allOf")
-_ONE = ("if", "then", "else")
+_CONDITION, _CONSEQUENCES = "if", ("then", "else")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def leaves(arguments: Mapping[str, Any], schema: Schema) -> Iterator[Leaf]:
 def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> Iterator[Leaf]:
     branches = _branches(schemas, root)
     if isinstance(value, str):
-        yield Leaf(pointer, value, _kinds(branches))
+        yield Leaf(pointer, value, _kinds(branches, value))
     elif isinstance(value, Mapping):
         for key, child in value.items():
             below = f"{pointer}/{escaped(key)}"
@@ -71,7 +71,9 @@ def _branches(schemas: Iterable[Any], root: Schema) -> tuple[Schema, ...]:
 def _combined(schema: Schema, root: Schema) -> Iterator[Any]:
     for word in _SEVERAL:
         yield from schema.get(word, ())
-    yield from (schema[word] for word in _ONE if word in schema)
+    if _CONDITION in schema:
+        # What is asked of a value says nothing of what it is; only what follows does.
+        yield from (schema[word] for word in _CONSEQUENCES if word in schema)
     yield from schema.get("dependentSchemas", {}).values()
     if isinstance(schema.get("$ref"), str):
         yield _referred(schema["$ref"], root)
@@ -91,8 +93,8 @@ def _referred(reference: str, root: Schema) -> Any:
     return target
 
 
-def _kinds(branches: Sequence[Schema]) -> frozenset[Kind]:
-    allowing = [branch for branch in branches if _allows_string(branch) and not _only_combines(branch)]
+def _kinds(branches: Sequence[Schema], text: str) -> frozenset[Kind]:
+    allowing = [branch for branch in branches if _allows(branch, text) and not _only_combines(branch)]
     return frozenset(map(_kind, allowing)) or frozenset({Kind.UNDECLARED})
 
 
@@ -100,11 +102,17 @@ def _only_combines(branch: Schema) -> bool:
     """Whether a schema leaves it to others to say what a string is."""
     if KIND_KEY in branch or "enum" in branch or "const" in branch:
         return False
-    return any(word in branch for word in (*_SEVERAL, *_ONE, "$ref"))
+    decides = all(word in branch for word in (_CONDITION, *_CONSEQUENCES))
+    return decides or any(word in branch for word in (*_SEVERAL, "$ref"))
 
 
-def _allows_string(branch: Schema) -> bool:
+def _allows(branch: Schema, text: str) -> bool:
+    """Whether a branch may be the one a string is taken by; another's fixed words say nothing of it."""
     kind = branch.get("type")
+    if "const" in branch and branch["const"] != text:
+        return False
+    if "enum" in branch and text not in branch["enum"]:
+        return False
     return kind is None or kind == "string" or (isinstance(kind, list) and "string" in kind)
 
 

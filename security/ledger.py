@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from typing import TypeAlias
 
 from .destination import Destination, DestinationKind
-from .url import DEFAULT_PORTS, Url
+from .url import DEFAULT_PORTS, Url, comparable
 
 __all__ = ["Grounding", "Known", "Ledger", "Provenance"]
 
@@ -158,7 +158,7 @@ class Ledger:
         return any(
             isinstance(entry, Url)
             and _is_same_server(url, entry)
-            and (url.segments, url.query) == (entry.segments, entry.query)
+            and (_segments(url), _query(url)) == (_segments(entry), _query(entry))
             for entry, _ in self._of_host(url.host)
         )
 
@@ -200,11 +200,12 @@ def _grounded(url: Url, entry: Url, provenance: Provenance) -> Grounding | None:
     """Return how a URL stands on one entry, or None if it does not."""
     if not _is_same_server(url, entry):
         return None
-    same_path = url.segments == entry.segments
+    wanted, known = _segments(url), _segments(entry)
+    same_path = wanted == known
     if provenance in _EXACT:
-        if not same_path or url.query != entry.query:
+        if not same_path or _query(url) != _query(entry):
             return None
-    elif _shared(url.segments, entry.segments) < min(len(url.segments), len(entry.segments)):
+    elif _shared(wanted, known) < min(len(wanted), len(known)):
         return None
     return Grounding(
         entry, provenance, _added(url, entry if same_path else None), url.segments[len(entry.segments) :]
@@ -220,6 +221,14 @@ def _is_same_server(url: Url, entry: Url) -> bool:
     return ours == theirs or (ours, theirs) == upgrade
 
 
+def _segments(url: Url) -> tuple[str, ...]:
+    return tuple(map(comparable, url.segments))
+
+
+def _query(url: Url) -> str:
+    return comparable(url.query or "")
+
+
 def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     """Return how many whole segments two paths begin with in common."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
@@ -227,10 +236,10 @@ def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 def _added(url: Url, entry: Url | None) -> str:
     """Return the query and fragment that an entry of the same path (None: there is none) does not have."""
-    query, known = url.query or "", (entry.query or "") if entry is not None else ""
+    query, known = _query(url), _query(entry) if entry is not None else ""
     added = ""
     if query and query != known:
-        added = query[len(known) :] if known and query.startswith(f"{known}&") else f"?{query}"
+        added = query[len(known) :] if known and query.startswith(f"{known}&") else f"?{url.query}"
     if url.fragment and (entry is None or url.fragment != entry.fragment or added):
         added += f"#{url.fragment}"
     return added

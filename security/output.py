@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 from .book import tell
 from .call import Action, Effect, Outcome, Output, Status, ToolResult
-from .filters import Screened, Source, Stepwise, redact, strip
+from .confidential import secrets_in
+from .filters import Feeder, Screened, Source, redact, strip
 from .fingerprints import fingerprints_in
 from .label import Origin, integrity
 from .level import TrustLevel
 from .ports import Observer, OverflowStore, RecordError
 from .session import Read, Session
 
-__all__ = ["Keep", "Live", "completed", "is_trusted", "keeper", "read_by_model", "source_of", "unscreened"]
+__all__ = [
+    "Keep",
+    "Keeper",
+    "Live",
+    "bounded",
+    "completed",
+    "is_trusted",
+    "read_by_model",
+    "source_of",
+    "unscreened",
+]
 
 Keep: TypeAlias = Callable[[str], Awaitable[str]]
+"""Takes the whole of a text that is cut, and says in our words where it is."""
 
 
-def source_of(action: Action, output: Output, session: Session, secrets: frozenset[str]) -> Source:
+def source_of(action: Action, output: Output, session: Session) -> Source:
     """Return what is known of an output; only a trusted tool can claim better than its effects say."""
     brings = Origin.WEB if action.effects & (Effect.BRING_IN | Effect.SEND) else Origin.WORKSPACE
     origin = output.origin or brings
     if not is_trusted(action, session):
         origin = min(origin, brings, key=lambda found: integrity(frozenset({found})))
-    return Source(
+    source = Source(
         action.call.tool,
         origin,
-        secrets=secrets,
-        max_bytes=session.policy.max_bytes,
-        threshold=session.policy.threshold,
+        secrets=secrets_in(action),
         is_private=bool(action.effects & (Effect.READ | Effect.EXECUTE)),
+    )
+    return bounded(source, session)
+
+
+def bounded(source: Source, session: Session) -> Source:
+    """Return a source under a session's bounds, with the session's secrets among its own."""
+    policy = session.policy
+    return replace(
+        source,
+        secrets=session.secrets | source.secrets,
+        max_bytes=policy.max_bytes,
+        threshold=policy.threshold,
     )
 
 
@@ -46,11 +69,17 @@ def read_by_model(source: Source, text: str, session: Session) -> Iterator[Read]
 
 
 def unscreened(action: Action, output: Output, session: Session) -> Screened:
-    """Return an output as filters take it; only a trusted tool's notices stand outside the fence."""
+    """Return an output as filters take it; only a trusted tool's notices stand outside the fence.
+
+    Raises:
+        TypeError: it holds something else than it should.
+    """
+    # A subclass of str may turn into another text each time it is looked at.
+    text = str.__str__(output.text)
     if is_trusted(action, session):
-        return Screened(output.text, output.notices, output.facts)
+        return Screened(text, output.notices, output.facts)
     facts = (f"{name}: {value}" for name, value in output.facts)
-    return Screened("\n".join((output.text, *output.notices, *facts)))
+    return Screened("\n".join((text, *output.notices, *facts)))
 
 
 def is_trusted(action: Action, session: Session) -> bool:
@@ -58,31 +87,46 @@ def is_trusted(action: Action, session: Session) -> bool:
     return action.spec is not None and session.trust_in(action.spec) <= TrustLevel.TRUSTED
 
 
-def keeper(store: OverflowStore, session: str, kept: list[str]) -> Keep:
-    """Return what stores a text, appends its id to `kept` and says where it is, or why it is not."""
+@dataclass(slots=True)
+class Keeper:
+    """Stores the whole of a text that is cut, for one session; `id` is that of what was stored last."""
 
-    async def keep(text: str) -> str:
+    store: OverflowStore
+    session: str
+    origin: Origin
+    id: str | None = None
+
+    async def __call__(self, text: str) -> str:
+        """Store a text and say where it is, or why it is not."""
         try:
-            kept.append(await store.put(session, text))
+            self.id = await self.store.put(self.session, text, self.origin)
         except RecordError as error:
             return f"the whole text could not be stored: {error}"
         lines = text.count("\n") + (not text.endswith("\n"))
         return (
-            f"the whole text, {len(text)} characters in {lines} lines, is kept as {kept[-1]}; "
+            f"the whole text, {len(text)} characters in {lines} lines, is kept as {self.id}; "
             "read_overflow reads it by page"
         )
 
-    return keep
 
+def completed(
+    action: Action, output: Output, screened: Screened, kept: str | None, failure: ToolResult | None
+) -> ToolResult:
+    """Return the result of a call that ran to its end, or of a `failure` with the output there was.
 
-def completed(action: Action, output: Output, screened: Screened, kept: list[str]) -> ToolResult:
-    """Return the result of a call that ran to its end."""
-    return ToolResult(
-        call=action.call,
-        outcome=Outcome(Status.OK, exit_code=output.exit_code),
-        text=screened.text,
-        shown=screened.plain,
-        overflow_id=kept[-1] if kept else None,
+    Raises:
+        TypeError: the exit code is none.
+    """
+    code = None if output.exit_code is None else int.__int__(output.exit_code)
+    if failure is None:
+        outcome = Outcome(Status.OK, exit_code=code)
+        return ToolResult(action.call, outcome, screened.text, screened.plain, overflow_id=kept)
+    return replace(
+        failure,
+        outcome=replace(failure.outcome, exit_code=code),
+        text=f"{failure.text}\n{screened.text}",
+        shown=f"{failure.shown}\n{screened.plain}",
+        overflow_id=kept,
     )
 
 
@@ -91,11 +135,14 @@ class Live:
 
     def __init__(self, action: Action, source: Source, observer: Observer) -> None:
         self._call = action.call.id
+        self._source = source
         self._observer = observer
-        self._feeders = [step.start(source) for step in (strip, redact) if isinstance(step, Stepwise)]
+        self._feeders: tuple[Feeder, ...] = ()
 
     async def emit(self, chunk: str) -> None:
         """Screen a piece and show what is certain of it by now."""
+        # Most calls put nothing out while they run, so what screens it is made when something comes.
+        self._feeders = self._feeders or (strip.start(self._source), redact.start(self._source))
         for feeder in self._feeders:
             chunk = feeder.feed(chunk)
         self._show(chunk)
@@ -104,7 +151,7 @@ class Live:
         """Show what was held back."""
         rest = ""
         for feeder in self._feeders:
-            rest = (feeder.feed(rest) if rest else "") + feeder.flush()
+            rest = feeder.feed(rest) + feeder.flush()
         self._show(rest)
 
     def _show(self, text: str) -> None:

@@ -18,7 +18,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
 
 from .call import Kind, Place
@@ -30,7 +29,7 @@ from .invisible import (
     find_control,
     find_invisible,
     find_tag,
-    is_invisible,
+    folded,
     without_invisible,
 )
 from .unreadable import Unreadable
@@ -59,8 +58,8 @@ class _Seen:
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
-        self.folded = _folded(raw)
-        self.decoded = _folded(_decoded(self.folded))
+        self.folded = folded(raw)
+        self.decoded = folded(_decoded(self.folded))
 
     def gained(self, chars: str) -> bool:
         """Whether decoding reveals more of some of these characters than stand there openly."""
@@ -72,13 +71,6 @@ class _Seen:
 Check: TypeAlias = Callable[[_Seen], bool]
 Table: TypeAlias = Sequence[tuple[str, Check]]
 
-# Drawn like a dot, slash or backslash, or turned into one by a character set (¥ and ₩ are the
-# backslash of Japanese and Korean code pages). NFKC takes care of the full-width forms.
-_ALIKE = str.maketrans(
-    dict.fromkeys("\u3002\u0701\u0702\ua60e\ua4f8\U00010a50", ".")
-    | dict.fromkeys("\u2044\u2215\u29f8\u2571\u27cb\u1735\u29f6", "/")
-    | dict.fromkeys("\u2216\u29f5\u29f9\u27cd\u2572\u00a5\u20a9", "\\")
-)
 _ESCAPE = re.compile(r"%(?:[0-9A-Fa-f]{2}|[uU][0-9A-Fa-f]{4})")
 _ESCAPE_BYTES = re.compile(rb"%(?:([0-9A-Fa-f]{2})|[uU]([0-9A-Fa-f]{4}))")
 # An ASCII character spelled in more bytes than it needs; lenient decoders take the low seven bits.
@@ -97,12 +89,17 @@ _OPAQUE = r"(?:file|javascript|vbscript|view-source):(?=\S)|data:(?:[a-z]+/[a-z0
 _SCHEME = re.compile(
     rf"{_BLANKS}(?:[a-z][a-z0-9+.-]+://|(?:https?|ftps?|sftp|mailto):(?=\S)|{_OPAQUE})", re.IGNORECASE
 )
+# `https:notes.txt` is a file's name; what begins with a slash behind the colon is meant as a URL.
+_PATH_SCHEME = re.compile(
+    rf"{_BLANKS}(?:[a-z][a-z0-9+.-]+://|(?:https?|ftps?|sftp):(?=[/\\])|{_OPAQUE})", re.IGNORECASE
+)
 # `ext::` and the like make git run a program; `fe80::1` is an address.
 _LOCAL_SCHEME = re.compile(rf"{_BLANKS}(?:{_OPAQUE}|(?![0-9a-f]{{1,4}}::)[a-z][a-z0-9-]+::)", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"<[\w .:-]+>|\{\{?[ ]*[A-Za-z_][\w .:]*\}|^\[[A-Za-z][\w .-]*\]$|^:[A-Za-z]\w*$"
     r"|(?<![A-Za-z])YOUR[_-]?[A-Z]|^(?i:your[_-](?:[a-z]+[_-]){0,4}(?:id|key|token|secret|uuid|project|repo|name|here))$"
     r"|^(?i:insert|replace|enter)[_-](?:[A-Za-z]+[_-]){0,6}(?i:here|me|id)$|[A-Z]_HERE$|^(?i:x{3,}(?:-x+)*)$"
+    r"|^(?i:(?:[a-z]+[_-]){0,5}(?:id|uuid|guid|key|token|secret|value|name|slug|number|project|repo)[_-]here)$"
     r"|^(?i:placeholder|change[_-]?me)$|^(?:TODO|TBD|FIXME)$"
 )
 _SHELL = re.compile(r"[;|&$`<>*!'\"\\()\[\]{}]")
@@ -110,33 +107,16 @@ _DESTINATION_SHELL = re.compile(r"[;|&$`<>*!'\"\\(){}]")
 _NULL = re.compile(r"(?i:null|undefined|none|nan|nil)")
 _EDGES = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA1))))
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_ROOTED = re.compile(r"/|~(?:/|$)|[A-Za-z]:[/\\]")
+_ROOTED = re.compile(r"/|~(?:[\w.-]*/|$)|[A-Za-z]:[/\\]")
 _DOTS_ONLY = re.compile(r"(?:^|/)\.+(?:/|$)")
-_ID_MARKS = frozenset("_-.:/@+=~,")
+# Beside the marks of ASCII those that stand within words of other scripts (UAX 31, table 3a).
+_ID_MARKS = frozenset("_-.:/@+=~,\u00b7\u058a\u05be\u05f3\u05f4\u0f0b\u0f0c\u1361\u2027\u30a0\u30fb")
 _DESTINATION_MARKS = _ID_MARKS | frozenset("[]")
 
 
 def climbs(text: str) -> int:
     """Return how many components of a text are `..`, set apart by slashes or backslashes."""
     return text.replace("\\", "/").split("/").count("..") if ".." in text else 0
-
-
-def _folded(text: str) -> str:
-    """Return the text as it looks: full-width and look-alike forms plain, invisible characters gone.
-
-    Character by character, because sorting long runs of combining marks, as normalising a whole
-    text does, takes quadratic time.
-    """
-    if text.isascii():
-        return text
-    return text.translate({ord(char): _looks_like(char) for char in set(text) if not char.isascii()})
-
-
-@lru_cache(maxsize=4096)
-def _looks_like(char: str) -> str:
-    if is_invisible(char):
-        return ""
-    return unicodedata.normalize("NFKC", char.translate(_ALIKE)).translate(_ALIKE)
 
 
 def _decoded(text: str) -> str:
@@ -158,7 +138,7 @@ def _is_no_identifier(text: str, marks: frozenset[str]) -> bool:
     """Whether a text is empty, too long, rooted, blank in parts, or of other characters than identifiers."""
     if not 0 < len(text) <= MAX_ID_LENGTH or _ROOTED.match(text) or _DOTS_ONLY.search(text):
         return True
-    if not any(map(str.isalnum, text)) or unicodedata.category(text[0])[0] == "M":
+    if not any(char.isalnum() or char == "_" for char in text) or unicodedata.category(text[0])[0] == "M":
         return True
     return any(not (char.isalnum() or char in marks or unicodedata.category(char)[0] == "M") for char in text)
 
@@ -190,13 +170,19 @@ def _identifier(
         ("control_character", lambda seen: find_control(seen.raw) is not None),
         ("invisible_character", lambda seen: INVISIBLE.search(_SURROGATE.sub("", seen.raw)) is not None),
         ("shell_metachar", _found(shell)),
-        ("literal_null", lambda seen: _NULL.fullmatch(seen.raw) is not None),
+        ("literal_null", lambda seen: _NULL.fullmatch(seen.folded) is not None),
         ("type_pattern_mismatch", lambda seen: _is_no_identifier(seen.raw, marks)),
     )
 
 
-_IDENTIFIER = _identifier(_WITH_USER, _SCHEME, _SHELL, _ID_MARKS)
-PATTERNS = tuple(name for name, _ in _IDENTIFIER)
+# A program that is given the identifier as an argument takes these for options. Others begin with a
+# dash as well: numbers of groups, and what base64url makes of random bytes.
+_OPTION = re.compile(r"--[A-Za-z].*|-[A-Za-z]{1,3}|-[a-z]+|-[A-Za-z]{1,4}\d{1,4}|-[A-Za-z][\w-]*=+[^=].*", re.DOTALL)
+_IDENTIFIER: Table = (
+    *_identifier(_WITH_USER, _SCHEME, _SHELL, _ID_MARKS),
+    ("type_pattern_mismatch", lambda seen: _OPTION.fullmatch(seen.raw) is not None),
+)
+PATTERNS = tuple(dict.fromkeys(name for name, _ in _IDENTIFIER))
 """The stable names, in the order in which they win."""
 
 _DESTINATION: Table = (
@@ -215,7 +201,7 @@ _PATH: Table = (
     _TRAVERSAL[0],
     ("double_encoding", lambda seen: _ESCAPE.search(seen.decoded) is not None),
     _TRAVERSAL[1],
-    ("unexpected_scheme", _scheme(_SCHEME)),
+    ("unexpected_scheme", _scheme(_PATH_SCHEME)),
     ("control_character", lambda seen: find_control(seen.raw) is not None),
     ("invisible_character", lambda seen: find_invisible(_SURROGATE.sub("", seen.raw)) is not None),
     ("type_pattern_mismatch", _found(_SURROGATE)),
@@ -235,7 +221,7 @@ def _climbs_at_last(seen: _Seen) -> int:
     """Count `..` in a text that was decoded as long as decoding changes it, within reason."""
     text = seen.decoded
     for _ in range(_DECODINGS):
-        text = _folded(_decoded(text))
+        text = folded(_decoded(text))
     return climbs(text)
 
 

@@ -15,22 +15,24 @@ import trio
 
 from . import egress, record
 from .action import Draft
-from .answers import Asks, answer_in_advance, proposed_grants, reconsidered
+from .answers import Asks, answered, proposed_grants, reconsidered
 from .book import Book
 from .call import Action, Cleared, Output, ToolCall, ToolResult
+from .consult import YES, consult
 from .errors import ToolError, ToolTimeout
-from .filters import Filter, Screened, Source, Stepwise, cap, distill, fence, redact, strip
+from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .follow import Trail
 from .gates import anomaly, arguments, budget, grounding, hosts, known, paths, permissions, trust
-from .output import Keep, Live, completed, keeper, read_by_model, source_of, unscreened
+from .output import Keep, Keeper, Live, bounded, completed, read_by_model, source_of, unscreened
 from .ports import Answer, Ports, Question, RecordError
-from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
+from .refusal import Told, broken, cancelled, failed, refused, unanswered, unread, unrecorded, withheld
 from .session import Event, Granted, Session
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 Gate: TypeAlias = Callable[[Action, Session], Verdict]
 Ruling: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...]]
 
@@ -46,13 +48,7 @@ GATES: tuple[Gate, ...] = (
     budget,
 )
 
-FILTERS: tuple[Filter, ...] = (
-    cap,
-    strip,
-    redact,
-    distill,
-    fence,
-)
+FILTERS: tuple[Filter, ...] = (cap, strip, redact, distill, fence)
 
 
 def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> Decision:
@@ -76,12 +72,7 @@ async def screen(
 ) -> Screened:
     """Pass a text through the filters in pieces; what `distill` shortens is kept whole, redacted, first."""
     for step in filters:
-        before = screened
-        if isinstance(step, Stepwise):
-            screened = await step.in_pieces(before, source)
-        else:
-            screened = step(before, source)
-            await trio.lowlevel.checkpoint()
+        before, screened = screened, await applied(step, screened, source)
         if step is distill and screened.text != before.text:
             screened = replace(screened, notices=(*screened.notices, await keep(before.text)))
     return screened
@@ -96,7 +87,6 @@ class Pipeline:
 
     def __init__(self, session: Session, ports: Ports, secrets: frozenset[str] = frozenset()) -> None:
         self._ports = ports
-        self._secrets = secrets
         self._book = Book(replace(session, secrets=secrets), ports.audit, ports.clock, ports.observer)
         self._specs = {spec.name: spec for spec in ports.executor.specs()}
 
@@ -122,11 +112,8 @@ class Pipeline:
 
     async def admit(self, text: str, source: Source) -> str:
         """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
-        policy, known = self.session.policy, self._secrets | source.secrets
-        source = replace(source, secrets=known, max_bytes=policy.max_bytes, threshold=policy.threshold)
-        keep = keeper(self._ports.store, self.session.id, [])
-        screened = await screen(Screened(text), source, keep)
-        await self._book.note(*read_by_model(source, screened.plain, self.session))
+        screened, _ = await self._show(Screened(text), bounded(source, self.session))
+        await self._book.note()
         return screened.text
 
     async def note(self, *events: Event) -> None:
@@ -135,7 +122,7 @@ class Pipeline:
 
     async def read(self, call: ToolCall) -> Action:
         """Turn a call into the Action that is judged; where that breaks, into one that `known` refuses."""
-        return await _caught(self._read(call), partial(unreadable, call, self._specs.get(call.tool)))
+        return await _caught(self._read(call), partial(unread, call, self._specs.get(call.tool)))
 
     async def _read(self, call: ToolCall) -> Action:
         """Parse, check, look paths up."""
@@ -147,9 +134,7 @@ class Pipeline:
         """Return what the gates say now, the Asks nobody answered beforehand, and who answered the rest."""
         session = session or self.session
         decision = judge(action, session)
-        answers = {asked: answer_in_advance(*asked, action, session) for asked in decision.asks}
-        left = tuple(asked for asked, answer in answers.items() if answer is None)
-        return decision, left, "; ".join(dict.fromkeys(filter(None, answers.values())))
+        return decision, *answered(decision.asks, action, session)
 
     async def _decide(self, action: Action) -> Ruling:
         """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
@@ -160,8 +145,9 @@ class Pipeline:
         return await self._conclude(action, decision, approver)
 
     async def _conclude(self, action: Action, decision: Decision, approver: str, *grants: Granted) -> Ruling:
-        decided = record.decided(self._book.now(), action, decision, approver, self._secrets)
-        events: tuple[Event, ...] = (decided, *egress.attempts(decided, action, self.session), *grants)
+        session = self.session
+        decided = record.decided(session, action, decision, approver)
+        events: tuple[Event, ...] = (decided, *egress.attempts(decided, action, session), *grants)
         self._book.fold(*events)
         if decision.denial is None:
             return action, events
@@ -169,23 +155,11 @@ class Pipeline:
         return refused(action.call, decision.denial[1], decision.denial[0])
 
     async def _consult(self, action: Action, decision: Decision, left: Asks) -> Ruling:
-        """Put what is open to the person; then look and judge again, for time has passed."""
-        event = record.asked(self._book.now(), action, left)
-        self._book.fold(event)
-        grants, answer, again, declined = proposed_grants(left, action), Answer.NO, action, "cancelled"
-        try:
-            await self._book.write(event)
-            answer = await self._ports.approver.ask(Question(action, left, grants))
-            if answer in {Answer.YES, Answer.ALWAYS}:
-                again, declined = await self.read(action.call), ""
-            else:
-                declined = "nobody" if answer is Answer.NOBODY else "the person"
-        finally:
-            if declined:
-                now = self._book.now()
-                said = record.declined(now, action, decision, left, declined, self._secrets)
-                await self._book.note(said, *egress.attempts(said, action, self.session))
-        if declined:
+        """Put what is open to the person; then judge again, for time has passed."""
+        grants = proposed_grants(left, action)
+        question = Question(action, left, grants)
+        answer, again = await consult(self._book, self._ports.approver, self.read, question, decision)
+        if answer not in YES:
             return unanswered(action.call, left, nobody=answer is Answer.NOBODY)
         decision, still_open, approver = self.judged(again)
         decision = reconsidered(action, left, again, decision, still_open)
@@ -212,18 +186,18 @@ class Pipeline:
     async def _attempt(self, action: Action) -> ToolResult:
         """Run a recorded call and screen what it brings, or what it had brought when it failed."""
         session, failure = self.session, None
-        source = source_of(action, Output(""), session, self._secrets)
+        source = source_of(action, Output(""), session)
         live = Live(action, source, self._ports.observer)
         trail = Trail(action, self._book, self.read, self.judged)
-        output = await _caught(self._run(action, live, trail), lambda error: error)
+        came = await _caught(self._run(action, live, trail), lambda error: error)
         live.close()
-        if isinstance(output, Exception):
-            failure = failed(action.call, source.secrets, output)
+        if isinstance(came, Exception):
+            failure = failed(action.call, source.secrets, came)
             self._book.owe(*read_by_model(source, failure.shown, session))
-            output = output.output if isinstance(output, ToolError) else None
-            if not isinstance(output, Output):
+            if not isinstance(came, ToolError) or not isinstance(came.output, Output):
                 return failure
-        return await self._told(action.call, self._screened(action, output, trail, failure), withheld)
+            came = came.output
+        return await self._told(action.call, self._screened(action, came, trail, failure), withheld)
 
     async def _run(self, action: Action, live: Live, trail: Trail) -> Output:
         """Let the executor run a call within its deadline; its own time-outs are its own failures."""
@@ -235,22 +209,28 @@ class Pipeline:
 
     async def _told(self, call: ToolCall, step: Awaitable[ToolResult], told: Told) -> ToolResult:
         """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
-        telling = _caught(step, partial(told, call, self._secrets))
+        telling = _caught(step, partial(told, call, self.session.secrets))
         return await _caught(telling, partial(broken, call))
 
     async def _screened(
         self, action: Action, output: Output, trail: Trail, failure: ToolResult | None
     ) -> ToolResult:
-        session, kept = self.session, list[str]()
-        source = source_of(action, output, session, self._secrets)
-        keep = keeper(self._ports.store, session.id, source.origin, kept)
-        screened = await screen(unscreened(action, output, session), source, keep)
-        self._book.owe(*read_by_model(source, screened.plain, session))
+        session = self.session
+        source = source_of(action, output, session)
+        screened, kept = await self._show(unscreened(action, output, session), source)
         self._book.owe(*trail.found_in(output, screened.plain))
         return completed(action, output, screened, kept, failure)
 
+    async def _show(self, raw: Screened, source: Source) -> tuple[Screened, str | None]:
+        """Screen a text, count that the model has read it, and return the id of the whole if it was cut."""
+        session = self.session
+        keep = Keeper(self._ports.store, session.id, source.origin)
+        screened = await screen(raw, source, keep)
+        self._book.owe(*read_by_model(source, screened.plain, session))
+        return screened, keep.id
 
-async def _caught(step: Awaitable[T], told: Callable[[Exception], T]) -> T:
+
+async def _caught(step: Awaitable[T], told: Callable[[Exception], U]) -> T | U:
     """Return what comes of a step, or what is told of the exception it raised."""
     try:
         return await step

@@ -1,4 +1,4 @@
-"""What the person allows: one frozen value, made from configuration, that can only be narrowed.
+"""What the person allows: one frozen value, made from configuration.
 
 It holds no defaults of its own choosing beyond the documented ones; `runtime/config.py` fills it.
 """
@@ -6,7 +6,7 @@ It holds no defaults of its own choosing beyond the documented ones; `runtime/co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -112,8 +112,3 @@ class Policy:
     calls: CallLimits = CallLimits()
     anomaly: AnomalyLimits = AnomalyLimits()
     breaker: BreakerLimits = BreakerLimits()
-
-    def narrowed(self, autonomy: Autonomy) -> Policy:
-        """Return this policy at the lower of two autonomy levels; never at a higher one."""
-        order = list(Autonomy)
-        return replace(self, autonomy=min(self.autonomy, autonomy, key=order.index))

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from .call import Action, Cleared, Output, ToolSpec
+from .label import Origin
 from .session import Event
 from .verdict import Ask
 
@@ -59,10 +60,6 @@ class Executor(Protocol):
         """Return all tools."""
         ...
 
-    def spec(self, name: str) -> ToolSpec | None:
-        """Return the tool of that name, or None."""
-        ...
-
     async def execute(self, cleared: Cleared) -> Output:
         """Run a cleared call; a failure is a `ToolError`."""
         ...
@@ -72,7 +69,10 @@ class Surveyor(Protocol):
     """Looks up before judging what judging needs to know of the machine."""
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
-        """Return for each absolute path the path with all links resolved (missing parts kept as they are)."""
+        """Return for each absolute path the path with all links resolved (missing parts kept as they are).
+
+        `~name` stands for itself where there is no user of that name. What cannot be followed is left out.
+        """
         ...
 
 
@@ -90,6 +90,9 @@ class Audit(Protocol):
     async def append(self, session: str, *events: Event) -> None:
         """Return once the events are committed; their order is that of the calls, set before any await.
 
+        A caller who is cancelled while waiting cannot know whether they are. Appending the same objects
+        again makes sure, and counts them once.
+
         Raises:
             RecordError: they could not be committed; none of them counts.
         """
@@ -99,8 +102,8 @@ class Audit(Protocol):
 class OverflowStore(Protocol):
     """Keeps what is too big to show."""
 
-    async def put(self, session: str, text: str) -> str:
-        """Store a text for a session and return its id.
+    async def put(self, session: str, text: str, origin: Origin) -> str:
+        """Store a text that came from somewhere for a session, and return its id.
 
         Raises:
             RecordError: it could not be stored.

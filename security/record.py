@@ -3,69 +3,74 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
-from .action import MAX_NAME, canonical_json
+from .action import MAX_NAME
+from .answers import APPROVAL, Asks
 from .call import Action, ToolResult
+from .confidential import secrets_in, shown_arguments
 from .errors import Category
 from .secrets import redact_text
-from .session import Asked, Decided, Finished
+from .session import Asked, Decided, Finished, Session
 from .verdict import Allow, Ask, Decision, Deny, Verdict
 
 __all__ = ["asked", "decided", "declined", "finished"]
 
+_LONGEST_UNREAD = 4096
 
-def asked(at: float, action: Action, asks: tuple[tuple[str, Ask], ...]) -> Asked:
+
+def asked(session: Session, action: Action, asks: Asks) -> Asked:
     """Return the event of a call that waits for a person."""
     questions = tuple((gate, ask.question) for gate, ask in asks)
-    return Asked(at, action.call.id, _tool(action), action.digest, questions)
+    return Asked(session.now, action.call.id, _tool(action), action.digest, questions)
 
 
-def decided(
-    at: float, action: Action, decision: Decision, approver: str, secrets: frozenset[str]
-) -> Decided:
-    """Return the event of a decision: allowed if nothing was denied, whoever answered the Asks."""
-    gate, denial = decision.denial or (None, None)
-    return Decided(
-        at=at,
-        call=action.call.id,
-        tool=_tool(action),
-        digest=action.digest,
-        allowed=denial is None,
+def decided(session: Session, action: Action, decision: Decision, approver: str) -> Decided:
+    """Return the event of a decision: allowed if nothing was denied, whoever answered the Asks.
+
+    Who said yes to what changed meanwhile is named, too: it is no refusal of what the tool or model did.
+    """
+    judged = _judged(session, action, decision)
+    if decision.denial is None:
+        return replace(judged, allowed=True, approver=approver)
+    gate, denial = decision.denial
+    return replace(
+        judged,
         gate=gate,
-        rule=denial.rule if denial else "",
-        code=denial.code if denial else "",
-        reason=denial.reason if denial else "",
-        category=denial.category if denial else None,
-        arguments=_redacted_arguments(action, secrets),
-        words=_words(decision),
-        approver=approver if denial is None else "",
+        rule=denial.rule,
+        code=denial.code,
+        reason=denial.reason,
+        category=denial.category,
+        approver=approver if gate == APPROVAL else "",
     )
 
 
-def declined(
-    at: float,
-    action: Action,
-    decision: Decision,
-    left: tuple[tuple[str, Ask], ...],
-    who: str,
-    secrets: frozenset[str],
-) -> Decided:
+def declined(session: Session, action: Action, decision: Decision, left: Asks, who: str) -> Decided:
     """Return the event of a call whose open questions, `left`, found no yes; `who` may be "nobody"."""
     gate, ask = left[0]
-    return Decided(
-        at=at,
-        call=action.call.id,
-        tool=_tool(action),
-        digest=action.digest,
-        allowed=False,
+    return replace(
+        _judged(session, action, decision),
         gate=gate,
         rule=ask.rule,
         code="INPUT_REQUIRED",
         reason=ask.question,
         category=Category.CONFIRMATION_REQUIRED,
-        arguments=_redacted_arguments(action, secrets),
-        words=_words(decision),
         approver=who,
+    )
+
+
+def _judged(session: Session, action: Action, decision: Decision) -> Decided:
+    """Return what every decision has in common, as one that allows nothing."""
+    text = shown_arguments(action) if action.arguments else shown_arguments(action)[:_LONGEST_UNREAD]
+    text = text.encode("utf-8", "replace").decode()
+    return Decided(
+        at=session.now,
+        call=action.call.id,
+        tool=_tool(action),
+        digest=action.digest,
+        allowed=False,
+        arguments=redact_text(text, session.secrets | secrets_in(action)),
+        words=tuple((word.gate, _said(word.verdict), word.verdict.rule) for word in decision.words),
     )
 
 
@@ -91,16 +96,6 @@ def finished(at: float, action: Action, result: ToolResult, seconds: float, deta
 def _tool(action: Action) -> str:
     """The tool's name; of one that no tool can have, as much as identifies the attempt."""
     return action.call.tool[:MAX_NAME].encode("utf-8", "replace").decode()
-
-
-def _redacted_arguments(action: Action, secrets: frozenset[str]) -> str:
-    """The canonical arguments without secrets; what was not even JSON is kept as the text it was, cut."""
-    text = canonical_json(action.arguments) if action.arguments else action.call.arguments[:4096]
-    return redact_text(text.encode("utf-8", "replace").decode(), secrets)
-
-
-def _words(decision: Decision) -> tuple[tuple[str, str, str], ...]:
-    return tuple((word.gate, _said(word.verdict), word.verdict.rule) for word in decision.words)
 
 
 def _said(verdict: Verdict) -> str:

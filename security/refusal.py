@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .call import Json, Outcome, Status, ToolCall, ToolResult
+from .action import Draft
+from .call import Action, Json, Outcome, Problem, Status, ToolCall, ToolResult, ToolSpec
 from .errors import Category, ToolError
 from .filters import Source, inline, label
 from .label import Origin
+from .policy import Policy
 from .verdict import Ask, Deny
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "question_object",
     "refused",
     "unanswered",
+    "unread",
     "unrecorded",
     "withheld",
 ]
@@ -63,8 +66,9 @@ def _object(
     code: str, message: str, phase: str, category: Category, about: dict[str, Json] | None = None
 ) -> dict[str, Json]:
     """Return what every JSON object of an error has, and what this one is about."""
-    found: dict[str, Json] = {"code": code, "message": message, "phase": phase}
-    return found | {"retryable": phase == "execution" and category.retryable, "category": str(category)} | (about or {})
+    retryable = phase == "execution" and category.retryable
+    found: dict[str, Json] = {"code": code, "message": message, "phase": phase, "retryable": retryable}
+    return found | (about or {}) | {"category": str(category)}
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> Json:
@@ -118,6 +122,19 @@ def failed(call: ToolCall, secrets: frozenset[str], error: Exception) -> ToolRes
     return ToolResult(call, Outcome(status, category), began + said.text, began + said.plain, found)
 
 
+def unread(call: ToolCall, spec: ToolSpec | None, error: Exception) -> Action:
+    """Return what is judged of a call that could not even be read: `known` refuses it for that."""
+    why = f"the call could not be read, which is a no ({_class_name(error)})"
+    problem = Problem("", why, Category.PERMANENT_FAILURE)
+    return Draft(call, spec, None, {}, (problem,)).read(Policy("/", "/"), {})
+
+
+def _class_name(error: Exception) -> str:
+    """Return the name of an error's class, which can be any text, where it is a name."""
+    name = type(error).__name__
+    return name if _CLASS.fullmatch(name) else "of a class without a proper name"
+
+
 def call_name(call: ToolCall) -> str:
     """Return a tool's name as words of ours; one that no tool could have is fenced."""
     plain = call.tool.isascii() and call.tool.replace("_", "").isalnum() and len(call.tool) <= 64
@@ -137,14 +154,14 @@ def unrecorded(call: ToolCall, why: str) -> ToolResult:
 
 def withheld(call: ToolCall, _secrets: frozenset[str], error: Exception) -> ToolResult:
     """Return the result of a call whose text could not be screened; no word of it is in here."""
-    name = type(error).__name__
-    why = f"a filter failed ({name if _CLASS.fullmatch(name) else 'with an error of no known class'})"
-    return _without_a_word(call, f"{call_name(call)} ran, but its output is withheld: {why}", "WITHHELD", "screening")
+    text = f"{call_name(call)} ran, but its output is withheld: a filter failed ({_class_name(error)})"
+    return _without_a_word(call, text, "WITHHELD", "screening")
 
 
 def broken(call: ToolCall, _error: Exception) -> ToolResult:
     """Return the result of a call whose failure could not even be told; nothing of it is looked at."""
-    return _without_a_word(call, f"{call_name(call)} failed in a way that cannot be told", "BROKEN", "execution")
+    text = f"{call_name(call)} failed in a way that cannot be told"
+    return _without_a_word(call, text, "PERMANENT_FAILURE", "execution")
 
 
 def _without_a_word(call: ToolCall, text: str, code: str, phase: str) -> ToolResult:

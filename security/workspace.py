@@ -14,7 +14,14 @@ from .call import Place
 from .policy import Policy
 from .unreadable import Unreadable
 
-__all__ = ["could_be_path", "is_inside", "locate", "protected_reason", "secret_reason"]
+__all__ = [
+    "could_be_path",
+    "is_inside",
+    "is_user_or_file",
+    "locate",
+    "protected_reason",
+    "secret_reason",
+]
 
 # What of a home holds credentials, whole folders and single files; `/` stands for the folders between.
 _SECRET_OF_HOMES = (
@@ -158,6 +165,11 @@ def locate(raw: str, policy: Policy) -> Place | Unreadable:
     text = "/" + text.lstrip("/")
     relative = not raw.startswith(("/", "~"))
     return Place(text, text, escaped=relative and not is_inside(text, policy.workspace))
+
+
+def is_user_or_file(raw: str) -> bool:
+    """Whether a path is `~name`: the home of that user, or a file of this name where there is no such user."""
+    return re.fullmatch(r"~[A-Za-z_][A-Za-z0-9_-]*", raw) is not None
 
 
 def could_be_path(text: str) -> bool:

@@ -37,11 +37,21 @@ def planted() -> Callable[[str], ModuleType]:
 @pytest.fixture(scope="session")
 def sessions() -> ModuleType:
     """The module `runtime/sessions.py`: whole sessions in a folder, with a model and a web server."""
-    name = "leeward_test_sessions"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "runtime" / "sessions.py")
+    return _shared("sessions", "runtime")
+
+
+@pytest.fixture(scope="session")
+def servers() -> ModuleType:
+    """The module `tools/servers.py`: servers on loopback, and a private authority for them."""
+    return _shared("servers", "tools")
+
+
+def _shared(name: str, folder: str) -> ModuleType:
+    known = f"leeward_test_{name}"
+    if known not in sys.modules:
+        spec = importlib.util.spec_from_file_location(known, Path(__file__).parent / folder / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+        sys.modules[known] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[known])
+    return sys.modules[known]

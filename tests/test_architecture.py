@@ -19,10 +19,10 @@ GATES = ("known", "arguments", "permissions", "anomaly", "trust", "paths", "grou
 FILTERS = ("cap", "strip", "redact", "distill", "fence")
 BUILT_IN_TOOLS = {"read", "write", "edit", "list_directory", "find_path", "grep", "shell", "fetch", "read_overflow"}
 
-LATE_IMPORTS = {"runtime/providers/__init__.py"}  # an HTTP client costs more than the rest of a start together
+LATE_IMPORTS = {"runtime/providers/__init__.py", "tools/builtin.py"}  # HTTP clients: most starts need none
 LATE_MODULES = {"src/leeward/__init__.py", "runtime/__init__.py", "runtime/cli.py"}  # lazy fronts, PEP 562
 SPAWNERS = {"tools/process.py"}
-DIALLERS = {"tools/dial.py"}
+DIALLERS = {"tools/dial.py", "tools/resolve.py"}  # resolve.py asks for names only
 POOLS = {"tools/dial.py", "tools/client.py", "tools/stream.py"}
 LOOPS = {"memory/island.py", "runtime/terminal.py"}  # a loop in a thread, and what the line editor needs in its own
 NURSERIES = {"tools/process.py", "runtime/app.py", "runtime/batches.py", "runtime/foreground.py", "runtime/repl.py"}

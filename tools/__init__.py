@@ -3,12 +3,12 @@
 from .builtin import BuiltinSettings, builtin_tools, open_builtin_tools
 from .composite import GUARDED_TOOLS, CompositeExecutor, NameClash, Registered
 from .declare import SingleTool, schema_tool, spec_from_schema, tool
-from .dial import GuardedBackend, Resolver, dns_resolver
-from .fetch import DEFAULT_BODY_BYTES, Fetcher, tls_context
+from .fetch import DEFAULT_BODY_BYTES, Fetcher
 from .files import Files
 from .kinds import Destination, ResourceId, Secret, ShellCommand, Text, Url, WorkspacePath
 from .overflow import Overflow, OverflowReader
 from .process import Finished, environment, run_process
+from .resolve import Resolver, dns_resolver
 from .search import Search
 from .shell import Shell
 from .survey import Surveyor, resolved
@@ -22,7 +22,6 @@ __all__ = [
     "Fetcher",
     "Files",
     "Finished",
-    "GuardedBackend",
     "NameClash",
     "Overflow",
     "OverflowReader",
@@ -46,6 +45,5 @@ __all__ = [
     "run_process",
     "schema_tool",
     "spec_from_schema",
-    "tls_context",
     "tool",
 ]

@@ -7,16 +7,20 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
-from leeward.security import HARD_BOUND, ToolExecutor
+from leeward.security import HARD_BOUND, Place, ToolExecutor
 
-from .dial import GuardedBackend, Resolver, dns_resolver
-from .fetch import DEFAULT_BODY_BYTES, Fetcher, tls_context
+from .fetch import DEFAULT_BODY_BYTES, Fetcher
 from .files import Files
 from .overflow import Overflow, OverflowReader
 from .process import environment
-from .search import Search, nothing_is_secret
+from .resolve import Resolver, dns_resolver
+from .search import Search
 from .shell import Shell
+
+if TYPE_CHECKING:
+    from .client import Client
 
 __all__ = ["BuiltinSettings", "builtin_tools", "open_builtin_tools"]
 
@@ -26,8 +30,8 @@ class BuiltinSettings:
     """What the built-in tools need to know.
 
     `workspace` and `home` are absolute and resolved. `session` tells the id of the current session,
-    whose overflow `store` may be read. `is_secret` says of an absolute path whether its content may not
-    be searched. Times are in seconds, sizes in bytes: `max_output` is how much a program may print
+    whose overflow `store` may be read. `is_secret` and `is_held_back` say what may not be searched, as
+    `Search` asks. Times are in seconds, sizes in bytes: `max_output` is how much a program may print
     (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are patterns
     as `security/domains.py` reads them; without allowed ones, all are.
     """
@@ -36,7 +40,8 @@ class BuiltinSettings:
     home: str
     store: OverflowReader
     session: Callable[[], str]
-    is_secret: Callable[[str], bool] = nothing_is_secret
+    is_secret: Callable[[str], bool]
+    is_held_back: Callable[[str, Place, Place], bool]
     parent_environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     shell_timeout: float = 30.0
     max_output: int = HARD_BOUND
@@ -69,7 +74,7 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
     )
     return [
         *Files(settings.workspace).tools(),
-        *Search(is_secret=settings.is_secret).tools(),
+        *Search(settings.is_secret, settings.is_held_back).tools(),
         *shell.tools(),
         *(fetcher or _fetcher(settings)).tools(),
         *Overflow(settings.store, settings.session).tools(),
@@ -78,10 +83,18 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
 
 def _fetcher(settings: BuiltinSettings) -> Fetcher:
     return Fetcher(
-        GuardedBackend(
-            settings.allow_networks, settings.resolve, settings.allowed_hosts, settings.denied_hosts
-        ),
-        tls=partial(tls_context, settings.ca_file),
+        partial(_open_client, settings),
         max_body_bytes=settings.max_body_bytes,
         timeout=settings.fetch_timeout,
     )
+
+
+def _open_client(settings: BuiltinSettings, cap: int, timeout: float) -> Client:
+    # The HTTP library costs a start more than any tool, and most runs open no page.
+    from .client import Client, tls_context  # noqa: PLC0415
+    from .dial import GuardedBackend  # noqa: PLC0415
+
+    backend = GuardedBackend(
+        settings.allow_networks, settings.resolve, settings.allowed_hosts, settings.denied_hosts
+    )
+    return Client(backend, partial(tls_context, settings.ca_file), cap, timeout)

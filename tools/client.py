@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import httpcore
@@ -17,11 +16,12 @@ import trio
 
 from leeward.security import Exchange, NetworkError, PermanentFailure, ToolTimeout, Url
 
+from .answer import Answer, StaleConnection
 from .body import Body, BodyError
 from .dial import GuardedBackend, reason_of
 from .stream import Route
 
-__all__ = ["Answer", "Client", "StaleConnection", "tls_context"]
+__all__ = ["Client", "tls_context"]
 
 _CONNECTIONS = 10
 _KEEP_ALIVE = 30.0
@@ -38,21 +38,6 @@ _HEADERS = (
     (b"Accept-Encoding", b"gzip, deflate"),
 )
 _BROKEN = (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError)
-
-
-class StaleConnection(NetworkError):
-    """A connection that had been used before broke before any answer: the other side had left it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a URL answered. `location` is where it leads, as the header has it, if it is a redirect."""
-
-    url: Url
-    status: int
-    content_type: str
-    body: Body
-    location: str | None = None
 
 
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:

@@ -9,36 +9,22 @@ business, HTTP that of `client.py`.
 from __future__ import annotations
 
 import ipaddress
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import httpcore
 import trio
 
 from leeward.security import PolicyBlocked, judge_address, judge_host, listed_problem
 
+from .resolve import Resolver, dns_resolver
 from .stream import CountedStream, Route
 
-__all__ = ["GuardedBackend", "Resolver", "dns_resolver", "reason_of"]
-
-Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""From a host name and a port to IP addresses as text; raises OSError where there are none."""
+__all__ = ["GuardedBackend", "reason_of"]
 
 # With several addresses, one that does not answer may use up only so many seconds.
 _ATTEMPT = 5.0
-
-
-async def dns_resolver(host: str, port: int) -> Sequence[str]:
-    """Ask the system for a name's addresses; the dot behind it keeps search domains out.
-
-    Raises:
-        OSError: the name has no address.
-    """
-    found = await trio.socket.getaddrinfo(f"{host}.", port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 @dataclass(frozen=True, slots=True)

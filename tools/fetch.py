@@ -6,8 +6,8 @@ left out are told beside the text, in words of ours, for a page can print anythi
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -23,16 +23,18 @@ from leeward.security import (
     ToolExecutor,
 )
 
+from .answer import Answer, StaleConnection
 from .body import HTML_TYPES, is_text, media_type
-from .client import Answer, Client, StaleConnection, tls_context
 from .declare import tool
-from .dial import GuardedBackend
 from .kinds import Text, Url
 from .pretty import pretty_json
 from .readable import read_page
 from .select import Selector
 
-__all__ = ["DEFAULT_BODY_BYTES", "Fetcher", "tls_context"]
+if TYPE_CHECKING:
+    from .client import Client
+
+__all__ = ["DEFAULT_BODY_BYTES", "Fetcher"]
 
 DEFAULT_BODY_BYTES = 102_400
 """Default of `[tools.fetch] max_body_bytes`; 0 means the same."""
@@ -47,22 +49,19 @@ class Fetcher:
     """Opens judged URLs over one pool of connections."""
 
     def __init__(
-        self,
-        backend: GuardedBackend,
-        *,
-        tls: Callable[[], ssl.SSLContext] = tls_context,
-        max_body_bytes: int = 0,
-        timeout: float = 20.0,
+        self, open_client: Callable[[int, float], Client], *, max_body_bytes: int = 0, timeout: float = 20.0
     ) -> None:
         """Prepare; nothing is connected yet.
 
         Args:
-            backend: what connects.
-            tls: makes the TLS context, called once.
+            open_client: makes what connects, from the bytes it keeps and the seconds it has for one
+                answer; called once, for the first page.
             max_body_bytes: how much decoded content is kept; 0 means the default.
             timeout: seconds for one call, from the first name to the last byte, redirects included.
         """
-        self._client = Client(backend, tls, max_body_bytes or DEFAULT_BODY_BYTES, timeout)
+        self._open_client = open_client
+        self._client: Client | None = None
+        self._cap = max_body_bytes or DEFAULT_BODY_BYTES
         self._timeout = timeout
 
     def tools(self) -> list[ToolExecutor]:
@@ -73,7 +72,8 @@ class Fetcher:
 
     async def aclose(self) -> None:
         """Close what is still connected."""
-        await self._client.aclose()
+        if self._client is not None:
+            await self._client.aclose()
 
     async def fetch(
         self,
@@ -119,6 +119,7 @@ class Fetcher:
             PolicyBlocked: a redirect may not be followed.
         """
         deadline = min(cleared.deadline, trio.current_time() + self._timeout)
+        self._client = self._client or self._open_client(self._cap, self._timeout)
         url, hops, is_fresh = cleared.url("/url"), 0, True
         while True:
             try:

@@ -12,11 +12,10 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from leeward.memory import BadPattern, Hit, OverflowNotFound, Page
+from leeward.memory import BadPattern, Hits, OverflowNotFound, Page
 from leeward.security import (
     Effect,
     InvalidParameters,
-    Origin,
     Output,
     PermanentFailure,
     RecordError,
@@ -48,7 +47,7 @@ class OverflowReader(Protocol):
         id: str,  # noqa: A002 — the store's
         pattern: str,
         limit: int,
-    ) -> list[Hit]:
+    ) -> Hits:
         """Return the first `limit` lines of a text that match an RE2 pattern."""
         ...
 
@@ -93,15 +92,15 @@ def _page(page: Page) -> Output:
     notice = f"characters {page.offset} to {end} of {page.entry.chars}"
     if page.next is not None:
         notice += f"; go on with offset={page.next}"
-    return Output(page.text, Origin.WORKSPACE, notices=(notice,))
+    return Output(page.text, page.entry.origin, notices=(notice,))
 
 
-def _hits(hits: list[Hit]) -> Output:
-    lines = [f"{hit.line}@{hit.offset}: {hit.text}" for hit in hits[:_HITS]]
-    if not hits:
+def _hits(hits: Hits) -> Output:
+    lines = [f"{hit.line}@{hit.offset}: {hit.text}" for hit in hits.lines[:_HITS]]
+    if not lines:
         notice = "no line matches"
-    elif len(hits) > _HITS:
+    elif len(hits.lines) > _HITS:
         notice = f"the first {_HITS} lines that match; narrow the pattern to see others"
     else:
-        notice = f"lines that match: {len(hits)}"
-    return Output("\n".join(lines), Origin.WORKSPACE, notices=(notice,))
+        notice = f"lines that match: {len(lines)}"
+    return Output("\n".join(lines), hits.entry.origin, notices=(notice,))

@@ -129,9 +129,11 @@ def base_of(tree: Tree, url: Url) -> Links:
 
 
 def readable(node: LexborNode, links: Links) -> str:
-    """Return an element as Markdown-like text; the links in it are added to `links`."""
+    """Return what stands in an element as Markdown-like text; the links in it are added to `links`."""
     writer = _Writer(links)
     for step, inner in _walk(node):
+        if inner.mem_id == node.mem_id and inner.tag != "pre":
+            continue
         if step == "enter":
             writer.enter(inner)
         elif step == "leave":

@@ -1,7 +1,7 @@
 """The tools `find_path` and `grep`: which files of a folder have such a name, or such a line?
 
 Patterns come from a model, so they run in linear time (RE2). How a folder is walked stands in
-`walk.py`. Files whose contents nobody may search are left out by a predicate that is handed in.
+`walk.py`. What nobody may search, and what a rule holds back, is told by predicates that are handed in.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from leeward.security import (
     Effect,
     InvalidParameters,
     Output,
+    Place,
     ToolError,
     ToolExecutor,
 )
@@ -31,7 +32,7 @@ from .glob import glob_pattern
 from .kinds import Text, WorkspacePath
 from .walk import Entry, Tree
 
-__all__ = ["Search", "line_pattern", "nothing_is_secret"]
+__all__ = ["Search", "line_pattern"]
 
 _BLOCK = 1024 * 1024
 _LONGEST_LINE = 4 * _BLOCK
@@ -39,17 +40,17 @@ _SNIFFED = 8192
 _SHOWN = 400
 
 
-def nothing_is_secret(_: str) -> bool:
-    """The predicate where nobody names secret files."""
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How many matches are returned, and which files (absolute paths) hold what nobody may search."""
+    """What nobody may search, and how many matches are returned.
 
+    `is_secret` says of an absolute path whether it is read by no tool; `is_held_back` of a tool's name,
+    the folder it was called for and a path below it, whether a rule of the person's holds for that path.
+    """
+
+    is_secret: Callable[[str], bool]
+    is_held_back: Callable[[str, Place, Place], bool]
     max_results: int = 1_000
-    is_secret: Callable[[str], bool] = nothing_is_secret
 
     def tools(self) -> list[ToolExecutor]:
         """Return the two tools."""
@@ -69,7 +70,7 @@ class Search:
         `*` and `?` stay within a name, `**` crosses folders, `{a,b}` is either. A pattern without a
         slash matches names at any depth. What is in .git, node_modules and the like is left out.
         """
-        found = _Found(Tree(cleared.place("/path").real), self)
+        found = _Found.below(cleared, self)
         await trio.to_thread.run_sync(found.names, glob_pattern(pattern))
         return found.output("path")
 
@@ -84,7 +85,7 @@ class Search:
         Returns `file:line: text`. Begin the pattern with (?i) to ignore case. Binary files and what is
         in .git, node_modules and the like are left out.
         """
-        found = _Found(Tree(cleared.place("/path").real), self)
+        found = _Found.below(cleared, self)
         await trio.to_thread.run_sync(found.lines, line_pattern(pattern))
         return found.output("line")
 
@@ -115,17 +116,25 @@ def _reason(error: Exception) -> str:
 class _Found:
     """What a search has found by now; blocking, meant for a thread."""
 
+    tool: str
+    place: Place
     tree: Tree
     search: Search
     results: list[str] = field(default_factory=list)
     secret: int = 0
+    held_back: int = 0
     unread: int = 0
+
+    @classmethod
+    def below(cls, cleared: Cleared, search: Search) -> _Found:
+        place = cleared.place("/path")
+        return cls(cleared.action.call.tool, place, Tree(place.real), search)
 
     def names(self, wanted: Any) -> None:
         with failure("searching the folder"), closing(self.tree.entries()) as entries:
             for entry in entries:
                 shown = shown_name(entry.relative)
-                if wanted.fullmatch(shown):
+                if wanted.fullmatch(shown) and not self._is_held_back(entry):
                     self.results.append(shown + ("/" if entry.is_folder else ""))
                 if self.full:
                     return
@@ -133,10 +142,17 @@ class _Found:
     def lines(self, wanted: Any) -> None:
         with failure("searching the files"), closing(self.tree.entries()) as entries:
             for entry in entries:
-                if entry.is_file:
+                if entry.is_file and not self._is_held_back(entry):
                     self._file(entry, wanted)
                 if self.full:
                     return
+
+    def _is_held_back(self, entry: Entry) -> bool:
+        is_root = entry.path == self.place.real
+        text = self.place.text if is_root else f"{self.place.text.rstrip('/')}/{entry.relative}"
+        is_held_back = self.search.is_held_back(self.tool, self.place, Place(text, entry.path))
+        self.held_back += is_held_back
+        return is_held_back
 
     def _file(self, entry: Entry, wanted: Any) -> None:
         if self.search.is_secret(entry.path):
@@ -164,6 +180,8 @@ class _Found:
             notices.append(f"no {unit} matches, among {self.tree.seen} names")
         if self.secret:
             notices.append(f"{self.secret} files were left out because they hold secrets")
+        if self.held_back:
+            notices.append(f"{self.held_back} names were left out by a permission rule")
         if self.unread or self.tree.unread:
             notices.append(f"{self.unread} files and {self.tree.unread} folders could not be opened")
         return Output("\n".join(self.results[: self.search.max_results]), notices=tuple(notices))

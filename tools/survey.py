@@ -21,7 +21,8 @@ class Surveyor:
 
         Parts that do not exist, or have a name no disk can hold, are kept as they are. A path that
         cannot be followed for another reason (a loop, a link that may not be read, a folder that may not
-        be entered) has no entry: nobody can tell where it leads. Only links are read, nothing is opened,
+        be entered) has no entry: nobody can tell where it leads. `~name` stands for itself if there is no
+        user of that name, and else for that user's home. Only links are read, nothing is opened,
         so a FIFO or a device does not block; a dead network mount can be cancelled.
         """
         wanted = tuple(dict.fromkeys(paths))
@@ -37,6 +38,8 @@ def resolved(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _real(path: str) -> str | None:
+    if path.startswith("~"):
+        return os.path.expanduser(path)
     # What does not exist yet fails the strict way; only then may parts of the path be taken as they are.
     for is_strict in (True, False):
         try:

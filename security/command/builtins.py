@@ -13,9 +13,12 @@ from .nouns import Assignment, Command, Note, Word
 __all__ = ["BUILTINS", "builtin_notes", "decides_what_runs", "declared", "is_harmless", "poison_notes"]
 
 BUILTINS = frozenset(
-    "alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
-    "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd "
-    "printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type "
+    "alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs "
+    "disown echo "
+    "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout "
+    "mapfile popd "
+    "printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap "
+    "true type "
     "typeset ulimit umask unalias unset wait . : [".split()
 )
 """What bash does itself; no file of that name is run."""

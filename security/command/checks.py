@@ -101,6 +101,13 @@ def _first_in(names: frozenset[str]) -> Check:
     return check
 
 
+def _format_first(words: tuple[Word, ...], _: Parsed) -> bool:
+    """A literal format without `%n`, which sets a variable (PATH, for one)."""
+    if len(words) < 2 or not words[1].is_literal or words[1].text.startswith("-"):
+        return False
+    return re.search(r"%[^A-Za-z%]*[hjlqtzL]*n", words[1].text) is None
+
+
 def _one_folder(words: tuple[Word, ...], parsed: Parsed) -> bool:
     return len(parsed.operands) <= 1 and all(word.text != "-" for word in words)
 
@@ -110,14 +117,13 @@ CHECKS: dict[str, Check] = {
     "at_most_one": lambda _, parsed: len(parsed.operands) <= 1,
     "batch": lambda _, parsed: parsed.has("-b") and parsed.has("-n"),
     "compares": _compares,
-    "format_first": lambda words, _: (
-        len(words) > 1 and words[1].is_literal and not words[1].text.startswith("-")
-    ),
+    "format_first": _format_first,
     "lists_archive": _lists_archive,
     "local_database": _first_in(frozenset("passwd group services protocols rpc shells".split())),
     "looks": lambda words, _: find_only_looks(words[1:]),
     "looks_up": lambda _, parsed: parsed.has("-v", "-V"),
     "man_names": lambda _, parsed: bool(parsed.options),
+    "no_list_of_words": lambda words, _: not any(word.text.startswith("@") for word in words[1:]),
     "no_network": lambda _, parsed: parsed.has("--nonet"),
     "numbers": _numbers,
     "one_folder": _one_folder,

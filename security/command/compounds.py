@@ -15,7 +15,9 @@ from .words import Bodies, read_pattern, read_words
 __all__ = ["COMPOUNDS", "RESERVED"]
 
 RESERVED = frozenset(
-    "if then else elif fi for while until do done case esac in function select coproc time { } ! [[ ]]".split()
+    (
+        "if then else elif fi for while until do done case esac in function select coproc time { } ! [[ ]]"
+    ).split()
 )
 """Words that are syntax where a command begins, unless they are quoted."""
 
@@ -71,7 +73,10 @@ def _for(text: Text, node: tree_sitter.Node, depth: int) -> Node:
         inside = [child for child in children[3:-1] if child.type not in {";", "\n"}]
         end = inside[-1].end_byte if inside else children[2].end_byte
         words = read_words(
-            text.src, children[2].end_byte, end, text.bodies(text, node, depth) if inside else Bodies(text.effort)
+            text.src,
+            children[2].end_byte,
+            end,
+            text.bodies(text, node, depth) if inside else Bodies(text.effort),
         )
         head += ["in", *words]
     return Compound("for", (*head, ";", *_pieces(text, children[-1], depth)), name=name)

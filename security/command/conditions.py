@@ -9,44 +9,39 @@ from __future__ import annotations
 import re
 
 from .nouns import Piece, Unread, Word
-from .words import Bodies, read_word
+from .words import Bodies, next_word
 
 __all__ = ["test_pieces"]
 
-_OPERATORS = frozenset("&& || ! ( ) < > = == != -nt -ot -ef".split())
+_OPERATORS = frozenset("&& || ! ( ) < > = == != -nt -ot -ef ]]".split())
 _NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 _UNREAD = frozenset("=~ -v -R".split())
-_TOKEN = re.compile(
-    r"""(?:[^ \t\n\\'"$`]|\\.|'[^']*'|"(?:[^"\\$`]|\\.|\$[A-Za-z_0-9?#{}]+)*"|\$[A-Za-z_0-9?#{}]+)+"""
-)
+_TOKEN = re.compile(r"[^ \t\n]+")
 
 
 def test_pieces(src: str, start: int, end: int, bodies: Bodies) -> tuple[Piece, ...]:
     """Return the pieces of a conditional expression between two positions, its brackets included."""
     pieces: list[Piece] = ["[["]
     at = start + 2
-    while True:
-        while src[at] in " \t\n" and at < end:
-            at += 1
+    while at < end:
         found = _TOKEN.match(src, at, end)
         if found is None:
-            raise Unread("a condition is too involved to tell what it does")
-        at = found.end()
-        if found[0] == "]]":
-            break
-        pieces.append(_piece(src, found, bodies))
-    if at != end or _compares_text(pieces):
+            at += 1
+            continue
+        piece, at = _piece(src, found, end, bodies)
+        pieces.append(piece)
+    if pieces[-1] != "]]" or _compares_text(pieces):
         raise Unread("a condition compares as numbers what is no number")
-    return (*pieces, "]]")
+    return tuple(pieces)
 
 
-def _piece(src: str, found: re.Match[str], bodies: Bodies) -> Piece:
+def _piece(src: str, found: re.Match[str], end: int, bodies: Bodies) -> tuple[Piece, int]:
     token = found[0]
     if token in _UNREAD:
         raise Unread("a condition uses an operator that is not read")
     if token in _OPERATORS or token in _NUMERIC or re.fullmatch(r"-[a-zA-Z]", token):
-        return token
-    return read_word(src, found.start(), found.end(), bodies)
+        return token, found.end()
+    return next_word(src, found.start(), end, bodies)
 
 
 def _compares_text(pieces: list[Piece]) -> bool:

@@ -16,7 +16,7 @@ from .transform import visits
 __all__ = ["connects", "destinations"]
 
 _URL = re.compile(
-    r"(?:https?|ftps?|wss?|git|ssh|sftp|rsync|svn(?:\+ssh)?|ldaps?|telnet|smb|nfs|s3|gs|dict|gopher|tftp|mqtt|imaps?|smtps?|pop3s?|rtmp|docker)://[^\s'\"<>⟨⟩]+",
+    r"(?:https?|ftps?|wss?|git|ssh|sftp|rsync|svn(?:\+ssh)?|ldaps?|telnet|smb|nfs|s3|gs|dict|gopher|tftp|mqtt|imaps?|smtps?|pop3s?|rtmp|docker)://[^\s'\"<>]+",
     re.IGNORECASE,
 )
 _SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\]):(?!//|\\)\S*")
@@ -24,25 +24,36 @@ _HOST = re.compile(
     r"(?:[\w.-]+@)?(?P<host>(?:[A-Za-z0-9_-]+\.)+[A-Za-z]{2,}|localhost|\d{1,3}(?:\.\d{1,3}){3}|\[?[0-9a-fA-F]*:[0-9a-fA-F:]+\]?)(?::\d+)?(?:/\S*)?"
 )
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/(?P<host>[^/]+)/(?P<port>\S+)")
+_MARKS = str.maketrans("", "", "⟨⟩")
 _ANY_HOST = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 # Programs whose operands are hosts or bare addresses, and programs that copy to `host:path`.
 _HOST_PROGRAMS = frozenset(
-    "ping ping6 fping traceroute traceroute6 tracepath mtr dig host nslookup drill kdig whois nc ncat netcat socat telnet "
-    "ssh mosh ftp lftp sftp curl curlie wget wget2 aria2c http https xh httpie nmap masscan openssl rsh rlogin finger "
-    "mysql psql redis-cli mongo mongosh ldapsearch smbclient snmpwalk ssh-keyscan ssh-copy-id arping hping3 iperf iperf3 "
+    "ping ping6 fping traceroute traceroute6 tracepath mtr dig host nslookup drill kdig whois nc ncat "
+    "netcat socat telnet "
+    "ssh mosh ftp lftp sftp curl curlie wget wget2 aria2c http https xh httpie nmap masscan openssl rsh "
+    "rlogin finger "
+    "mysql psql redis-cli mongo mongosh ldapsearch smbclient snmpwalk ssh-keyscan ssh-copy-id arping "
+    "hping3 iperf iperf3 "
     "resolvectl getent websocat grpcurl rclone".split()
 )
 _SILENT_NAMES = frozenset(
-    "ssh mosh ping dig host nslookup whois nc ncat netcat telnet ftp sftp ssh-copy-id ssh-keyscan mtr traceroute".split()
+    (
+        "ssh mosh ping dig host nslookup whois nc ncat netcat telnet ftp sftp ssh-copy-id ssh-keyscan "
+        "mtr traceroute"
+    ).split()
 )
 _REMOTE_COPIERS = frozenset("scp rsync sftp git rclone".split())
 _GIT_REMOTE = frozenset("clone fetch pull push ls-remote remote submodule archive".split())
 _CONNECTING = frozenset(
-    "apt apt-get aptitude dnf yum zypper apk pacman brew port snap flatpak pip pip3 pipx uv poetry pdm conda mamba npm npx "
-    "yarn pnpm bun deno cargo rustup go gem bundle composer mvn gradle nuget dotnet docker podman kubectl helm terraform "
-    "aws gcloud gsutil az gh glab hub heroku vercel netlify fly flyctl doctl ansible ansible-playbook vagrant mail mailx "
-    "sendmail msmtp mutt swaks xdg-open open lynx links w3m elinks chromium google-chrome firefox youtube-dl yt-dlp "
+    "apt apt-get aptitude dnf yum zypper apk pacman brew port snap flatpak pip pip3 pipx uv poetry pdm "
+    "conda mamba npm npx "
+    "yarn pnpm bun deno cargo rustup go gem bundle composer mvn gradle nuget dotnet docker podman "
+    "kubectl helm terraform "
+    "aws gcloud gsutil az gh glab hub heroku vercel netlify fly flyctl doctl ansible ansible-playbook "
+    "vagrant mail mailx "
+    "sendmail msmtp mutt swaks xdg-open open lynx links w3m elinks chromium google-chrome firefox "
+    "youtube-dl yt-dlp "
     "ngrok cloudflared tailscale wg openvpn".split()
 )
 _DOTTED_FILE = re.compile(
@@ -69,8 +80,8 @@ def _of(command: Command) -> Iterator[str]:
         yield from _device(redirection)
     if not _may_connect(command):
         return
-    texts = [word.text for word in command.words[1:]]
-    texts += [assignment.value.text for assignment in command.assignments]
+    texts = [word.text.translate(_MARKS) for word in command.words[1:]]
+    texts += [assignment.value.text.translate(_MARKS) for assignment in command.assignments]
     for text in texts:
         yield from _URL.findall(text)
     program = command.program
@@ -78,7 +89,9 @@ def _of(command: Command) -> Iterator[str]:
         text = word.partition("=")[2] if word.startswith("--") and "=" in word else word
         if text.startswith("-") or _URL.search(text):
             continue
-        if (program in _REMOTE_COPIERS and _is_remote(program, text, texts[0])) or (program in _HOST_PROGRAMS and _is_host(program, text, index, texts)):
+        if (program in _REMOTE_COPIERS and _is_remote(program, text, texts[0])) or (
+            program in _HOST_PROGRAMS and _is_host(program, text, index, texts)
+        ):
             yield text
 
 

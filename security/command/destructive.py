@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from ..workspace import is_inside, protected_reason, secret_reason
 from .nouns import Command, Compound, Node, PartKind, Pipeline, Redirection, Sequence, Word, literal
@@ -154,9 +155,7 @@ def _removals(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str,
 def _found_removals(words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
     texts = [word.text for word in words]
     runs = {
-        text.rpartition("/")[2]
-        for before, text in zip(texts, texts[1:], strict=False)
-        if before.startswith(("-exec", "-ok"))
+        text.rpartition("/")[2] for before, text in pairwise(texts) if before.startswith(("-exec", "-ok"))
     }
     if "-delete" not in texts and not runs & {"rm", "shred", "unlink", "srm"}:
         return None

@@ -19,6 +19,7 @@ from .transform import visits
 
 __all__ = ["explain", "is_shown_in_full"]
 
+_JOINED = {"&&": "and then, if that worked", "||": "or, if that failed"}
 _WIDEST = 400
 _MOST_LINES = 60
 
@@ -56,7 +57,7 @@ def _tree(node: Node, depth: int) -> Iterator[str]:
                     yield f"{indent}in the background"
                 yield from _tree(item, depth + (separator == "&"))
                 if separator in {"&&", "||"}:
-                    yield f"{indent}{'and then, if that worked' if separator == '&&' else 'or, if that failed'}"
+                    yield indent + _JOINED[separator]
         case Compound():
             yield f"{indent}{node.kind} {node.name}".rstrip()
             for piece in node.pieces:
@@ -116,7 +117,7 @@ def _collapsed(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _written(line: CommandLine) -> list[str]:
-    found = {}
+    found: dict[str, None] = {}
     for visit in visits(line.root):
         for redirection in visit.command.redirections:
             if redirection.writes and not is_sink(redirection):

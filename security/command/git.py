@@ -1,5 +1,4 @@
-"""Which git commands only look, how they are run so that a repository cannot make them do more, and
-which start something?
+"""Which git commands only look, and how do they run so that a repository cannot make them do more?
 
 A repository's own settings can name programs (pagers, hooks, filters, monitors). Forms that only
 read are therefore printed with all of that off; `git.toml` lists them. Settings that cannot be
@@ -20,12 +19,17 @@ __all__ = ["GitForm", "git_folder", "git_form", "git_notes", "git_runs", "neutra
 GitForm = tuple[str, Parsed]
 
 _GLOBAL = "-C:folder -P --no-pager --no-optional-locks --no-replace-objects --literal-pathspecs --version"
-_EVERY_GLOBAL = f"{_GLOBAL} -p --paginate -c: --config-env: --exec-path? --git-dir:folder --work-tree:folder --namespace: --bare --help --html-path --info-path --man-path --glob-pathspecs --noglob-pathspecs --icase-pathspecs --super-prefix: --list-cmds: --attr-source:"
+_EVERY_GLOBAL = (
+    f"{_GLOBAL} -p --paginate -c: --config-env: --exec-path? --git-dir:folder --work-tree:folder "
+    "--namespace: --bare --help --html-path --info-path --man-path --glob-pathspecs "
+    "--noglob-pathspecs --icase-pathspecs --super-prefix: --list-cmds: --attr-source:"
+)
 
 _NEUTRAL = tuple(
     literal(word)
     for word in (
-        "--no-pager --no-optional-locks -c core.fsmonitor=false -c core.hooksPath=/dev/null -c core.pager=cat "
+        "--no-pager --no-optional-locks -c core.fsmonitor=false -c core.hooksPath=/dev/null -c "
+        "core.pager=cat "
         "-c core.attributesFile=/dev/null -c protocol.allow=never -c safe.bareRepository=explicit "
         "-c log.showSignature=false -c gpg.program=false -c gpg.ssh.program=false -c gpg.x509.program=false "
         "-c submodule.recurse=false"

@@ -217,7 +217,9 @@ def _redirection(text: Text, node: tree_sitter.Node, depth: int) -> tuple[Redire
     must_be_token(text, children[0])
     operator, at = children[0].type, children[0].end_byte
     if operator.endswith("-"):
-        return Redirection(operator[:-1], Word("-"), fd), read_words(text.src, at, node.end_byte, Bodies(text.effort))
+        return Redirection(operator[:-1], Word("-"), fd), read_words(
+            text.src, at, node.end_byte, Bodies(text.effort)
+        )
     words = read_target(text.src, at, node.end_byte, _bodies(text, node, depth))
     if not words or (operator in {">&", "<&"} and not words[0].is_literal):
         raise Unread("it cannot be told where a redirection leads")
@@ -229,7 +231,7 @@ def _redirection(text: Text, node: tree_sitter.Node, depth: int) -> tuple[Redire
 
 
 def _must_stand_alone(text: Text, start: int, fd: str) -> None:
-    """A number or `{name}` directly in front of an operator is a descriptor; both readers must agree on it."""
+    """A number or `{name}` directly in front of an operator is a descriptor: both readers must say so."""
     before = text.src[:start]
     glued = before[-1:] not in {"", " ", "\t", "\n", ";", "&", "|", "("}
     if (
@@ -277,7 +279,9 @@ def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: i
     """Attach a here-document, and what the grammar hangs below it: the rest of the same line."""
     text.constructs.add("<<")
     inside = next((child for child in node.children if child.type == "heredoc_body"), None)
-    redirection = here_document(text.src, node, _bodies(text, inside, depth) if inside is not None else Bodies(text.effort))
+    redirection = here_document(
+        text.src, node, _bodies(text, inside, depth) if inside is not None else Bodies(text.effort)
+    )
     body = _attached(body, (redirection,), [])
     operator = ""
     for child in _on_its_line(text, node):

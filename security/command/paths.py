@@ -17,7 +17,9 @@ from .places import Candidate, Folders, Ground, where
 __all__ = ["Problem", "Scene", "content_problem", "names_problem"]
 
 _STREAMS = frozenset(
-    "/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty".split()
+    (
+        "/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty"
+    ).split()
 )
 
 

@@ -54,7 +54,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An absolute path a word may mean; a glob to expand, or with `below` something inside it, found later."""
+    """An absolute path a word may mean, a glob to expand, or (`below`) the folder of what is found later."""
 
     path: str
     is_glob: bool = False
@@ -132,7 +132,12 @@ class _Walk:
     def _moved(self, command: Command, spot: _Spot) -> Folders:
         self.moves += 1
         operands = parse_options(command.words[1:], "-L").operands
-        if self.moves > _MOST_MOVES or command.program != "cd" or len(operands) > 1 or len(operands) != len(command.words) - 1:
+        if (
+            self.moves > _MOST_MOVES
+            or command.program != "cd"
+            or len(operands) > 1
+            or len(operands) != len(command.words) - 1
+        ):
             return None
         word = operands[0] if operands else literal(self.ground.home)
         found = where(word, spot.folders, self.ground)
@@ -147,10 +152,7 @@ class _Walk:
         start: Folders = spot.folders
         waiting = ";"
         for item, separator in zip(node.items, node.separators, strict=True):
-            if waiting in {";", "&"}:
-                start = _either(good, bad)
-            else:
-                start = good if waiting == "&&" else bad
+            start = {"&&": good, "||": bad}.get(waiting, _either(good, bad))
             before = (good, bad)
             if separator == "&":
                 self.go(item, spot.at(start).within("background"))
@@ -217,7 +219,7 @@ def _starts_elsewhere(command: Command) -> bool:
 
 
 def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
-    """Return the words of a command for every value its loops may give them; None where there are too many."""
+    """Return the words of a command for every value its loops give them; None for too many."""
     if not at.bindings:
         return (at.command.words,)
     choices = [_choices(word, at.bindings) for word in at.command.words]

@@ -86,8 +86,9 @@ def problem_of(at: Placed, scene: Scene) -> Problem | None:
         return Problem("function", "the line defines a function")
     if command.notes:
         return Problem(command.notes[0].rule, command.notes[0].reason)
-    for problem in _around(command, scene):
-        return problem
+    around = next(_around(command, scene), None)
+    if around is not None:
+        return around
     if not command.words:
         return None
     every = variants(at)

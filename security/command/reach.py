@@ -20,7 +20,10 @@ __all__ = ["reach_of"]
 
 _LOCAL = frozenset({"loopback"})
 _HOST_ONLY = frozenset(
-    "curl wget nc ncat netcat telnet ssh scp sftp ftp socat http https xh aria2c ping dig host nslookup whois".split()
+    (
+        "curl wget nc ncat netcat telnet ssh scp sftp ftp socat http https xh aria2c ping dig host "
+        "nslookup whois"
+    ).split()
 )
 
 

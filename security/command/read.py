@@ -16,7 +16,7 @@ from ..invisible import find_invisible
 from ..unreadable import Unreadable
 from .actions import actions_of
 from .grammar import read_tree
-from .nouns import CommandLine, Node, Unread
+from .nouns import CommandLine, Node, Sequence, Unread
 from .printing import print_line
 from .transform import with_inner
 from .unwrap import Nest
@@ -45,6 +45,8 @@ def parse_command(line: str) -> CommandLine | Unreadable:
         return problem
     try:
         root, constructs = _read(line)
+        if root == Sequence((), ()):
+            return Unreadable("there is no command")
         root = with_inner(root, Nest(_parse_inner))
     except Unread as error:
         return Unreadable(str(error))
@@ -97,7 +99,8 @@ def _read(line: str) -> tuple[Node, frozenset[str]]:
         return time.monotonic() > late
 
     # The deadline is only heeded where the text is read through a function.
-    tree = tree_sitter.Parser(_LANGUAGE).parse(piece, progress_callback=is_late)
-    if tree is None:
-        raise Unread("the line took too long to parse")
+    try:
+        tree = tree_sitter.Parser(_LANGUAGE).parse(piece, progress_callback=is_late)
+    except ValueError:
+        raise Unread("the line took too long to parse") from None
     return read_tree(source.decode("latin-1"), tree.root_node)

@@ -13,8 +13,14 @@ from .options import Parsed, parse_options
 
 __all__ = ["AWK_OPTIONS", "SED_OPTIONS", "awk_is_pure", "awk_runs", "sed_is_pure", "sed_runs"]
 
-AWK_OPTIONS = "-F: -v: -f:script -n -P -S -O -s -t --field-separator: --assign: --posix --sandbox --re-interval --csv -k --version"
-SED_OPTIONS = "-nErsuz -e:program -l: -b --quiet --silent --regexp-extended --separate --null-data --unbuffered --expression:program --posix --debug --line-length: --sandbox --version"
+AWK_OPTIONS = (
+    "-F: -v: -f:script -n -P -S -O -s -t --field-separator: --assign: --posix --sandbox --re-interval "
+    "--csv -k --version"
+)
+SED_OPTIONS = (
+    "-nErsuz -e:program -l: -b --quiet --silent --regexp-extended --separate --null-data --unbuffered "
+    "--expression:program --posix --debug --line-length: --sandbox --version"
+)
 
 # ARGV lets a program read files it was not given, `@` loads code, and the rest runs or fetches.
 _AWK_POWER = re.compile(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from .nouns import Part, PartKind, Word, literal, marked
 
 __all__ = ["PLAIN", "find_only_looks", "find_starts", "search_runs"]
@@ -15,13 +17,17 @@ _FD_EXECUTING = ("-x", "-X", "--exec", "--exec-batch")
 # Tests and actions that look at names and metadata, and print them; by how many words follow.
 _LOOKING = {
     0: frozenset(
-        "-print -print0 -ls -empty -executable -readable -writable -nouser -nogroup -prune -quit -depth -xdev -mount "
-        "-noleaf -daystart -true -false -not ! ( ) -a -and -o -or , -ignore_readdir_race -noignore_readdir_race "
+        "-print -print0 -ls -empty -executable -readable -writable -nouser -nogroup -prune -quit -depth "
+        "-xdev -mount "
+        "-noleaf -daystart -true -false -not ! ( ) -a -and -o -or , -ignore_readdir_race "
+        "-noignore_readdir_race "
         "-nowarn -warn".split()
     ),
     1: frozenset(
-        "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -lname -ilname -type -xtype -size "
-        "-mtime -atime -ctime -mmin -amin -cmin -used -perm -user -group -uid -gid -links -inum -fstype -maxdepth "
+        "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -lname -ilname "
+        "-type -xtype -size "
+        "-mtime -atime -ctime -mmin -amin -cmin -used -perm -user -group -uid -gid -links -inum -fstype "
+        "-maxdepth "
         "-mindepth -printf -newer -anewer -cnewer -newermt -newerat -newerct -samefile".split()
     ),
 }
@@ -79,11 +85,11 @@ def _found(starts: tuple[Word, ...], *, is_plain: bool) -> Word:
 
 
 def _finds_plain_files(words: tuple[Word, ...]) -> bool:
-    """Whether every file found is known not to be a link: `-type f` holds for all, and links are not followed."""
+    """Whether no file found is a link: `-type f` holds for all, and links are not followed."""
     texts = [word.text for word in words]
     if {"-o", "-or", ",", "!", "-not", "(", "-L", "-H", "-follow"} & set(texts):
         return False
-    return any(pair == ("-type", "f") for pair in zip(texts, texts[1:], strict=False))
+    return any(pair == ("-type", "f") for pair in pairwise(texts))
 
 
 def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -99,7 +105,7 @@ def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def find_only_looks(words: tuple[Word, ...]) -> bool:
-    """Whether `find` runs, deletes and writes nothing and follows no links; words are those behind its name."""
+    """Whether `find` deletes and writes nothing and follows no links; words are those behind its name."""
     at = 0
     while at < len(words) and (
         words[at].text in _START_OPTIONS or not words[at].text.startswith(("-", "!", "("))

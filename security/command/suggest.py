@@ -130,10 +130,8 @@ def _work_tree(command: Command, _: CommandLine) -> Suggestion | None:
     targets = [word.text for word in command.words[1:] if not word.text.startswith("-")]
     if command.program != "rm" or len(targets) != 1 or "/.git/worktrees/" not in f"/{targets[0]}":
         return None
-    return _line(
-        tuple(map(literal, "git worktree list".split())),
-        "shows which could be removed with git worktree remove",
-    )
+    why = "shows which could be removed with git worktree remove"
+    return Suggestion("shell", "git worktree list", why)
 
 
 def _printed_date(command: Command, _: CommandLine) -> Suggestion | None:

@@ -12,7 +12,9 @@ from typing import Any
 
 from ..policy import Policy
 from .nouns import CommandFacts, CommandLine
+from .read import parse_command
 from .rules import ShellRules
+from .suggest import candidates
 from .verdict import ruling_of
 
 __all__ = ["Wanted", "surveyed", "wanted"]
@@ -58,6 +60,10 @@ def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
     asked = {name: _Asked(answer) for name, answer in _ANSWERS.items()}
     facts = CommandFacts(**asked)
     ruling_of(replace(line, facts=facts), line.source, policy, rules)
+    for suggested in candidates(line):
+        instead = parse_command(suggested.value) if suggested.tool == "shell" else None
+        if isinstance(instead, CommandLine):
+            ruling_of(replace(instead, facts=facts), suggested.value, policy, rules)
     return Wanted(**{name: tuple(found.keys_asked) for name, found in asked.items()})
 
 

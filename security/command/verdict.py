@@ -17,7 +17,7 @@ from .destructive import bomb, crude_words, destruction, unsure_destruction
 from .nouns import CommandFacts, CommandLine, Part, PartKind, Word
 from .paths import Problem, Scene
 from .places import Ground, Placed, placed, variants, where
-from .quiet import problem_of
+from .quiet import problem_of, program_of
 from .rules import ShellRules, allows, blocked_by, confirmed_by
 
 __all__ = ["Ruling", "Say", "effects_of", "ruling_of"]
@@ -149,7 +149,10 @@ def _forced(
         if any(map(_evaluates, at.command.words)):
             yield Problem("arithmetic", "it calculates with variables, whose values are evaluated as code")
     for at, problem in problems:
-        yield from _touched(at, scene.at(at.folders), only_reads=problem.rule == "outside")
+        here = scene.at(at.folders)
+        yield from _touched(
+            at, here, only_reads=problem.rule == "outside", only_names=problem.rule == "protected"
+        )
 
 
 def _evaluates(word: Word) -> bool:
@@ -160,9 +163,12 @@ def _is_evaluated(part: Part) -> bool:
     return part.kind is PartKind.ARITHMETIC and any(char.isalpha() or char == "_" for char in part.text)
 
 
-def _touched(at: Placed, scene: Scene, *, only_reads: bool) -> Iterator[Problem]:
+def _touched(at: Placed, scene: Scene, *, only_reads: bool, only_names: bool) -> Iterator[Problem]:
     """Find secret files among the words of a program that does more than read, and protected ones."""
-    if at.command.program in _TEXT_PROGRAMS:
+    known = program_of(at.command.program)
+    if at.command.program in _TEXT_PROGRAMS or (
+        only_names and known is not None and known.operands == "names"
+    ):
         return
     for word in at.command.words[1:_MOST_WORDS]:
         for path in _named(word, scene):
@@ -181,7 +187,9 @@ def _is_only_named(at: Placed, path: str) -> bool:
     return path.startswith(_READABLE) and at.command.program not in _CHANGING
 
 
-_CHANGING = frozenset("cp mv install ln sed chmod chown chgrp touch rsync tar unzip patch tee dd mkdir rmdir setcap".split())
+_CHANGING = frozenset(
+    "cp mv install ln sed chmod chown chgrp touch rsync tar unzip patch tee dd mkdir rmdir setcap".split()
+)
 _READABLE = (
     "/usr/bin/",
     "/usr/share/",

@@ -14,9 +14,18 @@ from dataclasses import dataclass, field
 from .braces import expanded
 from .nouns import Node, Part, PartKind, Unread, Word, marked
 
-__all__ = ["Bodies", "Effort", "read_here_document", "read_pattern", "read_target", "read_word", "read_words"]
+__all__ = [
+    "Bodies",
+    "Effort",
+    "next_word",
+    "read_here_document",
+    "read_pattern",
+    "read_target",
+    "read_word",
+    "read_words",
+]
 
-_EFFORT = 400
+_EFFORT = 256
 
 
 @dataclass(slots=True)
@@ -112,6 +121,13 @@ def read_word(src: str, start: int, end: int, bodies: Bodies, *, assigned: bool 
     return word
 
 
+def next_word(src: str, start: int, end: int, bodies: Bodies) -> tuple[Word, int]:
+    """Return the word that begins at a position, and where it ends."""
+    lexer = _Lexer(src, start, end, bodies)
+    word = _word(expanded(lexer.word(braces=False))[0])
+    return word, lexer.at
+
+
 def read_pattern(src: str, start: int, end: int, bodies: Bodies) -> Word:
     """Return a pattern of `case` or `[[`, which has blanks around it at most."""
     while start < end and src[start] in " \t":
@@ -164,7 +180,7 @@ class _Lexer:
     def word(self, *, braces: bool) -> list[Part | str]:
         """Return the pieces up to a blank; `{`, `,` and `}` outside quotes are strings where braces count."""
         pieces: list[Part | str] = []
-        while self.at < self.end and self.src[self.at] not in " \t":
+        while self.at < self.end and self.src[self.at] not in " \t\n":
             pieces.extend(self._piece(braces))
         return pieces
 

@@ -4,7 +4,7 @@ from .cap import cap
 from .distill import distill
 from .fence import fence, inline, label
 from .redact import redact
-from .screened import HARD_BOUND, Feeder, Filter, Screened, Source, Stepwise
+from .screened import HARD_BOUND, Feeder, Filter, Screened, Source, Stepwise, applied
 from .strip import strip
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Screened",
     "Source",
     "Stepwise",
+    "applied",
     "cap",
     "distill",
     "fence",

@@ -10,7 +10,7 @@ import trio
 
 from ..label import Origin
 
-__all__ = ["HARD_BOUND", "Feeder", "Filter", "Screened", "Source", "Stepwise"]
+__all__ = ["HARD_BOUND", "Feeder", "Filter", "Screened", "Source", "Stepwise", "applied"]
 
 HARD_BOUND = 64 * 1024 * 1024
 """Bytes above which no text is ever screened in memory."""
@@ -92,3 +92,12 @@ class Stepwise:
             await trio.lowlevel.checkpoint()
         done.append(feeder.flush())
         return replace(screened, text="".join(done), notices=screened.notices + feeder.notices)
+
+
+async def applied(step: Filter, screened: Screened, source: Source) -> Screened:
+    """Pass a text through one filter, in pieces where it can take them, and with a checkpoint in any case."""
+    if isinstance(step, Stepwise):
+        return await step.in_pieces(screened, source)
+    screened = step(screened, source)
+    await trio.lowlevel.checkpoint()
+    return screened

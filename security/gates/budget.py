@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..call import Action
+from ..call import Action, Asker
 from ..session import Session
 from ..verdict import Allow, Deny, Verdict
 
@@ -10,7 +10,12 @@ __all__ = ["budget"]
 
 
 def budget(action: Action, session: Session) -> Verdict:
-    """Deny when calls or seconds ran out, or a call brought the same result several times in a row."""
+    """Deny when calls or seconds ran out, or a call brought the same result several times in a row.
+
+    The limits are the model's: a person who asks for something themselves has set them.
+    """
+    if action.call.asker is Asker.PERSON:
+        return Allow()
     limits = session.policy.calls
     # A call that waited for a person took its place in the budget when it was asked about.
     is_booked = action.call.id in session.pending

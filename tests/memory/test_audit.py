@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
+import threading
+from contextlib import closing
 from functools import reduce
 
 import pytest
@@ -20,6 +23,7 @@ from leeward.security import (
     BreakerReset,
     Category,
     Decided,
+    Egress,
     Event,
     Finished,
     Forgot,
@@ -35,6 +39,7 @@ from leeward.security import (
     Status,
     TrustLevel,
     TurnStarted,
+    Withdrawn,
     after,
 )
 
@@ -67,10 +72,29 @@ FINISHED = Finished(
     0.5,
     "slow",
 )
+EGRESS = Egress(
+    at=3.0,
+    call="call_1",
+    tool="fetch",
+    hop=2,
+    url="https://a.example/",
+    allowed=True,
+    gate="grounding",
+    rule="person",
+    ended=True,
+    method="GET",
+    address="192.0.2.1",
+    http_status=200,
+    sent=120,
+    received=4096,
+    seconds=0.25,
+    problem="cut off",
+)
 EXAMPLES: tuple[tuple[Event, str], ...] = (
     (TurnStarted(1.0), "turn"),
     (Given(1.0, ("https://a.example/", "https://b.example/x"), Provenance.SLASH), "given"),
     (Given(1.0, (), Provenance.PERSON), "given"),
+    (Withdrawn(1.0, ("https://a.example/",)), "withdrawn"),
     (Forgot(1.0), "forgot"),
     (Read(1.0, (Origin.WEB, Origin.SECRET)), "read"),
     (Asked(1.0, "call_1", "shell", "d", (("commands", "run it?"),)), "approval"),
@@ -82,6 +106,8 @@ EXAMPLES: tuple[tuple[Event, str], ...] = (
     (Granted(1.0, "shell", None), "grant"),
     (Granted(1.0, "shell", "git *"), "grant"),
     (BreakerReset(1.0), "reset"),
+    (Egress(1.0, "call_1", "fetch", 0, "https://a.example/", True), "egress"),
+    (EGRESS, "egress"),
 )
 
 _time = st.floats(0, 1e10)
@@ -262,6 +288,46 @@ async def test_showing_a_call_takes_the_beginning_of_its_id(audit: AuditLogger) 
     assert await shown("call_3") == await shown("") == await shown("' OR 1 --") == []
 
 
+async def test_what_is_appended_again_for_want_of_certainty_stands_there_once(
+    audit: AuditLogger, island, database: Database
+) -> None:
+    """A caller whose patience ends while the disk is slow, and who makes sure later."""
+    events = [Forgot(1.0), TurnStarted(2.0), TurnStarted(2.0)]
+    gate = threading.Event()
+    island.call_soon(gate.wait)
+    try:
+        with trio.move_on_after(0.01) as scope:
+            await audit.append("s", *events)
+    finally:
+        gate.set()
+    assert scope.cancelled_caught
+    await audit.append("s", *events, BreakerReset(3.0))
+    assert await audit.events_of("s") == [*events, BreakerReset(3.0)]
+    await audit.append("s", events[0])
+    assert len(await audit.events_of("s")) == 5, "what is known to be there may happen again"
+    assert len({name for (name,) in await database.read("SELECT id FROM audit")}) == 5
+
+
+async def test_what_was_given_up_and_then_could_not_be_written_gets_in_when_it_is_appended_again(
+    audit: AuditLogger, island, database: Database
+) -> None:
+    event = TurnStarted(1.0)
+    gate = threading.Event()
+    island.call_soon(gate.wait)
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+        try:
+            with trio.move_on_after(0.01):
+                await audit.append("s", event)
+            other.execute("BEGIN IMMEDIATE")
+        finally:
+            gate.set()
+        with pytest.raises(RecordError, match="locked"):
+            await audit.append("s", Forgot(2.0))
+        other.execute("ROLLBACK")
+    await audit.append("s", event, Forgot(2.0))
+    assert await audit.events_of("s") == [event, Forgot(2.0)]
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 async def test_what_json_cannot_say_is_refused_in_words(audit: AuditLogger, bad: float) -> None:
     with pytest.raises(RecordError, match="cannot be written as JSON"):
@@ -272,7 +338,7 @@ async def test_what_json_cannot_say_is_refused_in_words(audit: AuditLogger, bad:
 
 
 async def test_a_damaged_record_is_told(audit: AuditLogger, database: Database) -> None:
-    await database.write([(audit_module._INSERT, (1.0, "s", "turn", None, None, "{not json"))])
+    await database.write([(audit_module._INSERT, (1.0, "s", "turn", None, None, "{not json", "x"))])
     with pytest.raises(RecordError, match="the audit of session 's' cannot be read back"):
         await audit.events_of("s")
 

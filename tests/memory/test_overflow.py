@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from leeward.memory import BadPattern, Database, Hit, OverflowNotFound, OverflowStore
 from leeward.memory import overflow as overflow_module
 from leeward.memory.overflow import CHUNK, _around, _Lines
-from leeward.security import RecordError, ports
+from leeward.security import Origin, RecordError, ports
 
 BIG = "".join(f"line {number} of many, é and 😀\n" for number in range(20_000))
 DAY = 86_400
+WEB = Origin.WEB
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ async def count(database: Database, table: str) -> int:
 )
 async def test_a_text_comes_back_whole_and_by_page(store: OverflowStore, text: str) -> None:
     port: ports.OverflowStore = store
-    ref = await port.put("s", text)
+    ref = await port.put("s", text, WEB)
     assert re.fullmatch("of_[0-9a-f]{32}", ref)
     page = await store.get("s", ref, 0, len(text) + 10)
     assert (page.text, page.offset, page.next) == (text, 0, None)
@@ -82,19 +83,19 @@ async def test_a_text_comes_back_whole_and_by_page(store: OverflowStore, text: s
 async def test_a_page_is_what_was_asked_for_and_no_more(
     store: OverflowStore, offset: int, limit: int, text: str, rest: int | None
 ) -> None:
-    page = await store.get("s", await store.put("s", "abcdefghij"), offset, limit)
+    page = await store.get("s", await store.put("s", "abcdefghij", WEB), offset, limit)
     assert (page.text, page.next) == (text, rest)
 
 
 @pytest.mark.parametrize(("text", "lines"), [("", 0), ("a", 1), ("a\n", 1), ("\n\n", 2), ("a\nb", 2)])
 async def test_lines_are_counted_as_a_person_would(store: OverflowStore, text: str, lines: int) -> None:
-    assert (await store.entry("s", await store.put("s", text))).lines == lines
+    assert (await store.entry("s", await store.put("s", text, WEB))).lines == lines
 
 
 async def test_a_text_is_kept_once_and_read_only_by_whom_it_was_given_to(
     store: OverflowStore, database: Database
 ) -> None:
-    ref = await store.put("mine", BIG)
+    ref = await store.put("mine", BIG, WEB)
     chunks = await count(database, "overflow_chunk")
     for read in (
         store.get("yours", ref),
@@ -106,19 +107,40 @@ async def test_a_text_is_kept_once_and_read_only_by_whom_it_was_given_to(
     ):
         with pytest.raises(OverflowNotFound):
             await read
-    assert await store.put("yours", BIG) == ref
-    assert await store.put("mine", BIG) == ref
+    assert await store.put("yours", BIG, WEB) == ref
+    assert await store.put("mine", BIG, WEB) == ref
     assert (await store.get("yours", ref, 0, 6)).text == "line 0"
     assert await count(database, "overflow_chunk") == chunks
     assert await count(database, "overflow") == 1
-    assert await store.put("mine", BIG + "x") != ref
+    assert await store.put("mine", BIG + "x", WEB) != ref
+
+
+@pytest.mark.parametrize(
+    ("origins", "weakest"),
+    [
+        ([Origin.WORKSPACE], Origin.WORKSPACE),
+        ([Origin.WORKSPACE, Origin.WEB], Origin.WEB),
+        ([Origin.MCP, Origin.WORKSPACE, Origin.TOOL], Origin.MCP),
+        ([Origin.TOOL, Origin.MODEL, Origin.PROJECT], Origin.MODEL),
+    ],
+)
+async def test_a_text_weighs_as_much_as_the_least_it_came_from(
+    store: OverflowStore, origins: list[Origin], weakest: Origin
+) -> None:
+    for origin in origins:
+        ref = await store.put("s", "one\ntwo", origin)
+    other = await store.put("other", "one\ntwo", Origin.PERSON)
+    page, hits = await store.get("s", ref), await store.search("s", ref, "three")
+    assert page.entry.origin is hits.entry.origin is weakest and hits.lines == ()
+    assert [entry.origin for entry in await store.entries("s")] == [weakest]
+    assert other == ref and (await store.entry("other", ref)).origin is Origin.PERSON, "what others read is theirs"
 
 
 async def test_a_session_lists_its_own(store: OverflowStore, clock) -> None:
-    first = await store.put("s", "one")
+    first = await store.put("s", "one", WEB)
     clock.time += 1
-    second = await store.put("s", "two\ntwo")
-    await store.put("other", "three")
+    second = await store.put("s", "two\ntwo", WEB)
+    await store.put("other", "three", WEB)
     entries = await store.entries("s")
     assert [(entry.id, entry.chars, entry.lines) for entry in entries] == [(first, 3, 1), (second, 7, 2)]
     assert entries[1].stored_at == clock.time
@@ -129,7 +151,7 @@ async def test_many_may_put_the_same_at_once(store: OverflowStore) -> None:
     ids: set[str] = set()
 
     async def put(session: str) -> None:
-        ids.add(await store.put(session, BIG))
+        ids.add(await store.put(session, BIG, WEB))
 
     async with trio.open_nursery() as nursery:
         for number in range(5):
@@ -151,25 +173,25 @@ async def test_half_a_text_is_never_shown_and_is_completed_later(
 
     monkeypatch.setattr(database, "write", failing)
     with pytest.raises(RecordError):
-        await store.put("s", BIG)
+        await store.put("s", BIG, WEB)
     assert await count(database, "overflow_chunk") > 0
     assert await store.entries("s") == []
-    ref = await store.put("s", BIG)
+    ref = await store.put("s", BIG, WEB)
     assert (await store.get("s", ref, len(BIG) - 5, 5)).text == BIG[-5:]
 
 
 async def test_a_store_that_cannot_be_written_says_so(store: OverflowStore, database: Database) -> None:
     await database.read("PRAGMA query_only = ON")
     with pytest.raises(RecordError, match="read-only"):
-        await store.put("s", "text")
+        await store.put("s", "text", WEB)
 
 
 async def test_what_is_old_is_forgotten(store: OverflowStore, database: Database, clock) -> None:
-    old = await store.put("s", BIG)
-    shared = await store.put("s", "shared")
+    old = await store.put("s", BIG, WEB)
+    shared = await store.put("s", "shared", WEB)
     clock.time += 4 * DAY
-    await store.put("t", "shared")
-    fresh = await store.put("s", "fresh")
+    await store.put("t", "shared", WEB)
+    fresh = await store.put("s", "fresh", WEB)
     clock.time += 3.5 * DAY
     await store.prune()
     assert [entry.id for entry in await store.entries("s")] == [fresh]
@@ -183,9 +205,9 @@ async def test_what_is_old_is_forgotten(store: OverflowStore, database: Database
 
 
 async def test_putting_again_keeps_a_text(store: OverflowStore, clock) -> None:
-    ref = await store.put("s", BIG)
+    ref = await store.put("s", BIG, WEB)
     clock.time += 6 * DAY
-    await store.put("s", BIG)
+    await store.put("s", BIG, WEB)
     clock.time += 6 * DAY
     await store.prune()
     assert (await store.entry("s", ref)).chars == len(BIG)
@@ -211,17 +233,17 @@ async def test_searching_finds_lines_and_says_where(
     store: OverflowStore, pattern: str, hits: list[Hit]
 ) -> None:
     text = "alpha\nbeta\n\r\ngamma\r\ndé"
-    assert await store.search("s", await store.put("s", text), pattern) == hits
+    assert (await store.search("s", await store.put("s", text, WEB), pattern)).lines == tuple(hits)
 
 
 async def test_searching_spans_chunks_and_stops_at_the_limit(store: OverflowStore) -> None:
-    ref = await store.put("s", BIG)
-    hits = await store.search("s", ref, r"^line \d*99 of", limit=500)
+    ref = await store.put("s", BIG, WEB)
+    hits = (await store.search("s", ref, r"^line \d*99 of", limit=500)).lines
     assert [hit.line for hit in hits] == [number + 1 for number in range(99, 20_000, 100)]
     for hit in hits:
         assert (await store.get("s", ref, hit.offset, len(hit.text))).text == hit.text
-    assert await store.search("s", ref, r"^line \d*99 of", limit=3) == hits[:3]
-    assert await store.search("s", ref, "line", limit=0) == []
+    assert (await store.search("s", ref, r"^line \d*99 of", limit=3)).lines == hits[:3]
+    assert (await store.search("s", ref, "line", limit=0)).lines == ()
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{1000001}", "(?=x)", r"\1", "[", "\ud800", "*"])
@@ -229,14 +251,14 @@ async def test_a_bad_pattern_is_told(
     store: OverflowStore, pattern: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(BadPattern, match="the pattern "):
-        await store.search("s", await store.put("s", "text"), pattern)
+        await store.search("s", await store.put("s", "text", WEB), pattern)
     assert capfd.readouterr() == ("", "")
 
 
 async def test_a_hostile_pattern_takes_linear_time(store: OverflowStore) -> None:
-    ref = await store.put("s", "a" * 200_000)
+    ref = await store.put("s", "a" * 200_000, WEB)
     before = time.process_time()
-    assert await store.search("s", ref, "^(a+)+$b") == []
+    assert (await store.search("s", ref, "^(a+)+$b")).lines == ()
     assert time.process_time() - before < 5, "a backtracking engine would need longer than the universe has"
 
 
@@ -276,7 +298,7 @@ def test_a_long_line_is_cut_around_the_hit(start: int) -> None:
 
 
 async def test_a_page_costs_the_same_wherever_it_lies(store: OverflowStore, database: Database) -> None:
-    ref = await store.put("s", BIG)
+    ref = await store.put("s", BIG, WEB)
     with closing(sqlite3.connect(database.path)) as other:
         (plan,) = other.execute(f"EXPLAIN QUERY PLAN {overflow_module._BODIES}", (ref, 1, 1)).fetchall()
         assert "USING INDEX" in plan[-1]

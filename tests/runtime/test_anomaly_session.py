@@ -48,7 +48,7 @@ def alerts(runtime) -> list[str]:
 
 async def test_blocked_told_recorded_and_lifted(sessions, tmp_path):
     FAILS[0] = True
-    says = [[("moody", {"word": str(n)}) for n in range(6)]]
+    says = [[("moody", {"word": str(n)})] for n in range(6)]
     async with sessions.session(tmp_path, says=says, executors=[moody]) as runtime:
         ended = await runtime.turn("go")
         assert (ended.calls, ended.refused) == (6, 1)

@@ -242,6 +242,7 @@ def test_what_is_not_the_dialect_is_said_to_be(data) -> None:
 
 def test_values_of_any_kind_in_any_place_raise_nothing_else() -> None:
     names = ("type", "index", "delta", "content_block", "message", "usage", "error", "content")
+    told = []
     for kind in ("message_start", "message_delta", "content_block_start", "content_block_delta", "message", "error", "new"):
         for name in names:
             for value in (None, 3, "x", [], ["x"], {}, {"type": 3}, {"type": "text_delta", "text": 3}):
@@ -249,8 +250,10 @@ def test_values_of_any_kind_in_any_place_raise_nothing_else() -> None:
                 try:
                     reader.feed(json.dumps({"type": kind, name: value}))
                     list(reader.finish())
-                except ModelError:
-                    pass
+                except ModelError as error:
+                    told.append(error)
+    assert ErrorKind.PROTOCOL in {error.kind for error in told}
+    assert all(str(error) for error in told)
 
 
 async def test_a_reply_that_was_not_streamed(model_server: ModuleType) -> None:

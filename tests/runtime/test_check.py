@@ -94,4 +94,4 @@ def test_check_and_call_say_the_same(leeward):
 def test_a_suggestion_is_told(leeward):
     ran = leeward("check", "fetch", '{"url": "https://a.example/y"}', "--url", "https://a.example/x/", "--output", "json")
     assert ran.json["data"]["suggestion"] == "https://a.example/x/"
-    assert "suggestion" in leeward("check", "fetch", '{"url": "https://a.example/y"}', "--url", "https://a.example/x/").out
+    assert "suggestion: https://a.example/x/\n" in leeward("check", "fetch", '{"url": "https://a.example/y"}', "--url", "https://a.example/x/").out

@@ -38,7 +38,9 @@ NEVER = {
         'ca_file = ""',
         "providers = []",
     ),
+    "cost": ("prices = []",),
     "tools": ("executors = []", "plugins = []"),
+    "tools.retry": ("first_wait = 0.5", "longest_wait = 8"),
     "tools.fetch": ("allow_networks = []", "allow_http = []", 'ca_file = ""'),
     "security.pre_execution_verify.url_grounding": ("urls = []", "search_tools = []"),
     "tools.anomaly": ("window_size = 20",),
@@ -185,6 +187,8 @@ ORDERS: dict[str, Order] = {
     "tools.fetch.domain_allowlist": lambda old, new: _reach(new) <= _reach(old),
     "tools.fetch.domain_denylist": lambda old, new: {*old} <= {*new},
     "agent.timeout": _unset_is_endless,
+    "agent.context_tokens": _unset_is_endless,
+    "cost.max_session": _unset_is_endless,
     "permissions.autonomy": lambda old, new: _RANK[new] <= _RANK[old],
     "permissions.rules": lambda old, new: (
         new[: len(old)] == old and "allow" not in {rule.action for rule in new[len(old) :]}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 import leeward as front
 from leeward.runtime.cli import _parser
@@ -114,13 +115,14 @@ def test_effects_kinds_and_failures():
         assert getattr(front, quoted(name)[0]).category.retryable == (retry == "yes")
 
 
-def test_the_code_in_the_guide_for_authors_runs(leeward):
+def test_the_code_in_the_guide_for_authors_runs(leeward, tmp_path):
     names = {"__name__": "guide"}
     parts = blocks(page("docs/tools.md"), "python")
-    assert len(parts) == 4
+    assert len(parts) == 5
     for part in parts:
         exec(compile(part, "docs/tools.md", "exec"), names)
     assert names["count_lines"].specs()[0].schema["properties"].keys() == {"path"}
+    trio.run(names["test_lines_are_counted"], tmp_path)
 
 
 def test_the_code_in_the_readme_is_python_and_names_what_there_is():

@@ -8,10 +8,14 @@ from leeward.runtime.config import load
 from leeward.runtime.config_policy import to_policy
 from leeward.runtime.exits import CliError
 from leeward.runtime.registry import all_tools, builtin_settings, configured_executors
-from leeward.security import KIND_KEY, Effect, TrustLevel
+from leeward.security import KIND_KEY, Effect, Place, TrustLevel
 from leeward.tools import builtin_tools, spec_from_schema, tool
 
 CONFIG = """
+[[permissions.rules]]
+tool = "*"
+match = "private/**"
+action = "deny"
 [tools.shell]
 timeout = 7
 [tools.fetch]
@@ -48,6 +52,9 @@ def test_settings_follow_the_configuration(loaded):
     settings = builtin_settings(config, policy, None, lambda: "s")
     assert (settings.shell_timeout, settings.fetch_timeout, settings.allow_networks) == (7.0, 3.0, ("10.1.0.0/16",))
     assert settings.max_output == 2000 and settings.max_body_bytes > 0 and settings.ca_file is None
+    file = Place(f"{policy.workspace}/private/a", f"{policy.workspace}/private/a")
+    here = Place(policy.workspace, policy.workspace)
+    assert settings.is_held_back("grep", here, file) and not settings.is_held_back("grep", here, here)
     assert settings.is_secret(f"{policy.home}/.ssh/id_rsa") and not settings.is_secret(f"{policy.workspace}/a.py")
     specs = {spec.name: spec for spec in all_tools(config, built_in(config, policy)).specs()}
     assert (specs["shell"].timeout, specs["fetch"].timeout) == (7.0, 3.0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 import trio
@@ -15,7 +17,7 @@ from leeward.runtime.providers import TextDelta
 from leeward.security import Answer, Effect, Origin, Provenance, RecordError, Status
 from leeward.security.session import Decided, Finished
 from leeward.tools import Text as Word
-from leeward.tools import tool
+from leeward.tools import Secret, tool
 
 SHELL = '[[permissions.rules]]\ntool = "shell"\nmatch = "*"\naction = "allow"\n'
 TOKEN = "sk-test-" + "0" * 40
@@ -271,7 +273,7 @@ async def test_a_conversation_goes_on_where_it_cannot_be_stored(sessions, tmp_pa
     says = ["one", "two", "three"]
     async with sessions.session(tmp_path, says=says) as runtime:
         with monkeypatch.context() as patch:
-            patch.setattr(runtime.transcript, "append", failing)
+            patch.setattr(runtime.transcript, "add", lambda *_: failing)
             assert (await runtime.turn("a")).text == "one"
             assert (await runtime.turn("b")).text == "two"
             alerts = [event.message for event in runtime.heard if isinstance(event, Alert)]
@@ -360,3 +362,46 @@ async def test_two_sessions_on_one_store_keep_to_themselves(sessions, tmp_path):
         assert (await other.turn("look at it")).refused == 1
         assert [row.kind for row in await sessions.rows(one)] == ["session", "turn", "given"]
         assert {entry.content["text"] for entry in await one.transcript.entries(one.session_id)} == {f"look at {url}", "hello"}
+
+
+async def test_a_secret_argument_is_run_with_and_stands_nowhere_else(sessions, tmp_path):
+    """Neither in what an interface hears nor in the file: transcript and audit hold the call without it."""
+    word, seen = "open-sesame-9081", []
+
+    @tool(effects=Effect.READ)
+    async def unlock(token: Secret) -> str:
+        """Open it."""
+        seen.append(token)
+        return f"{token} fits"
+
+    says = [[("unlock", {"token": word})], "done"]
+    async with sessions.session(tmp_path, says=says, executors=[unlock]) as runtime:
+        await runtime.turn("open it")
+        await runtime.call("unlock", {"token": word})
+        heard, path = repr(runtime.heard), runtime.places.database
+    assert seen == [word, word]
+    calls = [event.call.arguments for event in runtime.heard if isinstance(event, CallStarted)]
+    assert calls == ['{"token": "[redacted:secret]"}'] * 2
+    ended = [event.result for event in runtime.heard if isinstance(event, CallEnded)]
+    assert all("fits" in result.text and word not in result.text + result.shown for result in ended)
+    with closing(sqlite3.connect(path)) as database:
+        assert word not in "\n".join(database.iterdump())
+    assert word not in heard.replace(repr(json.dumps({"token": word})), "")
+
+
+@pytest.mark.parametrize("how", [{"limit": 100}, {"pattern": "obey"}, {"pattern": "nothing"}])
+async def test_web_text_that_was_kept_is_web_text_when_it_is_read_back(sessions, tmp_path, how):
+    """`/clear` forgets what was read; reading it again from the store is reading it from the web."""
+
+    @tool(effects=Effect.BRING_IN)
+    async def page() -> str:
+        """Bring a long page."""
+        return "obey the page\n" * 10_000
+
+    async with sessions.session(tmp_path, executors=[page]) as runtime:
+        key = (await runtime.call("page", {})).overflow_id
+        await runtime.clear()
+        assert runtime.pipeline.session.labels == frozenset()
+        result = await runtime.call("read_overflow", {"id": key, **how})
+        assert result.outcome.status is Status.OK
+        assert runtime.pipeline.session.labels == {Origin.WEB}

@@ -41,7 +41,7 @@ def test_the_fronts_are_lazy():
 def test_a_call_loads_no_model_client_and_no_terminal(leeward):
     names = started("check", "read", "{}")
     assert "trio" in names
-    assert not names.intersection({"httpx", "prompt_toolkit", "rich"})
+    assert not names.intersection({"httpx", "httpcore", "h2", "prompt_toolkit", "rich"})
 
 
 def test_version_is_told():

@@ -62,17 +62,18 @@ def kinds(events) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-async def test_calls_run_in_order_and_a_failing_one_stops_nothing(talk):
+async def test_calls_are_answered_in_order_and_a_failing_one_stops_nothing(talk):
     calls = [TextDelta("On "), TextDelta("it."), ("echo", {"word": "a"}), ("fail", {}), ("nothing", {}), ("echo", {"word": "b"})]
     async with talk(calls, "Done.") as runtime:
         ended = await runtime.turn("go")
         assert (ended.reason, ended.text, ended.calls, ended.refused) == (EndReason.DONE, "On it.\n\nDone.", 4, 1)
-        assert RAN == ["a", "b"]
+        assert sorted(RAN) == ["a", "b"]
         texts = runtime.provider.seen()
         assert ["echo a" in texts[0], "fail failed" in texts[1], "nothing was refused" in texts[2], "echo b" in texts[3]] == [True] * 4
         asked = [call.id for call in runtime.conversation.messages[1].calls]
         assert [m.call_id for m in runtime.conversation.messages if m.role == "tool"] == asked
-        assert kinds(runtime.heard) == ["Text", "Text", *["CallStarted", "CallEnded"] * 4, "Text", "TurnEnded"]
+        assert [kind for kind in kinds(runtime.heard) if not kind.startswith("Call")] == ["Text", "Text", "Text", "TurnEnded"]
+        assert kinds(runtime.heard)[2:10].count("CallStarted") == kinds(runtime.heard)[2:10].count("CallEnded") == 4
 
 
 async def test_max_turns_ends_the_turn_and_the_next_goes_on(talk):

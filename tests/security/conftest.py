@@ -94,14 +94,18 @@ class Approver:
 
 @dataclass
 class Audit:
-    """What was committed, in order; `refuses(event)` decides what cannot be. A cancelled caller leaves it in."""
+    """What was committed, in order; `refuses(event)` decides what cannot be.
+
+    A cancelled caller leaves it in, and the same object is committed once.
+    """
 
     committed: list = field(default_factory=list)
     refuses: object = lambda event: False
 
     async def append(self, session, *events):
         is_refused = any(self.refuses(event) for event in events)
-        self.committed.extend([] if is_refused else events)
+        new = [event for event in events if not any(event is one for one in self.committed)]
+        self.committed.extend([] if is_refused else new)
         await trio.lowlevel.checkpoint()
         if is_refused:
             raise RecordError("the disk is full")
@@ -113,14 +117,16 @@ class Audit:
 @dataclass
 class Store:
     texts: dict = field(default_factory=dict)
+    origins: dict = field(default_factory=dict)
     is_broken: bool = False
 
-    async def put(self, session, text):
+    async def put(self, session, text, origin):
         await trio.lowlevel.checkpoint()
         if self.is_broken:
             raise RecordError("the disk is full")
         key = "o_" + hashlib.sha256(text.encode()).hexdigest()[:12]
         self.texts[key] = text
+        self.origins[key] = origin
         return key
 
 

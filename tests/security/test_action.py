@@ -268,3 +268,31 @@ def test_an_action_cannot_be_changed(make) -> None:
 @example('{"a": "\\ud800\\udc00')
 def test_no_text_makes_reading_raise(make, text: str) -> None:
     assert read(make, text) == read(make, text)
+
+
+TILDE = [
+    # path, what is known of users, where it lies (None: it cannot be read)
+    ("~tilde", {}, "/ws/~tilde"),
+    ("~tilde", {"/ws/~tilde": "/srv/x"}, "/srv/x"),
+    ("~ada", {"~ada": "/home/ada"}, None),
+    ("~root", {"~root": "/root"}, None),
+    ("~root/x", {"~root/x": "~root/x"}, None),
+    ("./~root", {"~root": "/root"}, "/ws/~root"),
+    ("~", {}, "/home/ada"),
+]
+
+
+@pytest.mark.parametrize("kind", [Kind.PATH, None])
+@pytest.mark.parametrize(("path", "known", "real"), TILDE)
+def test_a_tilde_and_a_name_are_a_file_where_there_is_no_such_user(make, path, known, real, kind) -> None:
+    found = make.action(make.spec(kinds={"p": kind}), {"p": path}, resolved=known)
+    (atom,) = found.of_kind(Kind.PATH)
+    assert (atom.canonical.real if isinstance(atom.canonical, Place) else None) == real
+
+
+def test_a_path_nobody_looked_up_cannot_be_read(make) -> None:
+    tool = make.spec(kinds={"p": Kind.PATH})
+    for path in ("a", "~tilde"):
+        draft = Draft.of(ToolCall("c", "tool", json.dumps({"p": path})), {"tool": tool})
+        (atom,) = draft.read(make.policy(), {}).of_kind(Kind.PATH)
+        assert isinstance(atom.canonical, Unreadable)

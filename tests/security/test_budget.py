@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import Status
+from leeward.security.call import Asker, Status
 from leeward.security.gates.budget import budget
 from leeward.security.policy import CallLimits
 from leeward.security.session import Asked, Decided, Finished, Forgot, TurnStarted, after
@@ -71,6 +71,14 @@ def failures(make, gate):
 def test_budget(make, events, now, rule) -> None:
     verdict = judge(make, budget, events, now)
     assert (isinstance(verdict, Deny), verdict.rule or None) == (rule is not None, rule)
+
+
+@pytest.mark.parametrize(("events", "now", "rule"), TABLE)
+def test_the_person_is_not_held_to_the_limits_of_the_model(make, events, now, rule) -> None:
+    def by_the_person(action, session):
+        return budget(make.replace(action, call=make.replace(action.call, asker=Asker.PERSON)), session)
+
+    assert judge(make, by_the_person, events, now) == Allow()
 
 
 def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:

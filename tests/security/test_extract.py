@@ -56,6 +56,14 @@ GIVEN: list[tuple[str, list[str]]] = [
     ("münchen.de и пример.рф", ["https://xn--mnchen-3ya.de/", "https://xn--e1afmkfd.xn--p1ai/"]),
     ("github.com/user/repo/blob/main/setup.py", ["https://github.com/user/repo/blob/main/setup.py"]),
     ("EXAMPLE.COM/A", ["https://example.com/A"]),
+    ("https://good.com/docs—see there", ["https://good.com/docs"]),
+    ("see https://good.com—or https://b.com/x―", ["https://good.com/", "https://b.com/x"]),
+    ("https://good.com–see", ["https://good.com/"]),
+    ("https://good.com/docs–see", ["https://good.com/docs%E2%80%93see", "https://good.com/docs"]),
+    ("https://en.wikipedia.org/wiki/Bose–Einstein", ["https://en.wikipedia.org/wiki/Bose%E2%80%93Einstein", "https://en.wikipedia.org/wiki/Bose"]),
+    ("example.com/docs—good", ["https://example.com/docs"]),
+    *[(f"open {a}https://a.com/x{b} now", ["https://a.com/x"]) for a, b in ("\u202a\u202c", "\u202b\u202c", "\u2066\u2069", "\u2068\u2069", "\u200e\u200e", "\u061c\u061c", "\ufeff\u200b")],
+    ("open \u2066example.com\u2069 now", ["https://example.com/"]),
     ("medium.com/@user", ["https://medium.com/@user"]),
 ]  # fmt: skip
 
@@ -72,7 +80,9 @@ NOTHING_GIVEN = [
 
 HINTED = [
     ("docs.rs/tokio", ["https://docs.rs/tokio"]),
-    ("see crates.io and allegro.pl/oferta.", ["https://allegro.pl/oferta"]),
+    ("see crates.io and allegro.pl/oferta.", ["https://crates.io/", "https://allegro.pl/oferta"]),
+    ("user.id and user.name", ["https://user.id/", "https://user.name/"]),
+    ("api.user.id:8080?x=1", ["https://api.user.id:8080/?x=1"]),
     ("docs.rs", []),
     ("setup.py", []),
     ("example.com/a", []),
@@ -84,6 +94,7 @@ SUSPICIOUS: list[tuple[str, list[str]]] = [
     ("a (https://a.com), b <https://b.com> [c](https://c.com)", ["https://a.com", "https://b.com", "https://c.com"]),
     ('{"u":"https://a.com","v":"b.com"}', ["https://a.com"]),
     ("xhttps://evil.com", ["https://evil.com"]),
+    ("see https://good.com/r?u=https%3A%2F%2Fx.com%2F and https://b.com/ftp://c.com", ["https://good.com/r?u=https%3A%2F%2Fx.com%2F", "https://b.com/ftp://c.com"]),
     ("https://good.com/a,https://evil.com", ["https://good.com/a", "https://evil.com"]),
     ("https://good.com/r?u=https://x.com", ["https://good.com/r?u=https://x.com"]),
     ("https://a.com\nhttps://b.com\n", ["https://a.com", "https://b.com"]),
@@ -102,9 +113,13 @@ REPAIRED_BY_SOME_CLIENT = [
     "https://good.com (@evil.com/x", 'https://good.com "@\tevil.com', "https:\n,.evil.com", 'https:"\t.evil.com/',
     "file:///etc/passwd", " FILE:/etc/passwd", "ftp://evil.com/x", "gopher://127.0.0.1:6379/_x", "wss://evil.com",
     "see https://good.com," + "a" * 2000 + "@evil.com",
+    "file:\n/etc/passwd", "file:a.txt", "ftp:/evil.net", "see file:///etc/hosts", "see ftp://evil.net", "clone git://evil.net/x", "ssh://evil.net", "git+ssh://git@evil.net/x", "rsync://evil.net/x", "(s3://bucket/key)", "smb://evil.net/share",
+    "use redis://127.0.0.1 or", "postgres://u:p@10.0.0.1/db", "x=mongodb://evil.net", '{"u": "ldap://evil.net"}', "1git://evil.net", "a,b,telnet://evil.net", "please see FTP://EVIL.NET",
+    "http%3A%2F%2F169.254.169.254", "u=HTTPS%3a%2f%2fevil.net", "git%3A//evil.net", "http%253A%252F%252Fevil.net", "%68ttp%3A//evil.net",
+    "https:\u200b//evil.net", "see https\u200b://evil.net", "ｈｔｔｐｓ：／／evil.net", "https：//evil.net", "ftp:\u2060//evil.net", "https:/\u200d/evil.net", "g\u200bit://evil.net",
 ]  # fmt: skip
 
-ORDINARY = ["", "what is new? (a & b)", "the https: scheme", "use https: or http:", "https://", "port http:8080 is open", "see file:///etc/hosts", "http", "a:b", "https:\nis a scheme. See RFC 9110."]
+ORDINARY = ["file: a.txt", "File: a report", "file:", "FILE:\n- a\n- b", "ftp: none", "ws:/ /", "ftp:// is old, like git://.", "a://", "://x", "50%25 of it", "50 %: 100%", "用法：值／其他", "C:\\x and C:/x", "key: value // comment", "x = a ? b : c//d", "see //example.com/x", "ratio 1://", "Ünï: cödé",  "what is new? (a & b)", "the https: scheme", "use https: or http:", "https://", "port http:8080 is open", "http", "a:b", "https:\nis a scheme. See RFC 9110."]
 
 
 @pytest.mark.parametrize(("text", "urls"), GIVEN)
@@ -121,6 +136,33 @@ def test_words_that_are_no_url_are_none(text: str) -> None:
 def test_a_host_that_could_be_a_file_is_only_a_hint(text: str, urls: list[str]) -> None:
     assert [url.text for url in urls_hinted(text)] == urls
     assert not set(urls_hinted(text)) & set(urls_given(text))
+
+
+CODE = (
+    "user.id self.name os.name asyncio.run subprocess.run config.host request.data console.info System.IO java.net order.no messages.de hello.my app.run window.name "
+    "event.target.id this.state.data response.data.info self.user.name df.info np.core.io kotlin.io System.Net ASP.NET VB.NET android.net result.is item.to task.do queue.at "
+    "session.app user.email user.group cls.build node.host redis.host foo.bar.zone settings.me strings.fr labels.it config.dev torch.cat model.ai game.play page.show"
+).split()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CODE)
+@pytest.mark.parametrize("form", ["{}", "why is {} empty?", "`{}` fails", "rename ({}), please", "{}, then stop."])
+def test_names_of_programs_ground_nothing_without_a_question(name: str, form: str) -> None:
+    assert urls_given(form.format(name)) == ()
+
+
+HOSTS = "example.com example.org example.net docs.python.org bbc.co.uk www.heise.de www.user.id example.com.au ox.ac.uk EXAMPLE.ORG Example.com mit.edu nasa.gov sub.domain.example.net münchen.de".split()
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("form", ["{}", "look at {}", "what does {} say?", "({}), please", "see {}."])
+def test_what_can_only_be_a_host_is_given(host: str, form: str) -> None:
+    assert [url.host for url in urls_given(form.format(host))] == [parse_url(f"https://{host}").host]
+
+
+@pytest.mark.parametrize("word", ["heise.de/news", "github.io/x", "user.id/profile", "https://user.id", "http://messages.de"])
+def test_a_path_or_a_scheme_says_that_a_host_is_meant(word: str) -> None:
+    assert len(urls_given(f"open {word} now")) == 1
 
 
 def test_a_name_in_the_workspace_is_only_a_hint() -> None:
@@ -167,7 +209,7 @@ def test_what_is_given_is_canonical_and_given_once(text: str) -> None:
     assert all(parse_url(url.text) == url for url in found)
 
 
-@pytest.mark.parametrize("text", ["https://a", "https://", "a.com ", "a.", "xhttps:/", "https://a.com/)=", "http:", "(", "http:a.a", "https://a.com/?x"])
+@pytest.mark.parametrize("text", ["https://a", "https://", "a://", "a%3A", "a:%252f", "é://b ", "a.com ", "a.", "xhttps:/", "https://a.com/)=", "http:", "(", "http:a.a", "https://a.com/?x"])
 def test_hostile_texts_take_linear_time(text: str) -> None:
     started = time.process_time()
     for find in (urls_given, urls_hinted, suspects_in):

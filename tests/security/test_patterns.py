@@ -28,12 +28,12 @@ REJECTED_IDS = {
     "fragment_identifier": ["abc#section", "#", "a#;b"],
     "userinfo": ["https://user:pw@host/x", "ftp://me@host"],
     "unexpected_scheme": ["file:///etc/passwd", "https://host/x", "javascript:alert", "s3://bucket/key", " http://x", "ｆｉｌｅ:///x", "data:text/html,x"],
-    "placeholder": ["<id>", "{id}", "YOUR_ID", "${ID}", "{{ user.id }}", "<your-id>", "your_api_key", "YOUR-PROJECT", "INSERT_ID_HERE", "xxxx", "XXX-XXX", "[id]", ":id", "CHANGE_ME", "TODO"],
+    "placeholder": ["<id>", "{id}", "YOUR_ID", "${ID}", "{{ user.id }}", "<your-id>", "your_api_key", "YOUR-PROJECT", "INSERT_ID_HERE", "xxxx", "XXX-XXX", "[id]", ":id", "CHANGE_ME", "TODO", "some-id-here", "example_id_here", "your-name-here", "put-the-api-key-here"],
     "control_character": ["a\0b", "abc\n", "a\tb", "\x1b[2J", "a\x7fb", "a\x85b", "a\r\nb"],
     "invisible_character": ["a\u202eb", "a\u200bb", "a\u200db", "\ufeffabc", "می\u200cخ", "❤\ufe0f", "a\U000e0041", "a\xadb"],
     "shell_metachar": ["a;b", "a|b", "$HOME", "$(id)", "a`b`", "a>b", "a*", "'a'", '"a"', "a\\b", "{}", "a[0]", "hi!"],
-    "literal_null": ["null", "undefined", "None", "NaN", "NULL", "none"],
-    "type_pattern_mismatch": ["", " ", "a b", " a", "/etc/passwd", "~/x", "~", "C:/x", ".", "./a", "....//x", "---", "a" * 5000, "a；b", "🎉", "\ud800x", "a\u2260b"],
+    "literal_null": ["null", "undefined", "None", "NaN", "NULL", "none", "ｎｕｌｌ", "Ｎｏｎｅ", "undeﬁned"],
+    "type_pattern_mismatch": ["", " ", "a b", " a", "/etc/passwd", "~/x", "~", "~root/x", "~www-data/x", "-rf", "--help", "-oProxyCommand=x", "--output=/x", "-o", "-recursive", "-n5", "C:/x", ".", "./a", "....//x", "---", "a" * 5000, "a；b", "🎉", "\ud800x", "a\u2260b"],
 }  # fmt: skip
 
 GOOD_IDS = [
@@ -42,13 +42,14 @@ GOOD_IDS = [
     "dXNlcjpwYXNz-_0=", "dXNlcj+w/XNz==", "a@b.c", "bob+tag@example.com", "user:bob@example.com", "v1..v2", "HEAD~1", "1.2.3+build",
     "2024-01-01T00:00:00Z", "-1001234567890", "-wtIMTCHWuI", "__init__", "café", "日本語", "हिन्दी", "file.txt", "_x", "a...b",
     "std::vec", "k=v,k2=v2", "nullable", "none-of-them", "your-name-2016", "x", "xx", "nan0", ".env", "a/b/", "todo", "doi:10.1/x", "e4",
+    "_", "__", "བཀྲ་ཤིས", "l·l", "アニメ・マンガ", "צה״ל", "-5", "-abcDEF12_-=", "-Zz9_kQ", "~abc", "start-here", "wish-you-were-here", "none・x", "here", "id-here-2",
 ]  # fmt: skip
 
 REJECTED_PATHS = {
     "path_traversal": ["..\\..\\x", "a\\..\\b", "a/..\\b"],
     "double_encoding": ["a%252e", "%252e%252e/x", "a%2520b"],
     "encoded_traversal": ["%2e%2e/x", "a/%2E%2E/b", "..%2fx", "a/..%2f..%2fx", "．．/x", "‥/x", "%c0%ae%c0%ae/x", ".\u200b./x", "a∕..∕b"],
-    "unexpected_scheme": ["file:///etc/passwd", "file:/etc", "http://x/y", "HTTPS:x", "sftp://h/x", " file:///x", "javascript:x", "foo+bar://x"],
+    "unexpected_scheme": ["file:///etc/passwd", "file:/etc", "http://x/y", "HTTPS:/x", "ftp:/x", "http:\\x", "sftp://h/x", " file:///x", "javascript:x", "foo+bar://x"],
     "control_character": ["a\0b", "a\nb", "a\tb", "a\x1b[0m", "a\x9bb"],
     "invisible_character": ["a\u202eb.txt", "a\u200bb", "a\u200db", "a\xadb", "x\ufeff", "a\U000e0061"],
     "type_pattern_mismatch": ["a\udc80b"],
@@ -58,7 +59,7 @@ GOOD_PATHS = [
     "/home/user/file.txt", "src/../lib/x.py", "a/b/c", ".", "", "~/notes.md", "100%.txt", "a%20b.txt", "a%2fb", "https%3A%2F%2Fx", "[id].tsx",
     "{slug}/page.ts", "<draft>.md", "a&b.txt", "file#1.txt", "what?.md", "notes: today.md", "a:b.txt", "C:\\x", "C://x", "file: a.txt", "HTTP: The Guide.pdf",
     "it's.txt", "a;b", "$HOME/x", "null", "نامه‌ها.txt", "👩‍💻/❤️.png", "日本語/表.md", "..foo/bar..", "...", "a/.../b", "½/x", "¥100.txt", "café", "x y",
-    "data:2024.csv", "ssh:config", "git/refs/a@{1}",
+    "data:2024.csv", "https:notes.txt", "ftp:x", "mailto:bob.eml", "ssh:config", "git/refs/a@{1}",
 ]  # fmt: skip
 
 REJECTED_DESTINATIONS = {

@@ -100,6 +100,46 @@ async def test_a_new_question_that_arose_meanwhile_was_not_answered(make, writer
     desk.approver.hook = trouble
     result = await desk.run("write", {"path": "a"})
     assert (desk.ran, result.outcome.gate, desk.session.grants) == ([], "approval", ())
+    assert "anomaly came to ask another" in result.text
+
+
+async def test_a_yes_to_what_changed_meanwhile_is_held_against_nobody(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.YES)
+
+    async def swap(question):
+        desk.surveyor.links["/ws/a"] = "/ws/other"
+
+    desk.approver.hook = swap
+    result = await desk.run("write", {"path": "a"})
+    assert result.outcome.gate == "approval" and "no longer what was asked about" in result.text
+    [decided] = desk.audit.of(Decided)
+    assert (decided.allowed, decided.gate, decided.approver) == (False, "approval", "the person")
+    assert desk.session.anomaly.failures("write") == (0, 0) and desk.session.breaker.total == 0
+
+
+async def test_a_file_that_became_forbidden_meanwhile_is_a_refusal_like_any(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.YES)
+
+    async def swap(question):
+        desk.surveyor.links["/ws/a"] = "/home/ada/.ssh/id_rsa"
+
+    desk.approver.hook = swap
+    assert (await desk.run("write", {"path": "a"})).outcome.gate == "paths"
+    assert desk.session.anomaly.failures("write") == (1, 1) and desk.session.breaker.total == 1
+
+
+async def test_a_call_that_can_no_longer_be_read_after_a_yes_is_not_run(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.YES)
+
+    async def vanish(question):
+        desk.surveyor.resolve = None
+
+    desk.approver.hook = vanish
+    result = await desk.run("write", {"path": "a"})
+    assert (result.outcome.gate, desk.ran, desk.session.pending) == ("known", [], frozenset())
 
 
 async def test_a_tool_that_was_blocked_meanwhile_is_not_run(make, writer) -> None:

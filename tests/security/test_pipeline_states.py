@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from leeward.security.book import Book
 from leeward.security.call import Cleared, Effect, Kind, Output, ToolResult
-from leeward.security.errors import ServerError
+from leeward.security.errors import Category, ServerError
 from leeward.security.filters import Screened
 from leeward.security.ledger import Provenance
 from leeward.security.level import TrustLevel
@@ -77,7 +77,32 @@ async def nothing(cleared):
     return None
 
 
-BEHAVIOURS = [well, noisy, twice, hang, stubborn, crash, refuse, nothing]
+class Mute(ServerError):
+    def __str__(self):
+        raise ValueError(SECRET)
+
+
+class Stopped(ServerError):
+    category = Category.CANCELLED
+
+
+class Weird(ServerError):
+    category = f"{SECRET}\x1b"
+
+
+async def mute(cleared):
+    raise Mute(SECRET)
+
+
+async def stopped(cleared):
+    raise Stopped("never mind", Output(f"{SECRET}\x1b\n" * 300))
+
+
+async def weird(cleared):
+    raise Weird(SECRET)
+
+
+BEHAVIOURS = [well, noisy, twice, hang, stubborn, crash, refuse, nothing, mute, stopped, weird]
 ARGUMENTS = st.sampled_from(
     [{"path": "a"}, {"path": "link"}, {"path": "/srv/x"}, {"path": "~/.ssh/x"}, {"path": "../x"}, {"q": "https://a.example/x"}, {"q": "/srv/x"}, {"path": 7}, "{", "", '{"path": "a", "path": "b"}']
 )

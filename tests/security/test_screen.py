@@ -96,7 +96,7 @@ async def test_others_go_on_while_a_long_text_is_screened() -> None:
 
 def test_nobody_screens_more_than_the_hard_bound(make) -> None:
     tool = make.action(make.spec())
-    assert source_of(tool, Output(""), make.session(), frozenset()).max_bytes <= HARD_BOUND
+    assert source_of(tool, Output(""), make.session()).max_bytes <= HARD_BOUND
 
 
 # ------------------------------------------------------------------ whose words they are
@@ -121,7 +121,7 @@ def test_nobody_screens_more_than_the_hard_bound(make) -> None:
 )
 def test_only_a_trusted_tool_can_claim_better_than_its_effects_say(make, effects, level, claims, origin) -> None:
     action = make.action(make.spec(effects=effects, level=TrustLevel(level)))
-    assert source_of(action, Output("", claims), make.session(), frozenset()).origin is origin
+    assert source_of(action, Output("", claims), make.session()).origin is origin
 
 
 @pytest.mark.parametrize(("fields", "outside"), [({}, True), ({"levels": {"tool": TrustLevel.QUARANTINED}}, False)])

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from leeward.security.filters.screened import Screened, Source
 from leeward.security.filters.strip import strip
-from leeward.security.terminal import Stripper
 from leeward.security.invisible import find_invisible
 from leeward.security.label import Origin
+from leeward.security.terminal import Stripper
 
 SOURCE = Source("shell", Origin.WORKSPACE)
 FLAG = "🏴" + "".join(chr(0xE0000 + ord(char)) for char in "gbeng") + "\U000e007f"

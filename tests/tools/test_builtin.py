@@ -27,7 +27,7 @@ def settings(workspace, tmp_path):
 
         async def search(self, *_): ...
 
-    return BuiltinSettings(os.path.realpath(workspace), os.path.realpath(tmp_path), Empty(), lambda: "s1")
+    return BuiltinSettings(os.path.realpath(workspace), os.path.realpath(tmp_path), Empty(), lambda: "s1", lambda path: False, lambda tool, place, below: False)
 
 
 def test_the_built_in_tools_and_what_they_do(settings):

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from leeward.security.errors import PolicyBlocked
-from leeward.tools import GuardedBackend, dns_resolver
-from leeward.tools.dial import reason_of
+from leeward.tools import dns_resolver
+from leeward.tools.dial import GuardedBackend, reason_of
 
 LOOPBACK = ("127.0.0.0/8",)
 

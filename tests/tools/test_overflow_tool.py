@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
+
 import pytest
 
-from leeward.memory.overflow import BadPattern, Hit, OverflowNotFound, Page, StoredText
+from leeward.memory.overflow import BadPattern, Hit, Hits, OverflowNotFound, Page, StoredText
 from leeward.security.call import KIND_KEY
 from leeward.security.errors import InvalidParameters, PermanentFailure
 from leeward.security.label import Origin
 from leeward.security.ports import RecordError
 from leeward.tools import Overflow
 
+ENTRY = StoredText("abc", 0, 300, 0, 0.0, Origin.WEB)
 TEXT = "".join(f"line {number}\n" for number in range(1, 301))
 
 
@@ -23,14 +27,14 @@ class Store:
         if self.error or (session, id) != ("s1", "abc"):
             raise self.error or OverflowNotFound("this session has no stored output of that id")
         end = min(offset + limit, len(TEXT))
-        entry = StoredText("abc", len(TEXT), 300, len(TEXT), 0.0)
-        return Page(entry, TEXT[offset:end], offset, end if end < len(TEXT) else None)
+        return Page(replace(ENTRY, chars=len(TEXT)), TEXT[offset:end], offset, end if end < len(TEXT) else None)
 
     async def search(self, session, id, pattern, limit):  # noqa: A002 — the store's
         if self.error:
             raise self.error
         lines = TEXT.splitlines()
-        return [Hit(n, TEXT.index(line), line) for n, line in enumerate(lines, 1) if pattern in line][:limit]
+        found = (Hit(n, TEXT.index(line), line) for n, line in enumerate(lines, 1) if pattern in line)
+        return Hits(ENTRY, tuple(islice(found, limit)))
 
 
 def tool(store, session="s1"):
@@ -41,7 +45,7 @@ def tool(store, session="s1"):
 async def test_a_page_is_returned_with_where_to_go_on(run):
     store = Store()
     output = await run(tool(store), {"id": "abc", "offset": 7, "limit": 6})
-    assert (output.text, output.origin) == ("line 2", Origin.WORKSPACE)
+    assert (output.text, output.origin) == ("line 2", Origin.WEB)
     assert output.notices == (f"characters 7 to 13 of {len(TEXT)}; go on with offset=13",)
     assert store.asked == [("s1", "abc", 7, 6)]
     output = await run(tool(store), {"id": "abc", "limit": 40_000})
@@ -54,7 +58,7 @@ async def test_a_page_is_returned_with_where_to_go_on(run):
 )  # fmt: skip
 async def test_matching_lines_are_returned_with_where_they_stand(run, pattern, text, notice):
     output = await run(tool(Store()), {"id": "abc", "pattern": pattern})
-    assert (output.text, output.notices) == (text, (notice,))
+    assert (output.text, output.notices, output.origin) == (text, (notice,), Origin.WEB)
 
 
 async def test_many_matches_are_cut_and_told(run):

@@ -8,6 +8,7 @@ import trio
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from leeward.security.call import Place
 from leeward.security.errors import InvalidParameters, PermanentFailure, PolicyBlocked
 from leeward.tools import Search
 from leeward.tools.glob import glob_pattern
@@ -41,11 +42,15 @@ def tree(workspace, tmp_path):
     return workspace
 
 
+def search(is_secret=lambda path: False, is_held_back=lambda tool, place, below: False, **options):
+    return Search(is_secret, is_held_back, **options)
+
+
 @pytest.fixture
 def find(run, named):
     async def find(arguments, tool="find_path", **options):
         with trio.fail_after(30):
-            return await run(named(Search(**options).tools(), tool), arguments)
+            return await run(named(search(**options).tools(), tool), arguments)
 
     return find
 
@@ -93,9 +98,12 @@ async def test_patterns_that_lead_elsewhere_or_say_nothing(find, tree, pattern):
 @example("**")
 def test_any_pattern_compiles_or_is_refused(pattern):
     try:
-        glob_pattern(pattern).fullmatch("a/b")
-    except InvalidParameters:
-        pass
+        found = glob_pattern(pattern).fullmatch("a/b/a/b")
+    except InvalidParameters as error:
+        assert str(error).startswith("the pattern ")
+    else:
+        is_plain = not {"[", "{", "\\"} & set(pattern) and "**" not in pattern
+        assert not (found and is_plain and 0 < pattern.strip("/").count("/") < 3), "a star stays within a name"
 
 
 @given(st.text(alphabet="ab.-_ äß(+|$^é", min_size=1, max_size=10))
@@ -159,6 +167,32 @@ async def test_secret_files_are_named_but_not_searched(find, tree):
     assert output.text == ""
 
 
+@pytest.mark.parametrize("tool", ["grep", "find_path"])
+async def test_what_a_rule_holds_back_is_neither_searched_nor_named(find, tree, tool):
+    heard = []
+
+    def is_held_back(*said):
+        heard.append(said)
+        return said[2].text.endswith("/app.py")
+
+    output = await find({"pattern": {"grep": "hello|HELLO", "find_path": "**/*.py"}[tool], "path": "src"}, tool, is_held_back=is_held_back)
+    assert "app.py" not in output.text and "mod.py" in output.text
+    assert "1 names were left out by a permission rule" in output.notices
+    root = os.path.realpath(tree)
+    assert {said[:2] for said in heard} == {(tool, Place(f"{root}/src", f"{root}/src"))}
+    assert Place(f"{root}/src/app.py", f"{root}/src/app.py") in {said[2] for said in heard}
+
+
+async def test_a_rule_is_asked_by_both_names_of_a_file_below_a_link(find, tree):
+    (tree / "alias").symlink_to("src")
+    heard = set()
+    for path in ("alias", "alias/app.py"):
+        await find({"pattern": "x", "path": path}, "grep", is_held_back=lambda *said: heard.add(said[2]) is not None)
+    root = os.path.realpath(tree)
+    assert Place(f"{root}/alias/app.py", f"{root}/src/app.py") in heard
+    assert {place.text for place in heard if place.real.endswith("/mod.py")} == {f"{root}/alias/deep/er/mod.py"}
+
+
 async def test_long_lines_and_files_are_searched_in_pieces(find, workspace, monkeypatch):
     (workspace / "big").write_bytes(b"y" * 3_000_000 + b"needle\n" + b"line\n" * 400_000 + b"needle at the end")
     output = await find({"pattern": "needle"}, "grep")
@@ -168,7 +202,7 @@ async def test_long_lines_and_files_are_searched_in_pieces(find, workspace, monk
 
 async def test_a_link_swapped_in_for_the_folder_is_not_followed(clear, named, tree, tmp_path):
     for tool in ("find_path", "grep"):
-        executor = named(Search().tools(), tool)
+        executor = named(search().tools(), tool)
         cleared = await clear(executor, {"pattern": "hello", "path": "src/deep"})
         (tree / "src").rename(tree / "moved")
         (tree / "src").symlink_to(tree / "moved")
@@ -194,7 +228,7 @@ async def test_a_search_stops_when_it_is_cancelled(clear, named, tree):
         resume.wait(5)
         return False
 
-    executor = named(Search(is_secret=slow).tools(), "grep")
+    executor = named(search(is_secret=slow).tools(), "grep")
     cleared = await clear(executor, {"pattern": "hello"})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(executor.execute, cleared)

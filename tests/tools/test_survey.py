@@ -59,5 +59,10 @@ async def test_no_path_of_the_process_table_breaks_the_survey():
     assert set(await Surveyor().resolve(paths)) <= set(paths)
 
 
+async def test_a_name_behind_a_tilde_is_looked_up():
+    found = await Surveyor().resolve(["~root", "~no-such_user0"])
+    assert found["~root"].startswith("/") and found["~no-such_user0"] == "~no-such_user0"
+
+
 async def test_nothing_asked_is_nothing_found():
     assert await Surveyor().resolve([]) == {}

@@ -1,0 +1,8 @@
+"""For tests of tools: a session with nothing but the tools under test, behind the real gates and filters."""
+
+from __future__ import annotations
+
+from leeward.runtime.testing import ToolBench
+from leeward.security import Answer, Autonomy
+
+__all__ = ["Answer", "Autonomy", "ToolBench"]

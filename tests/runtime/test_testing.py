@@ -1,0 +1,125 @@
+"""What authors test their tools with: the product's own gates, a folder, and nothing that stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+from leeward import Cleared, Effect, Output, PermanentFailure, Text, TrustLevel, Url, WorkspacePath, tool
+from leeward.security import Asker, Category, Decided, Finished, Status
+from leeward.testing import Answer, Autonomy, ToolBench
+from leeward.tools import NameClash
+
+
+@tool(effects=Effect.READ)
+async def count_lines(path: WorkspacePath, cleared: Cleared) -> Output:
+    """Count the lines of a file."""
+    await cleared.emit(f"counting {path}\n")
+    try:
+        return Output(str(len(Path(cleared.place("/path").real).read_text().splitlines())))
+    except OSError as error:
+        raise PermanentFailure(f"{path} cannot be read: {error.strerror}") from error
+
+
+@tool(effects=Effect.WRITE)
+async def note(words: Text) -> str:
+    """Note something."""
+    return f"noted {words}"
+
+
+@tool(effects=Effect.SEND | Effect.BRING_IN)
+async def weather(page: Url) -> str:
+    """Tell the weather."""
+    return f"clear, says {page}"
+
+
+@tool(effects=Effect.READ, timeout=1)
+async def endless(words: Text = "") -> str:
+    """Never end."""
+    await trio.sleep_forever()
+    return words
+
+
+@pytest.fixture
+def bench(tmp_path):
+    def made(*answers, **options) -> ToolBench:
+        (tmp_path / "ws").mkdir(exist_ok=True)
+        (tmp_path / "ws" / "notes.md").write_text("one\ntwo\n")
+        (tmp_path / "outside.md").write_text("elsewhere\n")
+        return ToolBench(count_lines, note, weather, endless, workspace=tmp_path / "ws", answers=answers, **options)
+
+    return made
+
+
+OUTSIDE = object()
+TABLE = [
+    ("count_lines", {"path": "notes.md"}, (), (Status.OK, None, "2")),
+    ("count_lines", {"path": "missing.md"}, (), (Status.ERROR, None, "missing.md cannot be read")),
+    ("count_lines", {"path": OUTSIDE}, (Answer.NO,), (Status.DENIED, "paths", "")),
+    ("count_lines", {"path": OUTSIDE}, (Answer.YES,), (Status.OK, None, "1")),
+    ("count_lines", {"path": "../outside.md"}, (), (Status.DENIED, "arguments", "")),
+    ("count_lines", {"path": 7}, (), (Status.DENIED, "known", "")),
+    ("count_lines", "{", (), (Status.DENIED, "known", "")),
+    ("cuont_lines", {}, (), (Status.DENIED, "known", "count_lines")),
+    ("note", {"words": "x"}, (), (Status.DENIED, "permissions", "")),
+    ("note", {"words": "x"}, (Answer.YES,), (Status.OK, None, "noted x")),
+    ("weather", {"page": "https://weather.example.com/now"}, (), (Status.DENIED, "grounding", "not provided by the user")),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "answers", "wanted"), TABLE)
+async def test_a_call_ends_as_it_would_in_the_product(bench, tmp_path, name, arguments, answers, wanted) -> None:
+    at = bench(*answers)
+    if isinstance(arguments, dict):
+        arguments = {key: str(tmp_path / "outside.md") if value is OUTSIDE else value for key, value in arguments.items()}
+    result = await at.call(name, arguments)
+    status, gate, said = wanted
+    assert (result.outcome.status, result.outcome.gate) == (status, gate), result
+    assert said in result.shown + json.dumps(dict(result.error or {}), default=str)
+    (decided,) = [event for event in at.record if isinstance(event, Decided)]
+    assert decided.allowed == (status is not Status.DENIED)
+    assert [event for event in at.record if isinstance(event, Finished)] or status is Status.DENIED
+    assert len(at.questions) >= len(answers)
+
+
+async def test_what_the_person_says_grounds_urls_and_begins_a_turn(bench) -> None:
+    at = bench()
+    await at.say("how is it there? https://weather.example.com/now")
+    assert (await at.call("weather", {"page": "https://weather.example.com/now"})).shown == "clear, says https://weather.example.com/now"
+    assert (await at.call("weather", {"page": "https://weather.example.com/then"})).outcome.gate == "grounding"
+
+
+async def test_rules_trust_and_autonomy_are_those_of_the_product(bench) -> None:
+    assert (await bench(allow=[("note", None)]).call("note", {"words": "x"})).outcome.status is Status.OK
+    assert (await bench(autonomy=Autonomy.FULL).call("note", {"words": "x"})).outcome.status is Status.OK
+    assert (await bench(Answer.YES, autonomy=Autonomy.READONLY).call("note", {"words": "x"})).outcome.status is Status.DENIED
+    assert (await bench(Answer.YES, level=TrustLevel.QUARANTINED).call("note", {"words": "x"})).outcome.gate == "trust"
+    at = bench(level=TrustLevel.VERIFIED)
+    await at.say("https://weather.example.com/now")
+    assert (await at.call("weather", {"page": "https://weather.example.com/now"})).outcome.status is Status.DENIED
+
+
+async def test_what_is_shown_is_screened_and_what_is_long_is_kept(bench) -> None:
+    at = bench(*[Answer.YES] * 2)
+    assert (await at.call("note", {"words": "\N{BULLET}"})).text.startswith("«UNTRUSTED:")
+    long = await at.call("note", {"words": "word " * 20_000}, Asker.PERSON)
+    assert at.kept[long.overflow_id] == "noted " + "word " * 20_000
+    assert len(long.shown) < 60_000
+    await at.call("count_lines", {"path": "notes.md"})
+    assert "".join(at.live) == "counting notes.md\n"
+
+
+async def test_a_tool_that_hangs_is_ended_and_one_that_keeps_failing_blocked(bench, autojump_clock) -> None:
+    at = bench()
+    ended = [await at.call("endless", {"words": str(number)}) for number in range(6)]
+    assert [result.outcome.category for result in ended[:5]] == [Category.TIMEOUT] * 5
+    assert ended[5].outcome.gate == "anomaly"
+    assert "endless" in at.alerts[0]
+
+
+def test_names_that_clash_are_told(tmp_path) -> None:
+    with pytest.raises(NameClash):
+        ToolBench(note, note, workspace=tmp_path)

@@ -1,0 +1,92 @@
+"""A small world to judge command lines in: some files, some links, and every program in its place."""
+
+from __future__ import annotations
+
+import posixpath
+import tomllib
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from leeward.security.command.nouns import CommandFacts
+from leeward.security.command.reach import reach_of
+from leeward.security.command.read import parse_command
+from leeward.security.command.rules import ShellRules
+from leeward.security.command.survey import surveyed, wanted
+from leeward.security.command.verdict import Ruling, ruling_of
+from leeward.security.ledger import Ledger
+from leeward.security.policy import Policy
+from leeward.security.unreadable import Unreadable
+
+TABLES = Path(__file__).parent.parent / "command_tables"
+WORKSPACE, HOME = "/srv/ws", "/home/ada"
+SAYS = ("nothing", "ask", "force", "deny")
+
+
+@dataclass
+class World:
+    """`links` lead from a path to another; `trees` and `repositories` say what the survey would find."""
+
+    files: tuple = ("README.md", "data.csv", "app.log", "package.json", "src/main.py", "src/util.py", "docs/guide.md", "link-out")
+    links: dict = field(default_factory=lambda: {"/srv/ws/link-out": "/etc/passwd", "/srv/ws/link-to-secret": "/home/ada/.ssh/id_rsa", "/srv/ws/link-folder": "/etc"})
+    missing: frozenset = frozenset({"no-such-program", "LS", "cargo", "go", "rustc"})
+    places: dict = field(default_factory=dict)
+    trees: dict = field(default_factory=dict)
+    repositories: dict = field(default_factory=dict)
+    policy: Policy = Policy(WORKSPACE, HOME)
+    rules: ShellRules = ShellRules()
+    ledger: Ledger = Ledger()
+
+    def real(self, path: str) -> str:
+        at = "/"
+        for part in path.split("/"):
+            if part == "..":
+                at = posixpath.dirname(at)
+            elif part not in ("", "."):
+                at = posixpath.join(at, part)
+                at = self.links.get(at, at)
+        return at
+
+    def matches(self, pattern: str) -> tuple[str, ...]:
+        plain = pattern.replace("/./", "/")
+        paths = [f"{WORKSPACE}/{name}" for name in self.files]
+        return tuple(path for path in paths if fnmatchcase(path, plain) and path.count("/") == plain.count("/"))
+
+    def facts(self, line) -> CommandFacts:
+        asked = wanted(line, self.policy, self.rules)
+        found = {pattern: self.matches(pattern) for pattern in asked.matches}
+        matched = {path for paths in found.values() for path in paths}
+        return CommandFacts(
+            real={path: self.real(path) for path in {*asked.real, *matched}},
+            matches=found,
+            programs={name: None if name in self.missing else self.places.get(name, f"/usr/bin/{name}") for name in asked.programs},
+            trees={**dict.fromkeys(matched, ()), **{path: self.trees.get(posixpath.normpath(path), ()) for path in asked.trees}},
+            repositories={path: self.repositories.get(path, ()) for path in asked.repositories},
+        )
+
+    def read(self, text: str):
+        line = parse_command(text)
+        return line if isinstance(line, Unreadable) else surveyed(line, self.facts(line))
+
+    def ruling(self, text: str) -> Ruling:
+        line = self.read(text)
+        found = ruling_of(line, text, self.policy, self.rules)
+        if isinstance(line, Unreadable) or not found.say:
+            return found
+        return max(found, reach_of(line, self.ledger, self.policy.allow_networks), key=lambda one: one.say)
+
+    def say(self, text: str) -> str:
+        return SAYS[self.ruling(text).say]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture(scope="session")
+def tables() -> dict[str, list]:
+    """The groups of both tables by their name."""
+    return {name: tomllib.loads((TABLES / f"{name}.toml").read_text())["group"] for name in ("ordinary", "adversarial")}
