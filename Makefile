@@ -16,6 +16,7 @@ check: lint types $(VENV)/installed-dev
 
 figures: $(VENV)/installed-dev
 	$(BIN)/python bench/pipeline.py
+	$(BIN)/python bench/command.py
 	$(BIN)/python bench/batch.py
 
 lint: $(VENV)/installed-dev

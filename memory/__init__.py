@@ -8,7 +8,8 @@ from __future__ import annotations
 from .audit import AuditLogger, Record
 from .database import Database
 from .island import Island, IslandError
-from .overflow import BadPattern, Hit, Hits, OverflowNotFound, OverflowStore, Page, StoredText
+from .linear import BadPattern, escaped_pattern, linear_pattern
+from .overflow import Hit, Hits, OverflowNotFound, OverflowStore, Page, StoredText
 from .transcript import Conversation, Entry, Transcript
 
 __all__ = [
@@ -27,4 +28,6 @@ __all__ = [
     "Record",
     "StoredText",
     "Transcript",
+    "escaped_pattern",
+    "linear_pattern",
 ]

@@ -12,18 +12,17 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, cast
 
-import re2
 import trio
 
 from leeward.security import Clock, Origin, integrity
 
 from .database import Database
+from .linear import linear_pattern
 from .stored import storable
 from .writer import Statement
 
-__all__ = ["BadPattern", "Hit", "Hits", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
+__all__ = ["Hit", "Hits", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
 
 CHUNK = 65_536
 """Characters in every chunk of a text but its last."""
@@ -60,28 +59,8 @@ _FORGET_TEXTS = (
 )
 
 
-class Match(Protocol):
-    """What is used of re2's match, which comes without types."""
-
-    def start(self) -> int:
-        """Return the index of the first matching character."""
-        ...
-
-
-class Matcher(Protocol):
-    """What is used of re2's pattern, which comes without types."""
-
-    def search(self, text: str) -> Match | None:
-        """Return the first match in a text."""
-        ...
-
-
 class OverflowNotFound(LookupError):
     """The session was given no text of that id, or it has expired."""
-
-
-class BadPattern(ValueError):
-    """A search pattern cannot be read; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +177,7 @@ class OverflowStore:
             OverflowNotFound: this session has no such text.
             RecordError: it could not be read.
         """
-        matcher = _compile(pattern)
+        matcher = linear_pattern(pattern)
         entry = await self.entry(session, id)
         hits: list[Hit] = []
         lines, final = _Lines(), (entry.chars - 1) // CHUNK
@@ -282,20 +261,6 @@ def _batches(statements: Iterator[Statement]) -> Iterator[list[Statement]]:
     most = _TRANSACTION // CHUNK
     while batch := list(islice(statements, most)):
         yield batch
-
-
-def _compile(pattern: str) -> Matcher:
-    options = re2.Options()
-    # Without this the library writes what is wrong with a pattern to the terminal.
-    options.log_errors = False
-    try:
-        return cast("Matcher", re2.compile(pattern, options))
-    except re2.error as error:
-        (message, *_) = error.args or ("no reason given",)
-        words = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
-        raise BadPattern(f"the pattern cannot be read: {words}") from error
-    except UnicodeEncodeError as error:
-        raise BadPattern("the pattern holds characters that no text can hold") from error
 
 
 def _around(line: str, start: int) -> str:

@@ -138,6 +138,7 @@ def _told(result: ToolResult) -> Iterator[str]:
 
 
 def _whole(result: ToolResult) -> Iterator[str]:
-    """Yield the lines of a result that is not told as an error already."""
-    if result.outcome.status is Status.OK:
-        yield from (f"│ {line}" for line in result.shown.splitlines())
+    """Yield the lines of what a call brought, where its end is not all there is to tell."""
+    output = result.shown if result.outcome.status is Status.OK else (result.error or {}).get("output")
+    if isinstance(output, str):
+        yield from (f"│ {line}" for line in output.splitlines())

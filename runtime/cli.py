@@ -28,6 +28,7 @@ _COMMANDS = {
     "audit": ".lookups:audit",
     "tools": ".lookups:tools",
     "config": ".lookups:config",
+    "models": ".offered:models",
     "prompt": ".headless:run_prompt",
     "script": ".headless:run_script",
     "chat": ".repl:run_repl",
@@ -207,6 +208,8 @@ def _looking(commands: Any, shared: dict[str, Any]) -> None:
     show = actions.add_parser("show", **shared, help="all about one call")
     show.add_argument("name", metavar="CALL", help="its id, or how it begins")
     commands.add_parser("tools", **shared, help="the tools, their trust and effects")
+    models = commands.add_parser("models", **shared, help="the models a service offers")
+    models.add_argument("name", metavar="PROVIDER", nargs="?", default="", help="the one in use, if left out")
     config = commands.add_parser("config", **shared, help="what is configured, and where")
     words = ("show", "path", "trust", "distrust")
     config.add_argument(

@@ -41,8 +41,9 @@ async def call(options: Options, printer: Printer) -> Exit:
             await runtime.pipeline.note(Read(now, tuple(map(Origin, options.seen))))
         result = await runtime.call(options.tool, options.arguments)
     code = exit_of_result(result)
-    if result.outcome.status is Status.OK:
-        printer.answer(result.shown)
+    output = result.shown if result.outcome.status is Status.OK else (result.error or {}).get("output")
+    if isinstance(output, str):
+        printer.answer(output)
         printer.end_answer()
     data = result_json(result) if code is Exit.SUCCESS else None
     error = result.error if code is not Exit.SUCCESS else None

@@ -116,9 +116,6 @@ class _Nothing:
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._specs
 
-    def spec(self, name: str) -> ToolSpec | None:
-        return next((spec for spec in self._specs if spec.name == name), None)
-
     async def execute(self, cleared: Cleared) -> Output:
         raise PolicyBlocked(f"a dry run does not run {cleared.action.call.tool}")
 

@@ -19,7 +19,7 @@ from leeward.security import HARD_BOUND, ToolResult
 from .account import Account
 from .app import Runtime
 from .describe import record_text
-from .events import EndReason, TurnEnded, result_json
+from .events import EndReason, TurnEnded, result_json, usage_json
 from .exits import CliError, Exit, Json
 from .expect import Happened, found_instead, unnamed_denials
 from .foreground import model_failure
@@ -174,17 +174,15 @@ class _Headless:
         """Return what there is by now, as the envelope tells it."""
         steps = [done.as_json() for done in self.done]
         ended = [done.ended for done in self.done if done.ended is not None]
-        usage = {
-            "input_tokens": sum(turn.input_tokens for turn in ended),
-            "output_tokens": sum(turn.output_tokens for turn in ended),
-        }
-        told: dict[str, Json] = {"session": self.session, "model": self.model, "usage": usage}
+        told: dict[str, Json] = {"session": self.session, "model": self.model, "usage": usage_json(ended)}
         return told | (steps[0] if self.options.script is None and steps else {"steps": steps})
 
 
 _LIMITS = {
     EndReason.MAX_TURNS: "the model was not done after max_turns replies",
     EndReason.TIMEOUT: "the time of a turn ran out",
+    EndReason.COST: "the session has cost what it may cost",
+    EndReason.CONTEXT: "the conversation is too long for the model",
 }
 
 

@@ -51,14 +51,14 @@ def _read(workspace: Path, name: str, is_secret: Callable[[str], bool]) -> Proje
         return None
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return None
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                data = file.read(LARGEST + 1)
+        finally:
+            os.close(handle)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        try:
-            data = file.read(LARGEST + 1)
-        except OSError:
-            return None
     text = data[:LARGEST].decode("utf-8", "replace" if len(data) <= LARGEST else "ignore")
     return ProjectFile(name, text, len(data) > LARGEST)

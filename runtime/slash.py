@@ -25,7 +25,9 @@ from leeward.security import (
 )
 
 from .app import Runtime
+from .cost import cost_lines
 from .describe import known_lines, permission_lines, record_lines, status_lines, tool_line, trust_line
+from .exits import CliError
 from .given import known_place
 
 __all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
@@ -163,8 +165,15 @@ async def _tools(runtime: Runtime, _argument: str) -> SlashResult:
 
 async def _model(runtime: Runtime, argument: str) -> SlashResult:
     if argument:
-        return _failed("the model is chosen at the start: leeward --model PROVIDER:NAME, or [llm] model")
+        try:
+            runtime.switch_model(argument)
+        except CliError as error:
+            return _failed(visible(error.message))
     return SlashResult(visible(runtime.provider.name))
+
+
+async def _cost(runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("\n".join(map(visible, cost_lines(runtime.talk.meter))))
 
 
 async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
@@ -251,7 +260,8 @@ COMMANDS: tuple[Command, ...] = (
         ("open",),
     ),
     Command("tools", "/tools", "the tools, their trust and their effects", _tools),
-    Command("model", "/model", "which model answers", _model),
+    Command("model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model),
+    Command("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
     Command(
         "permissions",
         "/permissions [allow TOOL [PATTERN]]",

@@ -62,11 +62,10 @@ class Draft:
         if not _NAME.fullmatch(call.tool):
             said = "a tool's name has 1 to 64 characters of a-z, 0-9 and _"
             problem = Problem("", said, Category.TOOL_NOT_FOUND)
-            return cls(call, None, None, {}, (problem,))
+            return cls(call, None, _nearest(call.tool, specs), {}, (problem,))
         spec = specs.get(call.tool)
         if spec is None:
-            near = difflib.get_close_matches(call.tool, specs, n=1, cutoff=0.5)
-            return cls(call, None, near[0] if near else None, {}, ())
+            return cls(call, None, _nearest(call.tool, specs), {}, ())
         try:
             given = _parse(call.arguments)
         except _NotJson as error:
@@ -86,7 +85,8 @@ class Draft:
         texts = [leaf.text for leaf in self.strings if _is_path(leaf)]
         users = [text for text in texts if is_user_or_file(text)]
         located = (locate(text, policy) for text in (*texts, *map(_as_file, users)))
-        return tuple({place.text: None for place in located if isinstance(place, Place)} | dict.fromkeys(users))
+        paths = [place.text for place in located if isinstance(place, Place)]
+        return tuple(dict.fromkeys((*paths, *users)))
 
     def read(self, policy: Policy, resolved: Mapping[str, str]) -> Action:
         """Return the frozen Action; `resolved` maps each of `paths()` to the path with links followed."""
@@ -103,6 +103,13 @@ class Draft:
 
     def _effects(self) -> Effect:
         return self.spec.effects if self.spec is not None else Effect.ALL
+
+
+def _nearest(name: str, specs: Mapping[str, ToolSpec]) -> str | None:
+    """Return the tool whose name is most like one that no tool has, however that is written."""
+    written = re.sub(r"[^a-z0-9]+", "_", name[:MAX_NAME].lower())
+    near = difflib.get_close_matches(written, specs, n=1, cutoff=0.5)
+    return near[0] if near else None
 
 
 def _is_path(leaf: Leaf) -> bool:

@@ -3,7 +3,7 @@
 A few invisible characters belong to what people write: joiners inside Persian or Hindi words and
 between emoji, variation selectors, the tags of a flag. The same characters smuggle text past a
 reader, so each is judged by what stands around it. What follows is decided by whoever asks:
-`patterns.py` refuses, `terminal.py` shows, `visible` prepares a value for a person's eyes.
+`patterns.py` refuses, `escapes.py` shows, `visible` prepares a value for a person's eyes.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ _UNSEEN = (
 
 INVISIBLE = re.compile(f"[{_UNSEEN}{_TAGS}{_SELECTORS}]")
 """One invisible character, whatever stands around it."""
+
+# Whatever stands around them, no writing needs these: a run of them is spelled out in one step.
+_NEVER = f"[{_UNSEEN}]".replace(r"\xad", "").replace(r"\u200b-\u200f", r"\u200b\u200e\u200f")
+_INVISIBLE_RUN = re.compile(f"{INVISIBLE.pattern}(?:(?<={_NEVER}){_NEVER}+)?")
 
 _CONTROL = re.compile(f"[{CONTROLS}]")
 _HIDDEN = re.compile(f"[{CONTROLS}{_UNSEEN}{_TAGS}{_SELECTORS}]")
@@ -189,6 +193,9 @@ def escaped(char: str) -> str:
     return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char) or f"\\u{{{ord(char):x}}}"
 
 
+_escaped_once = lru_cache(maxsize=1024)(escaped)
+
+
 def visible(text: str) -> str:
     """Return the text on one line, with controls and invisible characters spelled out.
 
@@ -237,8 +244,8 @@ class Revealer:
     def _advance(self, text: str, end: int) -> str:
         done = []
         position = self._from
-        for found in INVISIBLE.finditer(text, position, end):
-            done += [text[position : found.start()], self._spelled(text, found.start())]
+        for found in _INVISIBLE_RUN.finditer(text, position, end):
+            done += [text[position : found.start()], self._spelled(text, found.start(), found.end())]
             position = found.end()
         done.append(text[position:end])
         # What is out already stays as the left context of what comes next.
@@ -246,7 +253,10 @@ class Revealer:
         self._held, self._from = text[start:], end - start
         return "".join(done)
 
-    def _spelled(self, text: str, index: int) -> str:
+    def _spelled(self, text: str, index: int, end: int) -> str:
+        if end - index > 1:
+            self.shown += end - index
+            return "".join(map(_escaped_once, text[index:end]))
         char = text[index]
         if is_ordinary(text, index):
             return char

@@ -126,6 +126,7 @@ def completed(
         outcome=replace(failure.outcome, exit_code=code),
         text=f"{failure.text}\n{screened.text}",
         shown=f"{failure.shown}\n{screened.plain}",
+        error={**(failure.error or {}), "output": screened.plain},
         overflow_id=kept,
     )
 

@@ -177,7 +177,9 @@ def _identifier(
 
 # A program that is given the identifier as an argument takes these for options. Others begin with a
 # dash as well: numbers of groups, and what base64url makes of random bytes.
-_OPTION = re.compile(r"--[A-Za-z].*|-[A-Za-z]{1,3}|-[a-z]+|-[A-Za-z]{1,4}\d{1,4}|-[A-Za-z][\w-]*=+[^=].*", re.DOTALL)
+_OPTION = re.compile(
+    r"--[A-Za-z].*|-[A-Za-z]{1,3}|-[a-z]+|-[A-Za-z]{1,4}\d{1,4}|-[A-Za-z][\w-]*=+[^=].*", re.DOTALL
+)
 _IDENTIFIER: Table = (
     *_identifier(_WITH_USER, _SCHEME, _SHELL, _ID_MARKS),
     ("type_pattern_mismatch", lambda seen: _OPTION.fullmatch(seen.raw) is not None),

@@ -57,10 +57,6 @@ class _Rule:
     tail: re.Pattern[str] | None = None
     more: re.Pattern[str] | None = None
 
-    def is_possible(self, text: str) -> bool:
-        """Whether the text may hold such a secret; a quick look that is wrong in one direction only."""
-        return any(anchor in text for anchor in self.anchors)
-
 
 @lru_cache(maxsize=1)
 def _written_rules() -> tuple[_Rule, ...]:
@@ -151,12 +147,18 @@ def _percent_pattern(char: str) -> str:
     return f"(?:{re.escape(char)}|{encoded}{'|[+]' if char == ' ' else ''})"
 
 
+@lru_cache(maxsize=8)
+def _anchored(rules: tuple[_Rule, ...]) -> tuple[tuple[str, _Rule], ...]:
+    """Return each anchor with its rule, in one row: every text is asked for all of them, and few hold one."""
+    return tuple((anchor, rule) for rule in rules for anchor in rule.anchors)
+
+
 class _Masker:
     """Masks the secrets that some rules find, piece by piece."""
 
     def __init__(self, rules: tuple[_Rule, ...]) -> None:
         self.masked: Counter[str] = Counter()
-        self._rules = rules
+        self._anchored = _anchored(rules)
         self._longest = max(rule.longest for rule in rules)
         self._inside: _Rule | None = None
         self._held = ""
@@ -166,7 +168,8 @@ class _Masker:
         text, position = self._held + piece, self._from
         # No secret's beginning spans two lines, so whatever stands before the last one is decided.
         certain = len(text) if is_last else max(len(text) - self._longest + 1, text.rfind("\n") + 1)
-        search = _Search((rule for rule in self._rules if rule.is_possible(text)), text, position)
+        possible = dict.fromkeys([rule for anchor, rule in self._anchored if anchor in text])
+        search = _Search(possible, text, position)
         done: list[str] = []
         while True:
             if self._inside is not None:
@@ -242,9 +245,8 @@ class Redactor:
             piece = masker.feed(piece)
         return piece
 
-    def flush(self) -> str:
-        """Return what was held back."""
-        piece = ""
+    def flush(self, piece: str = "") -> str:
+        """Take the last piece and return all that is left."""
         for masker in self._maskers:
             piece = masker.feed(piece, is_last=True)
         return piece
@@ -259,5 +261,4 @@ class Redactor:
 
 def redact_text(text: str, known: Iterable[str] = ()) -> str:
     """Return the text with known values and well-known credentials masked as `[redacted:NAME]`."""
-    redactor = Redactor(known)
-    return redactor.feed(text) + redactor.flush()
+    return Redactor(known).flush(text)

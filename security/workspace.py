@@ -168,7 +168,7 @@ def locate(raw: str, policy: Policy) -> Place | Unreadable:
 
 
 def is_user_or_file(raw: str) -> bool:
-    """Whether a path is `~name`: the home of that user, or a file of this name where there is no such user."""
+    """Whether a path is `~name`: that user's home, or a file of this name where there is no such user."""
     return re.fullmatch(r"~[A-Za-z_][A-Za-z0-9_-]*", raw) is not None
 
 

@@ -28,6 +28,14 @@ __all__ = ["GUARDED_TOOLS", "CompositeExecutor", "NameClash", "Registered"]
 GUARDED_TOOLS = ("fetch", "web_scrape")
 """Default of `[security.pre_execution_verify.url_grounding] guarded_tools`."""
 
+URL_RULE = (
+    "Only URLs the person gave, or links of a page that was opened before, exactly as they stood there: "
+    "never constructed, guessed or inferred from names, brands or domain patterns."
+)
+"""What the description of every guarded tool says; those of the built-in ones hold it already."""
+
+_BUILT_IN = "built in"
+
 
 @dataclass(frozen=True, slots=True)
 class Registered:
@@ -54,7 +62,7 @@ class CompositeExecutor:
         *,
         guarded_tools: Iterable[str] = GUARDED_TOOLS,
     ) -> None:
-        """Register executors; strings nobody declared in a guarded tool become URLs.
+        """Register executors; strings nobody declared in a guarded tool become URLs (see `schema.guarded`).
 
         Args:
             executors: in the order in which their tools are listed.
@@ -111,5 +119,13 @@ def _completed(spec: ToolSpec, registered: Registered, guarded_tools: frozenset[
     if registered.level is not None:
         spec = replace(spec, level=min_trust(spec.level, registered.level))
     if spec.name in guarded_tools or spec.name.endswith("_fetch"):
-        spec = replace(spec, schema=guarded(spec.schema))
+        spec = _guarded(spec)
     return spec
+
+
+def _guarded(spec: ToolSpec) -> ToolSpec:
+    """Return a guarded tool: its strings read as URLs and, if it is foreign, the rule told with it."""
+    if spec.source == _BUILT_IN:
+        return replace(spec, schema=guarded(spec.schema))
+    said = f"{spec.description}\n\n{URL_RULE}".strip()
+    return replace(spec, schema=guarded(spec.schema, is_foreign=True), description=said)

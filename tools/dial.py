@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import httpcore
 import trio
 
-from leeward.security import PolicyBlocked, judge_address, judge_host, listed_problem
+from leeward.security import PolicyBlocked, is_address, judge_address, judge_host, listed_problem
 
 from .resolve import Resolver, dns_resolver
 from .stream import CountedStream, Route
@@ -81,7 +81,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         unlisted = listed_problem(host, self.allowed, self.denied)
         if unlisted is not None:
             raise PolicyBlocked(f"{host} is not connected to: {unlisted[1]}")
-        if _is_literal(host):
+        if is_address(host):
             self._judge(host, host)
             return (host,)
         reason = judge_host(host)
@@ -139,14 +139,6 @@ async def _checked_peer(stream: httpcore.AsyncNetworkStream, address: str) -> ht
         await stream.aclose()
         raise PolicyBlocked("the connection leads to another address than the one that was judged")
     return stream
-
-
-def _is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def reason_of(error: BaseException) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import re2
-
+from leeward.memory import BadPattern, escaped_pattern, linear_pattern
 from leeward.security import InvalidParameters
 
 __all__ = ["glob_pattern"]
@@ -29,11 +28,9 @@ def glob_pattern(pattern: str) -> Any:
     pattern = pattern.rstrip("/")
     if "/" not in pattern:
         pattern = "**/" + pattern
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile("(?s)" + _Translation(pattern).run(), options)
-    except (re2.error, UnicodeEncodeError) as error:
+        return linear_pattern("(?s)" + _Translation(pattern).run())
+    except BadPattern as error:
         raise InvalidParameters("the pattern cannot be read as a glob pattern") from error
 
 
@@ -99,5 +96,4 @@ class _Translation:
 
     @staticmethod
     def _literal(char: str) -> str:
-        escaped: str = re2.escape(char)
-        return escaped
+        return escaped_pattern(char)

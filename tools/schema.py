@@ -6,6 +6,7 @@ reader of arguments is `security/kinds.py`'s business.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -55,25 +56,33 @@ def rewritten(schema: object, change: Callable[[Schema], Schema]) -> Any:
         schema = {}
     if not isinstance(schema, dict) or KIND_KEY in schema:
         return schema
-    copy: Schema = {}
+    changed: Schema = {}
     for word, child in schema.items():
         if word in _NAMED and isinstance(child, Mapping):
-            copy[word] = {name: rewritten(named, change) for name, named in child.items()}
+            changed[word] = {name: rewritten(named, change) for name, named in child.items()}
         elif word in (*_LISTED, "items") and isinstance(child, list):
-            copy[word] = [rewritten(listed, change) for listed in child]
+            changed[word] = [rewritten(listed, change) for listed in child]
         elif word in _SINGLE and word != "propertyNames":
-            copy[word] = rewritten(child, change)
+            changed[word] = rewritten(child, change)
         else:
-            copy[word] = child
-    return change(copy)
+            changed[word] = child
+    return change(changed)
 
 
-def guarded(schema: Mapping[str, Any]) -> Schema:
+def guarded(schema: Mapping[str, Any], *, is_foreign: bool = False) -> Schema:
     """Return the schema with each string that nobody declared declared a URL.
 
-    Words from a fixed list stay as they are: the tool wrote those, not the model.
+    Words from a fixed list stay as they are: the tool wrote those, not the model. Of a foreign tool
+    `Text` is not taken at its word: it is a URL, too, where the tool names no other argument as one,
+    and is else judged by everything it could be.
     """
     result: Schema = rewritten(dict(schema), _as_url)
+    if is_foreign:
+        names_url = any(node.get(KIND_KEY) == Kind.URL for node in nodes(dict(schema)))
+        result = copy.deepcopy(result)
+        for node in nodes(result):
+            if node.get(KIND_KEY) == Kind.TEXT and not node.keys() & {"enum", "const"}:
+                node[KIND_KEY] = str(Kind.UNDECLARED if names_url else Kind.URL)
     return result
 
 

@@ -12,9 +12,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-import re2
 import trio
 
+from leeward.memory import BadPattern, linear_pattern
 from leeward.security import (
     Cleared,
     Effect,
@@ -96,20 +96,10 @@ def line_pattern(pattern: str) -> Any:
     Raises:
         InvalidParameters: RE2 does not understand it; the message says why.
     """
-    options = re2.Options()
-    options.log_errors = False
-    options.never_nl = True
     try:
-        return re2.compile(f"(?m){pattern}", options)
-    except re2.error as error:
-        raise InvalidParameters(f"the pattern is no RE2 expression: {_reason(error)}") from error
-    except UnicodeEncodeError as error:
-        raise InvalidParameters("the pattern holds half of a surrogate pair") from error
-
-
-def _reason(error: Exception) -> str:
-    reason = error.args[0] if error.args else "unknown"
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        return linear_pattern(f"(?m){pattern}", within_lines=True)
+    except BadPattern as error:
+        raise InvalidParameters(str(error)) from error
 
 
 @dataclass(slots=True)

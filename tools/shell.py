@@ -1,8 +1,8 @@
 """What does a command line print, and how did it end? The tool `shell`.
 
-Which lines may run is decided before (`gates/commands.py`); how a program is started and stopped is
+Which lines may run is decided before, by the gates; how a program is started and stopped is
 `process.py`'s. Here it is told: a program's own exit code is a result, whatever means that it did not
-run to its own end is a failure.
+run to its own end is a failure, which takes along what was printed by then.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from leeward.security import (
     Effect,
     Output,
     PermanentFailure,
+    ToolError,
     ToolExecutor,
     ToolTimeout,
 )
@@ -48,9 +49,6 @@ _DEADLY = {
     )
 }
 
-# How much of the output goes with a failure; its end says why, its beginning what it was about.
-_HEAD, _TAIL = 4_000, 16_000
-
 
 @dataclass(frozen=True, slots=True)
 class Shell:
@@ -80,40 +78,32 @@ class Shell:
             max_bytes=self.max_bytes,
             on_chunk=cleared.emit,
         )
-        _must_have_run(finished)
-        notices = (f"exit code {finished.exit_code} after {finished.seconds:.1f} s", *_remarks(finished))
-        return Output(finished.output, exit_code=finished.exit_code, notices=notices)
+        if (failure := _failure(finished)) is not None:
+            raise failure
+        ended = f"exit code {finished.exit_code} after {finished.seconds:.1f} s"
+        return _output(finished, ended)
 
 
 def _shell() -> list[str]:
     return [_BASH, "--noprofile", "--norc"] if os.access(_BASH, os.X_OK) else [_SH]
 
 
-def _must_have_run(finished: Finished) -> None:
-    """Raise unless the program ran to an end of its own.
-
-    Raises:
-        PermanentFailure: it was not found or could not be executed, or a signal ended it.
-        ToolTimeout: it was stopped at the deadline.
-    """
-    if finished.timed_out:
-        raise ToolTimeout(_told(f"stopped after {finished.seconds:.1f} s, at its deadline", finished))
+def _failure(finished: Finished) -> ToolError | None:
+    """Return None where the program ran to an end of its own, else what came between, with its output."""
     code = finished.exit_code
     number = finished.signal or _DEADLY.get(code or 0)
+    if finished.timed_out:
+        return ToolTimeout(f"stopped after {finished.seconds:.1f} s, at its deadline", _output(finished))
     if number is not None:
-        raise PermanentFailure(_told(f"ended by signal {number} ({_signal_name(number)})", finished))
+        return PermanentFailure(f"ended by signal {number} ({_signal_name(number)})", _output(finished))
     if code in _NOT_RUN:
-        raise PermanentFailure(_told(f"exit code {code}: {_NOT_RUN[code]}", finished))
+        return PermanentFailure(f"exit code {code}: {_NOT_RUN[code]}", _output(finished))
+    return None
 
 
-def _told(what: str, finished: Finished) -> str:
-    """Return a failure with the output there was, cut in the middle where it is long."""
-    text = finished.output
-    if len(text) > _HEAD + _TAIL:
-        left_out = len(text) - _HEAD - _TAIL
-        text = f"{text[:_HEAD]}\n[{left_out} characters left out]\n{text[-_TAIL:]}"
-    remarks = "".join(f"; {remark}" for remark in _remarks(finished))
-    return f"{what}{remarks}\n{text}" if text else f"{what}{remarks}"
+def _output(finished: Finished, *notices: str) -> Output:
+    told = (*notices, *_remarks(finished))
+    return Output(finished.output, exit_code=finished.exit_code, notices=told)
 
 
 def _remarks(finished: Finished) -> tuple[str, ...]:

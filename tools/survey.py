@@ -39,7 +39,7 @@ def resolved(paths: Sequence[str]) -> dict[str, str]:
 
 def _real(path: str) -> str | None:
     if path.startswith("~"):
-        return os.path.expanduser(path)
+        return os.path.expanduser(path)  # noqa: PTH111 — a text, not a place in the file system
     # What does not exist yet fails the strict way; only then may parts of the path be taken as they are.
     for is_strict in (True, False):
         try:

@@ -22,6 +22,8 @@ _PIECE = 64 * 1024
 class Source:
     """What a text is (`kind`, one word for the fence), who wrote it, and by which bounds it is screened.
 
+    `name` is what it is called (a tool, a file): filters may go by it, and do not show it.
+
     `secrets` are values known to be secret; `max_bytes` is the cap on the whole text, `threshold`
     the number of characters above which only head and tail are shown. `is_private` tells that what
     stands in it is nobody else's business.

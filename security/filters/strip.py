@@ -1,11 +1,11 @@
 """What in a text speaks to a terminal, or hides from a reader, instead of saying something?
 
-How it is found stands in `terminal.py` and `invisible.py`; here it becomes a filter.
+How it is found stands in `escapes.py` and `invisible.py`; here it becomes a filter.
 """
 
 from __future__ import annotations
 
-from ..terminal import Stripper
+from ..escapes import Stripper
 from .screened import Stepwise
 
 __all__ = ["strip"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..call import Action
+from ..call import Action, Problem
 from ..errors import Category
 from ..session import Session
 from ..verdict import Allow, Deny, Verdict
@@ -12,11 +12,13 @@ __all__ = ["known"]
 
 def known(action: Action, _session: Session) -> Verdict:
     """Deny an unknown tool with the nearest name, and arguments that do not fit with every problem."""
-    if action.spec is None and not action.problems:
+    if all(problem.category is Category.TOOL_NOT_FOUND for problem in action.problems) and not action.spec:
+        # A name that no tool can have is the one problem there is then, and says more than that.
+        said = [problem.message for problem in action.problems]
         facts = (("tool", action.call.tool),)
         return Deny(
             "unknown_tool",
-            "there is no such tool",
+            "; ".join(("there is no such tool", *said)),
             code="TOOL_NOT_FOUND",
             category=Category.TOOL_NOT_FOUND,
             suggestion=action.nearest,
@@ -28,7 +30,8 @@ def known(action: Action, _session: Session) -> Verdict:
             "the arguments do not fit the tool",
             code="ARG_ERROR",
             category=action.problems[0].category,
-            facts=tuple((problem.pointer or "arguments", problem.message) for problem in action.problems),
+            # In a validator's sentence may stand names that a model chose, so it is a value as a whole.
+            facts=tuple(("argument", _told(problem)) for problem in action.problems),
             detail={
                 "phase": "validation",
                 "errors": [
@@ -38,3 +41,7 @@ def known(action: Action, _session: Session) -> Verdict:
             },
         )
     return Allow()
+
+
+def _told(problem: Problem) -> str:
+    return f"{problem.pointer} {problem.message}".strip()

@@ -50,14 +50,14 @@ def _default(action: Action, judged: bool) -> Verdict:
 
 
 def _changing(action: Action, judged: bool) -> list[str]:
-    """What the call does beyond reading, in words; `judged`: the URL gates judge where it sends to."""
-    words = {Effect.WRITE: "make changes", Effect.EXECUTE: "run a program", Effect.SEND: "send something out"}
-    only_sends = judged and not action.effects & (Effect.WRITE | Effect.EXECUTE)
-    return [
-        word
-        for effect, word in words.items()
-        if effect in action.effects and not (effect is Effect.SEND and only_sends)
-    ]
+    """What the call does beyond reading, in words; `judged`: the URL gates judge where it goes to."""
+    words = {Effect.WRITE: "make changes", Effect.EXECUTE: "run a program"}
+    if not judged or action.effects & (Effect.WRITE | Effect.EXECUTE):
+        words[Effect.SEND] = "send something out"
+        if action.of_kind(Kind.UNDECLARED):
+            # Nobody said what the string is; it may well say what is to be opened.
+            words[Effect.BRING_IN] = "bring something in"
+    return [word for effect, word in words.items() if effect in action.effects]
 
 
 def _opens(action: Action) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import ipaddress
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import trio
 
 from leeward.runtime import cli
 
@@ -116,6 +119,19 @@ class CommandLine:
         return {"HOME": str(self.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
 
 
+def _numbers_only(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """No name of a test is asked of the network; addresses are what they are."""
+
+    async def getaddrinfo(host: str, *more: Any, **options: Any) -> Any:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from None
+        return await ask(host, *more, **options)
+
+    return getaddrinfo
+
+
 @pytest.fixture
 def leeward(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -126,6 +142,7 @@ def leeward(
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(line.home))
     monkeypatch.chdir(line.workspace)
+    monkeypatch.setattr(trio.socket, "getaddrinfo", _numbers_only(trio.socket.getaddrinfo))
     yield line
     # Each command line froze what it had imported; a test process lives on.
     gc.unfreeze()

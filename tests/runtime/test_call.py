@@ -47,7 +47,7 @@ def json_text(value: str) -> str:
         ("read", "{}", "ARG_ERROR", 2, "known"),
         ("read", '{"path": 5, "limit": "x"}', "ARG_ERROR", 2, "known"),
         ("read", '{"path": "notes.md", "path": "a"}', "ARG_ERROR", 2, "known"),
-        ("Not a name", "{}", "ARG_ERROR", 2, "known"),
+        ("Not a name", "{}", "TOOL_NOT_FOUND", 5, "known"),
         ("raed", '{"path": "notes.md"}', "TOOL_NOT_FOUND", 5, "known"),
         ("fetch", '{"url": "https://a.example/"}', "PERMISSION_DENIED", 7, "grounding"),
         ("read", '{"path": "../.ssh/id_rsa"}', "INVALID_AGENT_INPUT", 2, "arguments"),
@@ -92,6 +92,9 @@ def test_a_programs_own_exit_code_is_a_result(leeward):
     assert (ran.code, ran.json["data"]["exit_code"]) == (0, 3)
     missing = leeward("call", "shell", '{"command": "no-such-program-here"}', "--output", "json")
     assert (missing.code, missing.json["error"]["code"]) == (1, "PERMANENT_FAILURE")
+    assert "no-such-program-here: " in missing.json["error"]["output"], "what the shell had to say about it"
+    text = leeward("call", "shell", '{"command": "echo before; no-such-program-here"}')
+    assert text.out.startswith("before\n") and "exit code 127: the program was not found" in text.err
 
 
 def test_urls_that_were_given_are_grounded_and_only_these(leeward):

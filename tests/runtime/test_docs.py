@@ -91,7 +91,7 @@ def test_each_event_has_the_fields_that_are_told(leeward):
         seen.add(event["type"])
         if told[event["type"]]:
             assert told[event["type"]] == {*event} - {"schema", "type"}, event
-    assert seen == {*told} - {"output", "alert", "config"}
+    assert seen == {*told} - {"output", "alert", "config", "model"}
 
 
 def test_slash_commands():

@@ -16,8 +16,8 @@ from leeward.runtime.exits import CliError
 from leeward.runtime.providers import TextDelta
 from leeward.security import Answer, Effect, Origin, Provenance, RecordError, Status
 from leeward.security.session import Decided, Finished
-from leeward.tools import Text as Word
 from leeward.tools import Secret, tool
+from leeward.tools import Text as Word
 
 SHELL = '[[permissions.rules]]\ntool = "shell"\nmatch = "*"\naction = "allow"\n'
 TOKEN = "sk-test-" + "0" * 40

@@ -115,7 +115,8 @@ def test_exit_codes_of_programs_and_records_are_seen(leeward, script):
     assert stale.json["error"]["found"] == "nothing"
 
 
-def test_the_persons_lines_ground_urls_and_clear_forgets_them(script):
+def test_the_persons_lines_ground_urls_and_clear_forgets_them(leeward, script):
+    leeward.configure("[tools.retry]\nretries = 0\n")
     ran = script(
         "fetch https://www.harbour.example/\n!expect error network_error\n"
         "guess the website of harbour\n!expect allowed fetch\n"

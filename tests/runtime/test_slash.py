@@ -43,7 +43,7 @@ def test_the_near_miss_is_named(line, near):
 def test_no_two_commands_share_a_name():
     names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
     assert len(names) == len(set(names))
-    asked = {"help", "clear", "new", "browse", "tools", "model", "permissions", "trust", "audit", "overflow", "status", "exit"}
+    asked = {"help", "clear", "new", "browse", "tools", "model", "cost", "permissions", "trust", "audit", "overflow", "status", "exit"}
     assert {command.name for command in COMMANDS} == asked
 
 
@@ -60,14 +60,15 @@ def said(leeward):
 
 def test_each_says_something_sensible(said):
     texts = dict(zip(
-        ("help", "one", "tools", "model", "permissions", "trust", "overflow", "status", "audit"),
-        said("/help", "/help trust", "/tools", "/model", "/permissions", "/trust", "/overflow", "/status", "/audit"),
+        ("help", "one", "tools", "model", "cost", "permissions", "trust", "overflow", "status", "audit"),
+        said("/help", "/help trust", "/tools", "/model", "/cost", "/permissions", "/trust", "/overflow", "/status", "/audit"),
         strict=True,
     ))
     assert all(f"/{command.name}" in texts["help"] for command in COMMANDS)
     assert texts["one"].startswith("/trust [TOOL LEVEL | reset]") and "\n" not in texts["one"]
     assert "read, write, execute, send, bring in" in texts["tools"]
     assert texts["model"] == "offline"
+    assert texts["cost"].splitlines()[1] == "this session  0 tokens in, 0 out · cost 0.0000"
     assert texts["permissions"] == "autonomy supervised\nno rules; the defaults hold"
     assert "shell            trusted      built in" in texts["trust"]
     assert texts["overflow"] == "nothing was too long to show"
@@ -108,8 +109,8 @@ def test_permissions_lists_rules_and_grants(leeward, said):
         ("/audit some", "usage"),
         ("/audit show", "usage"),
         ("/audit show call_0", "no such record"),
-        ("/browse", "usage"),
-        ("/model openai:x", "--model"),
+        ("/browse --forget", "usage"),
+        ("/model nonsense:x", "there is no model"),
         ("/help nothing", "no /nothing"),
     ],
 )
@@ -128,6 +129,7 @@ def test_trust_blocks_and_lifts(leeward):
 
 
 def test_trust_reset_lifts_the_breaker(leeward):
+    leeward.configure("[tools.retry]\nretries = 0\n")
     guess = "guess the website of {}\n!expect denied fetch grounding\n"
     path = leeward.script(
         "fetch https://www.a.example/\n"

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import socket
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import trio
 
 TOUR = Path(__file__).parents[2] / "examples" / "tour.leeward"
 
 
 @pytest.fixture
 def tour(leeward, monkeypatch):
-    """Run the tour from the root of the repository, as `make run` does; no name is looked up."""
-
-    async def unknown(host, port, **_):
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(trio.socket, "getaddrinfo", unknown)
+    """Run the tour from the root of the repository, as `make run` does."""
     monkeypatch.chdir(TOUR.parents[1])
+    leeward.configure("[tools.retry]\nfirst_wait = 0.01\n")
     program, *given = shlex.split(re.search(r"(?m)^run:.*\n\t(.*)$", Path("Makefile").read_text())[1])
     assert program == "$(BIN)/leeward"
     return lambda *words: leeward(*given, *words)
@@ -40,10 +34,10 @@ def test_the_account_shows_everything_that_was_promised(tour):
         "exit code 0, kept as of_",
         "! critical: read: anomaly window: 4 of 5 failed; /trust read LEVEL lifts it",
         "✗ denied by anomaly (blocked)",
-        "17 steps, 15 calls, 5 refused; session s_",
+        "18 steps, 16 calls, 5 refused; session s_",
     ):
         assert line in ran.err
-    assert [int(number) for number in re.findall(r"^ ?(\d+) › ", ran.err, re.MULTILINE)] == list(range(1, 18))
+    assert [int(number) for number in re.findall(r"^ ?(\d+) › ", ran.err, re.MULTILINE)] == list(range(1, 19))
     for line in ("characters in the middle are not shown", "characters 60000 to 60060 of 108894", "URLs, labels and grants of this session are forgotten"):
         assert line in ran.out
 
@@ -52,8 +46,8 @@ def test_the_audit_lists_all_of_it(tour):
     steps = tour("--output", "json").json["data"]["steps"]
     calls = [call for step in steps for call in step["calls"]]
     listed = steps[-1]["text"]
-    assert len(calls) == 15
-    assert listed.count(" decision ") == 15
+    assert len(calls) == 16
+    assert listed.count(" decision ") == 16
     assert listed.count(" outcome ") == sum(call["status"] != "denied" for call in calls)
     for call in calls:
         assert call["call"][:13] in listed
@@ -81,8 +75,12 @@ def test_each_step_that_calls_says_what_it_expects():
 
 def test_the_tour_is_the_same_every_time(tour):
     def story():
-        events = tour("--output", "jsonl").lines
-        told = [e for e in events if e["type"] != "output"]  # how a program's output is cut up is chance
-        return json.dumps([(e["type"], e.get("tool"), e.get("status"), e.get("gate")) for e in told])
+        told = [e for e in tour("--output", "jsonl").lines if e["type"] != "output"]  # how it is cut up is chance
+        lines = [(e["type"], e.get("tool"), e.get("status"), e.get("gate")) for e in told]
+        begins = [number for number, line in enumerate(lines) if line[0] == "step"] + [len(lines)]
+        # Calls that only read run side by side: in which order they end is chance, too.
+        return [sorted(lines[start:end], key=str) for start, end in pairwise(begins)]
 
-    assert story() == story()
+    first = story()
+    assert len(first) == 18
+    assert first == story()

@@ -29,7 +29,8 @@ This table is printed by `tests/security/policy_table.py`, which asks the pipeli
 compares the two. It holds for a trusted tool, arguments that fit, a path in the workspace, and no
 permission rules; rules and grants answer some of the questions, see the user guide.
 
-* **does**: the effects a tool declares. One that declares none has all of them.
+* **does**: the effects a tool declares. One that declares none has all of them. *undeclared*: a string
+  of the call is of a kind that nobody declared.
 * **URL**: what is known of the one it is called with. *given*: the person gave it. *query added*: the
   person gave it without the query. *not given*: nobody did.
 * **read before**: whose words have reached the model in this session.
@@ -43,13 +44,14 @@ HEADINGS = ("does", "URL", "read before", *(f"{level}{', alone' if alone else ''
 DOES = {
     "read": (Effect.READ, {"path": "notes.txt"}),
     "bring in": (Effect.BRING_IN, {"query": "weather"}),
+    "bring in, undeclared": (Effect.BRING_IN, {"words": "weather"}),
     "write": (Effect.WRITE, {"path": "notes.txt"}),
     "execute": (Effect.EXECUTE, {"command": "make test"}),
     "send": (Effect.SEND, {"to": "#general"}),
     "send and bring in": (Effect.SEND | Effect.BRING_IN, {"query": "weather"}),
     "everything": (Effect.ALL, {"path": "notes.txt"}),
 }
-KINDS = {"path": Kind.PATH, "query": Kind.TEXT, "command": Kind.COMMAND, "to": Kind.DESTINATION, "url": Kind.URL}
+KINDS = {"path": Kind.PATH, "query": Kind.TEXT, "words": Kind.UNDECLARED, "command": Kind.COMMAND, "to": Kind.DESTINATION, "url": Kind.URL}
 KNOWN = "https://docs.example/guide"
 URLS = {"none": None, "given": KNOWN, "query added": f"{KNOWN}?page=2", "not given": "https://elsewhere.example/"}
 READ_BEFORE = {"nothing": (), "workspace": (Origin.WORKSPACE,), "web": (Origin.WEB,), "mcp": (Origin.MCP,), "secret": (Origin.SECRET,)}

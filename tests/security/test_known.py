@@ -24,9 +24,12 @@ TABLE = [
     ("rea", "{}", (), "TOOL_NOT_FOUND", [], "read"),
     ("rea", "{", (), "TOOL_NOT_FOUND", [], "read"),
     ("frobnicate", "{}", (), "TOOL_NOT_FOUND", [], None),
-    ("Read", "{}", (), "ARG_ERROR", [""], None),
-    ("read\n", "{}", (), "ARG_ERROR", [""], None),
-    ("", "{}", (), "ARG_ERROR", [""], None),
+    ("Read", "{}", (), "TOOL_NOT_FOUND", [], "read"),
+    ("read\n", "{}", (), "TOOL_NOT_FOUND", [], "read"),
+    ("Frob-Nicate", "{", (), "TOOL_NOT_FOUND", [], None),
+    ("\x1b[2J", "{}", (), "TOOL_NOT_FOUND", [], None),
+    ("x" * 65, "{}", (), "TOOL_NOT_FOUND", [], None),
+    ("", "{}", (), "TOOL_NOT_FOUND", [], None),
 ]
 
 
@@ -67,6 +70,6 @@ def test_the_category_is_that_of_the_first_problem(make, name, problems, categor
 
 def test_no_value_stands_in_the_reason_and_the_detail_is_json(make) -> None:
     verdict = judge(make, known, "read", '{"\\u001b[2J": 1}', (Problem("/\x1b[2J", "\x1b is unknown"),))
-    assert "\x1b" not in verdict.reason and ("/\x1b[2J", "\x1b is unknown") in verdict.facts
+    assert "\x1b" not in verdict.reason and verdict.facts == (("argument", "/\x1b[2J \x1b is unknown"),)
     assert "\x1b" not in json.dumps(dict(verdict.detail))
     assert verdict.detail["phase"] == "validation"

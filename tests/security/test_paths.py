@@ -32,7 +32,7 @@ ASKED = [
 DENIED = [
     (READ, "~/.ssh/id_rsa"), (READ, "~/.ssh"), (READ, "/home/ada/.aws/credentials"), (READ, "../home/ada/.ssh/x"), (READ, ".env"), (WRITE, ".env"), (READ, "sub/.env.local"), (READ, "id_rsa"),
     (READ, "key"), (READ, "env"), (READ, "proc"), (READ, "/proc/self/environ"), (READ, "/etc/shadow"), (READ, "private"), (READ, "private/x"), (READ, "/dev/sda"), (READ, "~root/x"),
-    (READ, "~bob"), (READ, ""), (READ, "a\0b"), (WRITE, ".git/hooks/pre-commit"), (WRITE, ".git/config"), (WRITE, ".git"), (WRITE, "lib/.git/hooks/x"), (WRITE, ".leeward/config.toml"),
+    (READ, "~bob/x"), (READ, ""), (READ, "a\0b"), (WRITE, ".git/hooks/pre-commit"), (WRITE, ".git/config"), (WRITE, ".git"), (WRITE, "lib/.git/hooks/x"), (WRITE, ".leeward/config.toml"),
     (WRITE, "locked/x"), (WRITE, "hook"), (WRITE, "rc"), (WRITE, "~/.bashrc"), (WRITE, "~/.profile"), (WRITE, "/etc/hosts"), (WRITE, "//etc/hosts"), (WRITE, "/usr/bin/ls"), (RUN, ".git/hooks/x"),
     (Effect.ALL, "/bin/sh"),
 ]  # fmt: skip

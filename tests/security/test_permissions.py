@@ -27,6 +27,11 @@ def rule(action, match=None, force=False, tool="tool"):
 TABLE = [
     (READ, PATH, [], Allow, False),
     (BRING, TEXT, [], Allow, False),
+    (BRING, {}, [], Allow, False),
+    (BRING, {"q": "weather"}, [], Ask, False),
+    (READ | BRING, {**PATH, "q": "weather"}, [], Ask, False),
+    (READ, {"q": "weather"}, [], Allow, False),
+    (BRING, {**URL, "q": "weather"}, [], Allow, False),
     (WRITE, PATH, [], Ask, False),
     (WRITE, {}, [], Ask, False),
     (RUN, {"command": "ls"}, [], Ask, False),
@@ -90,7 +95,7 @@ def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:
     assert len(caught) >= 5
 
 
-CHANGING = [(WRITE, PATH), (RUN, {"command": "ls"}), (SEND, TEXT), (SEND, TO), (SEND | WRITE, URL), (Effect.ALL, {})]
+CHANGING = [(WRITE, PATH), (RUN, {"command": "ls"}), (SEND, TEXT), (SEND, TO), (SEND | WRITE, URL), (Effect.ALL, {}), (BRING, {"q": "weather"})]
 READING = [(READ, PATH), (BRING, TEXT), (FETCH, URL), (READ | FETCH, URL)]
 
 

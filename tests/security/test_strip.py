@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from leeward.security.escapes import Stripper
 from leeward.security.filters.screened import Screened, Source
 from leeward.security.filters.strip import strip
 from leeward.security.invisible import find_invisible
 from leeward.security.label import Origin
-from leeward.security.terminal import Stripper
 
 SOURCE = Source("shell", Origin.WORKSPACE)
 FLAG = "🏴" + "".join(chr(0xE0000 + ord(char)) for char in "gbeng") + "\U000e007f"
@@ -137,6 +137,29 @@ def test_visible_text_is_never_changed(text):
     assert strip(Screened(visible), SOURCE).text == visible
 
 
+@pytest.mark.parametrize("unit", ["\0", "\x07", "\r", "\x08", "\x1b", "\x9b", "\x1b]", "\x0c", "\r\n"])
+def test_a_run_costs_no_more_than_text(unit):
+    """Thirty million of them took half a minute when each was looked at by itself."""
+    text = unit * (1_000_000 // len(unit))
+    began = time.process_time()
+    clean, notices = in_pieces(text, [65_536] * 15)
+    assert time.process_time() - began < 0.3
+    assert clean == ("\n" * (text.count("\r") or text.count("\x0c"))) and bool(notices) is (not clean)
+
+
+def one_by_one(text):
+    """The same, so that no two controls are ever looked at together."""
+    return in_pieces(text, [1] * len(text))
+
+
+@given(st.text(st.sampled_from("\0\a\b\r\n\x1b[]\\m_a\x0c\x85\x9b\x9c\x9d")))
+@example("\x1b]\x1b\\")
+@example("\x1b\x1b]0;t\x07")
+@example("\b\b_\b\b")
+def test_a_run_is_what_its_controls_are(text):
+    assert in_pieces(text, []) == one_by_one(text)
+
+
 @pytest.mark.parametrize("begun", ["\x1b]0;", "\x1bP", "\x1b[", "\x1b", "\x9d", "_", "x\u200d", "🏴\U000e0067"])
 def test_what_waits_for_an_end_is_bounded(begun):
     stripper = Stripper()
@@ -148,7 +171,7 @@ def test_what_waits_for_an_end_is_bounded(begun):
 
 
 @pytest.mark.parametrize(
-    "unit", ["\x1b]", "\x9d", "\x1b[", "\x1b[1;", "_\x08", "\x08", "\r", "\x1b]a", "\u200d", "🏴\U000e0061", "\x1b]" + "a" * 3999]
+    "unit", ["\0", "\x9c", "\x1b", "\x0c", "\x1b]", "\x9d", "\x1b[", "\x1b[1;", "_\x08", "\x08", "\r", "\x1b]a", "\u200d", "🏴\U000e0061", "\x1b]" + "a" * 3999]
 )
 def test_hostile_texts_take_linear_time(unit):
     text = unit * (200_000 // len(unit))

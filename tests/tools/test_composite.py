@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
@@ -11,6 +12,7 @@ from leeward.security.kinds import leaves
 from leeward.security.level import TrustLevel
 from leeward.tools import (
     CompositeExecutor,
+    Destination,
     NameClash,
     Registered,
     ResourceId,
@@ -19,6 +21,7 @@ from leeward.tools import (
     spec_from_schema,
     tool,
 )
+from leeward.tools.composite import URL_RULE
 from leeward.tools.schema import guarded, nodes
 
 
@@ -101,6 +104,33 @@ def test_strings_of_guarded_tools_are_urls_unless_they_say_what_they_are():
         "/more/0": {Kind.URL}, "/more/1": {Kind.URL},
     }  # fmt: skip
     assert kinds_of(docs.spec, {"page": "p"}) == {"/page": {Kind.UNDECLARED}}
+
+
+async def plain_fetch(url: Text, at: ResourceId, how: Literal["a", "b"] = "a") -> str:
+    """Open a page."""
+    return url + at + how
+
+
+def test_a_foreign_tool_cannot_talk_its_way_out_of_the_guard():
+    arguments = {"url": "u", "at": "1", "how": "a"}
+    for source, kind in (("handed in", Kind.URL), ("plug-in x", Kind.URL), (None, Kind.TEXT)):
+        (spec,) = CompositeExecutor([Registered(tool(plain_fetch), source)]).specs()
+        assert kinds_of(spec, arguments) == {"/url": {kind}, "/at": {Kind.RESOURCE_ID}, "/how": {Kind.TEXT}}
+        assert spec.description == ("Open a page." if source is None else f"Open a page.\n\n{URL_RULE}")
+        assert spec.check(arguments).problems == ()
+    assert kinds_of(tool(plain_fetch).spec, arguments)["/url"] == {Kind.TEXT}
+
+
+def test_words_beside_a_declared_url_are_judged_as_words():
+    @tool(name="manual_fetch")
+    async def both(url: Url, about: Text, to: Destination | None = None) -> str:
+        return f"{url}{about}{to}"
+
+    (spec,) = CompositeExecutor([Registered(both, "handed in")]).specs()
+    found = kinds_of(spec, {"url": "u", "about": "how (a & b) works", "to": "x"})
+    assert found == {"/url": {Kind.URL}, "/about": {Kind.UNDECLARED}, "/to": {Kind.DESTINATION}}
+    (other,) = CompositeExecutor([Registered(one, "handed in")]).specs()
+    assert other.description == one.spec.description
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,18 @@ from functools import partial
 import pytest
 import trio
 
-from leeward.security import Effect, Exchange, InvalidParameters, NetworkError, Origin, PermanentFailure, PolicyBlocked, RateLimited, ServerError, ToolTimeout
+from leeward.security import (
+    Effect,
+    Exchange,
+    InvalidParameters,
+    NetworkError,
+    Origin,
+    PermanentFailure,
+    PolicyBlocked,
+    RateLimited,
+    ServerError,
+    ToolTimeout,
+)
 from leeward.tools import Fetcher
 from leeward.tools.client import Client, tls_context
 from leeward.tools.dial import GuardedBackend

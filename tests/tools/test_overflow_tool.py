@@ -5,7 +5,8 @@ from itertools import islice
 
 import pytest
 
-from leeward.memory.overflow import BadPattern, Hit, Hits, OverflowNotFound, Page, StoredText
+from leeward.memory.linear import BadPattern
+from leeward.memory.overflow import Hit, Hits, OverflowNotFound, Page, StoredText
 from leeward.security.call import KIND_KEY
 from leeward.security.errors import InvalidParameters, PermanentFailure
 from leeward.security.label import Origin

@@ -21,8 +21,19 @@ _SEQUENCE = re.compile(
     rf"{_STRING}(?:\x07|\x1b\\|\x9c)|{_CSI}[@-~]|\x1b[ -/]{{1,16}}+[0-~]|\x1b[0-OQ-WYZ\\`a-~]"
     r"|\x1b[\[\]PX^_]|[\x90\x98\x9b\x9d-\x9f]"
 )
+# What these are does not depend on anything behind them, so that a long run of them is one step.
+_OPENER = r"[\x90\x98\x9b\x9d-\x9f]"
+_LONE = re.compile(
+    r"(?P<colours>(?:\x1b\[[0-?]{0,256}+[ -/]{0,16}+[@-~])+)"
+    r"|(?P<controls>[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x8f\x91-\x97\x99\x9a\x9c]+)"
+    r"|(?P<escapes>\x1b+(?=\x1b))"
+    r"|(?P<backspaces>(?<=\x08)\x08+)"
+    rf"|(?P<openers>{_OPENER}+(?={_OPENER}))"
+    r"|(?P<pairs>(?:\x1b[\[\]PX^_])+(?=\x1b[\[\]PX^_]))"
+    r"|(?P<lines>(?:\r\n|\r(?!\Z)|[\x0b\x0c\x85])+)"
+)
+_LONGEST_UNDECIDED = 4_100
 _UNDECIDED = re.compile(rf"(?:{_STRING}\x1b?|{_CSI}|\x1b[ -/]{{0,16}}+|\r|\x08)\Z")
-_LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85]")
 _SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -59,7 +70,11 @@ class Stripper:
         parts, position, end = [], self._from, len(text)
         while (special := _SPECIAL.search(text, position)) is not None:
             start = special.start()
-            if not is_last and _UNDECIDED.match(text, start):
+            if lone := _LONE.match(text, start):
+                parts += (text[position:start], self._counted(lone))
+                position = lone.end()
+                continue
+            if not is_last and end - start <= _LONGEST_UNDECIDED and _UNDECIDED.match(text, start):
                 end = max(position, start - 1) if text[start] == "\x08" else start
                 break
             kept, after = self._read(text, position, start)
@@ -73,14 +88,27 @@ class Stripper:
         self._held, self._from = text[max(0, end - 1) :], min(end, 1)
         return "".join(parts)
 
+    def _counted(self, lone: re.Match[str]) -> str:
+        """Count what a run consists of, and return what stays of it: its line ends."""
+        run = lone[0]
+        match lone.lastgroup:
+            case "colours" | "pairs":
+                self._sequences += run.count("\x1b")
+            case "openers":
+                self._sequences += len(run)
+            case "controls" | "escapes" | "backspaces":
+                self._controls += len(run)
+            case _:
+                return "\n" * (len(run) - run.count("\r\n"))
+        return ""
+
     def _read(self, text: str, position: int, start: int) -> tuple[str, int]:
         """Return what stays of the text up to and with the control at `start`, and where to go on."""
         plain = text[position:start]
         if text[start] == "\x08":
             return self._struck(text, plain, start)
-        line_end = _LINE_END.match(text, start)
-        if line_end is not None:
-            return plain + "\n", line_end.end()
+        if text[start] == "\r":
+            return plain + "\n", start + 1
         sequence = _SEQUENCE.match(text, start)
         if sequence is not None:
             self._sequences += 1

@@ -1,0 +1,42 @@
+"""How is a pattern read that a model wrote? By RE2, so that no text takes it more than linear time.
+
+What is to be matched, and what a bad pattern is to whoever gave it, is known where it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import re2
+
+__all__ = ["BadPattern", "escaped_pattern", "linear_pattern"]
+
+
+class BadPattern(ValueError):
+    """A search pattern cannot be read; the message says why."""
+
+
+def linear_pattern(pattern: str, *, within_lines: bool = False) -> Any:
+    """Return a compiled expression for text or UTF-8 bytes; `within_lines`, nothing in it matches a line end.
+
+    Raises:
+        BadPattern: RE2 does not understand it.
+    """
+    options = re2.Options()
+    # Without this the library writes what is wrong with a pattern to the terminal.
+    options.log_errors = False
+    options.never_nl = within_lines
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        (message, *_) = error.args or ("no reason given",)
+        words = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
+        raise BadPattern(f"the pattern is no RE2 expression: {words}") from error
+    except UnicodeEncodeError as error:
+        raise BadPattern("the pattern holds characters that no text can hold") from error
+
+
+def escaped_pattern(text: str) -> str:
+    """Return the expression that matches exactly a text."""
+    escaped: str = re2.escape(text)
+    return escaped
