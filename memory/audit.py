@@ -15,7 +15,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from leeward.security import Clock, Event, Json, RecordError
+from leeward.security import Clock, Egress, Event, Finished, Json, Read, RecordError
 
 from .database import Database
 from .events import KINDS, body_of, event_of, kind_of
@@ -81,6 +81,9 @@ class AuditLogger:
     async def append(self, session: str, *events: Event) -> None:
         """Return once the events are committed; their order is that of the calls, set before any await.
 
+        What only tells how something ended waits for no disk of its own, but for that of the next decision:
+        without power it may be lost, and then looks like the end of a call that the power was lost in.
+
         A caller who is cancelled while waiting leaves at once; the events stay in line, and nobody knows
         whether they get in. Appending the same objects again makes sure, and makes no second row.
 
@@ -88,7 +91,8 @@ class AuditLogger:
             RecordError: they could not be committed; none of them counts.
         """
         if events:
-            await self._database.write([self._insertion(session, event) for event in events])
+            rows = [self._insertion(session, event) for event in events]
+            await self._database.write(rows, durable=not all(map(_is_end, events)))
             for event in events:
                 self._unsure.pop(id(event), None)
 
@@ -156,6 +160,11 @@ class AuditLogger:
     def _new_id(self) -> str:
         """Return a name for one row that no process gives to another."""
         return f"{self._mark}{next(self._numbers):x}"
+
+
+def _is_end(event: Event) -> bool:
+    """Whether an event tells what came of something whose decision is on record."""
+    return isinstance(event, (Finished, Read)) or (isinstance(event, Egress) and event.ended)
 
 
 def listing(

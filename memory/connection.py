@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from typing import TypeAlias
 
 import aiosqlite
 
@@ -17,7 +22,11 @@ from leeward.security import RecordError
 
 from .schema import ForeignFile, check_owner, migrate
 
-__all__ = ["FAILURES", "connect", "is_busy", "reason"]
+__all__ = ["FAILURES", "Connection", "Statement", "Value", "connect", "is_busy", "reason"]
+
+Value: TypeAlias = int | float | str | bytes | None
+Statement: TypeAlias = tuple[str, Sequence[Value]]
+"""One INSERT, UPDATE or DELETE and the values for its placeholders."""
 
 FAILURES = (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError)
 """What sqlite3 raises: its own errors, and Python's for a value that SQLite has no type for."""
@@ -52,7 +61,41 @@ _PRAGMAS = (
 )
 
 
-async def connect(path: Path, busy_seconds: float) -> aiosqlite.Connection:
+class Connection(aiosqlite.Connection):
+    """A connection that makes a whole transaction in one hop to its thread and back.
+
+    A hop costs more than what is done there, and there are two transactions in every call of a tool.
+    """
+
+    async def transact(self, statements: Sequence[Statement], *, durable: bool = True) -> None:
+        """Carry statements out in one transaction, all or none.
+
+        One that need not be `durable` is in the file for everybody to read, and there after a crash of the
+        process. Only the loss of power can take it away, until the next durable one is written.
+        """
+        await self._execute(self._transacted, statements, durable)  # type: ignore[no-untyped-call]  # it has no types
+
+    def _transacted(self, statements: Sequence[Statement], durable: bool) -> None:
+        connection = self._conn
+        if not durable:
+            connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for sql, group in groupby(statements, itemgetter(0)):
+                connection.executemany(sql, [values for _, values in group])
+            connection.execute("COMMIT")
+        except BaseException:
+            # SQLite may have rolled back by itself: the method knows, a statement ROLLBACK would fail.
+            # Should even the method fail, the next BEGIN will too, and this is tried again then.
+            with suppress(*FAILURES):
+                connection.rollback()
+            raise
+        finally:
+            if not durable:
+                connection.execute("PRAGMA synchronous = FULL")
+
+
+async def connect(path: Path, busy_seconds: float) -> Connection:
     """Open a file, making it first or bringing it to the newest version.
 
     Raises:
@@ -60,7 +103,8 @@ async def connect(path: Path, busy_seconds: float) -> aiosqlite.Connection:
     """
     try:
         _create(path)
-        connection = await aiosqlite.connect(path, isolation_level=None, timeout=busy_seconds)
+        connection = Connection(partial(_opened, path, busy_seconds), iter_chunk_size=64)
+        await connection
         try:
             await _prepare(connection, path)
         except BaseException:
@@ -70,6 +114,10 @@ async def connect(path: Path, busy_seconds: float) -> aiosqlite.Connection:
     except (OSError, ForeignFile, *FAILURES) as error:
         raise RecordError(f"{path} cannot be used: {reason(error)}") from error
     return connection
+
+
+def _opened(path: Path, busy_seconds: float) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None, timeout=busy_seconds)
 
 
 def is_busy(error: Exception) -> bool:

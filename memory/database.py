@@ -60,24 +60,25 @@ class Database:
         finally:
             await database._close()
 
-    async def write(self, statements: Sequence[Statement]) -> None:
+    async def write(self, statements: Sequence[Statement], *, durable: bool = True) -> None:
         """Write these statements in one transaction and return once it is on the disk.
 
         They are queued before anything is awaited, so writes happen in the order of the calls. A
-        caller who is cancelled leaves at once, and what was queued is written all the same.
+        caller who is cancelled leaves at once, and what was queued is written all the same. One that is
+        not `durable` may be lost if the power fails before the next durable one, and not otherwise.
 
         Raises:
             RecordError: they could not be committed, and nothing of them counts.
         """
-        await self.written(self.queue(statements))
+        await self.written(self.queue(statements, durable=durable))
 
-    def queue(self, statements: Sequence[Statement]) -> Write:
+    def queue(self, statements: Sequence[Statement], *, durable: bool = True) -> Write:
         """Put statements in line without waiting: they join the transaction of what is written next.
 
         Raises:
             RecordError: the file is closed.
         """
-        job = Write(statements)
+        job = Write(statements, durable=durable)
         self._open_writer().queue.append(job)
         return job
 

@@ -7,7 +7,7 @@ words of the audit. The events themselves, and what they mean, stand in `securit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from leeward.security import (
@@ -74,6 +74,10 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
+"""The fields of each kind of event: `asdict` would look for events within events, and there are none."""
+
+
 def kind_of(event: Event) -> str:
     """Return the word under which an event is recorded."""
     if isinstance(event, LevelSet):
@@ -87,7 +91,7 @@ def body_of(event: Event) -> str:
     Raises:
         RecordError: a number is infinite or not a number.
     """
-    return stored_json(asdict(event))
+    return stored_json({name: getattr(event, name) for name in _NAMES[type(event)]})
 
 
 def event_of(kind: str, body: Mapping[str, Any]) -> Event:

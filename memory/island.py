@@ -48,6 +48,7 @@ class Island:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: set[Future[Any]] = set()
+        self._started: set[asyncio.Task[Any]] = set()
         self._epitaph = f"the {name} island is closed"
         self._ready: Future[asyncio.Event] = Future()
         self._ended: Future[None] = Future()
@@ -107,7 +108,16 @@ class Island:
         Raises:
             IslandError: the loop has ended.
         """
-        self._launch(_Leash(self), function, args)
+        with self._lock:
+            if self._loop is None:
+                raise IslandError(self._epitaph)
+            self._loop.call_soon_threadsafe(self._begin, function, args)
+
+    def _begin(self, function: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]) -> None:
+        task = asyncio.ensure_future(_cross(_Leash(self), function, args))
+        # asyncio itself holds tasks only weakly.
+        self._started.add(task)
+        task.add_done_callback(self._started.discard)
 
     @enable_ki_protection
     async def wait(self, future: Future[T], on_cancel: Callable[[], Abort] | None = None) -> T:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
-from leeward.security import Json, RecordError, thaw
+from leeward.security import Json, RecordError
 
 __all__ = ["storable", "stored_json"]
 
@@ -16,9 +17,16 @@ def stored_json(value: Json) -> str:
         RecordError: it holds what JSON cannot say: an infinite number, or something that is no value.
     """
     try:
-        return json.dumps(thaw(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise RecordError(f"the record cannot be written as JSON: {error}") from error
+
+
+def _plain(value: object) -> dict[str, Json]:
+    """Return a frozen table as JSON can be told of it, which knows lists and tuples by itself."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no value of JSON")
 
 
 def storable(text: str) -> str:

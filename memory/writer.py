@@ -13,25 +13,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import aiosqlite
 from trio.lowlevel import Abort
 
 from leeward.security import RecordError
 
-from .connection import FAILURES, is_busy, reason
+from .connection import FAILURES, Connection, Statement, Value, is_busy, reason
 from .island import Interrupted
 
 __all__ = ["Close", "Job", "Read", "Row", "Statement", "Value", "Write", "Writer"]
 
 T = TypeVar("T")
-Value: TypeAlias = int | float | str | bytes | None
-Statement: TypeAlias = tuple[str, Sequence[Value]]
-"""One INSERT, UPDATE or DELETE and the values for its placeholders."""
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -49,11 +42,12 @@ class Job(Generic[T]):
 
 
 class Write(Job[None]):
-    """Statements that count together or not at all."""
+    """Statements that count together or not at all; `durable` as in `Connection.transact`."""
 
-    def __init__(self, statements: Sequence[Statement]) -> None:
+    def __init__(self, statements: Sequence[Statement], *, durable: bool = True) -> None:
         super().__init__()
         self.statements = tuple(statements)
+        self.durable = durable
 
 
 class Read(Job[list[Row]]):
@@ -78,7 +72,7 @@ class Close(Job[None]):
 class Writer:
     """The only one who touches an open connection. `queue` may be appended to from any thread."""
 
-    def __init__(self, connection: aiosqlite.Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str) -> None:
         self.connection = connection
         self.queue: deque[Job[Any]] = deque()
         self._name = name
@@ -143,18 +137,10 @@ class Writer:
 
     async def _try(self, jobs: Sequence[Write]) -> Exception | None:
         """Commit the statements of all jobs in one transaction, or return why that was not possible."""
-        statements = [statement for job in jobs for statement in job.statements]
         try:
-            await self.connection.execute("BEGIN IMMEDIATE")
-            # Neighbours of the same form go over in one hop.
-            for sql, group in groupby(statements, itemgetter(0)):
-                await self.connection.executemany(sql, [values for _, values in group])
-            await self.connection.commit()
+            statements = [statement for job in jobs for statement in job.statements]
+            await self.connection.transact(statements, durable=any(job.durable for job in jobs))
         except FAILURES as error:
-            # SQLite may have rolled back by itself: the method knows, a statement ROLLBACK would fail.
-            # Should even the method fail, the next BEGIN will too, and this is tried again then.
-            with suppress(*FAILURES):
-                await self.connection.rollback()
             return error
         return None
 

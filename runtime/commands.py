@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leeward.security import Given, Known, Origin, Provenance, Read, Status, visible
+from leeward.security import Origin, Read, Status, visible
 
 from .account import Account
 from .app import Runtime
 from .batch import run_batch
-from .dryrun import Asked, DryRun, Judged, given_as_url
+from .dryrun import Asked, DryRun, Judged
 from .events import result_json
 from .exits import Exit, to_json
+from .given import given_as_such, places_in
 from .options import Options
 from .outcomes import exit_of_denial, exit_of_result
 from .printer import Printer
@@ -27,18 +28,17 @@ async def call(options: Options, printer: Printer) -> Exit:
     Raises:
         CliError: it could not be judged at all.
     """
-    start, urls = begin(options), tuple(_given(options, printer))
+    start = begin(options)
+    _warn_of_unread(options, printer)
     account = Account(printer)
     listener = account.hear if options.output == "jsonl" else None
     async with Runtime.open(
         start.loaded, places=start.places, provider=Offline(), listener=listener
     ) as runtime:
-        now = runtime.pipeline.session.now
-        if urls:
-            given = Given(now, tuple(url.text for url in urls), Provenance.PERSON)
-            await runtime.pipeline.note(given)
+        session = runtime.pipeline.session
+        await runtime.pipeline.note(*given_as_such(options.urls, session))
         if options.seen:
-            await runtime.pipeline.note(Read(now, tuple(map(Origin, options.seen))))
+            await runtime.pipeline.note(Read(session.now, tuple(map(Origin, options.seen))))
         result = await runtime.call(options.tool, options.arguments)
     code = exit_of_result(result)
     output = result.shown if result.outcome.status is Status.OK else (result.error or {}).get("output")
@@ -50,13 +50,10 @@ async def call(options: Options, printer: Printer) -> Exit:
     return printer.finish(code, data, error, session=runtime.session_id, call=result.call.id)
 
 
-def _given(options: Options, printer: Printer) -> Iterator[Known]:
-    """Yield the URLs that were given; one that cannot be read grounds nothing, and that is said."""
+def _warn_of_unread(options: Options, printer: Printer) -> None:
     for text in options.urls:
-        found = given_as_url(text)
-        if not found:
+        if not places_in(text):
             printer.warn(f"--url {text}: this cannot be read as a URL, so it permits nothing")
-        yield from found
 
 
 async def check(options: Options, printer: Printer) -> Exit:
@@ -67,9 +64,10 @@ async def check(options: Options, printer: Printer) -> Exit:
     """
     if options.batch is not None:
         return await run_batch(options, printer)
-    dry, urls = DryRun(begin(options, works=False)), tuple(_given(options, printer))
+    dry = DryRun(begin(options, works=False))
+    _warn_of_unread(options, printer)
     seen = frozenset(map(Origin, options.seen))
-    asked = Asked(options.tool, options.arguments, urls=tuple(url.text for url in urls), seen=seen)
+    asked = Asked(options.tool, options.arguments, urls=tuple(options.urls), seen=seen)
     judged = await dry.judge(asked)
     code = _exit(judged)
     if printer.is_text:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +20,6 @@ from leeward.security import (
     Deny,
     Event,
     Json,
-    Known,
     Origin,
     Output,
     Pipeline,
@@ -33,21 +32,17 @@ from leeward.security import (
     Session,
     ToolCall,
     ToolSpec,
-    Url,
     after,
-    destinations_given,
     error_object,
-    parse_url,
-    urls_given,
 )
 from leeward.tools import builtin_tools, resolved
 
 from .config_policy import to_policy
-from .given import given_by, given_by_config
+from .given import given_as_such, given_by, given_by_config
 from .registry import all_tools, builtin_settings
 from .startup import Start
 
-__all__ = ["SEEN", "Asked", "DryRun", "Judged", "given_as_url", "policy_of", "specs_of"]
+__all__ = ["SEEN", "Asked", "DryRun", "Judged", "policy_of", "specs_of"]
 
 SEEN = (Origin.WEB, Origin.MCP, Origin.WORKSPACE, Origin.SECRET)
 """What a session can have read, as `--seen` and the field "seen" name it."""
@@ -195,9 +190,9 @@ class DryRun:
         """
         session = Session("dry-run", self._policy(asked.workspace), labels=asked.seen)
         said = given_by(asked.said, Provenance.PERSON, session)
-        for event in (*given_by_config(self._start.loaded.config, session), *said):
+        given = given_as_such(asked.urls, session)
+        for event in (*given_by_config(self._start.loaded.config, session), *said, *given):
             session = after(session, event)
-        session = _with_urls(session, tuple(url for text in asked.urls for url in given_as_url(text)))
         pipeline = Pipeline(session, self._ports)
         action = await pipeline.read(ToolCall("dry-run", asked.tool, asked.arguments))
         decision, left, approver = pipeline.judged(action)
@@ -208,18 +203,6 @@ class DryRun:
     def _policy_of(self, workspace: str | None) -> Policy:
         here = self._start.places.workspace
         return policy_of(self._start, Path(os.path.realpath(here / (workspace or "."))))
-
-
-def _with_urls(session: Session, urls: Sequence[Known]) -> Session:
-    if not urls:
-        return session
-    return replace(session, ledger=session.ledger.with_urls(urls, Provenance.PERSON))
-
-
-def given_as_url(text: str) -> tuple[Known, ...]:
-    """Return the URL or address a person gave as such; one that cannot be read grounds nothing."""
-    found = parse_url(text)
-    return (found,) if isinstance(found, Url) else (*urls_given(text), *destinations_given(text))
 
 
 def _denied(gate: str, denial: Deny) -> Judged:

@@ -7,6 +7,7 @@ anything that has this name in the workspace) is only a hint, which is asked abo
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from leeward.security import (
@@ -24,7 +25,7 @@ from leeward.security import (
 
 from .config import Config
 
-__all__ = ["given_by", "given_by_config", "known_place"]
+__all__ = ["given_as_such", "given_by", "given_by_config", "known_place", "places_in"]
 
 
 def given_by(text: str, provenance: Provenance, session: Session) -> tuple[Given, ...]:
@@ -46,6 +47,26 @@ def given_by_config(config: Config, session: Session) -> tuple[Given, ...]:
     written = config.security.pre_execution_verify.url_grounding.urls
     known = tuple(place.text for text in written if (place := known_place(text)) is not None)
     return (Given(session.now, known, Provenance.CONFIG),) if known else ()
+
+
+def given_as_such(texts: Iterable[str], session: Session) -> tuple[Given, ...]:
+    """Return the event by which each text that is a URL, a bare host or an address becomes known.
+
+    Whoever gives one as such means a place, whatever else the word could be; what cannot be read
+    grounds nothing.
+    """
+    known = tuple(place.text for text in texts for place in places_in(text))
+    return (Given(session.now, known, Provenance.PERSON),) if known else ()
+
+
+def places_in(text: str) -> tuple[Known, ...]:
+    """Return what a text that was given as a URL or an address stands for."""
+    for written in (text, f"https://{text}") if "." in text else (text,):
+        url = parse_url(written)
+        if isinstance(url, Url):
+            return (url,)
+    found = parse_destination(text)
+    return (found,) if found is not None else (*urls_given(text), *destinations_given(text))
 
 
 def known_place(text: str) -> Known | None:

@@ -71,7 +71,7 @@ class Renderer:
 
     def _write(self, text: str) -> None:
         if text:
-            self.screen.put(Styled(text), end="")
+            self.screen.write(text)
             self._ends_line = text.endswith("\n")
 
     def _end_answer(self) -> None:

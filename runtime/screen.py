@@ -40,6 +40,14 @@ class Screen:
         except OSError:
             return
 
+    def write(self, text: str) -> None:
+        """Print plain text as it is, and show it at once: an answer comes in thousands of pieces."""
+        try:
+            self._console.file.write(text)
+            self._console.file.flush()
+        except OSError:
+            return
+
     def line(self, text: str, style: str = "") -> None:
         """Print a line of ours."""
         self.put(Text(text, style=style))

@@ -148,12 +148,8 @@ async def _forget(runtime: Runtime, text: str) -> SlashResult:
     known = known_place(text) or known_place(f"https://{text}")
     if known is None or not text:
         return _usage("browse")
-    before = runtime.pipeline.session.ledger.entries()
     await runtime.withdraw(known)
-    after = runtime.pipeline.session.ledger
-    if len(after) == len(before):
-        return _failed(f"{visible(known.text)} was not known")
-    left = after.lookup(known).source if isinstance(known, Url) else None
+    left = runtime.pipeline.session.ledger.lookup(known).source if isinstance(known, Url) else None
     still = f"; {visible(left.text)} still stands for it" if left is not None else ""
     return SlashResult(f"forgotten: {visible(known.text)}{still}")
 

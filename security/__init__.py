@@ -3,7 +3,7 @@
 Start with `pipeline.py` (the order), then `call.py` (the nouns) and `action.py` (reading a call).
 """
 
-from .action import canonical_json, thaw
+from .action import NAME_RULE, canonical_json, is_tool_name, thaw
 from .addresses import judge_address, judge_host
 from .book import tell
 from .call import (
@@ -50,6 +50,7 @@ from .extract import suspects_in, urls_given, urls_hinted, urls_in
 from .filters import HARD_BOUND, Source, Stepwise, redact, strip
 from .follow import MOST_HOPS
 from .invisible import visible
+from .kinds import changes, pointer_step
 from .label import Origin, integrity
 from .ledger import Grounding, Known, Ledger, Provenance
 from .level import TrustLevel, min_trust
@@ -99,6 +100,7 @@ __all__ = [
     "HARD_BOUND",
     "KIND_KEY",
     "MOST_HOPS",
+    "NAME_RULE",
     "Action",
     "Allow",
     "AnomalyDetector",
@@ -183,6 +185,7 @@ __all__ = [
     "Word",
     "after",
     "canonical_json",
+    "changes",
     "covers_domain",
     "destinations_given",
     "domain_pattern",
@@ -192,6 +195,7 @@ __all__ = [
     "host_warning",
     "integrity",
     "is_address",
+    "is_tool_name",
     "join_url",
     "judge",
     "judge_address",
@@ -201,6 +205,7 @@ __all__ = [
     "parse_destination",
     "parse_url",
     "pattern_problem",
+    "pointer_step",
     "redact",
     "redact_text",
     "refused",

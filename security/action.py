@@ -24,18 +24,31 @@ from .command import parse_command
 from .destination import destinations_in
 from .errors import Category
 from .extract import suspects_in
-from .kinds import Leaf, escaped, leaves
+from .kinds import Leaf, changes, leaves
 from .policy import Policy
 from .unreadable import Unreadable
 from .url import parse_url
 from .workspace import could_be_path, is_user_or_file, locate
 
-__all__ = ["MAX_ARGUMENT_BYTES", "MAX_DEPTH", "MAX_LEAVES", "MAX_NAME", "Draft", "canonical_json", "thaw"]
+__all__ = [
+    "MAX_ARGUMENT_BYTES",
+    "MAX_DEPTH",
+    "MAX_LEAVES",
+    "MAX_NAME",
+    "NAME_RULE",
+    "Draft",
+    "canonical_json",
+    "is_tool_name",
+    "thaw",
+]
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 MAX_LEAVES = 1_000
 MAX_NAME = 64
+NAME_RULE = "a tool's name has 1 to 64 characters of a-z, 0-9 and _"
+"""What `is_tool_name` asks for, in words."""
+
 _NAME = re.compile(r"[a-z0-9_]{1,64}")
 # Possessive, and true of a string that never ends as well: it is walked once, whatever it holds.
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
@@ -59,9 +72,8 @@ class Draft:
     @classmethod
     def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Draft:
         """Parse a call's text and check it against its tool's schema; never raises for what it says."""
-        if not _NAME.fullmatch(call.tool):
-            said = "a tool's name has 1 to 64 characters of a-z, 0-9 and _"
-            problem = Problem("", said, Category.TOOL_NOT_FOUND)
+        if not is_tool_name(call.tool):
+            problem = Problem("", NAME_RULE, Category.TOOL_NOT_FOUND)
             return cls(call, None, _nearest(call.tool, specs), {}, (problem,))
         spec = specs.get(call.tool)
         if spec is None:
@@ -75,7 +87,7 @@ class Draft:
             return cls(call, spec, None, given, checked.problems)
         changed = tuple(
             Problem(pointer, "checking would change this value", Category.TYPE_MISMATCH)
-            for pointer in _changed(given, checked.arguments, "")
+            for pointer in changes(given, checked.arguments)
         )
         found = () if changed else tuple(leaves(checked.arguments, spec.schema))
         return cls(call, spec, None, checked.arguments, changed, found)
@@ -103,6 +115,11 @@ class Draft:
 
     def _effects(self) -> Effect:
         return self.spec.effects if self.spec is not None else Effect.ALL
+
+
+def is_tool_name(name: str) -> bool:
+    """Whether a tool can have this name: one that every model can be told."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _nearest(name: str, specs: Mapping[str, ToolSpec]) -> str | None:
@@ -231,22 +248,6 @@ def _count(value: Any) -> int:
     if isinstance(value, (dict, list)):
         return max(1, sum(map(_count, value.values() if isinstance(value, dict) else value)))
     return 1
-
-
-def _changed(given: Any, checked: Any, pointer: str) -> Iterator[str]:
-    """Yield the pointers at which the checked arguments differ from the given ones; defaults may be added."""
-    if isinstance(given, Mapping) and isinstance(checked, Mapping):
-        for key, value in given.items():
-            below = f"{pointer}/{escaped(key)}"
-            if key not in checked:
-                yield below
-            else:
-                yield from _changed(value, checked[key], below)
-    elif isinstance(given, list) and isinstance(checked, (list, tuple)) and len(given) == len(checked):
-        for index, value in enumerate(given):
-            yield from _changed(value, checked[index], f"{pointer}/{index}")
-    elif given != checked or isinstance(given, bool) != isinstance(checked, bool):
-        yield pointer
 
 
 def canonical_json(value: Any) -> str:

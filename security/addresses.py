@@ -8,6 +8,7 @@ dialler, which asks again with every address it gets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
@@ -127,7 +128,7 @@ def judge_address(address: str | Address, allow_networks: Sequence[str] = ()) ->
     Raises:
         ValueError: an entry of `allow_networks` is not a network.
     """
-    allowed = [ip_network(network) for network in allow_networks]
+    allowed = _networks(tuple(allow_networks))
     try:
         found = ip_address(address) if isinstance(address, str) else address
     except ValueError:
@@ -161,6 +162,11 @@ def judge_host(host: str, allow_networks: Sequence[str] = ()) -> str | None:
         # It would be completed by the search domain of whatever network this machine is in.
         return "name without a domain"
     return None
+
+
+@lru_cache(maxsize=64)
+def _networks(written: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(map(ip_network, written))
 
 
 def _is_in(address: Address, networks: Sequence[IPv4Network | IPv6Network]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .action import canonical_json
 from .call import KIND_KEY, Action, Kind, ToolSpec
-from .kinds import Leaf, escaped, leaves
+from .kinds import Leaf, leaves, pointer_step
 
 __all__ = ["HIDDEN", "secrets_in", "shown_arguments", "takes_secret", "without_secrets"]
 
@@ -63,7 +63,7 @@ def _hidden(value: Any, pointer: str, pointers: set[str]) -> Any:
     if pointer in pointers:
         return HIDDEN
     if isinstance(value, Mapping):
-        return {key: _hidden(child, f"{pointer}/{escaped(key)}", pointers) for key, child in value.items()}
+        return {key: _hidden(child, pointer + pointer_step(key), pointers) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_hidden(child, f"{pointer}/{index}", pointers) for index, child in enumerate(value)]
+        return [_hidden(child, pointer + pointer_step(index), pointers) for index, child in enumerate(value)]
     return value

@@ -17,9 +17,11 @@ from .label import Origin
 from .ledger import Grounding, Provenance
 from .secrets import redact_text
 from .session import Session
+from .unreadable import Unreadable
 from .url import Url
+from .verdict import Deny
 
-__all__ = ["DOUBTS", "LONGEST_SEGMENT", "Doubt", "destination_doubt", "url_doubt"]
+__all__ = ["DOUBTS", "LONGEST_SEGMENT", "Doubt", "destination_doubt", "unread_url", "url_doubt"]
 
 LONGEST_SEGMENT = 64
 """Characters of a path segment that was not given, at most, before it is asked about."""
@@ -44,6 +46,13 @@ DOUBTS = {
     "bare_host": "Is this name, which could also be a file, meant as a web address?",
 }
 """The rules of the questions, the gravest first, each with its words."""
+
+
+def unread_url(atom: Atom) -> Deny:
+    """Return the refusal of what stands where a URL is meant and was not read as one."""
+    why = atom.canonical.reason if isinstance(atom.canonical, Unreadable) else "it is not a URL"
+    reason = f"fetch rejected: the URL cannot be read: {why}"
+    return Deny("unreadable", reason, facts=(("url", atom.raw),))
 
 
 def url_doubt(url: Url, known: Grounding, session: Session) -> Doubt | None:

@@ -67,7 +67,8 @@ class Stripper:
         return (said,) if said else ()
 
     def _advance(self, text: str, *, is_last: bool) -> str:
-        parts, position, end = [], self._from, len(text)
+        parts: list[str] = []
+        position, end = self._from, len(text)
         while (special := _SPECIAL.search(text, position)) is not None:
             start = special.start()
             if lone := _LONE.match(text, start):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from .call import KIND_KEY, Kind
 
-__all__ = ["Leaf", "escaped", "leaves"]
+__all__ = ["Leaf", "changes", "leaves", "pointer_step"]
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> 
         yield Leaf(pointer, value, _kinds(branches, value))
     elif isinstance(value, Mapping):
         for key, child in value.items():
-            below = f"{pointer}/{escaped(key)}"
+            below = pointer + pointer_step(key)
             if not any(key in branch.get("properties", {}) for branch in branches):
                 yield Leaf(f"{below}#", key, frozenset({Kind.UNDECLARED}))
             yield from _walk(child, _of_key(branches, key), root, below)
@@ -51,9 +51,25 @@ def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> 
             yield from _walk(child, _of_index(branches, index), root, f"{pointer}/{index}")
 
 
-def escaped(key: str) -> str:
-    """Return a key as it stands in a JSON pointer (RFC 6901, 3)."""
-    return key.replace("~", "~0").replace("/", "~1")
+def changes(given: Any, checked: Any, pointer: str = "") -> Iterator[str]:
+    """Yield the pointers at which the checked arguments differ from the given ones; defaults may be added."""
+    if isinstance(given, Mapping) and isinstance(checked, Mapping):
+        for key, value in given.items():
+            below = pointer + pointer_step(key)
+            if key not in checked:
+                yield below
+            else:
+                yield from changes(value, checked[key], below)
+    elif isinstance(given, list) and isinstance(checked, (list, tuple)) and len(given) == len(checked):
+        for index, value in enumerate(given):
+            yield from changes(value, checked[index], f"{pointer}/{index}")
+    elif given != checked or isinstance(given, bool) != isinstance(checked, bool):
+        yield pointer
+
+
+def pointer_step(key: object) -> str:
+    """Return a key or an index as a step of a JSON pointer, its slash included (RFC 6901, 3)."""
+    return "/" + str(key).replace("~", "~0").replace("/", "~1")
 
 
 def _branches(schemas: Iterable[Any], root: Schema) -> tuple[Schema, ...]:

@@ -87,6 +87,7 @@ class Pipeline:
 
     def __init__(self, session: Session, ports: Ports, secrets: frozenset[str] = frozenset()) -> None:
         self._ports = ports
+        self._secrets = secrets
         self._book = Book(replace(session, secrets=secrets), ports.audit, ports.clock, ports.observer)
         self._specs = {spec.name: spec for spec in ports.executor.specs()}
 
@@ -112,7 +113,8 @@ class Pipeline:
 
     async def admit(self, text: str, source: Source) -> str:
         """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
-        screened, _ = await self._show(Screened(text), bounded(source, self.session))
+        session = self.session
+        screened, _ = await self._show(Screened(text), bounded(source, session), session)
         await self._book.note()
         return screened.text
 
@@ -209,7 +211,7 @@ class Pipeline:
 
     async def _told(self, call: ToolCall, step: Awaitable[ToolResult], told: Told) -> ToolResult:
         """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
-        telling = _caught(step, partial(told, call, self.session.secrets))
+        telling = _caught(step, partial(told, call, self._secrets))
         return await _caught(telling, partial(broken, call))
 
     async def _screened(
@@ -217,13 +219,12 @@ class Pipeline:
     ) -> ToolResult:
         session = self.session
         source = source_of(action, output, session)
-        screened, kept = await self._show(unscreened(action, output, session), source)
+        screened, kept = await self._show(unscreened(action, output, session), source, session)
         self._book.owe(*trail.found_in(output, screened.plain))
         return completed(action, output, screened, kept, failure)
 
-    async def _show(self, raw: Screened, source: Source) -> tuple[Screened, str | None]:
+    async def _show(self, raw: Screened, source: Source, session: Session) -> tuple[Screened, str | None]:
         """Screen a text, count that the model has read it, and return the id of the whole if it was cut."""
-        session = self.session
         keep = Keeper(self._ports.store, session.id, source.origin)
         screened = await screen(raw, source, keep)
         self._book.owe(*read_by_model(source, screened.plain, session))

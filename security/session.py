@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .call import Status, ToolSpec
 from .destination import parse_destination
@@ -250,21 +250,25 @@ class Session:
 
 def after(session: Session, event: Event) -> Session:
     """Return the session as it is once the event has happened."""
-    session = replace(session, now=max(session.now, event.at))
+    return replace(session, now=max(session.now, event.at), **_changes(session, event))
+
+
+def _changes(session: Session, event: Event) -> dict[str, Any]:
+    """Return the fields an event changes, so that a session is copied once for each."""
     match event:
         case TurnStarted():
-            return replace(session, turn_started=event.at, calls_this_turn=0, last=("", ""), repeats=0)
+            return {"turn_started": event.at, "calls_this_turn": 0, "last": ("", ""), "repeats": 0}
         case Given():
-            return replace(session, ledger=session.ledger.with_urls(_known(event.urls), event.provenance))
+            return {"ledger": session.ledger.with_urls(_known(event.urls), event.provenance)}
         case Withdrawn():
-            return replace(session, ledger=session.ledger.without(_known(event.urls)))
+            return {"ledger": session.ledger.without(_known(event.urls))}
         case Forgot():
-            return _cleared(session)
+            return _forgotten()
         case Read():
             labels, seen = session.labels.union(event.labels), session.seen.with_marks(event.marks)
-            return replace(session, labels=labels, seen=seen)
+            return {"labels": labels, "seen": seen}
         case Asked():
-            return replace(_booked(session), pending=session.pending | {event.call})
+            return _booked(session) | {"pending": session.pending | {event.call}}
         case Decided():
             return _decided(session, event)
         case Finished():
@@ -273,11 +277,11 @@ def after(session: Session, event: Event) -> Session:
             return _levelled(session, event)
         case Granted():
             grant = Rule(event.tool, RuleAction.ALLOW, event.match, where="this session")
-            return replace(session, grants=(*session.grants, grant))
+            return {"grants": (*session.grants, grant)}
         case BreakerReset():
-            return replace(session, breaker=Breaker())
+            return {"breaker": Breaker()}
         case Egress():
-            return session
+            return {}
 
 
 def _known(texts: tuple[str, ...]) -> Iterator[Known]:
@@ -289,69 +293,68 @@ def _known(texts: tuple[str, ...]) -> Iterator[Known]:
             yield known
 
 
-def _cleared(session: Session) -> Session:
+def _forgotten() -> dict[str, Any]:
     """Forget what belongs to the conversation, keep what protects the person from it."""
-    return replace(
-        session,
-        ledger=Ledger(),
-        seen=Fingerprints(),
-        labels=frozenset(),
-        grants=(),
-        last=("", ""),
-        repeats=0,
-    )
+    return {
+        "ledger": Ledger(),
+        "seen": Fingerprints(),
+        "labels": frozenset(),
+        "grants": (),
+        "last": ("", ""),
+        "repeats": 0,
+    }
 
 
-def _booked(session: Session) -> Session:
-    return replace(
-        session,
-        calls_this_turn=session.calls_this_turn + 1,
-        calls_this_session=session.calls_this_session + 1,
-    )
+def _booked(session: Session) -> dict[str, Any]:
+    return {
+        "calls_this_turn": session.calls_this_turn + 1,
+        "calls_this_session": session.calls_this_session + 1,
+    }
 
 
-def _decided(session: Session, event: Decided) -> Session:
+def _decided(session: Session, event: Decided) -> dict[str, Any]:
     """Book the call unless it was booked while it waited, and count a refusal where it belongs."""
     if event.hop:
-        return session
+        return {}
     if event.call in session.pending:
-        session = replace(session, pending=session.pending - {event.call})
+        changes: dict[str, Any] = {"pending": session.pending - {event.call}}
     else:
-        session = _booked(session)
+        changes = _booked(session)
     if event.allowed:
-        return replace(
-            session, running=session.running | {event.call}, breaker=session.breaker.relieved()
-        )
+        running, breaker = session.running | {event.call}, session.breaker.relieved()
+        return changes | {"running": running, "breaker": breaker}
     if event.approver:
-        # A person's "no", or nobody there to ask: neither the tool's failure nor the model's.
-        return session
-    session = replace(session, breaker=session.breaker.denied(session.policy.breaker))
-    if _is_blocked(session, event.tool) or event.category is Category.TOOL_NOT_FOUND:
-        return session
-    return replace(session, anomaly=session.anomaly.record(event.tool, False, session.policy.anomaly))
+        # A person's word, or nobody there to ask: neither the tool's failure nor the model's.
+        return changes
+    changes["breaker"] = session.breaker.denied(session.policy.breaker)
+    if not _is_blocked(session, event.tool) and event.category is not Category.TOOL_NOT_FOUND:
+        changes["anomaly"] = session.anomaly.record(event.tool, False, session.policy.anomaly)
+    return changes
 
 
-def _finished(session: Session, event: Finished) -> Session:
+def _finished(session: Session, event: Finished) -> dict[str, Any]:
     """Count an outcome once, however often it had to be written."""
     if event.call not in session.running:
-        return session
-    session = replace(session, running=session.running - {event.call})
+        return {}
+    running = session.running - {event.call}
     if event.status in {Status.CANCELLED, Status.DENIED}:
         # It was stopped, or never started for want of a record: no result, and no failure of the tool.
-        return session
-    this = (event.digest, event.result)
-    session = replace(session, last=this, repeats=session.repeats + 1 if this == session.last else 1)
-    succeeded = event.status is Status.OK
-    return replace(session, anomaly=session.anomaly.record(event.tool, succeeded, session.policy.anomaly))
+        return {"running": running}
+    this, succeeded = (event.digest, event.result), event.status is Status.OK
+    return {
+        "running": running,
+        "last": this,
+        "repeats": session.repeats + 1 if this == session.last else 1,
+        "anomaly": session.anomaly.record(event.tool, succeeded, session.policy.anomaly),
+    }
 
 
-def _levelled(session: Session, event: LevelSet) -> Session:
+def _levelled(session: Session, event: LevelSet) -> dict[str, Any]:
     """Set the level; lifting a block empties the window, else the next failure would block again."""
     levels = MappingProxyType({**session.levels, event.tool: (event.level, event.cause)})
-    anomaly = session.anomaly
-    if event.level is not TrustLevel.BLOCKED:
-        anomaly = anomaly.emptied(event.tool)
-    return replace(session, levels=levels, anomaly=anomaly)
+    if event.level is TrustLevel.BLOCKED:
+        return {"levels": levels}
+    return {"levels": levels, "anomaly": session.anomaly.emptied(event.tool)}
 
 
 def _is_blocked(session: Session, tool: str) -> bool:

@@ -1,6 +1,6 @@
 """When has a tool failed, or a session been refused, too often? Pure counting, no action.
 
-What follows from it is done elsewhere: `pipeline.py` records the block, `gates/anomaly.py` says it.
+What follows from it is done elsewhere: `book.py` sets and records the block, `gates/anomaly.py` says it.
 """
 
 from __future__ import annotations
@@ -64,4 +64,4 @@ class Breaker:
 
     def relieved(self) -> Breaker:
         """Return the breaker after a call ran or a person said yes: no longer "in a row"."""
-        return replace(self, consecutive=0)
+        return replace(self, consecutive=0) if self.consecutive else self

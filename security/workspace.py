@@ -190,7 +190,9 @@ def secret_reason(path: str, policy: Policy) -> str | None:
         return "it belongs to Leeward's own data and keys"
     folder, name = posixpath.split(path)
     names = _originals(name)
-    if any(_credentials(policy.home).search(f"{folder}/{name}") for name in names):
+    # All these places are hidden or a library's; looking for that first spares most paths the rest.
+    may_be_kept_there = "/." in path or "/library" in path.lower()
+    if may_be_kept_there and any(_credentials(policy.home).search(f"{folder}/{name}") for name in names):
         return "it is where credentials are kept"
     if _PROC.match(path) or (is_inside(path, *_SECRET_SYSTEM) and not is_inside(path, *_DEVICES)):
         return "it is a part of the system that holds secrets"
@@ -207,6 +209,7 @@ def _credentials(home: str) -> re.Pattern[str]:
     return re.compile(rf"(?is)(?:\A(?:{homes})/(?:{of_homes})|/(?:{anywhere}))(?:/|\Z)")
 
 
+@lru_cache(maxsize=1024)
 def _originals(name: str) -> tuple[str, ...]:
     """Return a name and those of the files it may be a backup, a draft or a swap file of."""
     found = [name]

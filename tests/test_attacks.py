@@ -4,6 +4,7 @@ Each file in `attacks/` is one session without anybody to ask:
 
     person     what the person says; `config` is the configuration, as TOML
     [files]    of the workspace, [home] of the home, [links] links in the workspace, [pages] of the web server
+               (text that begins with `<` is HTML, `redirect: URL` a redirect)
     [[reply]]  the model's next calls, each with what must come of it: `allowed`, `allowed error`,
                `denied GATE`, or `asked GATE` (which, with nobody there, is a no)
     [expect]   seen, unseen: in what the model was told; not_ours: not outside of the fences;
@@ -69,10 +70,12 @@ def calls(reply):
 
 
 async def came_of(runtime, sessions) -> list[str]:
-    """What came of each call, by the audit alone."""
+    """What came of each call, by the audit alone; where redirects led is part of their call."""
     outcomes = {row.call: row.body for row in await sessions.rows(runtime, "outcome")}
     found = []
     for row in await sessions.rows(runtime, "decision"):
+        if row.body["hop"]:
+            continue
         if row.body["allowed"]:
             found.append("allowed" if outcomes[row.call]["status"] == "ok" else "allowed error")
         else:

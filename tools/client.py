@@ -124,7 +124,7 @@ class Client:
         """Return a response whose body is still to come."""
 
         async def trace(event: str, info: Mapping[str, Any]) -> None:
-            if event == "http2.send_request_headers.started":
+            if event == "http2.send_request_headers.complete":
                 route.stream_id = info["stream_id"]
 
         limits = {"connect": self._timeout * _CONNECTED, "pool": self._timeout}

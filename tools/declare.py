@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
@@ -20,11 +19,13 @@ from typing import Any, TypeAlias, overload
 from pydantic_core import PydanticSerializationError, to_json
 
 from leeward.security import (
+    NAME_RULE,
     Cleared,
     Effect,
     Output,
     PermanentFailure,
     ToolSpec,
+    is_tool_name,
 )
 
 from .signature import Signature
@@ -35,7 +36,6 @@ __all__ = ["SingleTool", "check_name", "schema_tool", "spec_from_schema", "tool"
 Run: TypeAlias = Callable[[Cleared], Awaitable[object]]
 Function: TypeAlias = Callable[..., Awaitable[object]]
 
-_NAME = re.compile(r"[a-z0-9_]{1,64}")
 _TIMEOUT = 30.0
 
 
@@ -160,8 +160,8 @@ def check_name(name: str) -> str:
     Raises:
         ValueError: it is not 1 to 64 characters of a-z, 0-9 and _.
     """
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"a tool's name has 1 to 64 characters of a-z, 0-9 and _, unlike {name!r}")
+    if not is_tool_name(name):
+        raise ValueError(f"{NAME_RULE}, unlike {name!r}")
     return name
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -25,6 +25,8 @@ from leeward.security import (
     Checked,
     Cleared,
     Problem,
+    changes,
+    pointer_step,
 )
 
 from .schema import nodes
@@ -86,7 +88,7 @@ class Signature:
             return Checked(given, tuple(_problem(detail, given, known) for detail in _details(error)))
         except PydanticSerializationError:
             return Checked(given, (_mismatch(""),))
-        changed = tuple(_mismatch(pointer) for pointer in _changes(given, dumped, ""))
+        changed = tuple(_mismatch(pointer) for pointer in changes(given, dumped))
         return Checked(given if changed else dumped, changed)
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,29 +184,9 @@ def _pointer(detail: ErrorDetails, given: Any) -> str:
             given = steps[part]
         elif not (last and detail["type"] == "missing"):
             continue
-        pointer += _step(part)
+        pointer += pointer_step(part)
     return pointer
-
-
-def _step(part: object) -> str:
-    return "/" + str(part).replace("~", "~0").replace("/", "~1")
 
 
 def _mismatch(pointer: str) -> Problem:
     return Problem(pointer, "would be changed by checking it; send the value itself", Category.TYPE_MISMATCH)
-
-
-def _changes(given: Any, dumped: Any, pointer: str) -> Iterator[str]:
-    """Yield where the value that came out is not the one that went in; added defaults are no change."""
-    if isinstance(given, dict) and isinstance(dumped, dict):
-        for key, value in given.items():
-            below = pointer + _step(key)
-            if key not in dumped:
-                yield below
-            else:
-                yield from _changes(value, dumped[key], below)
-    elif isinstance(given, list) and isinstance(dumped, list) and len(given) == len(dumped):
-        for index, value in enumerate(given):
-            yield from _changes(value, dumped[index], pointer + _step(index))
-    elif given != dumped or isinstance(given, bool) != isinstance(dumped, bool):
-        yield pointer

@@ -99,6 +99,9 @@ class CountedStream(httpcore.AsyncNetworkStream):
         if route is not None:
             route.address, route.stream = self._address, self
             route.sent += len(buffer)
+        if self._frames is not None:
+            # What is written at once is whole frames, so others may stand before them.
+            buffer = self._frames.answers() + buffer
         with trio.CancelScope(shield=True):
             await self._inner.write(buffer, min(timeout or _WRITE_SECONDS, _WRITE_SECONDS))
 
@@ -132,14 +135,15 @@ class CountedStream(httpcore.AsyncNetworkStream):
         return self._inner.get_extra_info(info)
 
     def end(self, stream_id: int) -> None:
-        """Let HTTP/2 take a stream for ended by the server.
+        """End an HTTP/2 stream: either side is told that the other one did.
 
         The pool leaves a stream whose body nobody reads to itself: what still comes on it is never
-        acknowledged and closes the window of the whole connection. Told that the stream was reset,
-        HTTP/2 acknowledges the rest and answers the server with a reset of its own.
+        acknowledged and closes the window of the whole connection, and it counts among the streams
+        that may be open. Once it was reset, what still comes is acknowledged and dropped.
         """
         if self._frames is not None:
             self._frames.ended.append(stream_id)
+            self._frames.unanswered.append(stream_id)
 
 
 class _Frames:
@@ -147,6 +151,7 @@ class _Frames:
 
     def __init__(self) -> None:
         self.ended: list[int] = []
+        self.unanswered: list[int] = []
         self._header = b""
         self._left = 0
 
@@ -156,6 +161,12 @@ class _Frames:
             return b""
         due = b"".join(map(_reset, self.ended))
         self.ended.clear()
+        return due
+
+    def answers(self) -> bytes:
+        """Return the frames that tell the server of the streams that were ended."""
+        due = b"".join(map(_reset, self.unanswered))
+        self.unanswered.clear()
         return due
 
     def passed(self, data: bytes) -> bytes:
@@ -188,6 +199,6 @@ class _Frames:
 
 
 def _reset(stream_id: int) -> bytes:
-    """Return the frame by which a server says that it ends a stream (RFC 9113, 6.4)."""
+    """Return the frame by which either side ends a stream (RFC 9113, 6.4)."""
     head = (4).to_bytes(3, "big") + bytes([_RST_STREAM, 0]) + stream_id.to_bytes(4, "big")
     return head + _CANCEL.to_bytes(4, "big")

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from leeward.security import Category, Checked, Problem
+from leeward.security import Category, Checked, Problem, pointer_step
 
 from .schema import Schema, nodes
 from .signature import plain
@@ -80,8 +80,7 @@ def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Checked]
 
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
-    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.instance_path)
-    pointer = "".join(f"/{step}" for step in steps)
+    pointer = "".join(map(pointer_step, error.instance_path))
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Type):
         return Problem(pointer, error.message, Category.TYPE_MISMATCH)
     return Problem(pointer, error.message)

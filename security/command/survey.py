@@ -6,7 +6,7 @@ nothing is looked up that is not needed and nothing needed is forgotten. Who loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from .rules import ShellRules
 from .suggest import candidates
 from .verdict import ruling_of
 
-__all__ = ["Wanted", "surveyed", "wanted"]
+__all__ = ["Wanted", "surveyed", "together", "wanted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,15 @@ _ANSWERS: dict[str, Any] = {
     "trees": (),
     "repositories": (),
 }
+
+
+def together(several: Iterable[Wanted]) -> Wanted:
+    """Return what several lines ask for as one."""
+    found: dict[str, dict[str, None]] = {name: {} for name in _ANSWERS}
+    for one in several:
+        for name, keys in found.items():
+            keys.update(dict.fromkeys(getattr(one, name)))
+    return Wanted(**{name: tuple(keys) for name, keys in found.items()})
 
 
 def surveyed(line: CommandLine, facts: CommandFacts) -> CommandLine:

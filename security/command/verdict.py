@@ -14,7 +14,7 @@ from ..policy import Policy
 from ..unreadable import Unreadable
 from ..workspace import protected_reason, secret_reason
 from .destructive import bomb, crude_words, destruction, unsure_destruction
-from .nouns import CommandFacts, CommandLine, Part, PartKind, Word
+from .nouns import CommandFacts, CommandLine, Word
 from .paths import Problem, Scene
 from .places import Ground, Placed, placed, variants, where
 from .quiet import problem_of, program_of
@@ -146,21 +146,11 @@ def _forced(
         unsure = unsure_destruction(at.command)
         if unsure is not None:
             yield Problem("dynamic", unsure, at.command.name)
-        if any(map(_evaluates, at.command.words)):
-            yield Problem("arithmetic", "it calculates with variables, whose values are evaluated as code")
     for at, problem in problems:
         here = scene.at(at.folders)
         yield from _touched(
             at, here, only_reads=problem.rule == "outside", only_names=problem.rule == "protected"
         )
-
-
-def _evaluates(word: Word) -> bool:
-    return any(_is_evaluated(part) for part in word.parts)
-
-
-def _is_evaluated(part: Part) -> bool:
-    return part.kind is PartKind.ARITHMETIC and any(char.isalpha() or char == "_" for char in part.text)
 
 
 def _touched(at: Placed, scene: Scene, *, only_reads: bool, only_names: bool) -> Iterator[Problem]:

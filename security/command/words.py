@@ -71,6 +71,7 @@ _EXPANSION = re.compile(
     r"|[A-Za-z_0-9]+:[0-9]+(?::[0-9]+)?)\}"
 )
 _ARITHMETIC = re.compile(r"\(\((?:[^\[\]`'\"\\;#\n@{}$]|\$[A-Za-z_])*?\)\)")
+_NUMBERS = re.compile(r"(?:0[xX][0-9A-Fa-f]+|[^A-Za-z_$])*")
 _TILDE = re.compile(r"~[A-Za-z0-9._+-]*(?=[/: \t\n;&|<>()]|\Z)")
 _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SEPARATORS = " \t\n;&|<>()"
@@ -281,6 +282,8 @@ class _Lexer:
     def _dollar(self, *, quoted: bool) -> Part:
         """Read what begins with `$` or a backtick."""
         if self.at in self.bodies:
+            if self.src.startswith("$((", self.at):
+                raise Unread("a substitution may be an arithmetic expansion")
             return self._body(PartKind.SUBSTITUTION, quoted)
         if self.src[self.at] == "`":
             raise Unread("a backtick opens a substitution that was not found")
@@ -293,7 +296,7 @@ class _Lexer:
         ):
             if found := pattern.match(self.src, start, self.end):
                 if kind is PartKind.ARITHMETIC:
-                    _must_balance(found[0])
+                    _must_be_a_sum(found[0])
                 self.at = found.end()
                 name = found[1] if pattern is _BRACED else found[0]
                 return Part(kind, name if kind is PartKind.VARIABLE else f"${found[0]}", quoted)
@@ -349,8 +352,13 @@ class _Lexer:
         return Part(PartKind.LITERAL, "~", quoted=True)
 
 
-def _must_balance(text: str) -> None:
-    """Where the brackets of `$((…))` do not pair up, bash reads a subshell in a substitution instead."""
+def _must_be_a_sum(text: str) -> None:
+    """Variables in `$((…))` are evaluated: a value may hold a subscript, and that a command.
+
+    Where the brackets do not pair up, bash reads a subshell in a substitution instead.
+    """
+    if _NUMBERS.fullmatch(text) is None:
+        raise Unread("it calculates with variables, whose values are evaluated as code")
     depth = 0
     for char in text[2:-2]:
         depth += (char == "(") - (char == ")")

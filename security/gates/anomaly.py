@@ -1,6 +1,6 @@
 """Has this tool failed so often that it is blocked, or this session been denied too often?
 
-Counting is `window.py`'s; setting the level is the pipeline's. This gate says what follows.
+Counting is `window.py`'s, setting the level `book.py`'s. This gate says what follows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def anomaly(action: Action, session: Session) -> Verdict:
     if level is not None and level[0] is TrustLevel.BLOCKED:
         return Deny("blocked", level[1])
     if session.breaker.tripped and action.effects & ~Effect.READ:
-        total = session.breaker.total
-        question = f"{total} calls were denied in this session, too many; /trust reset lifts this question"
+        said = f"{session.breaker.total} calls were denied in this session, too many in all or in a row"
+        question = f"{said}; /trust reset lifts this question"
         return Ask("breaker", question, force=True)
     return Allow() if session.policy.anomaly.enabled else Allow("off")

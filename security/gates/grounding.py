@@ -9,9 +9,8 @@ from __future__ import annotations
 from ..call import Action, Atom, Kind
 from ..confusable import host_facts
 from ..destination import Destination
-from ..doubts import DOUBTS, Doubt, destination_doubt, url_doubt
+from ..doubts import DOUBTS, Doubt, destination_doubt, unread_url, url_doubt
 from ..session import Session
-from ..unreadable import Unreadable
 from ..url import Url
 from ..verdict import Allow, Ask, Deny, Verdict
 
@@ -38,9 +37,7 @@ def grounding(action: Action, session: Session) -> Verdict:
 def _of_url(atom: Atom, session: Session) -> Deny | Doubt | None:
     url = atom.canonical
     if not isinstance(url, Url):
-        reason = url.reason if isinstance(url, Unreadable) else "it is not a URL"
-        reason = f"fetch rejected: the URL cannot be read: {reason}"
-        return Deny("unreadable", reason, facts=(("url", atom.raw),))
+        return unread_url(atom)
     known = session.ledger.lookup(url)
     return url_doubt(url, known, session) if known.source is not None else _not_provided(url, known.nearest)
 

@@ -11,9 +11,9 @@ from ..call import Action, Atom, Kind
 from ..confusable import host_facts
 from ..destination import Destination, DestinationKind
 from ..domains import in_domains, listed_problem
+from ..doubts import unread_url
 from ..policy import Policy
 from ..session import Session
-from ..unreadable import Unreadable
 from ..url import Url
 from ..verdict import Allow, Deny, Verdict
 
@@ -42,9 +42,7 @@ def _of_url(atom: Atom, policy: Policy) -> Deny | None:
     if atom.kind is not Kind.URL:
         return None
     if not isinstance(url, Url):
-        reason = url.reason if isinstance(url, Unreadable) else "it is not a URL"
-        reason = f"fetch rejected: the URL cannot be read: {reason}"
-        return Deny("unreadable", reason, facts=(("url", atom.raw),))
+        return unread_url(atom)
     facts = (("url", url.text), ("host", url.host), *host_facts(url))
     denial = _of_host(url.host, policy, facts)
     if denial is None and url.scheme != "https" and not in_domains(url.host, policy.allow_http):

@@ -158,6 +158,9 @@ def verdict(result: ToolResult) -> tuple[str, str | None]:
     return result.outcome.status.value, result.outcome.gate
 
 
+REDIRECT = "redirect: "
+
+
 @dataclass
 class Web:
     """A running web server: what it was asked (method, path, Host), and what a client needs to reach it."""
@@ -184,7 +187,10 @@ class Web:
 async def web(
     folder: Path, pages: Mapping[str, str] | Callable[[str], str], hosts: Iterable[str] = ("docs.example.com",)
 ) -> AsyncIterator[Web]:
-    """Serve texts over TLS on loopback, under these names."""
+    """Serve texts over TLS on loopback, under these names; one that begins like HTML is a page of it.
+
+    A text `redirect: URL` is a redirect.
+    """
     authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
     leaf = authority.issue_cert(*hosts, key_type=trustme.KeyType.ECDSA)
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -223,6 +229,9 @@ def _response(server: Web, head: str, pages: Mapping[str, str] | Callable[[str],
     server.asked.append((method, path, host))
     body = pages(path) if callable(pages) else pages.get(path)
     status = "200 OK" if body is not None else "404 Not Found"
+    if body is not None and body.startswith(REDIRECT):
+        status = f"302 Found\r\nLocation: {body.removeprefix(REDIRECT)}"
     data = (body if body is not None else "there is nothing").encode()
-    top = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(data)}\r\n"
+    kind = "text/html" if data.startswith(b"<") else "text/plain"
+    top = f"HTTP/1.1 {status}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {len(data)}\r\n"
     return f"{top}Connection: close\r\n\r\n".encode() + data

@@ -223,3 +223,19 @@ def test_a_path_nobody_can_follow_is_denied_like_any_other(batch, leeward):
     before, loop, after = batch(*(call("read", args={"path": path}) for path in ("notes.md", "loop/x", "notes.md")))
     assert before["decision"] == after["decision"] == "allow"
     assert (loop["decision"], loop["gate"], loop["rule"]) == ("deny", "paths", "unreadable")
+
+
+def test_words_of_the_person_ground_no_name_of_a_program(batch):
+    def opened(said, url):
+        return call("fetch", said, args={"url": url})
+
+    answers = batch(
+        opened("why is user.id empty?", "https://user.id/"),
+        opened("why is user.id empty?", "https://user.id/steal"),
+        opened("look at example.com", "https://example.com/docs"),
+        opened("look at user.id/profile", "https://user.id/profile"),
+        call("fetch", args={"url": "https://user.id/x"}, urls=["user.id"]),
+        call("fetch", args={"url": "https://docs.rs/tokio"}, urls=["docs.rs/tokio"]),
+        call("fetch", args={"url": "https://user.id/x"}, urls=["see user.id"]),
+    )
+    assert [a["decision"] for a in answers] == ["ask", "ask", "allow", "allow", "allow", "allow", "deny"]

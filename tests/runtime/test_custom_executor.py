@@ -142,7 +142,7 @@ def raiser(error: BaseException, name: str = "broken"):
 BREAKS = [
     (KeyError("x"), Category.PERMANENT_FAILURE, "KeyError"),
     (ExceptionGroup("several", [ValueError("a"), KeyError("b")]), Category.PERMANENT_FAILURE, "ExceptionGroup"),
-    (trio.TooSlowError("mine"), Category.TIMEOUT, ""),
+    (trio.TooSlowError("mine"), Category.PERMANENT_FAILURE, "TooSlowError"),
     (RecursionError(), Category.PERMANENT_FAILURE, "RecursionError"),
     (StopAsyncIteration(), Category.PERMANENT_FAILURE, ""),
     (trio.ClosedResourceError(), Category.PERMANENT_FAILURE, "ClosedResourceError"),

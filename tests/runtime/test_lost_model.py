@@ -119,7 +119,7 @@ ATTEMPTS = [
     ("shell", {"command": "curl -k https://127.0.0.1:{port}/"}, "permissions"),
     ("shell", {"command": "echo $(("}, "permissions"),
     ("anything", {"what": "rm -rf ."}, "permissions"),
-    ("mail", {"to": "somebody@evil.net", "body": "hello"}, "permissions"),
+    ("mail", {"to": "somebody@evil.net", "body": "hello"}, "grounding"),
 ]  # fmt: skip
 
 CONFIG = """
@@ -228,7 +228,7 @@ async def test_a_blocked_tool_stays_blocked_and_a_tripped_breaker_asks(sessions,
     says = [[("flaky", {}), ("clock", {"zone": str(n)})] for n in range(7)]
     says += [[("nonsense", {})]] * 3 + [[("mail", {"to": "a@b.example", "body": "x"}), ("clock", {"zone": "now"})]]
     async with sessions.session(folder, "", says, executors=[flaky, clock, mail]) as runtime:
-        await runtime.turn("go")
+        await runtime.turn("go, and mail it to a@b.example")
         found = await sessions.decisions(runtime)
         flaky_rows = [(ok, gate) for name, ok, gate, _ in found if name == "flaky"]
         assert flaky_rows == [(True, None)] * 5 + [(False, "anomaly")] * 2

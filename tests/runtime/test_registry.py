@@ -57,14 +57,15 @@ def test_settings_follow_the_configuration(loaded):
     assert settings.is_held_back("grep", here, file) and not settings.is_held_back("grep", here, here)
     assert settings.is_secret(f"{policy.home}/.ssh/id_rsa") and not settings.is_secret(f"{policy.workspace}/a.py")
     specs = {spec.name: spec for spec in all_tools(config, built_in(config, policy)).specs()}
-    assert (specs["shell"].timeout, specs["fetch"].timeout) == (7.0, 3.0)
+    assert specs["shell"].timeout == 7.0
+    assert 3.0 < specs["fetch"].timeout <= 5.0, "the tool says itself what was too slow, before it is cut off"
 
 
 def test_the_built_in_tools_say_what_they_are(loaded):
     config, policy = loaded()
     specs = {spec.name: spec for spec in all_tools(config, built_in(config, policy)).specs()}
     assert set(specs) == {
-        "read", "write", "edit", "list_directory", "find_path", "grep", "shell", "fetch", "read_overflow"
+        "read", "write", "edit", "list_directory", "find_path", "grep", "shell", "fetch", "web_scrape", "read_overflow"
     }  # fmt: skip
     assert all(spec.level is TrustLevel.TRUSTED and spec.source == "built in" for spec in specs.values())
     assert specs["shell"].effects is Effect.ALL and specs["read"].effects is Effect.READ

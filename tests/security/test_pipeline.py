@@ -147,6 +147,45 @@ async def test_an_audit_that_hangs_is_given_five_seconds_for_an_outcome(make, re
     assert result.outcome.status is Status.OK and trio.current_time() - began == 5.0
 
 
+async def test_what_a_slow_disk_writes_after_all_is_not_lost_and_not_doubled(make, reader, autojump_clock: MockClock) -> None:
+    """Each commit takes six seconds: nobody waits longer than five for an outcome, and the next call for all of it."""
+    desk, queue = make.desk(reader), []
+    append = desk.audit.append
+
+    async def slowly(session, *events):
+        queue.extend(event for event in events if not any(event is one for one in queue))
+        await trio.sleep(6)
+        await append(session, *queue)
+
+    desk.audit.append = slowly
+    for number in range(3):
+        assert (await desk.run("read", {"path": "a"}, call_id=f"c{number}")).outcome.status is Status.OK
+    await desk.pipeline.run(make.call("none"))
+    finished = [event.call for event in desk.audit.of(Finished)]
+    assert finished == ["c0", "c1", "c2"] and len(desk.audit.of(Decided)) == 4
+
+
+async def test_a_record_that_was_given_up_and_then_failed_is_still_owed(make, reader, autojump_clock: MockClock) -> None:
+    """The caller left after five seconds; the commit failed when nobody was listening any more."""
+    desk = make.desk(reader)
+    append, is_down = desk.audit.append, True
+
+    async def dropping(session, *events):
+        if is_down and any(isinstance(event, Finished) for event in events):
+            await trio.sleep(9)
+            raise RecordError("the disk is full")
+        await append(session, *events)
+
+    desk.audit.append = dropping
+    assert (await desk.run("read", {"path": "a"})).outcome.status is Status.OK
+    assert desk.audit.of(Finished) == []
+    held = await desk.run("read", {"path": "b"}, call_id="c2")
+    assert held.error["code"] == "AUDIT_UNAVAILABLE" and len(desk.ran) == 1
+    is_down = False
+    assert (await desk.run("read", {"path": "b"}, call_id="c3")).outcome.status is Status.OK
+    assert [event.call for event in desk.audit.of(Finished)] == ["c1", "c3"]
+
+
 # ------------------------------------------------------------------ cancelled
 
 

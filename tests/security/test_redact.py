@@ -168,7 +168,7 @@ def in_pieces(text, sizes, known=(KNOWN,)):
 
 
 EVERYTHING = [text for texts in SECRETS.values() for text in texts] + [base64.encodebytes(KNOWN.encode() * 9).decode()]
-SNIPPETS = st.sampled_from([*EVERYTHING, "https://u:p@h", "\n", " ", "-", "a", "=", "eyJ", ".eyJ", "-----BEGIN PRIVATE KEY-----", WORDS, "%", "sk-"])
+SNIPPETS = st.sampled_from([*EVERYTHING, "https://u:p@h", "\n", " ", "-", "a", "=", "eyJ", ".eyJ", "-----BEGIN PRIVATE KEY-----", WORDS, "%", "sk-", "\u200b", "\\", "\\u{", r"\u{200b}", "200b}", "m\u0301", "\ufe0f"])
 TEXTS = st.lists(SNIPPETS | st.text(max_size=5), max_size=8).map("".join)
 
 
@@ -209,9 +209,38 @@ def test_what_waits_is_bounded_and_a_finished_line_does_not_wait():
         assert given_length - got_length <= 4096
 
 
+HIDDEN = ["\u200b", "\u2060\u200d", "\ufe0f", "\xad", "\U000e0041", r"\u{200b}", r"\u{e0041}\u{200d}", "\u200b" * 300]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_what_nobody_sees_hides_no_secret(name, hidden):
+    """A secret that is spread out with invisible characters, spelled or not, is one all the same."""
+    before, after = ("https://", "@h.example/") if name == "url-password" else ("see (", ") there")
+    for text in SECRETS[name]:
+        spread = hidden.join(text) if len(text) < 200 else text[:60] + hidden + text[60:90] + hidden + text[90:]
+        got = redact_text(f"{before}{spread}{after}", [KNOWN])
+        assert got.replace(hidden, "") == f"{before}[redacted:{name}]{after}"
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_what_nobody_sees_stays_where_there_is_no_secret_and_glues_nothing_together(hidden):
+    for text in (f"a{hidden}b", f"{hidden}x{hidden}", f"sk-{hidden}learn, {hidden}AKIA{hidden} alone\n{hidden}", f"{hidden}\n{hidden}\n"):
+        assert redact_text(text, [KNOWN]) == text
+    for name in ("github-token", "openai-key", "aws-access-key", "twilio-key", "telegram-bot-token"):
+        for text in SECRETS[name]:
+            assert redact_text(f"word{hidden}{text} z") in {f"word{hidden}[redacted:{name}] z", f"word[redacted:{name}] z"}
+
+
+def test_a_known_value_may_hold_what_nobody_sees():
+    for value in ("pass\u200bword-1", "\u06cc\u200c\u06a9\u06cc\u06a9\u06cc\u06a9", r"half\u{200b}word"):
+        for form in (value, value.replace("\u200b", r"\u{200b}"), value.replace("\u200b", ""), urllib.parse.quote(value)):
+            assert redact_text(f"<{form}>", [value]) == "<[redacted:known-secret]>"
+
+
 @pytest.mark.parametrize(
     "unit",
-    ["eyJ-", "eyJ.eyJ", "://a:", "-----BEGIN PRIVATE KEY-----", "sk-0", "bearer ", "authorization: bearer ", "1234567:AA", "%73", "secret_key = ", "a", "sk-a1" * 9],
+    ["eyJ-", "eyJ.eyJ", "://a:", "-----BEGIN PRIVATE KEY-----", "sk-0", "bearer ", "authorization: bearer ", "1234567:AA", "%73", "secret_key = ", "a", "sk-a1" * 9, "\u200b", "a\u200b", r"\u{200b}", "g\u200bhp_", "\\u"],
 )  # fmt: skip
 def test_hostile_texts_take_linear_time(unit):
     text = unit * (200_000 // len(unit))

@@ -14,9 +14,10 @@ from leeward.tools.schema import nodes
 
 READS, WRITES = Effect.READ, Effect.WRITE
 
+OPENS = Effect.SEND | Effect.BRING_IN
 EFFECTS = {
     "read": READS, "write": WRITES, "edit": READS | WRITES, "list_directory": READS, "find_path": READS, "grep": READS,
-    "shell": Effect.ALL, "fetch": Effect.SEND | Effect.BRING_IN, "read_overflow": READS,
+    "shell": Effect.ALL, "fetch": OPENS, "web_scrape": OPENS, "read_overflow": READS,
 }  # fmt: skip
 
 
@@ -55,7 +56,7 @@ async def test_settings_reach_the_tools(settings, workspace, run):
         all_tools = CompositeExecutor(tools)
         assert (await run(all_tools, {"pattern": "needle"}, tool="grep")).text == "a.txt:1: needle"
         assert (await run(all_tools, {"command": "echo $HOME$SECRET"}, tool="shell")).text == settings.home[:5]
-        assert all_tools.spec("shell").timeout == 7.0 and all_tools.spec("fetch").timeout == 3.0
+        assert all_tools.spec("shell").timeout == 7.0 and all_tools.spec("fetch").timeout == 4.0
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,17 @@ async def test_local_names_are_refused_before_dns(host):
     assert isinstance(error, PolicyBlocked) and log == []
 
 
+@pytest.mark.parametrize(
+    ("host", "allowed", "denied"),
+    [("evil.net", ("*.pages.example",), ()), ("pages.example", ("*.pages.example",), ()), ("pages.example", (), ("pages.example",)), ("1.1.1.1", ("*.example",), ())],
+)
+async def test_hosts_that_are_not_listed_are_refused_before_dns(host, allowed, denied):
+    log = []
+    error, dialled = await dial(host, resolve=answers("93.184.215.14", log=log), allowed=allowed, denied=denied)
+    assert isinstance(error, PolicyBlocked) and dialled == log == []
+    assert "not in allowlist" in str(error) or denied
+
+
 @pytest.mark.parametrize("port", [0, -1, 65_536])
 async def test_ports_that_are_none(port):
     error, dialled = await dial("pages.example", port=port, resolve=answers("93.184.215.14"))
@@ -148,7 +159,7 @@ async def test_the_peer_is_who_was_dialled(peer, is_right):
 
     backend = GuardedBackend(resolve=answers("93.184.215.14"), trio_backend=Network())
     if is_right:
-        assert await backend.connect_tcp("pages.example", 443) is stream
+        assert (await backend.connect_tcp("pages.example", 443)).get_extra_info("server_addr") == peer
     else:
         with pytest.raises(PolicyBlocked, match="another address"):
             await backend.connect_tcp("pages.example", 443)

@@ -40,7 +40,7 @@ WORDS = [
     ("a ~ ~/b ~c/d a~b '~' b=~/c --x=~/y x:~", ["a", "⟨~⟩", "⟨~⟩/b", "⟨~c⟩/d", "a~b", "~", "b=⟨~⟩/c", "--x=~/y", "x:~"]),
     ("a $b ${c} \"$d\" \"x${e}y\" '$f' \\$g $1 $? $#", ["a", "⟨$b⟩", "⟨$c⟩", "⟨$d⟩", "x⟨$e⟩y", "$f", "$g", "⟨$1⟩", "⟨$?⟩", "⟨$#⟩"]),
     ("a ${b:-c} ${d%.x} ${#e} ${f//a/b} ${g:1:2}", ["a", "⟨${b:-c}⟩", "⟨${d%.x}⟩", "⟨${#e}⟩", "⟨${f//a/b}⟩", "⟨${g:1:2}⟩"]),
-    ("a $((1 + 2)) $ $'' \"$\"", ["a", "⟨$((1 + 2))⟩", "$", "", "$"]),
+    ("a $((1 + 2)) $((0xfF*2)) $ $'' \"$\"", ["a", "⟨$((1 + 2))⟩", "⟨$((0xfF*2))⟩", "$", "", "$"]),
     ("a '⟨b⟩' ⟨c⟩$d", ["a", "⟨b⟩", "⟨⟨⟩c⟩⟨$d⟩"]),
     ("[ -f 'a b' ]", ["[", "-f", "a b", "]"]),
     ("export A=1 'B=c d'", ["export", "A=1", "B=c d"]),
@@ -96,7 +96,7 @@ def test_structure(line, expected):
 UNREAD = [
     "echo a\n\\rm -rf /", "r\\\nm x", "cat <<EOF\nx", "cat <<A <<B\n1\nA\n2\nB\n", "cat <<EOF\n`id`\nEOF", "cat <<EOF\nx\\\nEOF\ny\nEOF\n", "d -<<E\nx\nE\n", "cat <<EOF\nEOF x\n",
     "echo 'a", 'echo "a', "echo $(a", "echo `a", "a )", "a &&", "| a", "if a", "a ;; b", "for x in", "{ a", "( a", "a; ; b", "", "  ", "#a", "coproc a", "select x in a; do b; done",
-    "echo ${x:-$(rm)}", "echo ${x@P}", "echo ${!x}", "echo ${x:=y}", "echo $[1]", "echo $((a[$(rm)]))", "echo $((rm) && (ls))", "echo `a \\`b\\``", "a[$(rm)]=1", "a=(1 2)", "((x++))", "for ((;;)); do a; done",
+    "echo ${x:-$(rm)}", "echo ${x@P}", "echo ${!x}", "echo ${x:=y}", "echo $[1]", "echo $((x))", "y=$((x+1))", 'y="$(( $x ))"', "for i in $((x)); do a; done", "[[ -n $((x)) ]]", "a <<< $((x))", "cat <<E\n$((x))\nE\n", "echo $((a[$(rm)]))", "echo $((rm) && (ls))", "echo `a \\`b\\``", "a[$(rm)]=1", "a=(1 2)", "((x++))", "for ((;;)); do a; done",
     "a\rb", "a\0b", "a\x1b[2J", "a\x7f", "a\x85b", "a\u200bb", "a\u202eb", "a\u2028b", "\ud800", "echo $'\\0'", "echo $'\\xff'", "echo $'\\q'", "ls @(a|b)", "echo [$x]*", "a {fd}>x", "a 2>&$x", "a > {b,c}", "ls {1..9999}", "ls {01..10}", "ls {~,a}",
     "[[ a =~ b ]]", "[[ -v a ]]", "[[ $x -eq 1 ]]", "for PATH in .; do ls; done", "if() { a; }", "then a", "'a' | time b", "time", "time -x a", "! ! a", "a <> b",
 ]  # fmt: skip

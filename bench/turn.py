@@ -1,0 +1,204 @@
+"""What does a turn cost with everything on, against a loop with nothing around it? Prints a table.
+
+    python bench/turn.py [ROUNDS]
+
+Starts the server of `model_server.py` in a process of its own and gives the same work to the floors in
+`floor.py` and to Leeward, each in a fresh process and in turns, so that both meet the same machine. The
+figures are medians over the rounds; compare ratios, not milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+TOKENS = 20_000
+Told = dict[str, Any]
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Run the model server and return its base URL."""
+    with subprocess.Popen(
+        [sys.executable, HERE / "model_server.py"], stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def told(script: str, *words: str) -> Told:
+    """Run one of the scripts beside this one, and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, HERE / script, *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{script} {' '.join(words)}: {done.stderr}")
+    found: Told = json.loads(done.stdout)
+    return found
+
+
+def floor(url: str, transport: str, model: str, count: int = 1) -> Told:
+    """Measure a floor."""
+    return told("floor.py", transport, url, model, str(count))
+
+
+def loaded(url: str, model: str, count: int = 1, way: str = "") -> Told:
+    """Measure Leeward."""
+    return told("loaded.py", url, model, str(count), way)
+
+
+def per_step(found: Told, clock: int, part: slice = slice(None)) -> float:
+    """Return the median milliseconds between two steps; clock 0 is the process's CPU, 1 the wall."""
+    marks = [mark[clock] for mark in found["marks"]]
+    between = [(after - before) * 1e3 for before, after in zip(marks, marks[1:], strict=False)]
+    return statistics.median(between[part])
+
+
+def one_shot(url: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """Time an answer from the start of the process to its exit, and the CPU it takes."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        config = home / ".config/leeward/config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f'[[llm.providers]]\nname = "bench"\nbase_url = "{url}"\n', encoding="utf-8")
+        (home / "work").mkdir()
+        leeward = [
+            str(Path(sys.executable).with_name("leeward")),
+            "-p",
+            "go",
+            "--model",
+            "bench:answer",
+            "--quiet",
+        ]
+        commands = {
+            "floor": [sys.executable, str(HERE / "floor.py"), "httpx", url, "answer"],
+            "leeward": leeward,
+        }
+        found: dict[str, list[tuple[float, float]]] = {"floor": [], "leeward": []}
+        for _ in range(3 * rounds + 1):
+            for which, command in commands.items():
+                found[which].append(_ran(command, home))
+    for clock, word in ((1, "wall"), (0, "CPU")):
+        base, ours = (statistics.median(one[clock] for one in found[which][1:]) for which in commands)
+        yield f"one-shot answer, start to exit, {word}", ratio(ours * 1e3, base * 1e3, "ms", 1.2)
+
+
+def _ran(command: list[str], home: Path) -> tuple[float, float]:
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    around = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    subprocess.run(
+        command, cwd=home / "work", env=around, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+
+
+def steps(url: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """Measure 50 calls of a function that does nothing, one after the other."""
+    runs = [(floor(url, "httpx", "steps-50:nothing"), loaded(url, "steps-50:nothing")) for _ in range(rounds)]
+    for clock, word in ((1, "wall"), (0, "CPU")):
+        base = statistics.median(per_step(one, clock) for one, _ in runs)
+        ours = statistics.median(per_step(two, clock) for _, two in runs)
+        if clock:
+            commit = statistics.median(two["commit"] for _, two in runs) * 1e3
+            allowed = f"2 x {base:.2f} + a commit of {commit:.2f} = {2 * base + commit:.2f} ms"
+            yield (
+                "tool-call step, wall",
+                f"{ours:.2f} ms against {allowed}: {_met(ours <= 2 * base + commit)}",
+            )
+        else:
+            yield "tool-call step, CPU", ratio(ours, base, "ms", 2)
+    peak = [statistics.median(run[side]["peak_kib"] for run in runs) / 1024 for side in (0, 1)]
+    yield "peak memory of 50 steps", ratio(peak[1], peak[0], "MiB", 2)
+
+
+def stream(url: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """Measure the CPU of a long answer, per 1,000 tokens."""
+    model = f"stream-{TOKENS}"
+    ways: dict[str, tuple[Callable[[], Told], float]] = {
+        "headless": (lambda: loaded(url, model, 1, "headless"), 1.3),
+        "rendered": (lambda: loaded(url, model, 1, "rendered"), 2.0),
+    }
+    runs: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        runs.setdefault("floor", []).append(_per_thousand(floor(url, "httpx", model)))
+        for way, (run, _aim) in ways.items():
+            runs.setdefault(way, []).append(_per_thousand(run()))
+    base = statistics.median(runs["floor"])
+    for way, (_run, aim) in ways.items():
+        yield f"CPU per 1,000 of 20,000 tokens, {way}", ratio(statistics.median(runs[way]), base, "ms", aim)
+
+
+def _per_thousand(found: Told) -> float:
+    assert found["text"] >= TOKENS * len(" token")
+    return float(found["cpu"]) / (TOKENS / 1000) * 1e3
+
+
+def many(url: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """Measure 200 conversations of 5 steps at once in one process."""
+    model, count = "steps-5:nothing", 200
+    runs = [
+        (floor(url, "h11", model, count), loaded(url, model, count), floor(url, "httpx", model, count))
+        for _ in range(rounds)
+    ]
+    for clock, word in (("wall", "wall"), ("cpu", "CPU")):
+        base, ours, pool = (statistics.median(run[side][clock] for run in runs) for side in range(3))
+        yield (
+            f"200 runs of 5 steps at once, {word}",
+            ratio(ours, base, "s", 5) + f" (httpx floor {pool:.2f} s)",
+        )
+    opening = statistics.median(run[1]["opening_wall"] for run in runs)
+    yield "  opening and closing those 200 sessions", f"{opening:.2f} s, not counted above"
+
+
+def growth(url: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """Compare the last quarter of a long turn with the first."""
+    for clock, word in ((1, "wall"), (0, "CPU")):
+        ratios = []
+        for _ in range(rounds):
+            found = loaded(url, "steps-400:nothing")
+            ratios.append(per_step(found, clock, slice(300, None)) / per_step(found, clock, slice(100)))
+        middle = statistics.median(ratios)
+        yield f"last quarter of 400 steps against the first, {word}", f"{middle:.2f} x: {_met(middle <= 1.1)}"
+
+
+def ratio(ours: float, base: float, unit: str, aim: float) -> str:
+    """Put a figure, its floor, their ratio and its aim into words."""
+    return (
+        f"{ours:.2f} {unit} against {base:.2f}: {ours / base:.2f} x, aim {aim:g}: {_met(ours <= aim * base)}"
+    )
+
+
+def _met(is_met: bool) -> str:
+    return "met" if is_met else "MISSED"
+
+
+def main() -> int:
+    """Measure everything and print a line for each figure as soon as it is known."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    print(
+        f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}, rounds {rounds}"
+    )
+    with served() as url:
+        for part in (one_shot, steps, stream, growth, many):
+            for name, figure in part(url, rounds):
+                print(f"{name:52} {figure}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
