@@ -123,9 +123,13 @@ class Client:
     async def _begun(self, url: Url, route: Route) -> httpcore.Response:
         """Return a response whose body is still to come."""
 
+        streams: list[int] = []
+
         async def trace(event: str, info: Mapping[str, Any]) -> None:
-            if event == "http2.send_request_headers.complete":
-                route.stream_id = info["stream_id"]
+            if event == "http2.send_request_headers.started":
+                streams.append(info["stream_id"])
+            elif event == "http2.send_request_headers.complete":
+                route.stream_id = streams[-1]
 
         limits = {"connect": self._timeout * _CONNECTED, "pool": self._timeout}
         request = httpcore.Request(

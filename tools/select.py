@@ -22,6 +22,7 @@ MOST_MATCHES = 100
 """Elements that one call returns, at most."""
 
 _LONGEST = 300
+_MOST_COMMAS = 10
 _COSTLY = re.compile(r":has\b|\bof\b|\\[0-9a-f]", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"attr:([A-Za-z_:][A-Za-z0-9_.:-]{0,63})")
 _ADDRESSES = frozenset({"href", "src"})
@@ -45,8 +46,10 @@ class Selector:
         Raises:
             InvalidParameters: one of them cannot be used; the message says what would be.
         """
-        if not 0 < len(select) <= _LONGEST or _COSTLY.search(select):
-            raise InvalidParameters(f"a selector has 1 to {_LONGEST} characters, no :has, `of` or escapes")
+        if not 0 < len(select) <= _LONGEST or _COSTLY.search(select) or select.count(",") > _MOST_COMMAS:
+            raise InvalidParameters(
+                f"a selector has 1 to {_LONGEST} characters, few alternatives, no :has, `of` or escapes"
+            )
         if not 1 <= limit <= MOST_MATCHES:
             raise InvalidParameters(f"limit is a number from 1 to {MOST_MATCHES}")
         attribute = _ATTRIBUTE.fullmatch(extract)

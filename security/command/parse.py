@@ -60,10 +60,10 @@ def parse_command(line: str) -> CommandLine | Unreadable:
         glued = token.lastgroup == "word"
     if actions[-1] == [] and len(actions) > 1 and line.rstrip().endswith(";"):
         actions.pop()
-    return _commands(actions, line)
+    return _commands(actions)
 
 
-def _commands(actions: list[list[str]], line: str) -> CommandLine | Unreadable:
+def _commands(actions: list[list[str]]) -> CommandLine | Unreadable:
     """Refuse what is a list of words but not a list of plain commands."""
     for argv in actions:
         if not argv:
