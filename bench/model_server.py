@@ -1,4 +1,4 @@
-"""A model server that always says the same: Chat Completions over HTTP/1.1, on loopback, for measuring clients.
+"""A model server that always says the same, for measuring clients: Chat Completions, HTTP/1.1, on loopback.
 
     python bench/model_server.py            prints its base URL on a line and serves until it is ended
 

@@ -140,7 +140,6 @@ class AuditLogger:
         rows = exact or await self._database.read(_OF_PREFIX, (storable(call),))
         return [_record(row) for row in rows]
 
-
     def _insertion(self, session: str, event: Event) -> Statement:
         call, tool = getattr(event, "call", None), getattr(event, "tool", None)
         body = body_of(event)

@@ -17,7 +17,7 @@ from functools import partial
 
 import trio
 
-from leeward.memory import AuditLogger, Database, Island, OverflowStore, Transcript
+from leeward.memory import AuditLogger, OverflowStore, Transcript
 from leeward.security import (
     Answer,
     Approver,
@@ -56,6 +56,7 @@ from .models import Model, open_model
 from .places import Places, find_places
 from .providers import Provider, new_call_id
 from .registry import all_tools, builtin_settings
+from .storage import open_storage
 from .talk import Talk
 
 __all__ = ["Nobody", "Runtime", "SystemClock"]
@@ -201,8 +202,7 @@ class Runtime:
             config_dir=places.config,
         )
         async with AsyncExitStack() as stack:
-            island = await stack.enter_async_context(Island.open("storage"))
-            database = await stack.enter_async_context(Database.open(places.database, island))
+            database = await stack.enter_async_context(open_storage(places.database))
             overflow = OverflowStore(database, clock)
             settings = builtin_settings(loaded.config, policy, overflow, lambda: current.session, resolve)
             built_in = await stack.enter_async_context(open_builtin_tools(settings))

@@ -118,6 +118,7 @@ def _masked(tools: CompositeExecutor, tool: str, arguments: str) -> str:
 
 def _keep(transcript: Transcript, pipeline: Pipeline, turn: int, role: Role, content: Json) -> Pending:
     """Store a message as whose words it is; a result weighs no more than the least that was read so far."""
-    read = min(pipeline.session.labels, key=lambda label: integrity(frozenset({label})), default=Origin.TOOL)
+    session = pipeline.session
+    read = min(session.labels, key=lambda label: integrity(frozenset({label})), default=Origin.TOOL)
     origin = {"user": Origin.PERSON, "assistant": Origin.MODEL}.get(role, read)
-    return transcript.add(pipeline.session.id, turn, role, content, origin)
+    return transcript.add(session.id, turn, role, content, origin)

@@ -7,6 +7,7 @@ where it was made, once more with what became of it. Both rows have the same cal
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 
 from . import record
@@ -36,7 +37,7 @@ def _attempt(decided: Decided, atom: Atom, session: Session) -> Egress:
         call=decided.call,
         tool=decided.tool,
         hop=decided.hop,
-        url=redact_text(atom.shown.encode("utf-8", "replace").decode(), session.secrets),
+        url=_masked(atom.shown.encode("utf-8", "replace").decode(), session.secrets),
         allowed=decided.allowed,
         gate="grounding" if decided.allowed else decided.gate,
         rule=_ground(atom, session, decided.approver) if decided.allowed else decided.rule,
@@ -50,6 +51,12 @@ def _ground(atom: Atom, session: Session, approver: str) -> str:
     known = session.ledger.lookup(atom.canonical) if isinstance(atom.canonical, Url) else None
     ground = str(known.provenance or "") if known is not None else ""
     return f"{ground}; {approver}" if approver else ground
+
+
+@lru_cache(maxsize=256)
+def _masked(text: str, secrets: frozenset[str]) -> str:
+    """Return a text without secrets; an attempt has two rows, and most calls the URL of one before."""
+    return redact_text(text, secrets)
 
 
 def hop(
@@ -76,7 +83,7 @@ def exchanged(action: Action, exchange: Exchange, number: int, session: Session)
         call=action.call.id,
         tool=action.call.tool,
         hop=number,
-        url=redact_text(exchange.url.text, session.secrets),
+        url=_masked(exchange.url.text, session.secrets),
         allowed=True,
         ended=True,
         method=exchange.method,
@@ -85,5 +92,5 @@ def exchanged(action: Action, exchange: Exchange, number: int, session: Session)
         sent=exchange.sent,
         received=exchange.received,
         seconds=round(exchange.seconds, 6),
-        problem=redact_text(exchange.problem, session.secrets),
+        problem=_masked(exchange.problem, session.secrets),
     )

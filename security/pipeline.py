@@ -14,18 +14,19 @@ from typing import TypeAlias, TypeVar
 import trio
 
 from . import egress, record
-from .action import Draft
 from .answers import Asks, answered, proposed_grants, reconsidered
 from .book import Book
 from .call import Action, Cleared, Output, ToolCall, ToolResult
+from .confidential import secrets_in
 from .consult import YES, consult
 from .errors import ToolError, ToolTimeout
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .follow import Trail
 from .gates import anomaly, arguments, budget, grounding, hosts, known, paths, permissions, trust
 from .output import Keep, Keeper, Live, bounded, completed, read_by_model, source_of, unscreened
-from .ports import Answer, Ports, Question, RecordError
-from .refusal import Told, broken, cancelled, failed, refused, unanswered, unread, unrecorded, withheld
+from .ports import Answer, Executor, Ports, Question, RecordError
+from .reading import read_call, unread
+from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
 from .session import Event, Granted, Session
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 
@@ -98,7 +99,7 @@ class Pipeline:
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Judge a call and, if it may, run it; every end but cancellation is a result, none an exception."""
-        return await self._told(call, self._pass(call), failed)
+        return await _told(self._pass(call), partial(failed, call, self._secrets), call)
 
     async def _pass(self, call: ToolCall) -> ToolResult:
         try:
@@ -124,13 +125,9 @@ class Pipeline:
 
     async def read(self, call: ToolCall) -> Action:
         """Turn a call into the Action that is judged; where that breaks, into one that `known` refuses."""
-        return await _caught(self._read(call), partial(unread, call, self._specs.get(call.tool)))
-
-    async def _read(self, call: ToolCall) -> Action:
-        """Parse, check, look paths up."""
-        draft, policy = Draft.of(call, self._specs), self.session.policy
-        wanted = draft.paths(policy)
-        return draft.read(policy, await self._ports.surveyor.resolve(wanted) if wanted else {})
+        policy, spec = self.session.policy, self._specs.get(call.tool)
+        reading = read_call(call, self._specs, policy, self._ports.surveyor)
+        return await _caught(reading, partial(unread, call, spec, policy))
 
     def judged(self, action: Action, session: Session | None = None) -> tuple[Decision, Asks, str]:
         """Return what the gates say now, the Asks nobody answered beforehand, and who answered the rest."""
@@ -176,7 +173,8 @@ class Pipeline:
         try:
             await self._book.write(*events)
             detail = ""
-            result = await self._told(action.call, self._attempt(action), failed)
+            told = partial(failed, action.call, self._secrets | secrets_in(action))
+            result = await _told(self._attempt(action), told, action.call)
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:
@@ -191,7 +189,7 @@ class Pipeline:
         source = source_of(action, Output(""), session)
         live = Live(action, source, self._ports.observer)
         trail = Trail(action, self._book, self.read, self.judged)
-        came = await _caught(self._run(action, live, trail), lambda error: error)
+        came = await _caught(_run(self._ports.executor, action, live, trail), lambda error: error)
         live.close()
         if isinstance(came, Exception):
             failure = failed(action.call, source.secrets, came)
@@ -199,20 +197,7 @@ class Pipeline:
             if not isinstance(came, ToolError) or not isinstance(came.output, Output):
                 return failure
             came = came.output
-        return await self._told(action.call, self._screened(action, came, trail, failure), withheld)
-
-    async def _run(self, action: Action, live: Live, trail: Trail) -> Output:
-        """Let the executor run a call within its deadline; its own time-outs are its own failures."""
-        timeout = action.spec.timeout if action.spec is not None else 0
-        with trio.move_on_after(timeout) as scope, trail:
-            cleared = Cleared(action, scope.deadline, live.emit, trail)
-            return await self._ports.executor.execute(cleared)
-        raise ToolTimeout(f"no answer within {timeout:g} seconds")
-
-    async def _told(self, call: ToolCall, step: Awaitable[ToolResult], told: Told) -> ToolResult:
-        """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
-        telling = _caught(step, partial(told, call, self._secrets))
-        return await _caught(telling, partial(broken, call))
+        return await _caught(self._screened(action, came, trail, failure), partial(withheld, action.call))
 
     async def _screened(
         self, action: Action, output: Output, trail: Trail, failure: ToolResult | None
@@ -229,6 +214,19 @@ class Pipeline:
         screened = await screen(raw, source, keep)
         self._book.owe(*read_by_model(source, screened.plain, session))
         return screened, keep.id
+
+
+async def _run(executor: Executor, action: Action, live: Live, trail: Trail) -> Output:
+    """Let a call run within its deadline; time-outs of the tool's own are failures of its own."""
+    timeout = action.spec.timeout if action.spec is not None else 0
+    with trio.move_on_after(timeout) as scope, trail:
+        return await executor.execute(Cleared(action, scope.deadline, live.emit, trail))
+    raise ToolTimeout(f"no answer within {timeout:g} seconds")
+
+
+async def _told(step: Awaitable[ToolResult], told: Told, call: ToolCall) -> ToolResult:
+    """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
+    return await _caught(_caught(step, told), partial(broken, call))
 
 
 async def _caught(step: Awaitable[T], told: Callable[[Exception], U]) -> T | U:

@@ -9,30 +9,28 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .action import Draft
-from .call import Action, Json, Outcome, Problem, Status, ToolCall, ToolResult, ToolSpec
+from .call import Json, Outcome, Status, ToolCall, ToolResult
 from .errors import Category, ToolError
 from .filters import Source, inline, label
 from .label import Origin
-from .policy import Policy
 from .verdict import Ask, Deny
 
 __all__ = [
     "Told",
     "broken",
     "cancelled",
+    "class_name",
     "error_object",
     "failed",
     "question_object",
     "refused",
     "unanswered",
-    "unread",
     "unrecorded",
     "withheld",
 ]
 
-Told: TypeAlias = Callable[[ToolCall, frozenset[str], Exception], ToolResult]
-"""What tells a call's exception as a result, given the values known to be secret."""
+Told: TypeAlias = Callable[[Exception], ToolResult]
+"""What tells an exception as the result of a call."""
 
 _NOT_FOR_TOOLS = frozenset({Category.CANCELLED, Category.CONFIRMATION_REQUIRED})
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
@@ -122,14 +120,7 @@ def failed(call: ToolCall, secrets: frozenset[str], error: Exception) -> ToolRes
     return ToolResult(call, Outcome(status, category), began + said.text, began + said.plain, found)
 
 
-def unread(call: ToolCall, spec: ToolSpec | None, error: Exception) -> Action:
-    """Return what is judged of a call that could not even be read: `known` refuses it for that."""
-    why = f"the call could not be read, which is a no ({_class_name(error)})"
-    problem = Problem("", why, Category.PERMANENT_FAILURE)
-    return Draft(call, spec, None, {}, (problem,)).read(Policy("/", "/"), {})
-
-
-def _class_name(error: Exception) -> str:
+def class_name(error: Exception) -> str:
     """Return the name of an error's class, which can be any text, where it is a name."""
     name = type(error).__name__
     return name if _CLASS.fullmatch(name) else "of a class without a proper name"
@@ -152,9 +143,9 @@ def unrecorded(call: ToolCall, why: str) -> ToolResult:
     return refused(call, denial, "audit")
 
 
-def withheld(call: ToolCall, _secrets: frozenset[str], error: Exception) -> ToolResult:
+def withheld(call: ToolCall, error: Exception) -> ToolResult:
     """Return the result of a call whose text could not be screened; no word of it is in here."""
-    text = f"{call_name(call)} ran, but its output is withheld: a filter failed ({_class_name(error)})"
+    text = f"{call_name(call)} ran, but its output is withheld: a filter failed ({class_name(error)})"
     return _without_a_word(call, text, "WITHHELD", "screening")
 
 

@@ -8,7 +8,7 @@ and in time, whatever the other side does.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import httpcore
@@ -71,6 +71,7 @@ class Client:
         self._cap = cap
         self._timeout = timeout
         self._pool: httpcore.AsyncConnectionPool | None = None
+        self._without_streams: set[tuple[str, int]] = set()
 
     async def aclose(self) -> None:
         """Close what is still connected."""
@@ -88,7 +89,7 @@ class Client:
             PolicyBlocked: its address may not be connected to.
         """
         began, problem = trio.current_time(), "cancelled"
-        with Route.followed() as route:
+        with Route() as route:
             try:
                 answer = await self._exchange(url, deadline, route)
                 problem = ""
@@ -102,12 +103,16 @@ class Client:
         return answer
 
     async def _exchange(self, url: Url, deadline: float, route: Route) -> Answer:
-        began = trio.current_time()
-        with trio.CancelScope(deadline=deadline):
+        pool, began, limit = self._connected(), trio.current_time(), self._timeout * _BEGUN
+        answer: Answer | None = None
+        with trio.CancelScope(deadline=min(deadline, began + limit)) as scope:
             try:
-                response = await self._begun(url, route)
+                response = await self._begun(pool, url, route)
+                scope.deadline = deadline
                 try:
-                    return await self._read(url, response, route)
+                    answer = _answer(url, response, self._cap)
+                    await _read(answer, response, route, scope)
+                    return answer
                 finally:
                     await response.aclose()
             except httpcore.TimeoutException as error:
@@ -118,53 +123,24 @@ class Client:
                 raise failure(f"{url} was not read: {reason_of(error)}") from error
             except BodyError as error:
                 raise PermanentFailure(f"{url} was not read: {error}") from error
+        if answer is not None and route.enough is not None:
+            return answer
+        if route.status is None and began + limit < deadline:
+            raise ToolTimeout(f"{url} did not begin to answer within {limit:g} s")
         raise ToolTimeout(f"{url} did not answer in full within {trio.current_time() - began:.1f} s")
 
-    async def _begun(self, url: Url, route: Route) -> httpcore.Response:
+    async def _begun(self, pool: httpcore.AsyncConnectionPool, url: Url, route: Route) -> httpcore.Response:
         """Return a response whose body is still to come."""
-
-        streams: list[int] = []
-
-        async def trace(event: str, info: Mapping[str, Any]) -> None:
-            if event == "http2.send_request_headers.started":
-                streams.append(info["stream_id"])
-            elif event == "http2.send_request_headers.complete":
-                route.stream_id = streams[-1]
-
         limits = {"connect": self._timeout * _CONNECTED, "pool": self._timeout}
-        request = httpcore.Request(
-            b"GET", _address(url), headers=_headers(url), extensions={"timeout": limits, "trace": trace}
-        )
-        seconds = self._timeout * _BEGUN
-        try:
-            with trio.move_on_after(seconds):
-                response = await self._connected().handle_async_request(request)
-                route.status = response.status
-                return response
-        finally:
-            if route.status is None:
-                route.abandon()
-        raise ToolTimeout(f"{url} did not begin to answer within {seconds:g} s")
-
-    async def _read(self, url: Url, response: httpcore.Response, route: Route) -> Answer:
-        location = _location(response)
-        encodings = _values(response, b"content-encoding")
-        # Of a redirect only its end is of interest: behind it, the connection can be used again.
-        body = Body(encodings, self._cap) if location is None else Body((), _SKIPPED)
-        is_whole = False
-        try:
-            with trio.CancelScope() as enough:
-                # Leaving the loop would abandon the generators below it in mid-body; cancelling ends them.
-                async for chunk in response.aiter_stream():
-                    if route.enough is None and not body.feed(chunk):
-                        route.enough = enough
-                is_whole = True
-        finally:
-            if not is_whole:
-                route.abandon()
-        if location is None:
-            body.finish()
-        return Answer(url, response.status, "".join(_values(response, b"content-type")[:1]), body, location)
+        extensions: dict[str, Any] = {"timeout": limits}
+        if (url.host, url.port) not in self._without_streams:
+            extensions["trace"] = _stream_tracer(route)
+        request = httpcore.Request(b"GET", _address(url), headers=_headers(url), extensions=extensions)
+        response = await pool.handle_async_request(request)
+        route.status = response.status
+        if response.extensions["http_version"] != b"HTTP/2":
+            self._without_streams.add((url.host, url.port))
+        return response
 
     def _connected(self) -> httpcore.AsyncConnectionPool:
         if self._pool is None:
@@ -177,6 +153,46 @@ class Client:
                 network_backend=self._backend,
             )
         return self._pool
+
+
+def _stream_tracer(route: Route) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+    """Return what notes which stream of HTTP/2 a request is sent on, once it was sent."""
+    streams: list[int] = []
+
+    async def trace(event: str, info: Mapping[str, Any]) -> None:
+        if event == "http2.send_request_headers.started":
+            streams.append(info["stream_id"])
+        elif event == "http2.send_request_headers.complete":
+            route.stream_id = streams[-1]
+
+    return trace
+
+
+def _answer(url: Url, response: httpcore.Response, cap: int) -> Answer:
+    """Return an answer without its body.
+
+    Raises:
+        BodyError: the body is encoded in a way that was not asked for.
+    """
+    location = _location(response)
+    # Of a redirect only its end is of interest: behind it, the connection can be used again.
+    body = Body((), _SKIPPED) if location else Body(_values(response, b"content-encoding"), cap)
+    return Answer(url, response.status, "".join(_values(response, b"content-type")[:1]), body, location)
+
+
+async def _read(answer: Answer, response: httpcore.Response, route: Route, scope: trio.CancelScope) -> None:
+    """Read the body as far as it is wanted; where it goes on, the scope is cancelled at the next byte.
+
+    Raises:
+        BodyError: it is damaged.
+    """
+    # Leaving the loop would abandon the generators below it in mid-body; cancelling ends them.
+    async for chunk in response.aiter_stream():
+        if route.enough is None and not answer.body.feed(chunk):
+            route.enough = scope
+    route.is_read = True
+    if answer.location is None:
+        answer.body.finish()
 
 
 def _address(url: Url) -> httpcore.URL:

@@ -9,11 +9,9 @@ business.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import httpcore
 import trio
@@ -34,7 +32,7 @@ class Route:
     `address` is the one it went to, "" while there is none; `is_new` tells that a connection was made
     for it, `stream_id` which stream of it is its own in HTTP/2. `sent` and `received` are the bytes
     that went through its connection meanwhile, TLS aside. Once `enough` is set, nothing more is read
-    from the network: the scope is cancelled instead.
+    from the network: the scope is cancelled instead. `is_read` tells that the answer was read to its end.
     """
 
     address: str = ""
@@ -45,22 +43,20 @@ class Route:
     stream: CountedStream | None = None
     stream_id: int | None = None
     enough: trio.CancelScope | None = None
+    is_read: bool = False
+    _token: Token[Route | None] | None = None
 
-    def abandon(self) -> None:
-        """Say that nobody reads the rest of the answer, so that others can use the connection."""
-        if self.stream is not None and self.stream_id is not None:
-            self.stream.end(self.stream_id)
-
-    @staticmethod
-    @contextmanager
-    def followed() -> Iterator[Route]:
+    def __enter__(self) -> Self:
         """Follow the request that this task makes within."""
-        route = Route()
-        token = _current.set(route)
-        try:
-            yield route
-        finally:
-            _current.reset(token)
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it; where its answer was not read to the end, see that others can use the connection."""
+        if self._token is not None:
+            _current.reset(self._token)
+        if not self.is_read and self.stream is not None and self.stream_id is not None:
+            self.stream.end(self.stream_id)
 
     @staticmethod
     def reaches(address: str) -> None:
@@ -102,6 +98,8 @@ class CountedStream(httpcore.AsyncNetworkStream):
         if self._frames is not None:
             # What is written at once is whole frames, so others may stand before them.
             buffer = self._frames.answers() + buffer
+        if not buffer:
+            return
         with trio.CancelScope(shield=True):
             await self._inner.write(buffer, min(timeout or _WRITE_SECONDS, _WRITE_SECONDS))
 

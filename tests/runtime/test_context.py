@@ -134,7 +134,10 @@ def test_whatever_is_sent_fits_and_is_whole(sizes, tokens):
             told = sent(window, conversation.messages)
         except TooLong:
             # Only what may not be shortened was too much.
-            assert sum(tokens_in(m.text) for m in conversation.messages if m.role != "tool") + 60 * calls * len(sizes) > tokens / 4
+            words = sum(tokens_in(m.text) for m in conversation.messages if m.role != "tool")
+            asked_for = sum(tokens_in(call.arguments) for m in conversation.messages for call in m.calls)
+            notices = 60 * sum(calls for calls, *_ in sizes)
+            assert words + asked_for + notices > tokens / 4
             return
         assert window.expected <= tokens
         for was, now in zip(conversation.messages, told, strict=True):

@@ -68,8 +68,19 @@ async def test_it_is_run_with_and_stands_in_no_record_result_or_store(make, logi
 
     desk.executor.does["login"] = tell
     result = await desk.run("login", GIVEN)
-    assert (result.outcome.status is Status.OK, seen) == ((True, [TOKEN]) if fits and answer is Answer.YES else (False, []))
-    kept = repr((desk.audit.committed, desk.store.texts, desk.observer.chunks, result.text, result.shown, result.error))
+    assert (result.outcome.status is Status.OK, seen) == (
+        (True, [TOKEN]) if fits and answer is Answer.YES else (False, [])
+    )
+    kept = repr(
+        (
+            desk.audit.committed,
+            desk.store.texts,
+            desk.observer.chunks,
+            result.text,
+            result.shown,
+            result.error,
+        )
+    )
     assert TOKEN not in kept and '"pins":["[redacted:secret]"' in kept and PIN not in kept
 
 

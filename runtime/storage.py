@@ -1,0 +1,79 @@
+"""Who has the database open? All sessions of a process that use one file share one connection and its thread.
+
+Opening it is `memory/database.py`'s business, what stands in it the stores'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from leeward.memory import Database, Island
+
+__all__ = ["open_storage"]
+
+
+@dataclass(slots=True)
+class _Shared:
+    """An open database, how it is closed, and for how many it is open."""
+
+    stack: AsyncExitStack
+    island: Island
+    database: Database
+    users: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """What is open in one run of trio; opened and closed by one at a time."""
+
+    by_path: dict[Path, _Shared] = field(default_factory=dict)
+    turn: trio.Lock = field(default_factory=trio.Lock)
+
+
+_OPEN: trio.lowlevel.RunVar[_Open] = trio.lowlevel.RunVar("open databases")
+
+
+@asynccontextmanager
+async def open_storage(path: Path) -> AsyncGenerator[Database, None]:
+    """Open a database, or share the one that is open; the last one to leave closes it.
+
+    Raises:
+        RecordError: it cannot be opened.
+    """
+    try:
+        opened = _OPEN.get()
+    except LookupError:
+        opened = _Open()
+        _OPEN.set(opened)
+    async with opened.turn:
+        shared = opened.by_path.get(path)
+        if shared is None or not shared.island.alive:
+            shared = opened.by_path[path] = await _opened(path)
+        shared.users += 1
+    try:
+        yield shared.database
+    finally:
+        with trio.CancelScope(shield=True):
+            await _left(opened, path, shared)
+
+
+async def _left(opened: _Open, path: Path, shared: _Shared) -> None:
+    async with opened.turn:
+        shared.users -= 1
+        if shared.users:
+            return
+        if opened.by_path.get(path) is shared:
+            del opened.by_path[path]
+        await shared.stack.aclose()
+
+
+async def _opened(path: Path) -> _Shared:
+    async with AsyncExitStack() as stack:
+        island = await stack.enter_async_context(Island.open("storage"))
+        database = await stack.enter_async_context(Database.open(path, island))
+        return _Shared(stack.pop_all(), island, database)
