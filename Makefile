@@ -18,6 +18,8 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/pipeline.py
 	$(BIN)/python bench/command.py
 	$(BIN)/python bench/batch.py
+	$(BIN)/python bench/turn.py
+	$(BIN)/python bench/fetch.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -326,7 +326,7 @@ class Runtime:
         send, receive = trio.open_memory_channel[RunEvent](math.inf)
         try:
             async with trio.open_nursery() as nursery:
-                await nursery.start(self._turn_into, send, text, attached)
+                await nursery.start(_turn_into, self, send, text, attached)
                 with receive:
                     yield receive
                     nursery.cancel_scope.cancel()
@@ -336,23 +336,25 @@ class Runtime:
                 raise
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
-    async def _turn_into(
-        self,
-        send: trio.MemorySendChannel[RunEvent],
-        text: str,
-        attached: str,
-        *,
-        task_status: trio.TaskStatus[None],
-    ) -> None:
-        def hear(event: RunEvent) -> None:
-            # Whoever left the block early wants to hear no more.
-            with suppress(trio.BrokenResourceError):
-                send.send_nowait(event)
 
-        with self._alone, send:
-            self._relay.listeners.append(hear)
-            task_status.started()
-            try:
-                await self.talk.turn(self.provider, text, attached, self._relay.emit)
-            finally:
-                self._relay.listeners.remove(hear)
+async def _turn_into(
+    runtime: Runtime,
+    send: trio.MemorySendChannel[RunEvent],
+    text: str,
+    attached: str,
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """Run a turn whose events go into a channel; whoever left the block early wants to hear no more."""
+
+    def hear(event: RunEvent) -> None:
+        with suppress(trio.BrokenResourceError):
+            send.send_nowait(event)
+
+    with runtime._alone, send:
+        runtime._relay.listeners.append(hear)
+        task_status.started()
+        try:
+            await runtime.talk.turn(runtime.provider, text, attached, runtime._relay.emit)
+        finally:
+            runtime._relay.listeners.remove(hear)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from leeward.security import Answer, Atom, Kind, Question, canonical_json, visible
+from leeward.security import Answer, Atom, Kind, Question, Url, canonical_json, host_facts, visible
 
 from .screen import within
 
@@ -79,10 +79,12 @@ def choice(typed: str, question: Question) -> Answer | None:
 
 
 def _acts(question: Question) -> Iterator[tuple[str, str]]:
-    """Yield what the call would do, as it was read: commands, paths, URLs."""
+    """Yield what the call would do, as it was read: commands, paths, URLs, and what is odd about a host."""
     for atom in question.action.atoms:
         if atom.declared and atom.kind in _NAMES:
             yield _NAMES[atom.kind], _canonical(atom)
+            if isinstance(atom.canonical, Url):
+                yield from host_facts(atom.canonical)
 
 
 def _rest(question: Question) -> Iterator[tuple[str, str]]:

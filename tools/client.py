@@ -31,6 +31,7 @@ _CONNECTED = 0.5
 _BEGUN = 0.75
 
 _SKIPPED = 16 * 1024
+_DRAINED = 32
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = (
     (b"User-Agent", b"leeward"),
@@ -181,14 +182,20 @@ def _answer(url: Url, response: httpcore.Response, cap: int) -> Answer:
 
 
 async def _read(answer: Answer, response: httpcore.Response, route: Route, scope: trio.CancelScope) -> None:
-    """Read the body as far as it is wanted; where it goes on, the scope is cancelled at the next byte.
+    """Read the body as far as it is wanted; where it goes on, the scope is cancelled.
 
     Raises:
         BodyError: it is damaged.
     """
-    # Leaving the loop would abandon the generators below it in mid-body; cancelling ends them.
+    # Leaving the loop would abandon the generators below it in mid-body; cancelling ends them. What
+    # was received already is taken off them first, so that it is acknowledged.
+    unwanted = 0
     async for chunk in response.aiter_stream():
-        if route.enough is None and not answer.body.feed(chunk):
+        if route.enough is not None:
+            unwanted += 1
+            if unwanted == _DRAINED:
+                scope.cancel()
+        elif not answer.body.feed(chunk):
             route.enough = scope
     route.is_read = True
     if answer.location is None:

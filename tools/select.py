@@ -84,7 +84,8 @@ class Selector:
 
     def _taken(self, node: LexborNode, links: Links) -> Iterator[str]:
         if self._attribute is None:
-            yield readable(node, links) if self._extract == "text" else node.html or ""
+            text = readable(node, links)
+            yield text if self._extract == "text" else node.html or ""
             return
         value = node.attributes.get(self._attribute)
         if value is not None:

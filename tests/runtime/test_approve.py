@@ -57,6 +57,12 @@ def test_a_question_says_what_runs_who_asks_and_what_always_would_mean():
     ]
 
 
+def test_a_host_that_looks_like_another_is_shown_in_ascii_with_a_warning():
+    lines = shown(question({"url": "https://аррӏе.com/"}, url="url"), width=200).split("\n")
+    assert lines[1] == "  opens: https://xn--80ak6aa92e.com/"
+    assert lines[2] == "  warning: the host is drawn like apple.com in letters of another script: аррӏе.com"
+
+
 @pytest.mark.parametrize(
     ("kind", "raw", "line"),
     [

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
+from leeward.runtime.describe import egress_lines
+from leeward.runtime.lookups import _attempts
 from leeward.runtime.slash import dispatch, parse
 from leeward.security import Provenance
 
@@ -113,6 +115,26 @@ async def test_a_name_that_turns_out_private_is_refused_on_a_hop_too(at_work, se
         assert result.error["category"] == "policy_blocked" and "10.0.0.7 of evil.example is not connected to" in result.error["message"]
         last = (await egress(runtime, sessions))[-1]
         assert last["ended"] and last["http_status"] is None and "it is private" in last["problem"]
+
+
+async def test_a_connection_that_was_left_is_not_used_again_and_the_second_try_is_on_record(at_work, servers, sessions):
+    asked = []
+
+    async def answer(stream, path):
+        asked.append(path)
+        if len(asked) == 2:
+            await stream.aclose()
+        else:
+            await stream.send_all(servers.reply())
+
+    async with at_work(answer) as (runtime, server):
+        url = server.url("/a", "docs.example")
+        await runtime.give(url, Provenance.PERSON)
+        for _ in range(2):
+            assert (await fetch(runtime, url)).error is None
+        assert asked == ["/a"] * 3 and server.connections == 2
+        rows = [(row["hop"], row["ended"], row["http_status"]) for row in await egress(runtime, sessions)]
+        assert rows == [(0, False, None), (0, True, 200), (0, False, None), (0, True, None), (1, False, None), (1, True, 200)]
 
 
 async def test_four_redirects_are_one_too_many(at_work, servers):
@@ -222,9 +244,6 @@ async def test_other_tasks_go_on_while_a_page_is_slow(at_work, servers):
 
 
 async def test_the_record_can_be_listed(at_work, servers, sessions, capsys, monkeypatch, tmp_path):
-    from leeward.runtime.describe import egress_lines
-    from leeward.runtime.lookups import _attempts
-
     async with at_work({"/a": moved(servers, "/b"), "/b": servers.reply()}) as (runtime, server):
         await runtime.give(server.url("/a", "docs.example"), Provenance.PERSON)
         await fetch(runtime, server.url("/a", "docs.example"))

@@ -136,18 +136,52 @@ def test_a_longer_view_is_not_seen_from_a_shorter_one() -> None:
 URLS = st.sampled_from([url(f"https://{host}.com/{path}") for host in "abc" for path in ("", "x", "x/y", "z?q")])
 
 
-@given(st.lists(st.tuples(st.integers(0, 99), st.lists(URLS, max_size=3), st.sampled_from(Provenance)), max_size=12), URLS)
-def test_views_behave_like_lists_that_are_copied(steps: list[tuple[int, list[Url], Provenance]], asked: Url) -> None:
+STEPS = st.tuples(st.integers(0, 99), st.lists(URLS, max_size=3), st.sampled_from([*Provenance, None, None]))
+
+
+@given(st.lists(STEPS, max_size=12), URLS)
+def test_views_behave_like_lists_that_are_copied(steps: list[tuple[int, list[Url], Provenance | None]], asked: Url) -> None:
+    """Adding and forgetting (no provenance) on any earlier view leaves all others what they were."""
     views: list[tuple[Ledger, dict[tuple[Url, Provenance], None]]] = [(Ledger(), {})]
     for base, urls, provenance in steps:
         ledger, model = views[base % len(views)]
-        views.append((ledger.with_urls(urls, provenance), model | dict.fromkeys((one, provenance) for one in urls)))
+        if provenance is None:
+            views.append((ledger.without(urls), {entry: None for entry in model if entry[0] not in urls}))
+        else:
+            views.append((ledger.with_urls(urls, provenance), model | dict.fromkeys((one, provenance) for one in urls)))
     for ledger, model in views:
-        assert ledger.entries() == tuple(model)
+        assert ledger.entries() == tuple(model) and len(ledger) == len(model)
+        assert ledger.has(asked) == any((one.segments, one.query, one.host) == (asked.segments, asked.query, asked.host) for one, _ in model)
         fresh = Ledger()
         for one, provenance in model:
             fresh = fresh.with_urls([one], provenance)
         assert (ledger.lookup(asked).source, ledger.lookup(asked).added) == (fresh.lookup(asked).source, fresh.lookup(asked).added)
+
+
+EXACT = [
+    ("https://good.com/a", "https://good.com/a", True),
+    ("https://good.com/a", "https://good.com/a/#x", True),
+    ("http://good.com/a", "https://good.com/a", True),
+    ("https://good.com/a", "http://good.com/a", False),
+    ("https://good.com/a", "https://good.com/a/b", False),
+    ("https://good.com/a", "https://good.com/", False),
+    ("https://good.com/a", "https://good.com/a?x", False),
+    ("https://good.com/a?x", "https://good.com/a", False),
+    ("https://good.com/a", "https://www.good.com/a", False),
+]
+
+
+@pytest.mark.parametrize("provenance", list(Provenance))
+@pytest.mark.parametrize(("known", "asked", "exact"), EXACT)
+def test_what_is_known_exactly(known: str, asked: str, exact: bool, provenance: Provenance) -> None:
+    assert knowing(known, provenance=provenance).has(url(asked)) is exact
+
+
+def test_what_lies_below_is_told_from_the_closest_entry() -> None:
+    ledger = knowing("https://good.com/", "https://good.com/a/b")
+    assert ledger.lookup(url("https://good.com/a/b/c/d")).below == ("c", "d")
+    assert ledger.lookup(url("https://good.com/x/y")).below == ("x", "y")
+    assert ledger.lookup(url("https://good.com/a")).below == ()
 
 
 def test_adding_and_looking_up_do_not_slow_down_with_what_is_known_of_others() -> None:

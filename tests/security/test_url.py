@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.unreadable import Unreadable
-from leeward.security.url import MAX_BYTES, Url, parse_url
+from leeward.security.url import MAX_BYTES, Url, join_url, parse_url, same_site
 
 CANONICAL = [
     ("https://example.com", "https://example.com/"),
@@ -145,3 +145,56 @@ def test_the_host_read_is_the_host_a_browser_opens(host: str) -> None:
     url = parse_url(f"https://{host}")
     if isinstance(url, Url):
         assert url.host == ada_url.URL(f"https://{host}").hostname.removesuffix(".").strip("[]")
+
+
+BASE = "https://h.example:8443/b/c/d;p?q#f"
+REFERENCES = [
+    ("", BASE), ("g", "/b/c/g"), ("./g", "/b/c/g"), ("g/", "/b/c/g/"), ("/g", "/g"), ("?y", "/b/c/d;p?y"), ("g?y", "/b/c/g?y"),
+    ("#s", "/b/c/d;p?q#s"), ("g#s", "/b/c/g#s"), ("g?y#s", "/b/c/g?y#s"), (";x", "/b/c/;x"), (".", "/b/c/"), ("./", "/b/c/"),
+    ("..", "/b/"), ("../", "/b/"), ("../g", "/b/g"), ("../..", "/"), ("../../g", "/g"), ("../../../g", "/g"), ("/./g", "/g"),
+    ("/../g", "/g"), ("g.", "/b/c/g."), ("..g", "/b/c/..g"), ("g/./h", "/b/c/g/h"), ("g/../h", "/b/c/h"), ("g?y/../x", "/b/c/g?y/../x"),
+    ("//g.example/x", "https://g.example/x"), ("https://g.example", "https://g.example/"), ("HTTP://g.example", "http://g.example/"),
+    ("javascript:x()", None), ("mailto:a@b.c", None), ("file:///x", None), ("https:g", None), ("https://g.example/../x", None), ("a b", None),
+    ("\\x", None), ("/%2e%2e/x", None), ("//u@g.example/", None), ("///g.example", None), ("//", None), ("g\n", None), ("h.example:80/x", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reference", "target"), REFERENCES)
+def test_references_are_read_as_rfc_3986_has_it_and_nothing_is_repaired(reference: str, target: str | None) -> None:
+    base = parse_url(BASE)
+    assert isinstance(base, Url)
+    found = join_url(base, reference)
+    if target is None:
+        assert isinstance(found, Unreadable)
+    else:
+        assert isinstance(found, Url)
+        assert found.text == (target if "://" in target else f"https://h.example:8443{target}")
+
+
+@given(URLISH)
+@example("../%2e")
+@example("//h.example/..")
+def test_what_a_reference_leads_to_is_canonical(reference: str) -> None:
+    base = parse_url(BASE)
+    assert isinstance(base, Url)
+    found = join_url(base, reference)
+    assert isinstance(found, Unreadable) or parse_url(found.text) == found
+
+
+SITES = [
+    ("https://a.example/", "https://a.example/x?y", True),
+    ("https://a.example/", "https://www.a.example/", True),
+    ("https://a.example/", "https://www.www.a.example/", False),
+    ("https://a.example/", "https://b.a.example/", False),
+    ("https://a.example/", "http://a.example/", False),
+    ("https://a.example/", "https://a.example:8443/", False),
+    ("https://a.example/", "https://wwwa.example/", False),
+    ("https://example/", "https://www.example/", True),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "same"), SITES)
+def test_what_is_one_site(one: str, other: str, same: bool) -> None:
+    first, second = parse_url(one), parse_url(other)
+    assert isinstance(first, Url) and isinstance(second, Url)
+    assert same_site(first, second) is same_site(second, first) is same

@@ -36,7 +36,8 @@ class App:
             await trio.sleep_forever()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         if path == "/flood":
-            return await self.flood(receive, send)
+            await self.flood(receive, send)
+            return
         if path in ("/half", "/more"):
             size = CAP // 2 if path == "/half" else CAP * 2
             await send({"type": "http.response.body", "body": b"x" * size, "more_body": True})
