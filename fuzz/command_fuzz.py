@@ -59,12 +59,12 @@ _FILES = frozenset({".", "source"})
 DRIVER = """
 import json, os, signal, subprocess, sys
 results = []
-for number, line in enumerate(json.load(open("/work/lines"))):
-    folder = f"/work/run/{number}"
+for number, line in enumerate(json.load(open("/stage/lines"))):
+    folder = f"/stage/run/{number}"
     os.makedirs(folder)
-    log = f"/work/log/{number}"
+    log = f"/stage/log/{number}"
     os.makedirs(log)
-    env = {"PATH": "/s", "LOG": log, "HOME": "/work/home", "V": "v", "LANG": "C.UTF-8"}
+    env = {"PATH": "/s", "LOG": log, "HOME": "/stage/home", "V": "v", "LANG": "C.UTF-8"}
     argv = ["/bin/bash", "--noprofile", "--norc", "-c", "--", line]
     process = subprocess.Popen(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
@@ -80,7 +80,7 @@ for number, line in enumerate(json.load(open("/work/lines"))):
     process.wait()
     ran = [open(f"{log}/{name}", errors="replace").read() for name in sorted(os.listdir(log))[:1000]]
     results.append({"late": late, "ran": ran})
-json.dump(results, open("/work/results", "w"))
+json.dump(results, open("/stage/results", "w"))
 """
 STUB = """#!/bin/sh
 printf '%s\\037' "${0##*/}" "$@" > "$LOG/$$"
@@ -209,8 +209,8 @@ def _sandboxed(folder: Path, stubs: Path) -> None:
     python = str(Path(sys.executable).resolve())
     subprocess.run(
         ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", *binds, "--dev", "/dev", "--proc", "/proc",
-         "--tmpfs", "/tmp", "--ro-bind", str(stubs), "/s", "--bind", str(folder / "work"), "/work",
-         python, "-I", "/work/driver.py"],
+         "--tmpfs", "/tmp", "--ro-bind", str(stubs), "/s", "--bind", str(folder / "work"), "/stage",
+         python, "-I", "/stage/driver.py"],
         check=True, timeout=600, env={"PATH": "/usr/bin:/bin"},
     )  # fmt: skip
 

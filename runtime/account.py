@@ -125,6 +125,9 @@ def _told(result: ToolResult) -> Iterator[str]:
         for name in ("rejected_pattern", "suggestion"):
             if isinstance(value := error.get(name), str):
                 yield f"  {name}: {visible(value)}"
+        facts = error.get("facts")
+        for fact in facts if isinstance(facts, list) else ():
+            yield f"  {fact['name']}: {visible(str(fact['value'])[:_ARGUMENTS])}"
         asks = error.get("asks")
         for ask in asks if isinstance(asks, list) else ():
             yield f"  {ask['gate']} asks: {ask['question']}"

@@ -18,6 +18,7 @@ from .options import Options
 __all__ = ["Printer", "plain"]
 
 SCHEMA = 1
+_LONGEST_FACT = 500
 _DETAILS = ("argument", "input_value", "rejected_pattern", "gate", "rule", "expected", "found", "suggestion")
 
 
@@ -113,6 +114,9 @@ class Printer:
         """Print an error for people: the message, then what belongs to it, one line each."""
         lines = [f"leeward: {error['message']}"]
         lines += [f"  {name}: {error[name]}" for name in _DETAILS if error.get(name) is not None]
+        facts = error.get("facts")
+        for fact in facts if isinstance(facts, list) else ():
+            lines.append(f"  {fact['name']}: {str(fact['value'])[:_LONGEST_FACT]}")
         self.end_answer()
         self._write(self._err, f"{plain(chr(10).join(lines))}\n")
 

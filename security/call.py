@@ -276,7 +276,7 @@ class Cleared:
                 return atom.canonical
         raise PolicyBlocked("no URL was judged for this argument")
 
-    async def follow(self, reference: str, pointer: str | None = None) -> Url:
+    async def follow(self, reference: str | Url, pointer: str | None = None) -> Url:
         """Return what a reference, such as a redirect's, leads to once that is judged and on record.
 
         It is read against what was opened last in place of the URL at `pointer`, which may be left out
@@ -287,7 +287,7 @@ class Cleared:
         """
         if self._follower is None:
             raise PolicyBlocked("nobody is here to judge where this leads")
-        return await self._follower.follow(reference, pointer)
+        return await self._follower.follow(str(reference), pointer)
 
     def report(self, exchange: Exchange) -> None:
         """Tell what became of an attempt to open a URL, however it ended."""

@@ -24,7 +24,7 @@ from .output import is_trusted
 from .ports import RecordError
 from .session import Event, Given, Session
 from .unreadable import Unreadable
-from .url import Url, join_url, parse_url, same_site
+from .url import MAX_BYTES, Url, join_url, parse_url, same_site
 from .verdict import Decision
 
 __all__ = ["MOST_HOPS", "MOST_LINKS", "Trail"]
@@ -91,6 +91,7 @@ class Trail:
             PolicyBlocked: it may not be opened, for a reason that the message gives.
         """
         place, way = self._way(pointer)
+        reference = reference[: MAX_BYTES + 1]
         url = join_url(way.urls[-1], reference)
         self._attempts += 1
         hop, text = self._attempts, url.text if isinstance(url, Url) else reference
@@ -125,7 +126,8 @@ class Trail:
         elif is_trusted(self.action, session) and len(self._ways) == 1:
             (way,) = self._ways.values()
             near = [link for link in links if same_site(way.urls[-1], link)]
-            yield from _given(session, near, Provenance.LINK)
+            is_given = session.ledger.has(way.urls[0])
+            yield from _given(session, near, Provenance.LINK if is_given else Provenance.DERIVED)
             yield from _given(session, [link for link in links if link not in near], Provenance.FOREIGN)
 
     def _way(self, pointer: str | None) -> tuple[str, _Way]:

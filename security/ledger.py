@@ -31,7 +31,8 @@ class Provenance(StrEnum):
     """How a URL became known.
 
     `HINT` is a word of the person that may be a host or a file (`docs.rs/tokio`), `FOREIGN` a link
-    that leads from the site of its page to another.
+    that leads from the site of its page to another, `DERIVED` one on a page whose URL nobody gave in
+    full, so that it may repeat what a model put into that.
     """
 
     PERSON = "person"
@@ -40,12 +41,14 @@ class Provenance(StrEnum):
     HINT = "person, perhaps a file"
     REDIRECT = "redirect"
     LINK = "link"
+    DERIVED = "link below"
     FOREIGN = "link to another site"
     SEARCH = "search"
 
 
 _GIVEN = frozenset({Provenance.PERSON, Provenance.SLASH, Provenance.CONFIG})
-_EXACT = frozenset({Provenance.REDIRECT, Provenance.LINK, Provenance.FOREIGN, Provenance.SEARCH})
+_ECHOES = frozenset({Provenance.REDIRECT, Provenance.DERIVED})
+_EXACT = frozenset({Provenance.LINK, Provenance.FOREIGN, Provenance.SEARCH}) | _ECHOES
 _DOUBTFUL = frozenset({Provenance.HINT, Provenance.FOREIGN})
 
 
@@ -154,12 +157,17 @@ class Ledger:
         return min(found, key=_doubt) if found else Grounding(nearest=self._nearest(url))
 
     def has(self, url: Url) -> bool:
-        """Whether exactly this URL is known, and not only one above or below it; fragments aside."""
+        """Whether exactly this URL is known, fragments aside, and holds nothing that a call made up.
+
+        That is not so of what a server answered to a URL that only lay below a given one: a redirect
+        or link may say again what stood in its path.
+        """
         return any(
             isinstance(entry, Url)
+            and provenance not in _ECHOES
             and _is_same_server(url, entry)
             and (_segments(url), _query(url)) == (_segments(entry), _query(entry))
-            for entry, _ in self._of_host(url.host)
+            for entry, provenance in self._of_host(url.host)
         )
 
     def provenance_of(self, destination: Destination) -> Provenance | None:

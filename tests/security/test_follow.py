@@ -107,6 +107,26 @@ async def test_redirects_that_are_refused_fail_the_request_with_the_hop_named(ma
     assert len(desk.session.ledger) == len(said) and desk.session.breaker.total == 0
 
 
+async def test_a_redirect_in_two_steps_carries_no_more_than_one(make) -> None:
+    """A server adds a slash to what it was asked; the next call asks for that, and is sent to another site."""
+    desk = make.desk(make.spec("fetch", effects=FETCH, kinds={"url": Kind.URL}), start=make.session(said=["https://good.com"]))
+    for first, links, second in [
+        ("/r/other.org/x", (), "https://good.com/r/other.org/x/y"),
+        ("/page", ("https://good.com/out/other.org/x",), "https://good.com/out/other.org/x"),
+    ]:
+        desk.executor.does = {"fetch": Opens(*([] if links else [second]), links=links)}
+        assert (await desk.run("fetch", {"url": f"https://good.com{first}"}, call_id=f"1{first}")).error is None
+        assert second in {entry.text for entry, _ in desk.session.ledger.entries()}
+        tool = Opens("https://other.org/x")
+        desk.executor.does = {"fetch": tool}
+        result = await desk.run("fetch", {"url": second}, call_id=f"2{first}")
+        assert tool.opened == [second] and "grounding refused it" in result.error["message"]
+    desk.executor.does = {"fetch": Opens(links=("https://good.com/out",))}
+    await desk.run("fetch", {"url": "https://good.com"}, call_id="3")
+    desk.executor.does = {"fetch": Opens("https://other.org/x")}
+    assert (await desk.run("fetch", {"url": "https://good.com/out"}, call_id="4")).error is None
+
+
 async def test_a_question_in_the_midst_of_a_call_is_a_refusal(make) -> None:
     ask = Rule("fetch", RuleAction.ASK, "other.org", where="config.toml:1")
     tool = Opens("https://other.org/x")
@@ -137,6 +157,9 @@ async def test_a_second_try_is_judged_and_there_is_no_third(make) -> None:
     tool = Opens(A)
     desk, _ = await run(make, tool, A)
     assert tool.opened == [A, A] and len(desk.session.ledger) == 1
+    tool = Opens(parse_url(A))
+    await run(make, tool, A)
+    assert tool.opened == [A, A]
     tool = Opens(A, A)
     _, result = await run(make, tool, A)
     assert tool.opened == [A, A] and "tried 2 times at most" in result.error["message"]
