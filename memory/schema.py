@@ -1,88 +1,18 @@
-"""What do the tables look like, and how does an older file become a newer one?
+"""Is a file ours, and of a version we can use? What brings an older one up to date stands in `migrations/`.
 
-`MIGRATIONS` is the whole history: entry n brings a file from version n to n + 1 and is never edited
-once it was released; a change of the tables is one entry more. What the columns mean to whom is told
-in `audit.py`, `overflow.py` and `transcript.py`.
+What the columns mean to whom is told in `audit.py`, `overflow.py` and `transcript.py`.
 """
 
 from __future__ import annotations
 
 import aiosqlite
 
+from .migrations import MIGRATIONS
+
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "ForeignFile", "check_owner", "migrate"]
 
 APPLICATION_ID = 0x4C656577
 """Marks a SQLite file as ours ("Leew"), so that another program's database is never written into."""
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """
-        CREATE TABLE audit (
-            seq INTEGER PRIMARY KEY,
-            at REAL NOT NULL,
-            session TEXT NOT NULL,
-            kind TEXT NOT NULL,
-            call TEXT,
-            tool TEXT,
-            body TEXT NOT NULL,
-            id TEXT NOT NULL UNIQUE
-        )
-        """,
-        "CREATE INDEX audit_by_session ON audit (session)",
-        "CREATE INDEX audit_by_call ON audit (call) WHERE call IS NOT NULL",
-        "CREATE INDEX audit_by_time ON audit (at)",
-        """
-        CREATE TABLE overflow (
-            id TEXT PRIMARY KEY,
-            chars INTEGER NOT NULL,
-            lines INTEGER NOT NULL,
-            bytes INTEGER NOT NULL,
-            stored_at REAL NOT NULL,
-            complete INTEGER NOT NULL DEFAULT 0
-        )
-        """,
-        """
-        CREATE TABLE overflow_chunk (
-            id TEXT NOT NULL REFERENCES overflow (id) ON DELETE CASCADE,
-            number INTEGER NOT NULL,
-            body BLOB NOT NULL,
-            UNIQUE (id, number)
-        )
-        """,
-        """
-        CREATE TABLE overflow_link (
-            session TEXT NOT NULL,
-            id TEXT NOT NULL REFERENCES overflow (id) ON DELETE CASCADE,
-            stored_at REAL NOT NULL,
-            origin TEXT NOT NULL,
-            integrity INTEGER NOT NULL,
-            PRIMARY KEY (session, id)
-        ) WITHOUT ROWID
-        """,
-        "CREATE INDEX overflow_link_by_id ON overflow_link (id)",
-        """
-        CREATE TABLE conversation (
-            id TEXT PRIMARY KEY,
-            started REAL NOT NULL,
-            workspace TEXT NOT NULL,
-            title TEXT NOT NULL DEFAULT ''
-        )
-        """,
-        "CREATE INDEX conversation_by_start ON conversation (started)",
-        """
-        CREATE TABLE entry (
-            seq INTEGER PRIMARY KEY,
-            session TEXT NOT NULL REFERENCES conversation (id),
-            turn INTEGER NOT NULL,
-            role TEXT NOT NULL,
-            content TEXT NOT NULL,
-            origin TEXT NOT NULL,
-            at REAL NOT NULL
-        )
-        """,
-        "CREATE INDEX entry_by_session ON entry (session)",
-    ),
-)
 
 
 class ForeignFile(Exception):

@@ -46,6 +46,21 @@ from .errors import (
     ToolTimeout,
     TypeMismatch,
 )
+from .events import (
+    Asked,
+    BreakerReset,
+    Decided,
+    Egress,
+    Event,
+    Finished,
+    Forgot,
+    Given,
+    Granted,
+    LevelSet,
+    Read,
+    TurnStarted,
+    Withdrawn,
+)
 from .extract import suspects_in, urls_given, urls_hinted, urls_in
 from .filters import HARD_BOUND, Source, Stepwise, redact, strip
 from .follow import MOST_HOPS
@@ -71,23 +86,7 @@ from .ports import (
 )
 from .refusal import error_object, refused
 from .secrets import redact_text
-from .session import (
-    Asked,
-    BreakerReset,
-    Decided,
-    Egress,
-    Event,
-    Finished,
-    Forgot,
-    Given,
-    Granted,
-    LevelSet,
-    Read,
-    Session,
-    TurnStarted,
-    Withdrawn,
-    after,
-)
+from .session import Session, after
 from .unreadable import Unreadable
 from .url import Url, join_url, parse_url, same_site
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word

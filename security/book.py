@@ -15,9 +15,10 @@ from functools import partial
 
 import trio
 
+from .events import Event, LevelSet
 from .level import TrustLevel
 from .ports import Audit, Clock, Observer, RecordError
-from .session import Event, LevelSet, Session, after
+from .session import Session, after
 
 __all__ = ["Book", "tell"]
 

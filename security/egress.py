@@ -13,8 +13,9 @@ from itertools import islice
 from . import record
 from .answers import Asks
 from .call import Action, Atom, Effect, Exchange, Kind
+from .events import Decided, Egress
 from .secrets import redact_text
-from .session import Decided, Egress, Session
+from .session import Session
 from .url import Url
 from .verdict import Decision
 

@@ -18,11 +18,12 @@ from .answers import Asks
 from .book import Book
 from .call import Action, Asker, Exchange, Kind, Output, ToolCall
 from .errors import PolicyBlocked
+from .events import Event, Given
 from .extract import urls_in
 from .ledger import Provenance
 from .output import is_trusted
 from .ports import RecordError
-from .session import Event, Given, Session
+from .session import Session
 from .unreadable import Unreadable
 from .url import MAX_BYTES, Url, join_url, parse_url, same_site
 from .verdict import Decision

@@ -10,12 +10,13 @@ from typing import TypeAlias
 from .book import tell
 from .call import Action, Effect, Outcome, Output, Status, ToolResult
 from .confidential import secrets_in
+from .events import Read
 from .filters import Feeder, Screened, Source, redact, strip
 from .fingerprints import fingerprints_in
 from .label import Origin, integrity
 from .level import TrustLevel
 from .ports import Observer, OverflowStore, RecordError
-from .session import Read, Session
+from .session import Session
 
 __all__ = [
     "Keep",

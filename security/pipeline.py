@@ -20,6 +20,7 @@ from .call import Action, Cleared, Output, ToolCall, ToolResult
 from .confidential import secrets_in
 from .consult import YES, consult
 from .errors import ToolError, ToolTimeout
+from .events import Event, Granted
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .follow import Trail
 from .gates import anomaly, arguments, budget, grounding, hosts, known, paths, permissions, trust
@@ -27,7 +28,7 @@ from .output import Keep, Keeper, Live, bounded, completed, read_by_model, sourc
 from .ports import Answer, Executor, Ports, Question, RecordError
 from .reading import read_call, unread
 from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
-from .session import Event, Granted, Session
+from .session import Session
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Protocol
 
 from .call import Action, Cleared, Output, ToolSpec
+from .events import Event
 from .label import Origin
-from .session import Event
 from .verdict import Ask
 
 __all__ = [

@@ -10,8 +10,9 @@ from .answers import APPROVAL, Asks
 from .call import Action, ToolResult
 from .confidential import secrets_in, shown_arguments
 from .errors import Category
+from .events import Asked, Decided, Finished
 from .secrets import redact_text
-from .session import Asked, Decided, Finished, Session
+from .session import Session
 from .verdict import Allow, Ask, Decision, Deny, Verdict
 
 __all__ = ["asked", "decided", "declined", "finished"]

@@ -15,7 +15,7 @@ from leeward.runtime.events import Alert, CallEnded, CallStarted, EndReason, Liv
 from leeward.runtime.exits import CliError
 from leeward.runtime.providers import TextDelta
 from leeward.security import Answer, Effect, Origin, Provenance, RecordError, Status
-from leeward.security.session import Decided, Finished
+from leeward.security.events import Decided, Finished
 from leeward.tools import Secret, tool
 from leeward.tools import Text as Word
 

@@ -13,11 +13,12 @@ import trio
 
 from leeward.security.action import Draft
 from leeward.security.call import KIND_KEY, Asker, Checked, Effect, Output, ToolCall, ToolSpec
+from leeward.security.events import Given
 from leeward.security.ledger import Provenance
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Ports, RecordError
-from leeward.security.session import Given, Session, after
+from leeward.security.session import Session, after
 
 WORKSPACE = "/ws"
 HOME = "/home/ada"

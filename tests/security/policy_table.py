@@ -15,12 +15,13 @@ from itertools import groupby, product
 import trio
 
 from leeward.security.call import KIND_KEY, Checked, Effect, Kind, Output, Status, ToolCall, ToolSpec
+from leeward.security.events import Given, Read
 from leeward.security.label import Origin
 from leeward.security.ledger import Provenance
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, Policy
 from leeward.security.ports import Answer, Ports
-from leeward.security.session import Given, Read, Session, after
+from leeward.security.session import Session, after
 
 INTRODUCTION = """\
 # What is allowed, asked and denied

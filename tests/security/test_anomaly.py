@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from leeward.security.call import Effect
+from leeward.security.events import BreakerReset, Decided, Forgot, LevelSet, TurnStarted
 from leeward.security.gates.anomaly import anomaly
 from leeward.security.level import TrustLevel
 from leeward.security.policy import AnomalyLimits, BreakerLimits
-from leeward.security.session import BreakerReset, Decided, Forgot, LevelSet, TurnStarted
 from leeward.security.verdict import Allow, Ask, Deny
 
 BLOCK = LevelSet(1, "tool", TrustLevel.BLOCKED, "anomaly window: 14 of 20 failed; /trust tool LEVEL lifts it")

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from leeward.security.answers import answer_in_advance, proposed_grants, reconsidered
 from leeward.security.call import Asker, Effect, Kind
+from leeward.security.events import Granted
 from leeward.security.level import TrustLevel
 from leeward.security.pipeline import GATES
 from leeward.security.policy import Autonomy, Rule, RuleAction
-from leeward.security.session import Granted
 from leeward.security.verdict import Ask, Decision, Deny, Word
 
 ALLOW = RuleAction.ALLOW

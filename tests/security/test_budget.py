@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.call import Asker, Status
+from leeward.security.events import Asked, Decided, Finished, Forgot, TurnStarted
 from leeward.security.gates.budget import budget
 from leeward.security.policy import CallLimits
-from leeward.security.session import Asked, Decided, Finished, Forgot, TurnStarted, after
+from leeward.security.session import after
 from leeward.security.verdict import Allow, Deny
 
 

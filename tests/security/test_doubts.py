@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from leeward.security.call import Effect, Kind
+from leeward.security.events import Forgot, Given, Read, Withdrawn
 from leeward.security.fingerprints import fingerprints_in
 from leeward.security.gates.grounding import grounding
 from leeward.security.gates.hosts import hosts
 from leeward.security.label import Origin
 from leeward.security.ledger import Provenance
-from leeward.security.session import Forgot, Given, Read, Withdrawn, after
+from leeward.security.session import after
 from leeward.security.verdict import Allow, Ask, Deny
 
 GIVEN = "https://good.com/a"

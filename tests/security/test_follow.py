@@ -6,11 +6,12 @@ import pytest
 
 from leeward.security.call import Asker, Cleared, Effect, Exchange, Kind, Output
 from leeward.security.errors import Category, PolicyBlocked
+from leeward.security.events import Decided, Egress, Given
 from leeward.security.ledger import Provenance
 from leeward.security.level import TrustLevel
 from leeward.security.policy import CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
-from leeward.security.session import Decided, Egress, Given, Session, after
+from leeward.security.session import Session, after
 from leeward.security.url import parse_url
 
 FETCH = Effect.SEND | Effect.BRING_IN

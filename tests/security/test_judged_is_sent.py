@@ -10,7 +10,7 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.session import Egress
+from leeward.security.events import Egress
 from leeward.security.url import Url, parse_url
 from leeward.tools import Fetcher
 from leeward.tools.client import Client, tls_context

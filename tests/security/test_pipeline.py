@@ -20,10 +20,10 @@ from leeward.security.errors import (
     ToolError,
     ToolTimeout,
 )
+from leeward.security.events import Asked, Decided, Finished, LevelSet
 from leeward.security.label import Origin
 from leeward.security.policy import AnomalyLimits, Autonomy, CallLimits
 from leeward.security.ports import Answer, RecordError
-from leeward.security.session import Asked, Decided, Finished, LevelSet
 
 KEY = "sk-test-" + "0" * 32
 OWN = "correct-horse-battery"

@@ -7,10 +7,10 @@ import trio
 
 from leeward.security.call import Asker, Checked, Effect, Kind, Status
 from leeward.security.errors import PermanentFailure
+from leeward.security.events import BreakerReset, Decided, Granted, LevelSet
 from leeward.security.level import TrustLevel
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
-from leeward.security.session import BreakerReset, Decided, Granted, LevelSet
 
 
 @pytest.fixture

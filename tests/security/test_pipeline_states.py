@@ -15,14 +15,7 @@ from trio.testing import MockClock
 from leeward.security.book import Book
 from leeward.security.call import Cleared, Effect, Kind, Output, ToolResult
 from leeward.security.errors import Category, ServerError
-from leeward.security.filters import Screened
-from leeward.security.ledger import Provenance
-from leeward.security.level import TrustLevel
-from leeward.security.output import completed
-from leeward.security.pipeline import Pipeline
-from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits
-from leeward.security.ports import Answer
-from leeward.security.session import (
+from leeward.security.events import (
     Asked,
     BreakerReset,
     Decided,
@@ -33,6 +26,13 @@ from leeward.security.session import (
     Read,
     TurnStarted,
 )
+from leeward.security.filters import Screened
+from leeward.security.ledger import Provenance
+from leeward.security.level import TrustLevel
+from leeward.security.output import completed
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits
+from leeward.security.ports import Answer
 
 SECRET = "correct-horse-battery"
 LIMIT = 12

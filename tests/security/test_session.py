@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from leeward.security.call import Status
 from leeward.security.errors import Category
-from leeward.security.label import Origin, integrity
-from leeward.security.ledger import Provenance
-from leeward.security.level import TrustLevel
-from leeward.security.session import (
+from leeward.security.events import (
     Asked,
     BreakerReset,
     Decided,
@@ -24,10 +21,12 @@ from leeward.security.session import (
     Granted,
     LevelSet,
     Read,
-    Session,
     TurnStarted,
-    after,
 )
+from leeward.security.label import Origin, integrity
+from leeward.security.ledger import Provenance
+from leeward.security.level import TrustLevel
+from leeward.security.session import Session, after
 
 TIMES = st.floats(0, 2e9, allow_nan=False)
 IDS, TOOLS = st.sampled_from(["c1", "c2", "c3"]), st.sampled_from(["a", "b"])

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.call import Effect, Kind
+from leeward.security.events import LevelSet
 from leeward.security.gates.trust import trust
 from leeward.security.level import TrustLevel, min_trust
-from leeward.security.session import LevelSet
 from leeward.security.verdict import Allow, Ask, Deny
 
 TRUSTED, VERIFIED, QUARANTINED, BLOCKED = TrustLevel
