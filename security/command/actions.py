@@ -8,17 +8,18 @@ from .builtins import is_harmless
 from .nouns import Command, Node, Redirection
 from .transform import visits
 
-__all__ = ["actions_of", "is_sink"]
+__all__ = ["actions_of", "is_sink", "vectors"]
 
 _SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
 
 
 def actions_of(node: Node) -> tuple[tuple[str, ...], ...]:
     """Return every argument vector of a tree, and what is assigned and redirected as vectors of their own."""
-    return tuple(dict.fromkeys(argv for visit in visits(node) for argv in _vectors(visit.command)))
+    return tuple(dict.fromkeys(argv for visit in visits(node) for argv in vectors(visit.command)))
 
 
-def _vectors(command: Command) -> Iterator[tuple[str, ...]]:
+def vectors(command: Command) -> Iterator[tuple[str, ...]]:
+    """Yield the argument vectors of one command, without what it runs in turn."""
     if command.words:
         yield tuple(word.text for word in command.words)
     for assignment in command.assignments:

@@ -1,7 +1,8 @@
 """Brace expansion: one word into several, as bash does it before anything else.
 
 Pieces are those of `words.py`: parts, and the strings `{`, `,` and `}` where they stood outside
-quotes. A pair of braces that holds neither a comma nor a range is text.
+quotes. A pair of braces that holds neither a comma nor a range is text, but it makes bash pair the others
+in ways of its own, so a word that has both kinds, or a brace too many, is not read.
 """
 
 from __future__ import annotations
@@ -21,10 +22,29 @@ def expanded(pieces: list[Part | str]) -> list[list[Part]]:
     """Return the words that a word's pieces stand for, at most 256."""
     if "{" not in pieces:
         return [_plain(pieces)]
+    if ("," in pieces or any(map(_holds_range, pieces))) and not _is_regular(pieces):
+        raise Unread("braces are paired in an unusual way")
     found = [word for word in _expanded(pieces, 0) if word]
     if len(found) > _MOST:
         raise Unread("braces expand to too many words")
     return found
+
+
+def _is_regular(pieces: list[Part | str]) -> bool:
+    """Whether every brace has its partner, and between the two of each pair stands a comma or a range."""
+    open_ones: list[bool] = []
+    for piece in pieces:
+        if piece == "{":
+            open_ones.append(False)
+        elif open_ones and (piece == "," or _holds_range(piece)):
+            open_ones[-1] = True
+        elif piece == "}" and not (open_ones and open_ones.pop()):
+            return False
+    return not open_ones
+
+
+def _holds_range(piece: Part | str) -> bool:
+    return isinstance(piece, Part) and piece.kind is PartKind.LITERAL and ".." in piece.text
 
 
 def _expanded(pieces: list[Part | str], depth: int) -> list[list[Part]]:

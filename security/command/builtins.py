@@ -10,7 +10,15 @@ import re
 
 from .nouns import Assignment, Command, Note, Word
 
-__all__ = ["BUILTINS", "builtin_notes", "decides_what_runs", "declared", "is_harmless", "poison_notes"]
+__all__ = [
+    "BUILTINS",
+    "builtin_notes",
+    "decides_what_runs",
+    "declared",
+    "is_harmless",
+    "is_shells_own",
+    "poison_notes",
+]
 
 BUILTINS = frozenset(
     "alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs "
@@ -24,7 +32,7 @@ BUILTINS = frozenset(
 """What bash does itself; no file of that name is run."""
 
 _POISON = re.compile(
-    r"PATH|IFS|ENV|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|BASH_LOADABLES_PATH|PS[0-4]|PROMPT_COMMAND|SHELL|HOME|CDPATH"
+    r"PATH|IFS|ENV|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|BASH_LOADABLES_PATH|PS[0-4]|PROMPT_COMMAND|SHELL|HOME|(?:OLD)?PWD|CDPATH"
     r"|GLOBIGNORE|EXECIGNORE|FIGNORE|POSIXLY_CORRECT|TMPDIR"
     r"|LD_.*|DYLD_.*|GCONV_PATH|LOCPATH|NLSPATH|HOSTALIASES|RES_OPTIONS|MALLOC_.*|GLIBC_TUNABLES"
     r"|GIT_.*|SSH_.*|GPG_.*|GNUPGHOME|.*PAGER|.*EDITOR|VISUAL|BROWSER|LESS.*|MAN.*|.*ASKPASS"
@@ -35,6 +43,12 @@ _POISON = re.compile(
     r"|.*_COMMAND|.*_HELPER|.*_WRAPPER|.*_PRELOAD|OPENSSL_.*|SSL_CERT_.*|CURL_.*|WGETRC|RIPGREP_CONFIG_PATH"
     r"|TAR_OPTIONS|ZIPOPT|UNZIP|GZIP|BZIP2?|XZ_(?:OPT|DEFAULTS)|RSYNC_.*|SYSTEMD_.*|DOCKER_.*|KUBECONFIG"
     r"|(?:http|https|ftp|all|HTTP|HTTPS|FTP|ALL)_(?:proxy|PROXY)|PIP_.*|UV_.*|XDG_.*|TERM(?:INFO|CAP).*|BC_.*|AWKPATH|AWKLIBPATH"
+)
+# What a shell obeys or sets itself, and what every program is given.
+_SHELLS_OWN = re.compile(
+    r"BASH.*|COMP_.*|COMPREPLY|COPROC|DIRSTACK|EPOCH.*|E?UID|PPID|FUNC.*|GROUPS|HIST.*|HOST.*|IGNOREEOF|INPUTRC|INSIDE_.*"
+    r"|LANG|LC_.*|LINENO|LINES|COLUMNS|MACHTYPE|MAIL.*|MAPFILE|OPT(?:ARG|ERR|IND)|OSTYPE|PIPESTATUS|PROMPT_.*|RANDOM|SRANDOM"
+    r"|READLINE_.*|REPLY|SECONDS|SHLVL|TIMEFORMAT|TMOUT|FCEDIT|CHILD_MAX|EMACS|TZ|USER|LOGNAME|CI|NO_COLOR|DEBIAN_.*"
 )
 _HARMLESS = {
     "LC_ALL": r"[A-Za-z0-9_.@-]*",
@@ -89,6 +103,11 @@ def poison_notes(command: Command, *written: str) -> tuple[Note, ...]:
 def decides_what_runs(name: str) -> bool:
     """Whether a variable says which programs run, what they load, or where they find it."""
     return _POISON.fullmatch(name) is not None
+
+
+def is_shells_own(name: str) -> bool:
+    """Whether a variable in capitals is more than one of the line's own."""
+    return decides_what_runs(name) or _SHELLS_OWN.fullmatch(name) is not None
 
 
 def builtin_notes(command: Command) -> tuple[Note, ...]:

@@ -76,12 +76,52 @@ def _lists_archive(words: tuple[Word, ...], parsed: Parsed) -> bool:
     )
 
 
-def _process_options(_: tuple[Word, ...], parsed: Parsed) -> bool:
-    """The BSD options of `ps`, except the one that shows environments."""
-    return all(re.fullmatch(r"[acfghjlrTuvwx]+|\d+", word.text) for word in parsed.operands)
+def _process_options(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    """The BSD options of `ps`, except the one that shows environments.
+
+    What `ps` cannot read in one way it reads again as if no word began with a dash, so an `e` is only
+    taken where nothing else could be meant.
+    """
+    texts = [word.text for word in words[1:]]
+    formats = [
+        value.text for name, value, _ in parsed.options if name in {"-o", "--format"} and value is not None
+    ]
+    if any("env" in text.lower() for text in formats):
+        return False
+    if not all(re.fullmatch(r"[acfghjlrTuvwx]+|\d+", word.text) for word in parsed.operands):
+        return False
+    shows_all = any(re.match(r"-[^-]*e", text) for text in texts)
+    numbers = all(re.fullmatch(r"[\d,]+|root", value) for value in _of_whom(parsed))
+    return numbers and (not shows_all or all(map(_is_plain_ps, texts)))
 
 
-def _shows_network(_: tuple[Word, ...], parsed: Parsed) -> bool:
+def _of_whom(parsed: Parsed) -> list[str]:
+    named = {"-p", "-u", "-U", "-t", "-g", "-G", "--pid", "--ppid", "--user"}
+    return [value.text for name, value, _ in parsed.options if name in named and value is not None]
+
+
+def _is_plain_ps(text: str) -> bool:
+    """Whether a word is one that every `ps` takes for what it seems."""
+    return (
+        re.fullmatch(r"-[AadefFljLcyPTwHM]+|-[AadefFljLcyPTwHM]*[oC]", text) is not None
+        or re.fullmatch(r"--(?:sort|forest|no-headers|headers)(?:=.*)?", text) is not None
+        or re.fullmatch(r"[a-z%_]+(?:,[a-z%_]+)+|pid|ppid|cmd|comm|args|user|stat|etime", text) is not None
+    )
+
+
+def _dumps_one(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    """`xxd` reads each of its options by itself and never joined."""
+    options = [word.text for word in words[1:] if word.text.startswith("-") and word.text != "-"]
+    return len(parsed.operands) <= 1 and all(
+        re.fullmatch(r"-[abeEiup]|-[cgslo]\d*", text) for text in options
+    )
+
+
+def _shows_network(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    # Its long options have one dash and may be cut short, so each is spelled out.
+    options = [word.text for word in words[1:] if word.text.startswith("-")]
+    if not all(re.fullmatch(r"-(?:4|6|s|d|o|br|brief|c|j|p|json|details|stats)", text) for text in options):
+        return False
     texts = [word.text for word in parsed.operands]
     if not texts or texts[0] not in _NETWORK_OBJECTS:
         return False
@@ -112,9 +152,16 @@ def _one_folder(words: tuple[Word, ...], parsed: Parsed) -> bool:
     return len(parsed.operands) <= 1 and all(word.text != "-" for word in words)
 
 
+def _only_numbers(_: tuple[Word, ...], parsed: Parsed) -> bool:
+    """Nothing looks up names of hosts and ports, and no word is an option that begins with a plus."""
+    plain = not any(word.text.startswith("+") for word in parsed.operands)
+    return plain and parsed.has("-n") and parsed.has("-P")
+
+
 CHECKS: dict[str, Check] = {
     "apt_query": _first_in(_APT_QUERIES),
     "at_most_one": lambda _, parsed: len(parsed.operands) <= 1,
+    "dumps_one": _dumps_one,
     "batch": lambda _, parsed: parsed.has("-b") and parsed.has("-n"),
     "compares": _compares,
     "format_first": _format_first,
@@ -123,6 +170,7 @@ CHECKS: dict[str, Check] = {
     "looks": lambda words, _: find_only_looks(words[1:]),
     "looks_up": lambda _, parsed: parsed.has("-v", "-V"),
     "man_names": lambda _, parsed: bool(parsed.options),
+    "only_numbers": _only_numbers,
     "no_list_of_words": lambda words, _: not any(word.text.startswith("@") for word in words[1:]),
     "no_network": lambda _, parsed: parsed.has("--nonet"),
     "numbers": _numbers,

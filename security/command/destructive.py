@@ -9,16 +9,20 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from ..workspace import is_inside, protected_reason, secret_reason
-from .nouns import Command, Compound, Node, PartKind, Pipeline, Redirection, Sequence, Word, literal
+from .nouns import Command, Node, Part, PartKind, Pipeline, Word, literal, marked
 from .paths import Scene
 from .places import Candidate, Placed, where
 from .searches import find_starts
-from .transform import visits
+from .tables import lines_of
+from .transform import nodes
+from .wrecks import wreck
 
-__all__ = ["bomb", "crude_words", "destruction", "unsure_destruction"]
+__all__ = ["behind_unknown", "destruction", "piped_removals", "unsure_destruction"]
 
 _POWER = frozenset("shutdown reboot halt poweroff kexec killall5 systemctl-reboot".split())
 _POWER_STATES = frozenset(
@@ -39,7 +43,9 @@ _DISK_VERBS = {
     "badblocks": {"-w"},
 }
 _MANY = frozenset({"lvremove", "vgremove", "pvremove", "mkfs"})
+_ON_DEVICES = frozenset("fdisk cfdisk tune2fs losetup sg_format".split())
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl", "chcon"})
+_REMOVERS = frozenset("rm unlink shred srm".split())
 _WRITERS = frozenset({"tee", "truncate", "shred", "rm", "unlink", "wipe", "srm", "sponge"})
 _COPIERS = frozenset({"cp", "mv", "install", "ln", "rsync", "scp"})
 _QUIET_DEVICES = re.compile(
@@ -47,8 +53,12 @@ _QUIET_DEVICES = re.compile(
 )
 _EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
 _MOST_WORDS = 64
-_MOST_CHUNKS = 64
+_MOST_WRAPPED = 4
+_MOST_TARGETS = 16
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
+_STATE = re.compile(r"/var/(?!tmp$|folders$)[^/]+")
+_KNOWN = re.compile(r"\$\{(?P<name>HOME|PWD)\b[^}]*\}")
+_WRAPPED = frozenset("rm chmod chown chgrp shred find dd wipefs blkdiscard".split())
 
 
 def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
@@ -59,21 +69,53 @@ def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
     words = at.command.words
     if not words:
         return None
-    for rule in _RULES:
-        found = rule(at.command.program, words[1:], scene)
-        if found is not None:
-            return found
+    program = at.command.program
+    ruined = wreck(program, words[1:], lambda word, spares: _root(word, scene, spares_workspace=spares))
+    if ruined is not None or (program not in _DESTROYERS and not _FORMATTERS.fullmatch(program)):
+        return ruined
+    return next((found for rule in _RULES if (found := rule(program, words[1:], scene))), None)
+
+
+def behind_unknown(at: Placed, scene: Scene) -> tuple[str, str] | None:
+    """Find what would destroy where a program nobody knows to run others has it among its words.
+
+    Only targets spelled from the root or a home count: `docker rm` and `git rm` are none of these.
+    """
+    words = at.command.words
+    if at.command.inner or at.command.program in lines_of("programs.toml") or at.command.program == "git":
+        return None
+    names = [word.text.rpartition("/")[2] if word.is_literal else "" for word in words[:_MOST_WORDS]]
+    places = [place for place, name in enumerate(names) if place and name in _WRAPPED]
+    for place in places[:_MOST_WRAPPED]:
+        for rule in (_disks, _removals, _owners):
+            found = rule(names[place], words[place + 1 : place + _MOST_TARGETS], scene)
+            if found is not None and found[0].startswith(("/", "~", "⟨~", "⟨$HOME")):
+                return found
     return None
+
+
+def piped_removals(root: Node) -> Iterator[Command]:
+    """Yield a search as it would be written if it removed itself what it hands to `xargs rm`."""
+    pairs = (pair for node in nodes(root) if isinstance(node, Pipeline) for pair in pairwise(node.stages))
+    for before, after in pairs:
+        if not (isinstance(before, Command) and isinstance(after, Command)):
+            continue
+        runs = {one.program for one in after.inner if isinstance(one, Command)}
+        if before.program in {"find", "gfind"} and after.program == "xargs" and runs & _REMOVERS:
+            yield replace(before, words=(*before.words, literal("-delete")))
 
 
 def unsure_destruction(command: Command) -> str | None:
     """Say why only a person may judge a removal whose target is not known, or None."""
-    if command.program not in {"rm", "shred"} | _OWNERS or not _is_recursive(command.words[1:]):
+    texts = {word.text for word in command.words[1:]}
+    if not (command.program in {"find", "gfind"} and "-delete" in texts) and (
+        command.program not in {"rm", "shred"} | _OWNERS or not _is_recursive(command.words[1:])
+    ):
         return None
     unknown = {PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.ARITHMETIC}
     for word in command.words[1:]:
         if any(part.kind in unknown for part in word.parts) or (
-            word.parts and word.parts[0].kind is PartKind.GIVEN
+            word.parts and (word.parts[0].kind is PartKind.GIVEN or word.parts[0].text == "~-")
         ):
             return "what is removed or changed is only known when it runs"
     return None
@@ -82,7 +124,7 @@ def unsure_destruction(command: Command) -> str | None:
 def _machine(program: str, words: tuple[Word, ...], _: Scene) -> tuple[str, str] | None:
     texts = {word.text for word in words}
     why = "it stops the machine"
-    if program in _POWER or (program == "systemctl" and texts & _POWER_STATES):
+    if program in _POWER or (program in {"systemctl", "loginctl"} and texts & _POWER_STATES):
         return program, why
     if program in {"init", "telinit"} and texts & {"0", "6", "1", "s", "S"}:
         return program, why
@@ -96,6 +138,11 @@ def _disks(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, st
     why = "it writes to a disk past its file system"
     if (_FORMATTERS.fullmatch(program) or program in _MANY) and operands:
         return operands[-1].text, why
+    only_lists = any(word.text in {"-l", "--list", "-a", "--all", "-x"} for word in words)
+    if program in _ON_DEVICES and not only_lists:
+        target = next((word for word in operands if any(map(_is_device, _paths(word, scene)))), None)
+        if target is not None:
+            return target.text, why
     if {word.text for word in words} & _DISK_VERBS.get(program, set()):
         return program, why
     if program == "dd":
@@ -127,7 +174,9 @@ def _writers(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, 
         for path in _paths(word, scene):
             if _is_device(path):
                 return word.text, "it writes to a device"
-            if program in _WRITERS and (why := protected_reason(path, scene.policy)) is not None:
+            if program not in _WRITERS or _QUIET_DEVICES.fullmatch(path):
+                continue
+            if (why := protected_reason(path, scene.policy)) is not None:
                 return word.text, f"this file must not be changed: {why}"
     return None
 
@@ -157,10 +206,11 @@ def _found_removals(words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | 
     runs = {
         text.rpartition("/")[2] for before, text in pairwise(texts) if before.startswith(("-exec", "-ok"))
     }
-    if "-delete" not in texts and not runs & {"rm", "shred", "unlink", "srm"}:
+    if "-delete" not in texts and not runs & _REMOVERS:
         return None
     narrowed = any(
-        text.startswith(
+        following.strip("*")
+        and text.startswith(
             (
                 "-name",
                 "-iname",
@@ -176,7 +226,7 @@ def _found_removals(words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | 
                 "-user",
             )
         )
-        for text in texts
+        for text, following in zip(texts, (*texts[1:], ""), strict=True)
     )
     for word in find_starts(words):
         why = _root(word, scene, spares_workspace=narrowed)
@@ -194,6 +244,18 @@ def _owners(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, s
             return word.text, f"it changes who may use {why}"
     return None
 
+
+# Whatever is not among these, no rule below speaks of.
+_DESTROYERS = (
+    _POWER
+    | _MANY
+    | _OWNERS
+    | _WRITERS
+    | _COPIERS
+    | _ON_DEVICES
+    | frozenset(_DISK_VERBS)
+    | frozenset("systemctl loginctl init telinit kill dd find gfind rmtree trash".split())
+)
 
 _Rule = Callable[[str, "tuple[Word, ...]", Scene], "tuple[str, str] | None"]
 _RULES: tuple[_Rule, ...] = (_machine, _disks, _writers, _removals, _owners)
@@ -217,6 +279,7 @@ def _root(word: Word, scene: Scene, *, spares_workspace: bool) -> str | None:
     """Say which root a word means, or None."""
     if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
         return "somebody's home"
+    word = _plainer(word)
     found = where(word, scene.folders, scene.ground)
     if found is None:
         climbs = word.is_literal and posixpath.normpath(word.text).startswith("..")
@@ -229,6 +292,20 @@ def _root(word: Word, scene: Scene, *, spares_workspace: bool) -> str | None:
     return None
 
 
+def _plainer(word: Word) -> Word:
+    """Return a word in which other ways to say `$HOME` and `$PWD` are said like that."""
+    parts = tuple(map(_plainer_part, word.parts))
+    return word if parts == word.parts else Word(marked(parts), parts)
+
+
+def _plainer_part(part: Part) -> Part:
+    if part.kind is PartKind.EXPANSION and (found := _KNOWN.fullmatch(part.text)) is not None:
+        return Part(PartKind.VARIABLE, found["name"], quoted=True)
+    if isinstance(part.body, Command) and part.body.name == "pwd":
+        return Part(PartKind.VARIABLE, "PWD", quoted=True)
+    return part
+
+
 def _spellings(candidate: Candidate, scene: Scene) -> Iterator[str]:
     """Yield a candidate's path normalised and resolved; a pattern that matches everything is its folder."""
     path = candidate.path
@@ -236,6 +313,8 @@ def _spellings(candidate: Candidate, scene: Scene) -> Iterator[str]:
         folder, _, last = path.rstrip("/").rpartition("/")
         if _EVERYTHING.fullmatch(last):
             path = folder or "/"
+        elif last.startswith(".") and fnmatchcase(".git", last):
+            path = f"{folder}/.git"
     yield "/" + posixpath.normpath(path).lstrip("/")
     real = scene.facts.real.get(path)
     if real is not None:
@@ -254,7 +333,8 @@ def _why_root(path: str, scene: Scene, *, spares_workspace: bool) -> str | None:
         return "what a home lies in"
     if posixpath.basename(path) == ".git":
         return "a repository's history (.git)"
-    if not is_inside(path, workspace) and protected_reason(path, scene.policy) is not None:
+    is_systems = protected_reason(path, scene.policy) is not None or _STATE.fullmatch(path) is not None
+    if not is_inside(path, workspace) and is_systems:
         return "a part of the system"
     return None
 
@@ -283,49 +363,3 @@ def _written(word: Word, scene: Scene) -> str | None:
         if why is not None:
             return f"this file must not be changed: {why}"
     return None
-
-
-def bomb(root: Node) -> bool:
-    """Whether a function calls itself in a pipeline or in the background: it would never stop growing."""
-    return any(_is_bomb(node) for node in _functions(root))
-
-
-def _functions(node: Node) -> Iterator[Compound]:
-    match node:
-        case Compound():
-            if node.kind == "function":
-                yield node
-            for piece in node.pieces:
-                if not isinstance(piece, (str, Word)):
-                    yield from _functions(piece)
-        case Pipeline(stages=nodes) | Sequence(items=nodes):
-            for one in nodes:
-                yield from _functions(one)
-        case Command():
-            for inner in node.inner:
-                yield from _functions(inner)
-
-
-def _is_bomb(function: Compound) -> bool:
-    spreads = {"pipeline", "start of a pipeline", "background"}
-    return any(
-        visit.command.name == function.name and spreads & set(visit.context) for visit in visits(function)
-    )
-
-
-def crude_words(raw: str, home: str) -> Iterator[Command]:
-    """Yield what looks like commands in a text that could not be read, quotes and all tricks removed."""
-    plain = re.sub(r"\\\n", "", raw)
-    plain = re.sub(r"\$?\{?\bHOME\b\}?", lambda _: home, plain)
-    plain = re.sub(r"\$\{?IFS\}?", " ", re.sub(r"['\"\\]", "", plain))
-    # What stands in braces may be a list of words.
-    spread = re.sub(r"\{([^{}]*)\}", lambda found: " ; " + found[1].replace(",", " ") + " ; ", plain)
-    chunks = re.split(r"[;&|()`\n{}]|\$\(", f"{plain}\n{spread}" if "{" in plain else plain)
-    for chunk in list(filter(str.strip, chunks))[:_MOST_CHUNKS]:
-        words = [home + word[1:] if word == "~" or word.startswith("~/") else word for word in chunk.split()]
-        words = [re.sub(r"^\d?[<>]+.*", "", word) for word in words]
-        kept = tuple(literal(word) for word in words if word)
-        for start in range(min(len(kept), 8)):
-            yield Command(kept[start : start + _MOST_WORDS])
-        for target in re.findall(r">+[|&]?\s*(\S+)", chunk)[:8]:
-            yield Command((), redirections=(Redirection(">", literal(target)),))

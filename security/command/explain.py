@@ -20,6 +20,11 @@ from .transform import visits
 __all__ = ["explain", "is_shown_in_full"]
 
 _JOINED = {"&&": "and then, if that worked", "||": "or, if that failed"}
+# The first words of all lines that are not commands.
+_OURS = frozenset(
+    "writes: connects not as runs with sets in and or pipeline for while until select if case group subshell "
+    "negation function time".split()
+)
 _WIDEST = 400
 _MOST_LINES = 60
 
@@ -67,11 +72,18 @@ def _tree(node: Node, depth: int) -> Iterator[str]:
                     yield from _tree(piece, depth + 1)
 
 
+def _first(word: Word) -> str:
+    """Return a program's name; one that begins like a line of ours stands in quotation marks."""
+    shown = _word(word)
+    return f"'{shown}'" if shown in _OURS else shown
+
+
 def _command(command: Command, depth: int) -> Iterator[str]:
     indent = "  " * depth
     assigned = [f"{one.name}={_word(one.value)}" for one in command.assignments]
     redirected = [f"{one.fd}{one.operator}{_word(one.target)}" for one in command.redirections]
-    yield indent + " ".join([*assigned, *map(_word, command.words), *redirected])
+    words = [*map(_first, command.words[:1]), *map(_word, command.words[1:])]
+    yield indent + " ".join([*assigned, *words, *redirected])
     for one in command.assignments:
         if not is_harmless(one) and command.words:
             yield f"{indent}  sets {one.name} for it"

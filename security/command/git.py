@@ -14,7 +14,15 @@ from .nouns import Note, Word, literal
 from .options import Parsed, parse_options
 from .tables import table
 
-__all__ = ["GitForm", "git_folder", "git_form", "git_notes", "git_runs", "neutralised"]
+__all__ = [
+    "GitForm",
+    "git_folder",
+    "git_form",
+    "git_notes",
+    "git_runs",
+    "neutralised",
+    "without_globals",
+]
 
 GitForm = tuple[str, Parsed]
 
@@ -32,9 +40,12 @@ _NEUTRAL = tuple(
         "core.pager=cat "
         "-c core.attributesFile=/dev/null -c protocol.allow=never -c safe.bareRepository=explicit "
         "-c log.showSignature=false -c gpg.program=false -c gpg.ssh.program=false -c gpg.x509.program=false "
-        "-c submodule.recurse=false"
+        "-c submodule.recurse=false -c diff.submodule=short -c diff.autoRefreshIndex=false "
+        "-c status.submoduleSummary=false -c mailmap.file= -c mailmap.blob= -c grep.fallbackToNoIndex=false"
     ).split()
 )
+# It prints the lines of the file this setting names; `status` only obeys them.
+_NEUTRAL_ONLY = {"check-ignore": (literal("-c"), literal("core.excludesFile=/dev/null"))}
 _SIGNATURE = re.compile(r"%(?:\+|-| )?G|%\((?:signature|gpg)")
 _SAFE_SETTING = re.compile(
     r"(?i)user\.(?:name|email)|color\..*|advice\..*|core\.(?:quotepath|autocrlf|eol|filemode|abbrev|longpaths)"
@@ -82,19 +93,36 @@ def _only_reads(parsed: Parsed, line: dict[str, str]) -> bool:
         return False
     if any(value is not None and _SIGNATURE.search(value.text) for _, value, _ in parsed.options):
         return False
+    if "needs" in line and not parsed.has(*line["needs"].split()):
+        return False
     first = parsed.operands[0].text if parsed.operands else ""
     if "first" in line:
         return first in line["first"].split() or (not first and line.get("bare", "") == "yes")
+    if "named" in line and not _names_a_setting(parsed, line["named"].split()):
+        return False
     if "most" in line and len(parsed.operands) > int(line["most"]):
         # Words beyond those would be names of something new, unless an option asks for a list.
         return parsed.has(*line.get("listing", "").split())
     return True
 
 
+def _names_a_setting(parsed: Parsed, sections: list[str]) -> bool:
+    """Whether settings are asked for that hold no secret; all of the workspace's own may be listed."""
+    if parsed.has("--list", "-l"):
+        return parsed.has("--local") and not parsed.has("--global", "--system") and not parsed.operands
+    section, dot, _ = parsed.operands[0].text.lower().partition(".") if parsed.operands else ("", "", "")
+    return bool(dot) and len(parsed.operands) == 1 and section in sections
+
+
 def git_folder(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Return the folders that `-C` names, in order."""
     found = parse_options(words[1:], _EVERY_GLOBAL, stops=True)
     return tuple(value for name, value, _ in found.options if name == "-C" and value is not None)
+
+
+def without_globals(words: tuple[Word, ...]) -> tuple[str, ...]:
+    """Return the sub-command and all behind it; the words are those behind the program's name."""
+    return tuple(word.text for word in parse_options(words, _EVERY_GLOBAL, stops=True).operands)
 
 
 def neutralised(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -104,9 +132,10 @@ def neutralised(words: tuple[Word, ...]) -> tuple[Word, ...]:
     form = git_form(words)
     if form is None or form[0] == "--version":
         return words
-    at = next(index for index, word in enumerate(words) if word.text == form[0] and index)
+    at = len(words) - len(parse_options(words[1:], _GLOBAL, stops=True).operands)
     more = table("git.toml")["reads"][form[0]].get("neutral", "")
-    return (words[0], *_NEUTRAL, *words[1 : at + 1], *map(literal, more.split()), *words[at + 1 :])
+    only = _NEUTRAL_ONLY.get(form[0], ())
+    return (words[0], *_NEUTRAL, *only, *words[1 : at + 1], *map(literal, more.split()), *words[at + 1 :])
 
 
 def git_notes(words: tuple[Word, ...]) -> tuple[Note, ...]:
@@ -140,9 +169,28 @@ def _is_running_option(text: str, command: str) -> bool:
 
 
 def git_runs(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words that git hands to a shell: `rebase --exec`, `bisect run`, `submodule foreach`."""
-    operands = parse_options(words[1:], _EVERY_GLOBAL, stops=True).operands
+    """Return the words that git hands to a shell: `rebase --exec`, `bisect run`, settings like an alias."""
+    found = parse_options(words[1:], _EVERY_GLOBAL, stops=True)
+    operands = found.operands
     texts = [word.text for word in operands]
+    settings = [value.text for name, value, _ in found.options if name == "-c" and value is not None]
+    if texts[:1] == ["config"] and len(texts) > 2:
+        settings.append(f"{texts[-2]}={texts[-1]}")
+    code = tuple(map(literal, filter(None, map(_code_of, settings))))
+    return (*code, *_handed_on(operands, texts))
+
+
+def _code_of(setting: str) -> str:
+    """Return the shell code in `key=value`, or nothing; an alias without a mark is a command of git's."""
+    key, _, value = setting.partition("=")
+    if _SAFE_SETTING.fullmatch(key) or not _RUNNING_SETTING.fullmatch(key):
+        return ""
+    if key.lower().startswith("alias."):
+        return value[1:] if value.startswith("!") else f"git {value}"
+    return value.removeprefix("!")
+
+
+def _handed_on(operands: tuple[Word, ...], texts: list[str]) -> tuple[Word, ...]:
     if texts[:1] == ["rebase"]:
         found = parse_options(operands[1:], "-x: --exec: -i --interactive --onto: --autosquash --root")
         return tuple(

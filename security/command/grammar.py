@@ -28,7 +28,7 @@ from .nouns import (
     Word,
 )
 from .source import Text, must_be_token, tokens_of
-from .words import Bodies, read_target, read_word, read_words
+from .words import Bodies, Effort, read_target, read_word, read_words
 
 __all__ = ["read_tree"]
 
@@ -41,15 +41,17 @@ _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _OPENING = re.compile(r"[$<>]\(|`")
 
 
-def read_tree(src: str, root: tree_sitter.Node) -> tuple[Node, frozenset[str]]:
+def read_tree(src: str, root: tree_sitter.Node, effort: Effort) -> tuple[Node, frozenset[str]]:
     """Return what a whole line (its bytes as Latin-1) runs, and the constructs it uses.
+
+    `effort` is how many words it may have.
 
     Raises:
         Unread: something in it is not understood.
     """
     if root.has_error:
         raise Unread("the line does not parse")
-    text = Text(src, _statement, _sequence, _bodies)
+    text = Text(src, _statement, _sequence, _bodies, effort)
     node = _sequence(text, tokens_of(text, root, whole=True), 0)
     return node, frozenset(text.constructs)
 

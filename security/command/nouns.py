@@ -31,6 +31,7 @@ __all__ = [
     "Word",
     "literal",
     "marked",
+    "with_ending",
 ]
 
 
@@ -89,6 +90,14 @@ class Word:
 def literal(text: str) -> Word:
     """Return a word that is exactly this text."""
     return Word(text)
+
+
+def with_ending(word: Word, ending: str) -> Word:
+    """Return a word with more literal text behind it."""
+    if word.is_literal:
+        return literal(word.text + ending)
+    parts = (*word.parts, Part(PartKind.LITERAL, ending))
+    return Word(marked(parts), parts)
 
 
 def marked(parts: tuple[Part, ...]) -> str:
@@ -238,9 +247,12 @@ class CommandLine:
 
     `actions` are the argument vectors of everything that runs, wrappers and what they run alike,
     and each redirection to a file and each assignment that could matter as a vector of its own
-    (`(">", "out.txt")`, `("PATH=.",)`): a permission rule must cover them all. `printed` is the line
+    (`(">", "out.txt")`, `("PATH=.",)`): a permission rule must cover them all. `restated` are those of them
+    that say another one once more in the form in which it would be forbidden (`git push` for
+    `/usr/bin/git -C . push`); nothing has to cover them. `printed` is the line
     that runs when nobody was asked, None where it cannot be written back exactly; then
-    `unprintable` says why. `facts` is None until the machine was looked at.
+    `unprintable` says why. `facts` is None until the machine was looked at; `quiet` are then the
+    actions of commands that only read wherever they stand in the line.
     """
 
     actions: tuple[tuple[str, ...], ...]
@@ -250,9 +262,21 @@ class CommandLine:
     unprintable: str = ""
     constructs: frozenset[str] = frozenset()
     facts: CommandFacts | None = field(default=None, hash=False)
+    quiet: frozenset[tuple[str, ...]] = frozenset()
+    restated: frozenset[tuple[str, ...]] = frozenset()
+
+    @property
+    def said(self) -> tuple[tuple[str, ...], ...]:
+        """The actions as they stand in the line, each once."""
+        return tuple(argv for argv in self.actions if argv not in self.restated)
+
+    @property
+    def open_actions(self) -> tuple[tuple[str, ...], ...]:
+        """The actions an answer given in advance must cover: those that do more than read."""
+        return tuple(argv for argv in self.said if argv not in self.quiet) or self.said
 
     def __str__(self) -> str:
-        return " ; ".join(" ".join(map(_shown, argv)) for argv in self.actions)
+        return " ; ".join(" ".join(map(_shown, argv)) for argv in self.said)
 
 
 def _shown(text: str) -> str:

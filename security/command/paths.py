@@ -8,18 +8,24 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from ..policy import Policy
 from ..workspace import is_inside, secret_reason
 from .nouns import CommandFacts, PartKind, Word
 from .places import Candidate, Folders, Ground, where
+from .searches import PLAIN, found_name
 
-__all__ = ["Problem", "Scene", "content_problem", "names_problem"]
+__all__ = ["STREAMS", "Below", "Problem", "Scene", "content_problem", "names_problem"]
 
-_STREAMS = frozenset(
-    (
-        "/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty"
-    ).split()
+STREAMS = frozenset(
+    ("/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr").split()
+)
+_ENDLESS = frozenset("/dev/zero /dev/full /dev/random /dev/urandom".split())
+# They say which system and machine this is, the same to every program, and hold nothing of anybody's.
+_OF_ANY_SYSTEM = frozenset(
+    "/etc/os-release /usr/lib/os-release /etc/debian_version /proc/cpuinfo /proc/meminfo /proc/loadavg "
+    "/proc/uptime /proc/version".split()
 )
 
 
@@ -51,7 +57,9 @@ class Scene:
 
     def problem_with_content(self, path: str) -> Problem | None:
         """Say why what a path holds may not be read without a question."""
-        if path in _STREAMS:
+        if path in _ENDLESS:
+            return Problem("outside", "a device outside of the workspace is read, which never ends", path)
+        if path in STREAMS:
             return None
         real = self.facts.real.get(path)
         if real is None:
@@ -61,45 +69,65 @@ class Scene:
             if why is not None:
                 return Problem("secret", f"a file is secret: {why}", form)
         allowed = (self.policy.workspace, *self.policy.allowed_paths)
-        if not is_inside(real, *allowed):
+        if not is_inside(real, *allowed) and real not in _OF_ANY_SYSTEM:
             return Problem("outside", "a file lies outside of the workspace", real)
         return None
 
 
-def content_problem(word: Word, scene: Scene, *, recursive: bool = False) -> Problem | None:
-    """Say why the content of what a word means may not be read, or None."""
+@dataclass(frozen=True, slots=True)
+class Below:
+    """How a program goes through all of a folder: along links, into hidden names, and to which names only."""
+
+    follows: bool = False
+    hidden: bool = True
+    names: tuple[str, ...] = ()
+
+    def problem(self, inside: str, folder: str, policy: Policy) -> Problem | None:
+        """Say why something below a folder may not be read, if it is read at all."""
+        if not self.hidden and "/." in inside[len(folder.rstrip("/")) :]:
+            return None
+        if self.names and not any(fnmatchcase(posixpath.basename(inside), name) for name in self.names):
+            return None
+        if secret_reason(inside, policy) is not None:
+            return Problem("hides", "a folder holds a file that is secret", inside)
+        return (
+            Problem("outside", "a folder holds a link that leads out of it", inside) if self.follows else None
+        )
+
+
+def content_problem(word: Word, scene: Scene, below: Below | None = None) -> Problem | None:
+    """Say why what a word means, and what lies `below` it, may not be read, or None."""
     if word.is_literal and word.text == "-":
         return None
     found = where(word, scene.folders, scene.ground)
     if found is None:
         return Problem("unknown", "it cannot be told which file is read", word.text)
     for candidate in found:
+        reached = (below, _found_below(candidate)) if candidate.below else (below,)
         for path in _expanded(candidate, word, scene):
             if isinstance(path, Problem):
                 return path
-            problem = scene.problem_with_content(path) or _below(path, candidate, scene, recursive=recursive)
+            problems = (_below(path, scene, one) for one in reached if one is not None)
+            problem = scene.problem_with_content(path) or next(filter(None, problems), None)
             if problem is not None:
                 return problem
     return None
 
 
-def _below(path: str, candidate: Candidate, scene: Scene, *, recursive: bool) -> Problem | None:
+def _found_below(candidate: Candidate) -> Below:
+    """What a search finds is read by its name, and so is what a link with that name leads to."""
+    name = found_name(candidate.below)
+    return Below(follows=not candidate.below.startswith(PLAIN), names=(name,) if name else ())
+
+
+def _below(path: str, scene: Scene, below: Below) -> Problem | None:
     """Say why what lies below a folder may not be read."""
-    if not recursive and not candidate.below:
-        return None
-    secret = scene.facts.trees.get(path)
-    if secret is None:
+    found = scene.facts.trees.get(path)
+    if found is None:
         return Problem("unknown", "a folder is too big to tell what lies in it", path)
-    if candidate.below and candidate.below != _PLAIN:
-        return Problem("unknown", "what is found may be links", path)
-    for inside in secret:
-        if secret_reason(inside, scene.policy) is not None:
-            return Problem("hides", "a folder holds a file that is secret", inside)
-        return Problem("outside", "a folder holds a link that leads out of it", inside)
-    return None
-
-
-_PLAIN = "each plain file found"
+    folder = scene.facts.real.get(path, path)
+    problems = (below.problem(inside, folder, scene.policy) for inside in found)
+    return next(filter(None, problems), None)
 
 
 def names_problem(word: Word, scene: Scene) -> Problem | None:
@@ -116,7 +144,7 @@ def names_problem(word: Word, scene: Scene) -> Problem | None:
             real = scene.facts.real.get(path)
             forms = (posixpath.normpath(path), *([real] if real is not None else []))
             why = next(filter(None, (secret_reason(form, scene.policy) for form in forms)), None)
-            if why is not None and path not in _STREAMS:
+            if why is not None and path not in STREAMS:
                 return Problem("protected", f"a place is secret: {why}", path)
     return None
 
@@ -136,6 +164,6 @@ def _expanded(candidate: Candidate, word: Word, scene: Scene) -> Iterator[str | 
         return
     opens = bool(word.parts) and word.parts[0].kind is PartKind.GLOB
     for path in matches:
-        if opens and posixpath.basename(path).startswith("-"):
+        if opens and posixpath.basename(path).startswith(("-", "+", "@")):
             yield Problem("unknown", "a file is named like an option", path)
         yield path

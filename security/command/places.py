@@ -10,27 +10,40 @@ import glob
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from types import MappingProxyType
 from typing import TypeAlias
 
 from .git import git_folder
-from .nouns import Command, Compound, Node, Part, PartKind, Pipeline, Sequence, Word, literal, marked
+from .nouns import Command, Compound, Node, PartKind, Pipeline, Sequence, Word, literal
 from .options import parse_options
 from .transform import visits
+from .variables import MOST_VARIANTS, SAFE, assigned, choices, guesses
 
-__all__ = ["Candidate", "Ground", "Placed", "git_places", "placed", "variants", "where"]
+__all__ = [
+    "MOVES",
+    "Candidate",
+    "Ground",
+    "Placed",
+    "fillings",
+    "git_places",
+    "placed",
+    "variants",
+    "where",
+]
 
 Folders: TypeAlias = "frozenset[str] | None"
 _Ends: TypeAlias = "tuple[Folders, Folders]"
 
+MOVES = frozenset({"cd", "pushd", "popd"})
+"""What moves the commands behind it to another folder."""
+
 _MOST_FOLDERS = 8
-_MOST_VARIANTS = 16
 _MOST_MOVES = 16
-_SAFE = re.compile(r"[A-Za-z0-9_./+@%:-]*")
+# A shell gives variables in capitals, and `_`, values of its own.
+_BOUND = re.compile(r"[a-z][a-z0-9_]*|[A-Z]")
 _SAME_SHELL = frozenset({"eval", "command", "builtin", ".", "source"})
-_MOVES = frozenset({"cd", "pushd", "popd"})
 _NOTHING: Mapping[str, tuple[Word, ...]] = MappingProxyType({})
 
 
@@ -44,12 +57,16 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A command, what is around it, the folders it may start in (None: unknown), and what loops set."""
+    """A command, what is around it, the folders it may start in (None: unknown), and what loops set.
+
+    `guesses` are the values of variables that the line sets once: good enough to refuse by, not to allow.
+    """
 
     command: Command
     context: tuple[str, ...]
     folders: Folders
     bindings: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
+    guesses: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +94,9 @@ class _Spot:
 def placed(root: Node, ground: Ground) -> tuple[Placed, ...]:
     """Return every command of a line with where it runs, in the order of the text."""
     found: list[Placed] = []
-    _Walk(ground, found, assigned=_assigned(root)).go(root, _Spot(frozenset({ground.workspace})))
-    return tuple(found)
-
-
-def _assigned(root: Node) -> frozenset[str]:
-    """Return the variables a line sets otherwise than by a loop."""
-    names: set[str] = set()
-    for visit in visits(root):
-        names.update(one.name for one in visit.command.assignments)
-        if visit.command.name in {"read", "export", "declare", "local", "printf", "unset", "mapfile"}:
-            names.update(word.text.partition("=")[0] for word in visit.command.words[1:])
-    return frozenset(names)
+    _Walk(ground, found, assigned=assigned(root)).go(root, _Spot(frozenset({ground.workspace})))
+    likely = guesses(root)
+    return tuple(replace(at, guesses=likely) for at in found) if likely else tuple(found)
 
 
 class _Walk:
@@ -114,14 +122,17 @@ class _Walk:
     def _command(self, command: Command, spot: _Spot) -> _Ends:
         self.found.append(Placed(command, spot.context, spot.folders, spot.bindings))
         inner_folders = None if _starts_elsewhere(command) else spot.folders
+        ends: _Ends = (spot.folders, spot.folders)
         for inner in command.inner:
-            self.go(inner, spot.at(inner_folders).within(f"run by {command.program}"))
+            ends = self.go(inner, spot.at(inner_folders).within(f"run by {command.program}"))
         for word in (*command.words, *(one.value for one in command.assignments)):
             self._word(word, spot)
         for redirection in command.redirections:
             self._word(redirection.target, spot)
-        if command.program in _MOVES or (command.program in _SAME_SHELL and any(map(_moves, command.inner))):
+        if command.program in MOVES:
             return self._moved(command, spot), spot.folders
+        if command.program in _SAME_SHELL and any(map(_moves, command.inner)):
+            return ends if len(command.inner) == 1 else (None, None)
         return spot.folders, spot.folders
 
     def _word(self, word: Word, spot: _Spot) -> None:
@@ -134,7 +145,8 @@ class _Walk:
         operands = parse_options(command.words[1:], "-L").operands
         if (
             self.moves > _MOST_MOVES
-            or command.program != "cd"
+            or command.program not in {"cd", "pushd"}
+            or (command.program == "pushd" and not _is_folder(operands))
             or len(operands) > 1
             or len(operands) != len(command.words) - 1
         ):
@@ -172,9 +184,10 @@ class _Walk:
             return (bad, good) if node.kind == "negation" else (good, bad)
         inside = spot.within(f"{node.kind} {node.name}".rstrip())
         if node.redirections:
-            self.found.append(
-                Placed(Command((), redirections=node.redirections), inside.context, spot.folders)
-            )
+            around = Command((), redirections=node.redirections)
+            self.found.append(Placed(around, inside.context, spot.folders, spot.bindings))
+            for redirection in node.redirections:
+                self._word(redirection.target, inside)
         stays = node.kind in {"group", "subshell"} or not _moves(node)
         if not stays:
             inside = inside.at(None)
@@ -194,7 +207,8 @@ class _Walk:
         values = tuple(piece for piece in node.pieces if isinstance(piece, Word))
         kinds = {part.kind for value in values for part in value.parts}
         known = kinds <= {PartKind.LITERAL, PartKind.GLOB, PartKind.TILDE} and "in" in node.pieces
-        if node.kind != "for" or node.name in self.assigned or not known or len(values) > _MOST_VARIANTS:
+        is_fixed = _BOUND.fullmatch(node.name) is not None and node.name not in self.assigned
+        if node.kind != "for" or not is_fixed or not known or len(values) > MOST_VARIANTS:
             return spot
         bindings = {**spot.bindings, node.name: values}
         return _Spot(spot.folders, spot.context, MappingProxyType(bindings))
@@ -204,9 +218,14 @@ def _either(one: Folders, other: Folders) -> Folders:
     return None if one is None or other is None or len(one | other) > _MOST_FOLDERS else one | other
 
 
+def _is_folder(operands: tuple[Word, ...]) -> bool:
+    """Whether `pushd` goes to a folder, and not to one it went to before."""
+    return bool(operands) and not operands[0].text.startswith(("+", "-"))
+
+
 def _moves(node: Node) -> bool:
     """Whether anything in a tree changes the folder of the shell it runs in; subshells count, to be safe."""
-    return any(visit.command.program in _MOVES for visit in visits(node))
+    return any(visit.command.program in MOVES for visit in visits(node))
 
 
 def _starts_elsewhere(command: Command) -> bool:
@@ -215,49 +234,31 @@ def _starts_elsewhere(command: Command) -> bool:
         return bool(texts & {"-execdir", "-okdir"})
     if command.program in {"ssh", "chroot", "nsenter", "unshare", "sudo", "su", "runuser", "systemd-run"}:
         return True
-    return command.program == "env" and any(text.startswith(("-C", "--chdir")) for text in texts)
+    return command.program == "env" and any(re.match(r"-[iv0]*C|--c", text) for text in texts)
 
 
 def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
     """Return the words of a command for every value its loops give them; None for too many."""
     if not at.bindings:
         return (at.command.words,)
-    choices = [_choices(word, at.bindings) for word in at.command.words]
+    several = [choices(word, at.bindings) for word in at.command.words]
     count = 1
-    for choice in choices:
+    for choice in several:
         if choice is None:
             return None
         count *= len(choice)
-    return tuple(product(*filter(None, choices))) if count <= _MOST_VARIANTS else None
+    return tuple(product(*filter(None, several))) if count <= MOST_VARIANTS else None
 
 
-def _choices(word: Word, bindings: Mapping[str, tuple[Word, ...]]) -> tuple[Word, ...] | None:
-    names = {part.text for part in word.parts if part.kind is PartKind.VARIABLE and part.text in bindings}
-    if not names:
-        return (word,)
-    if len(names) > 1:
-        return None
-    name = names.pop()
-    return tuple(_filled(word, name, value) for value in bindings[name])
-
-
-def _filled(word: Word, name: str, value: Word) -> Word:
-    inside = value.parts or (Part(PartKind.LITERAL, value.text),)
-    parts: list[Part] = []
-    for part in word.parts:
-        if part.kind is not PartKind.VARIABLE or part.text != name:
-            parts.append(part)
-        elif part.quoted or _SAFE.fullmatch(value.text):
-            parts.extend(inside)
-        else:
-            parts.append(part)
-    if all(part.kind is PartKind.LITERAL for part in parts):
-        return literal("".join(part.text for part in parts))
-    return Word(marked(tuple(parts)), tuple(parts))
+def fillings(at: Placed, word: Word) -> tuple[Word, ...]:
+    """Return a word for every value that loops, or the line itself, give its variables, as far as known."""
+    return choices(word, {**at.guesses, **at.bindings}) or (word,)
 
 
 def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...] | None:
     """Return the paths a word may mean, or None where that is unknown."""
+    if word.is_literal:
+        return _plainly(word.text, folders)
     pieces = list(_pieces(word, folders, ground))
     if None in pieces or not pieces:
         return None
@@ -276,20 +277,30 @@ def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...]
     return tuple(Candidate(posixpath.join(start, text), is_glob, below) for start in starts)
 
 
+def _plainly(text: str, folders: Folders) -> tuple[Candidate, ...] | None:
+    if not text or "\0" in text:
+        return None
+    if text.startswith("/"):
+        return (Candidate(text),)
+    if folders is None:
+        return None
+    return tuple(Candidate(posixpath.join(start, text)) for start in sorted(folders))
+
+
 def _pieces(word: Word, folders: Folders, ground: Ground) -> Iterator[tuple[PartKind, str] | None]:
-    if word.is_literal:
-        yield PartKind.LITERAL, word.text
     for part in word.parts:
         match part.kind:
             case PartKind.LITERAL | PartKind.GLOB | PartKind.GIVEN:
                 yield part.kind, part.text
-            case PartKind.TILDE:
-                yield (PartKind.LITERAL, ground.home) if part.text == "~" else None
+            case PartKind.TILDE if part.text == "~":
+                yield PartKind.LITERAL, ground.home
+            case PartKind.TILDE if part.text == "~+" and folders is not None and len(folders) == 1:
+                yield PartKind.LITERAL, next(iter(folders))
             case PartKind.VARIABLE if part.text == "HOME":
-                yield (PartKind.LITERAL, ground.home) if part.quoted or _SAFE.fullmatch(ground.home) else None
+                yield (PartKind.LITERAL, ground.home) if part.quoted or SAFE.fullmatch(ground.home) else None
             case PartKind.VARIABLE if part.text == "PWD" and folders is not None and len(folders) == 1:
                 here = next(iter(folders))
-                yield (PartKind.LITERAL, here) if part.quoted or _SAFE.fullmatch(here) else None
+                yield (PartKind.LITERAL, here) if part.quoted or SAFE.fullmatch(here) else None
             case _:
                 yield None
 

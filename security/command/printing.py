@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from .compounds import RESERVED
-from .git import neutralised
+from .neutral import as_run
 from .nouns import (
     Assignment,
     Command,
@@ -70,12 +70,32 @@ def _statement(node: Node, *, ends: bool) -> str:
 
 
 def _command(command: Command) -> str:
-    words = neutralised(command.words)
+    words = _neutralised(command)
     parts = [_assignment(found) for found in command.assignments]
     if words:
         parts.append(_name(words[0]))
         parts += map(_word, words[1:])
-    return " ".join([*parts, *map(_redirection, command.redirections)])
+    return " ".join([*parts, *map(_redirection, _in_order(command.redirections))])
+
+
+def _in_order(found: tuple[Redirection, ...]) -> list[Redirection]:
+    """Put here-strings first, where not every reader sees them behind a file; unless the order counts."""
+    feeds = [one for one in found if not one.writes]
+    is_free = len(feeds) == 1 and feeds[0].target.is_literal
+    return sorted(found, key=lambda one: one.operator != "<<<") if is_free else list(found)
+
+
+def _neutralised(command: Command) -> tuple[Word, ...]:
+    """Return the words as they are run: git that only reads neutralised, also where a wrapper runs it."""
+    words = as_run(command.words)
+    for inner in command.inner:
+        again = _neutralised(inner) if isinstance(inner, Command) else ()
+        if isinstance(inner, Command) and again != inner.words:
+            count = len(inner.words)
+            at = next((at for at in range(1, len(words)) if words[at : at + count] == inner.words), None)
+            if at is not None:
+                words = (*words[:at], *again, *words[at + count :])
+    return words
 
 
 def _name(word: Word) -> str:

@@ -8,97 +8,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 from ..workspace import is_inside
 from .actions import is_sink
-from .builtins import BUILTINS, is_harmless
+from .builtins import BUILTINS, is_harmless, is_shells_own
 from .checks import CHECKS
-from .git import git_form
-from .nouns import Assignment, Command, PartKind, Redirection, Word, literal
+from .git import GitForm, git_form
+from .loops import Bound
+from .nouns import Assignment, Command, PartKind, Redirection, Word, literal, with_ending
 from .options import Parsed, parse_options
-from .paths import Problem, Scene, content_problem, names_problem
-from .places import Placed, git_places, variants
+from .paths import Below, Problem, Scene, content_problem, names_problem
+from .places import Candidate, Placed, git_places, where
+from .programs import Program, below_of, program_of, versions
+from .repository import ONLY_BLAME
 from .scripts import AWK_OPTIONS, SED_OPTIONS
-from .tables import table
+from .wrappers import added_by_wrapper, is_transparent
 
-__all__ = ["Program", "problem_of", "program_of"]
+__all__ = ["problem_of"]
 
 _SYSTEM_FOLDERS = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
-_PLAIN_VARIABLE = re.compile(r"[a-z_][a-z0-9_]*")
+_PLAIN_VARIABLE = re.compile(r"[a-z_][a-z0-9_]*|[A-Z][A-Z0-9_]*")
 
-# Wrappers that add nothing of their own, so that a command is as quiet as what they run.
-_TRANSPARENT = frozenset(
-    "env command builtin nice timeout gtimeout stdbuf xargs time eval sh bash dash".split()
-)
+# Of what these are given they show the name only.
+_GIT_NAMES = frozenset("status ls-files check-ignore check-attr".split())
+
+_COMPARED = 2
+_ONE_OPTION = 2
+# To these a word that begins with a dash, and is no option of theirs, is a text.
+_ANY_WORDS = frozenset({"echo", "true", "false", ":"})
 
 # What may be given names by `xargs`: they read no option that opens a file.
 _TAKES_ANY = frozenset("echo basename dirname ls stat".split())
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A line of the table."""
-
-    options: str
-    operands: str
-    recursive: tuple[str, ...] = ()
-    default: str = ""
-    check: str = ""
-    instead: tuple[str, ...] = ()
-    quoted: bool = False
-
-
-@lru_cache(maxsize=1)
-def _programs() -> dict[str, Program]:
-    found: dict[str, Program] = {}
-    for group, lines in table("programs.toml").items():
-        if group == "version":
-            continue
-        for name, line in lines.items():
-            fields: dict[str, Any] = dict(line)
-            for key in ("recursive", "instead"):
-                fields[key] = tuple(fields.get(key, "").split())
-            found[name] = Program(**fields)
-    return found
-
-
-@lru_cache(maxsize=1)
-def _versions() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    for options, names in table("programs.toml")["version"].items():
-        for name in names.split():
-            found.setdefault(name, set()).update(options.split())
-    return {name: frozenset(options) for name, options in found.items()}
-
-
-def program_of(name: str) -> Program | None:
-    """Return what the table says of a program."""
-    return _programs().get(name)
-
-
-def problem_of(at: Placed, scene: Scene) -> Problem | None:
+def problem_of(one: Bound, scene: Scene) -> Problem | None:
     """Say why a command may not run without a question, or None."""
-    command = at.command
+    at = one.at
     if any(context.startswith("function ") for context in at.context):
         return Problem("function", "the line defines a function")
-    if command.notes:
-        return Problem(command.notes[0].rule, command.notes[0].reason)
-    around = next(_around(command, scene), None)
+    around = next(_around(at.command, scene), None)
     if around is not None:
         return around
-    if not command.words:
-        return None
-    every = variants(at)
-    if every is None:
+    if one.each is None:
         return Problem("unknown", "a loop gives a command too many values to tell what it does")
-    for words in every:
-        problem = _words_problem(words, at, scene)
-        if problem is not None:
-            return problem
-    return None
+    return next((problem for each in one.each if (problem := _command_problem(each, at, scene))), None)
+
+
+def _command_problem(at: Placed, written: Placed, scene: Scene) -> Problem | None:
+    """Say why a command does more than read as it is for one value of a loop."""
+    command = at.command
+    if command.notes:
+        return Problem(command.notes[0].rule, command.notes[0].reason)
+    if len(command.inner) != len(written.command.inner):
+        return Problem("dynamic", "what a loop goes through decides what runs", command.name)
+    if at is not written and command.program == "git":
+        # It is printed as it is written, and so not neutralised.
+        return Problem("unlisted", "a loop brings words to git", command.name)
+    return _words_problem(command.words, at, scene) if command.words else None
 
 
 def _around(command: Command, scene: Scene) -> Iterator[Problem]:
@@ -115,7 +81,8 @@ def _is_quiet_assignment(assignment: Assignment, command: Command) -> bool:
     """Variables of the line itself may have any plain name; those handed to a program must be harmless."""
     if is_harmless(assignment):
         return True
-    return not command.words and _PLAIN_VARIABLE.fullmatch(assignment.name) is not None
+    is_plain = _PLAIN_VARIABLE.fullmatch(assignment.name) is not None
+    return is_plain and not command.words and not is_shells_own(assignment.name)
 
 
 def _redirection_problem(redirection: Redirection, scene: Scene) -> Problem | None:
@@ -136,14 +103,22 @@ def _words_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Problem
         return problem
     if program == "git":
         return _git_problem(words, at, scene)
-    if len(words) == 2 and words[1].text in _versions().get(program, ()):
+    if len(words) == _ONE_OPTION and _only_tells(program, words[1].text):
         return None
-    if program in _TRANSPARENT and at.command.inner:
-        return _wrapper_problem(words)
+    if at.command.inner and is_transparent(program, words):
+        added = added_by_wrapper(program, words)
+        if added is not None:
+            return Problem("wrapper", "an option of a wrapper does more than run a program", added.text)
+        return None
     found = program_of(program)
     if found is None:
         return Problem("unlisted", "a program is not known to only read", name)
     return _use_problem(words, found, scene)
+
+
+def _only_tells(program: str, option: str) -> bool:
+    """Whether a program that is given one option prints its version or how it is used."""
+    return option in versions().get(program, ()) or (option == "--help" and program_of(program) is not None)
 
 
 def _place_problem(name: str, scene: Scene) -> Problem | None:
@@ -163,25 +138,6 @@ def _place_problem(name: str, scene: Scene) -> Problem | None:
     return None
 
 
-def _wrapper_problem(words: tuple[Word, ...]) -> Problem | None:
-    """What is run is judged on its own; the wrapper must not write, move or wait for more."""
-    for word in words[1:]:
-        if not word.text.startswith(("-", "+")):
-            break
-        if word.text.startswith(
-            ("-o", "--output", "-C", "--chdir", "-S", "--split", "-a", "--arg-file", "-O", "+")
-        ):
-            return Problem("wrapper", "an option of a wrapper does more than run a program", word.text)
-    if words[0].text.endswith("env") and any("=" in word.text for word in words[1:]):
-        for word in words[1:]:
-            name, mark, value = word.text.partition("=")
-            if not mark:
-                break
-            if not word.text.startswith("-") and not is_harmless(Assignment(name, literal(value))):
-                return Problem("assigns", "a variable is set that a program could obey", word.text)
-    return None
-
-
 def _git_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Problem | None:
     form = git_form(words)
     if form is None:
@@ -192,37 +148,60 @@ def _git_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Problem |
     if folders is None:
         return Problem("unknown", "it cannot be told which repository is meant")
     for folder in folders:
-        problem = _repository_problem(folder, scene)
+        problem = _repository_problem(folder, form[0], scene)
         if problem is not None:
             return problem
-    here = scene.at(folders)
-    for word in form[1].operands:
-        # A name of a revision is a harmless path inside; `revision:path` shows what lies at the path.
-        shown = [word, *([literal(word.text.rpartition(":")[2])] if ":" in word.text[1:] else [])]
+    return _git_paths_problem(form, scene.at(folders))
+
+
+def _git_paths_problem(form: GitForm, scene: Scene) -> Problem | None:
+    """Say why what a git command names may not be shown; a name of a revision is a harmless path inside."""
+    name, parsed = form
+    for _, value, kind in parsed.options:
+        path = literal(value.text.rpartition(":")[2]) if kind == "lined" and value is not None else value
+        if kind in {"content", "lined"} and path is not None and (problem := content_problem(path, scene)):
+            return problem
+    operands = parsed.operands
+    if name == "grep" and not parsed.has("-e"):
+        operands = operands[1:]
+    # Two paths that are not both of the repository it compares itself, with all that lies in them.
+    below = Below() if name == "diff" and len(operands) == _COMPARED else None
+    for word in operands:
+        # `revision:path` and `:path` show what lies at the path.
+        shown = [word, *([literal(word.text.rpartition(":")[2])] if ":" in word.text else [])]
         for one in filter(lambda one: one.text, shown):
-            problem = content_problem(one, here)
+            problem = names_problem(one, scene) if name in _GIT_NAMES else content_problem(one, scene, below)
             if problem is not None:
                 return problem
     return None
 
 
-def _repository_problem(folder: str, scene: Scene) -> Problem | None:
+def _repository_problem(folder: str, name: str, scene: Scene) -> Problem | None:
     real = scene.facts.real.get(folder)
     if real is None or not is_inside(real, scene.policy.workspace, *scene.policy.allowed_paths):
         return Problem("outside", "a repository lies outside of the workspace", folder)
     settings = scene.facts.repositories.get(folder)
     if settings is None:
         return Problem("unknown", "a repository was not looked at", folder)
+    if name not in {"blame", "annotate"}:
+        settings = tuple(setting for setting in settings if setting != ONLY_BLAME)
     if settings:
-        return Problem("repository", "the repository has settings that start programs", ", ".join(settings))
+        why = "the repository has settings that start programs or open files"
+        return Problem("repository", why, ", ".join(settings))
     return None
 
 
 def _use_problem(words: tuple[Word, ...], found: Program, scene: Scene) -> Problem | None:
     """Check options, condition and operands of a program of the table."""
+    glued = [word for word in words if _is_pattern_of_options(word)]
+    if glued:
+        # Where no file is named like it, the shell leaves it as it is.
+        words = tuple(
+            literal("".join(part.text for part in word.parts)) if word in glued else word for word in words
+        )
     own_language = found.check in {"looks", "pure_awk", "pure_sed", "compares"}
     parsed = _parsed(words, found, own_language=own_language)
-    if parsed.unknown is not None and not own_language:
+    if parsed.unknown is not None and not own_language and words[0].text not in _ANY_WORDS:
         return Problem("option", "an option is not known to only read", parsed.unknown.text)
     if found.check and not CHECKS[found.check](words, parsed):
         return Problem("unlisted", "a program is not known to only read when used like this", words[0].text)
@@ -230,22 +209,58 @@ def _use_problem(words: tuple[Word, ...], found: Program, scene: Scene) -> Probl
         problem = _value_problem(value, kind, scene)
         if problem is not None:
             return problem
-    return _operands_problem(words[0].text.rpartition("/")[2], parsed, found, scene)
+    problem = _operands_problem(words[0].text.rpartition("/")[2], parsed, found, scene)
+    problem = problem or _behind_operand_problem(words, parsed, found, scene)
+    # All are looked at, so that a survey asks for all.
+    return problem or next(filter(None, [_glued_problem(word, scene) for word in glued]), None)
+
+
+def _behind_operand_problem(
+    words: tuple[Word, ...], parsed: Parsed, found: Program, scene: Scene
+) -> Problem | None:
+    """Not every program takes options behind its first operand: to those the value of one is a file, too."""
+    if not parsed.operands or not found.operands.endswith("content"):
+        return None
+    first = next((at for at, word in enumerate(words) if word is parsed.operands[0]), len(words))
+    values = [value for _, value, _ in parsed.options if value is not None]
+    for word in words[first + 1 :]:
+        if any(word is value for value in values) and content_problem(word, scene) is not None:
+            return Problem("unknown", "the value of an option could be taken for a file", word.text)
+    return None
+
+
+def _as_written(word: Word) -> Word:
+    return literal("".join(part.text for part in word.parts))
+
+
+def _glued_problem(word: Word, scene: Scene) -> Problem | None:
+    """Say why a pattern glued to an option may be more than it seems: files could be named like options."""
+    for candidate in where(word, scene.folders, scene.ground) or (Candidate(""),):
+        if scene.facts.matches.get(candidate.path) != ():
+            return Problem("unknown", "a pattern matches a file that is named like an option", word.text)
+    return None
+
+
+def _is_pattern_of_options(word: Word) -> bool:
+    """Whether a pattern is glued to an option: it matches names of files that begin like the option."""
+    begins = word.parts and word.parts[0].kind is PartKind.LITERAL and word.parts[0].text.startswith("-")
+    return bool(begins) and any(part.kind is PartKind.GLOB for part in word.parts)
 
 
 def _parsed(words: tuple[Word, ...], found: Program, *, own_language: bool) -> Parsed:
     if not own_language:
         if words[0].text == "tar" and len(words) > 1 and re.fullmatch(r"[tvzjJ]+f?", words[1].text):
             words = (words[0], literal(f"-{words[1].text}"), *words[2:])
-        return parse_options(words[1:], found.options)
+        return parse_options(words[1:], found.options, stops=found.ordered)
     if found.check == "looks":
         starts = [word for word in _until_expression(words[1:]) if not word.text.startswith("-")]
         return Parsed((), tuple(starts))
     if found.check == "compares":
         return Parsed((), words[1:])
-    return parse_options(words[1:], _OWN_OPTIONS[found.check])
+    return parse_options(words[1:], _OWN_OPTIONS[found.check], stops=found.ordered)
 
 
+_ONLY_ONE = frozenset({"at_most_one", "dumps_one"})
 _OWN_OPTIONS = {"pure_awk": AWK_OPTIONS, "pure_sed": SED_OPTIONS}
 
 
@@ -285,22 +300,29 @@ def _operands_problem(name: str, parsed: Parsed, found: Program, scene: Scene) -
     recursive = found.recursive == ("always",) or parsed.has(*found.recursive)
     if not operands and found.default and recursive:
         operands.append(literal(found.default))
+    if found.check in _ONLY_ONE and any(
+        part.kind is PartKind.GLOB for word in operands for part in word.parts
+    ):
+        return Problem("operand", "a pattern could match a second file, which would be written", name)
+    below = below_of(name, parsed, found) if recursive else None
     for word in operands:
-        problem = _operand_problem(name, word, kinds[-1], found, scene, recursive=recursive)
+        problem = _operand_problem(name, word, found, scene, below)
         if problem is not None:
             return problem
     return None
 
 
 def _operand_problem(
-    name: str, word: Word, kind: str, found: Program, scene: Scene, *, recursive: bool
+    name: str, word: Word, found: Program, scene: Scene, below: Below | None
 ) -> Problem | None:
+    kind = found.operands.split()[-1]
     if word.parts and word.parts[0].kind is PartKind.GIVEN:
         if name in _TAKES_ANY:
             return None
         return Problem("unknown", "what is given when it runs could be anything", word.text)
     if kind == "content":
-        return content_problem(word, scene, recursive=recursive)
+        read = (word, *(with_ending(word, ending) for ending in found.endings))
+        return next(filter(None, [content_problem(one, scene, below) for one in read]), None)
     if kind == "names":
         return names_problem(word, scene)
     if any(part.kind is PartKind.GLOB for part in word.parts) and (found.quoted or found.check == "compares"):

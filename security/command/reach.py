@@ -16,7 +16,7 @@ from .destinations import connects, destinations
 from .nouns import CommandLine
 from .verdict import Ruling, Say
 
-__all__ = ["reach_of"]
+__all__ = ["hosts_of", "reach_of"]
 
 _LOCAL = frozenset({"loopback"})
 _HOST_ONLY = frozenset(
@@ -45,6 +45,13 @@ def reach_of(line: CommandLine, ledger: Ledger, allow_networks: Sequence[str]) -
     worst = max(rulings, key=lambda ruling: ruling.say)
     values = tuple((ruling.reason, ruling.value) for ruling in rulings if ruling.say)
     return Ruling(worst.say, worst.rule, worst.reason, worst.value, values)
+
+
+def hosts_of(line: CommandLine) -> tuple[str, ...]:
+    """Return the hosts a line names, in canonical form, but for those of this machine."""
+    urls = (url for text in destinations(line) for url in _readings(text))
+    hosts = dict.fromkeys(url.host for url in urls if isinstance(url, Url))
+    return tuple(host for host in hosts if judge_host(host, ()) not in _LOCAL)
 
 
 def _is_open(line: CommandLine, names: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 import tree_sitter
 import tree_sitter_bash
@@ -15,13 +16,15 @@ import tree_sitter_bash
 from ..invisible import find_invisible
 from ..unreadable import Unreadable
 from .actions import actions_of
+from .forms import plain_forms
 from .grammar import read_tree
-from .nouns import CommandLine, Node, Sequence, Unread
+from .nouns import Command, CommandLine, Node, Note, Sequence, Unread, Word
 from .printing import print_line
 from .transform import with_inner
-from .unwrap import Nest
+from .unwrap import Nest, unwrapped
+from .words import Effort
 
-__all__ = ["MAX_BYTES", "MAX_OPERATORS", "parse_command"]
+__all__ = ["LATE", "MAX_BYTES", "MAX_OPERATORS", "again", "parse_command"]
 
 MAX_BYTES = 8192
 """The longest line that is parsed, in bytes."""
@@ -29,6 +32,11 @@ MAX_BYTES = 8192
 MAX_OPERATORS = 256
 """How many characters that may be operators are parsed: the time it takes grows with their square."""
 
+LATE = "the line took too long to parse"
+"""Why a line was not read that may be read another time: what a record must tell apart."""
+
+_INNER_WORDS = 512
+_AGAIN_WORDS = 32
 _DEADLINE = 0.25
 _PIECE = 4096
 _OPERATOR = re.compile(r"[|&;()<>`\n{$]")
@@ -44,17 +52,22 @@ def parse_command(line: str) -> CommandLine | Unreadable:
     if problem is not None:
         return problem
     try:
-        root, constructs = _read(line)
+        root, constructs = _read(line, Effort())
         if root == Sequence((), ()):
             return Unreadable("there is no command")
-        root = with_inner(root, Nest(_parse_inner))
+        nest = Nest(_parse_inner, Effort(_INNER_WORDS))
+        root = with_inner(root, nest)
     except Unread as error:
         return Unreadable(str(error))
     try:
         text, why = print_line(root), ""
     except Unread as error:
         text, why = None, str(error)
-    return CommandLine(actions_of(root), line, root, text, why, constructs)
+    actions = actions_of(root)
+    forms = dict.fromkeys(form for argv in actions for form in plain_forms(argv))
+    restated = frozenset(forms) - frozenset(actions)
+    every = tuple(dict.fromkeys((*actions, *forms)))
+    return CommandLine(every, line, root, text, why, constructs | nest.constructs, restated=restated)
 
 
 def _parse_inner(line: str, nest: Nest) -> Node:
@@ -62,9 +75,18 @@ def _parse_inner(line: str, nest: Nest) -> Node:
     problem = _problem(line)
     if problem is not None:
         raise Unread(problem.reason)
-    # A line is text before it is code: what it says of itself is bounded by how long it is.
-    root, _ = _read(line)
+    root, constructs = _read(line, nest.effort)
+    nest.constructs.update(constructs)
     return with_inner(root, nest)
+
+
+def again(command: Command, words: tuple[Word, ...]) -> Command:
+    """Return a command with other words in place of its own, and with what it runs then."""
+    other = replace(command, words=words, inner=(), notes=())
+    try:
+        return unwrapped(other, Nest(_parse_inner, Effort(_AGAIN_WORDS)))
+    except Unread as error:
+        return replace(other, notes=(Note("code", f"what {command.program} runs cannot be read: {error}"),))
 
 
 def _problem(line: str) -> Unreadable | None:
@@ -88,7 +110,7 @@ def _problem(line: str) -> Unreadable | None:
     return None
 
 
-def _read(line: str) -> tuple[Node, frozenset[str]]:
+def _read(line: str, effort: Effort) -> tuple[Node, frozenset[str]]:
     source = line.encode()
     late = time.monotonic() + _DEADLINE
 
@@ -102,5 +124,5 @@ def _read(line: str) -> tuple[Node, frozenset[str]]:
     try:
         tree = tree_sitter.Parser(_LANGUAGE).parse(piece, progress_callback=is_late)
     except ValueError:
-        raise Unread("the line took too long to parse") from None
-    return read_tree(source.decode("latin-1"), tree.root_node)
+        raise Unread(LATE) from None
+    return read_tree(source.decode("latin-1"), tree.root_node, effort)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from .nouns import CommandLine
 
-__all__ = ["DEFAULT_CONFIRM", "ShellRules", "allows", "blocked_by", "confirmed_by"]
+__all__ = ["DEFAULT_CONFIRM", "ShellRules", "allows", "blocked_by", "command_entry_problem", "confirmed_by"]
 
 DEFAULT_CONFIRM = ("$(", "`", "<(", ">(", "<<<", "eval")
 
+_OPERATOR = re.compile(r"[;|&<>]+")
 _CONSTRUCTS = frozenset({"$(", "`", "<(", ">(", "<<<", "<<"})
 
 
@@ -51,6 +54,24 @@ def allows(argv: tuple[str, ...], rules: ShellRules) -> bool:
     return any(_covers(_words(entry), argv) for entry in rules.allowed)
 
 
+def command_entry_problem(entry: str) -> str | None:
+    """Say why an entry of one of the lists can speak of nothing, or None."""
+    if entry.strip() in _CONSTRUCTS:
+        return None
+    if not entry.isprintable():
+        return "the entry holds control characters"
+    try:
+        words = shlex.split(entry)
+    except ValueError:
+        return "a quotation in the entry is not closed"
+    if not words or words == ["*"]:
+        return "the entry names no command"
+    if any(_OPERATOR.fullmatch(word) for word in words):
+        return "each command of a line is looked at alone, so an entry holds no operators"
+    return None
+
+
+@lru_cache(maxsize=256)
 def _words(entry: str) -> list[str]:
     try:
         return shlex.split(entry)
@@ -62,19 +83,61 @@ def _speaks_of(words: list[str], argv: tuple[str, ...]) -> bool:
     """Whether a program by any path has every word of an entry among its own; flags may be joined."""
     if not words or not argv:
         return False
-    called = (argv[0], argv[0].rpartition("/")[2])
-    if not any(fnmatchcase(name, words[0]) for name in called):
+    program = argv[0].rpartition("/")[2]
+    if program.startswith("git-") and words[0] == "git":
+        argv = (program := "git", argv[0].rpartition("/")[2].removeprefix("git-"), *argv[1:])
+    if not any(fnmatchcase(name, words[0]) for name in (argv[0], program)):
         return False
-    return all(_has(word, argv[1:]) for word in words[1:] if word != "*")
+    return all(_has(word, argv[1:], program) for word in words[1:] if word != "*")
 
 
-def _has(word: str, rest: tuple[str, ...]) -> bool:
-    if re.fullmatch(r"-[A-Za-z]+", word):
-        flags = {letter for text in rest if re.match(r"-[A-Za-z]", text) for letter in text[1:]}
-        if set(word[1:]) <= flags:
-            return True
+def _has(word: str, rest: tuple[str, ...], program: str) -> bool:
+    if re.fullmatch(r"-[A-Za-z]+", word) and set(word[1:]) <= set(_flags(rest, program)):
+        return True
+    if word in _LETTERS and (_LETTERS[word] in _flags(rest, program) or any(map(_cuts(word), rest))):
+        return True
+    if program in _CUTS_VERBS and _is_cut_verb(word, rest):
+        return True
     # An open word shows its pieces between marks; a rule means what it says without them.
     return any(fnmatchcase(text, word) or fnmatchcase(text.translate(_MARKS), word) for text in rest)
+
+
+# What nearly every program calls the same, by its long name.
+_LETTERS = {
+    "--recursive": "r",
+    "--force": "f",
+    "--all": "a",
+    "--verbose": "v",
+    "--interactive": "i",
+    "--quiet": "q",
+}
+_EITHER_CASE = frozenset({"rm", "cp", "ls", "grep", "srm"})
+_CUTS_VERBS = frozenset({"npm", "hg", "ip", "tc", "nmcli", "btrfs"})
+_SHORTEST_VERB = 2
+
+
+def _flags(rest: tuple[str, ...], program: str) -> Iterator[str]:
+    """Yield the letters of the options among words, those of long ones and of their abbreviations too."""
+    for text in rest:
+        if re.match(r"-[A-Za-z]", text):
+            yield from text[1:]
+            if program in _EITHER_CASE:
+                yield from re.findall("[rR]", text.swapcase())
+        for name, letter in _LETTERS.items():
+            if _cuts(name)(text):
+                yield letter
+                yield from "R" if letter == "r" else ""
+
+
+def _cuts(name: str) -> Callable[[str], bool]:
+    """Return what tells whether a word is a long option or its beginning."""
+    return lambda text: len(text) > len("--") and name.startswith(text)
+
+
+def _is_cut_verb(word: str, rest: tuple[str, ...]) -> bool:
+    """Whether the first word that is no option is the beginning of a command's name."""
+    verb = next((text for text in rest if not text.startswith("-")), "")
+    return len(verb) >= _SHORTEST_VERB and word.startswith(verb)
 
 
 _MARKS = str.maketrans("", "", "⟨⟩")

@@ -42,7 +42,7 @@ _SED_POWER = re.compile(r"(?:^|[;\n{}/|,#!0-9$\s])\s*[eFwWrR]\b|[gpiIM0-9]*[ew]\
 
 def awk_runs(words: tuple[Word, ...]) -> str | None:
     """Say why an awk program may run commands, or None."""
-    programs, parsed = _programs(words, AWK_OPTIONS, "-f")
+    programs, parsed = _programs(words, AWK_OPTIONS, "-f", stops=True)
     if parsed.unknown is not None:
         return "an option of awk is not known, nor what it runs"
     if not all(program.is_literal for program in programs):
@@ -52,7 +52,7 @@ def awk_runs(words: tuple[Word, ...]) -> str | None:
 
 def awk_is_pure(words: tuple[Word, ...]) -> bool:
     """Whether awk reads its operands and prints, and nothing else."""
-    programs, parsed = _programs(words, AWK_OPTIONS, "-f")
+    programs, parsed = _programs(words, AWK_OPTIONS, "-f", stops=True)
     if parsed.unknown is not None or parsed.has("-f") or len(programs) != 1:
         return False
     return programs[0].is_literal and _is_pure_awk(programs[0].text)
@@ -105,9 +105,11 @@ def _hides_a_mark(found: re.Match[str]) -> bool:
     return pattern.count("[") != pattern.count("]")
 
 
-def _programs(words: tuple[Word, ...], described: str, *names: str) -> tuple[tuple[Word, ...], Parsed]:
-    """Return the program texts: those in options, else the first operand."""
-    parsed = parse_options(words[1:], described)
+def _programs(
+    words: tuple[Word, ...], described: str, *names: str, stops: bool = False
+) -> tuple[tuple[Word, ...], Parsed]:
+    """Return the program texts: those in options, else the first operand; `stops` at it, as awk does."""
+    parsed = parse_options(words[1:], described, stops=stops)
     given = [value for _, value, kind in parsed.options if kind == "program" and value is not None]
     if not given and not parsed.has(*names) and parsed.operands:
         given = [parsed.operands[0]]

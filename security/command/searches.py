@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 
 from .nouns import Part, PartKind, Word, literal, marked
 
-__all__ = ["PLAIN", "find_only_looks", "find_starts", "search_runs"]
+__all__ = ["PLAIN", "find_only_looks", "find_starts", "found_name", "search_runs"]
 
 PLAIN = "each plain file found"
 """What stands for files that a search knows to be no links."""
+
+_NAMED = " named "
+_PAIR = 2
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FD_EXECUTING = ("-x", "-X", "--exec", "--exec-batch")
@@ -37,11 +40,11 @@ _START_OPTIONS = frozenset({"-H", "-P", "-O0", "-O1", "-O2", "-O3"})
 def search_runs(words: tuple[Word, ...]) -> tuple[tuple[tuple[Word, ...], ...], str]:
     """Return the argument vectors a search runs, and why there may be others ("" if there are not)."""
     if words[0].text.rpartition("/")[2].endswith("find"):
-        return _find_runs(words[1:]), ""
+        return _find_runs(words[1:])
     for index, word in enumerate(words):
         for option in _FD_EXECUTING:
             if word.text == option or (option.startswith("--") and word.text.startswith(f"{option}=")):
-                found = _found((literal("."),), is_plain=False)
+                found = _found((literal("."),), [])
                 return (_with_found(words[index + 1 :], found),) if words[index + 1 :] else (), ""
         if word.text[:2] in {"-x", "-X"} or (
             not word.text.startswith("--") and word.text.startswith("-") and "x" in word.text.lower()
@@ -50,23 +53,48 @@ def search_runs(words: tuple[Word, ...]) -> tuple[tuple[tuple[Word, ...], ...], 
     return (), ""
 
 
-def _find_runs(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], ...]:
+def _find_runs(words: tuple[Word, ...]) -> tuple[tuple[tuple[Word, ...], ...], str]:
     runs: list[tuple[Word, ...]] = []
-    found = _found(find_starts(words), is_plain=_finds_plain_files(words))
-    at = 0
+    starts = find_starts(words)
+    tests: list[tuple[Word, ...]] = []
+    for term in _terms(words):
+        if term[0].text in _EXECUTING:
+            # Only a test in front of an action holds for what the action is given.
+            runs.append(_with_found(term[1:], _found(starts, tests)))
+        tests.append(term)
+    # What the shell puts there may be the end of what is run, and an action of its own behind it.
+    is_open = bool(runs) and any(not word.is_literal for word in words[_expression_at(words) :])
+    return tuple(run for run in runs if run), "what find runs is only known when it runs" if is_open else ""
+
+
+def _terms(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
+    """Yield each test, operator and action of `find` with its values; what is not known has none."""
+    at = _expression_at(words)
     while at < len(words):
+        end = at + 1
         if words[at].text in _EXECUTING:
-            end = at + 1
             while end < len(words) and not _ends(words, end):
                 end += 1
-            runs.append(_with_found(words[at + 1 : end], found))
-            at = end
+            yield words[at:end]
+            at = end + 1
+            continue
+        end += words[at].text in _LOOKING[1]
+        yield words[at:end]
+        at = end
+
+
+def _expression_at(words: tuple[Word, ...]) -> int:
+    """Return where the starts end and the tests and actions of `find` begin."""
+    at = 0
+    while at < len(words) and (
+        words[at].text in _START_OPTIONS | {"-L"} or not words[at].text.startswith(("-", "!", "("))
+    ):
         at += 1
-    return tuple(run for run in runs if run)
+    return at
 
 
 def _ends(words: tuple[Word, ...], at: int) -> bool:
-    return words[at].text == ";" or (words[at].text == "+" and "{}" in words[at - 1].text)
+    return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
 
 
 def _with_found(words: tuple[Word, ...], found: Word) -> tuple[Word, ...]:
@@ -74,9 +102,14 @@ def _with_found(words: tuple[Word, ...], found: Word) -> tuple[Word, ...]:
     return tuple(found if "{}" in word.text else word for word in words)
 
 
-def _found(starts: tuple[Word, ...], *, is_plain: bool) -> Word:
+def _found(starts: tuple[Word, ...], tests: list[tuple[Word, ...]]) -> Word:
     """Return the word that stands for what is found: something below the start, where there is only one."""
-    given = Part(PartKind.GIVEN, PLAIN if is_plain else "each file found")
+    operators = {test[0].text for test in tests}
+    holds = not operators & {"-o", "-or", ",", "!", "-not", "(", "-L", "-H", "-follow"}
+    values = [(test[0].text, test[1].text) for test in tests if len(test) == _PAIR and test[1].is_literal]
+    names = [value for test, value in values if test == "-name"] if holds else []
+    text = PLAIN if holds and ("-type", "f") in values else "each file found"
+    given = Part(PartKind.GIVEN, f"{text}{_NAMED}{names[0]}" if names else text)
     if len(starts) != 1 or starts[0].text.startswith("-"):
         return Word(marked((given,)), (given,))
     start = starts[0]
@@ -84,12 +117,9 @@ def _found(starts: tuple[Word, ...], *, is_plain: bool) -> Word:
     return Word(marked(parts), parts)
 
 
-def _finds_plain_files(words: tuple[Word, ...]) -> bool:
-    """Whether no file found is a link: `-type f` holds for all, and links are not followed."""
-    texts = [word.text for word in words]
-    if {"-o", "-or", ",", "!", "-not", "(", "-L", "-H", "-follow"} & set(texts):
-        return False
-    return any(pair == ("-type", "f") for pair in pairwise(texts))
+def found_name(text: str) -> str:
+    """Return the pattern that the name of what is found has, or "" where it may be any."""
+    return text.partition(_NAMED)[2]
 
 
 def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -106,23 +136,17 @@ def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def find_only_looks(words: tuple[Word, ...]) -> bool:
     """Whether `find` deletes and writes nothing and follows no links; words are those behind its name."""
-    at = 0
-    while at < len(words) and (
-        words[at].text in _START_OPTIONS or not words[at].text.startswith(("-", "!", "("))
-    ):
-        at += 1
-    while at < len(words):
-        word = words[at]
-        if word.text in {"-exec", "-execdir"}:
-            # What it runs is a command of its own, and judged as such.
-            while at < len(words) and not _ends(words, at):
-                at += 1
-            at += 1
-            continue
-        count = next((number for number, names in _LOOKING.items() if word.text in names), None)
-        if count is None or not word.is_literal or at + count >= len(words) + (count == 0):
-            return False
-        if any(not follower.is_literal for follower in words[at + 1 : at + 1 + count]):
-            return False
-        at += count + 1
-    return True
+    start = _expression_at(words)
+    # An open word could be any option, action or end of a command.
+    if any(not word.is_literal for word in words[start:]) or any(word.text == "-L" for word in words):
+        return False
+    return all(_only_looks(term, words) for term in _terms(words))
+
+
+def _only_looks(term: tuple[Word, ...], words: tuple[Word, ...]) -> bool:
+    name = term[0].text
+    if name in {"-exec", "-execdir"}:
+        # What it runs is a command of its own, and judged as such; it must have an end.
+        end = next(at for at, word in enumerate(words) if word is term[0]) + len(term)
+        return end < len(words) and len(term) > 1
+    return name in _LOOKING[0] or (name in _LOOKING[1] and len(term) == _PAIR)

@@ -27,8 +27,8 @@ class Text:
     statement: Callable[[Text, tree_sitter.Node, int], Node]
     sequence: Callable[[Text, list[tree_sitter.Node], int], Node]
     bodies: Callable[[Text, tree_sitter.Node, int], Bodies]
+    effort: Effort
     constructs: set[str] = field(default_factory=set)
-    effort: Effort = field(default_factory=Effort)
 
 
 def tokens_of(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> list[tree_sitter.Node]:

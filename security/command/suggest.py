@@ -5,52 +5,80 @@ Only what was tried is suggested: a suggested line is read and judged like any o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..policy import Policy
 from ..unreadable import Unreadable
 from .destinations import destinations
-from .nouns import Command, CommandLine, Word, literal
-from .printing import print_line
+from .nouns import Command, CommandLine, PartKind, Pipeline, Word, literal
+from .printing import print_line, quoted
 from .read import parse_command
 from .rules import ShellRules
 from .verdict import Say, ruling_of
 
 __all__ = ["Suggestion", "candidates", "suggestion_for"]
 
+_THROWING = tuple(
+    line.split()
+    for line in (
+        "reset --hard",
+        "reset --hard HEAD",
+        "checkout .",
+        "checkout -- .",
+        "checkout -f",
+        "restore .",
+    )
+)
+_RUNNERS = frozenset("sh bash dash zsh python python3 node perl ruby".split())
 _PAGERS = frozenset("less more most vi vim nano view bat batcat vimcat emacs".split())
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Another call: a tool and the value of its main argument; `why` says what is better about it."""
+    """Another call: a tool and the value of its main argument; `why` says what is better about it.
+
+    One that `is_safer` is worth the same question.
+    """
 
     tool: str
     value: str
     why: str
+    is_safer: bool = False
 
     def __str__(self) -> str:
         return f"{self.tool}: {self.value} ({self.why})"
 
 
 def suggestion_for(line: CommandLine, policy: Policy, rules: ShellRules) -> Suggestion | None:
-    """Return the first candidate that would pass; lines are judged with the facts of the original."""
+    """Return the first candidate that would pass; lines are judged with the facts of the original.
+
+    Instead of what is refused, what is asked about is better; else only what needs no question.
+    """
+    refused = ruling_of(line, line.source, policy, rules).say == Say.DENY
     for found in candidates(line):
         if found.tool != "shell":
             return found
         again = parse_command(found.value)
         if isinstance(again, Unreadable):
             continue
-        if ruling_of(replace(again, facts=line.facts), found.value, policy, rules).say == Say.NOTHING:
+        said = ruling_of(replace(again, facts=line.facts), found.value, policy, rules).say
+        if said == Say.NOTHING or (said == Say.ASK and (refused or found.is_safer)):
             return found
     return None
 
 
 def candidates(line: CommandLine) -> Iterator[Suggestion]:
-    """Yield what could be meant, for a line that is one plain command."""
+    """Yield what could be meant, for a line that is one plain command, or a page handed to a shell."""
     root = line.root
-    if not isinstance(root, Command) or not root.words or any(word.parts for word in root.words):
+    if isinstance(root, Pipeline) and isinstance(root.stages[0], Command):
+        runs = isinstance(root.stages[-1], Command) and root.stages[-1].program in _RUNNERS
+        page = _page(root.stages[0], line) if runs else None
+        if page is not None:
+            yield replace(page, why="reads it before anything of it runs")
+        return
+    if not isinstance(root, Command) or not root.words or any(map(_is_open, root.words)):
         return
     for rewrite in _REWRITES:
         found = rewrite(root, line)
@@ -58,8 +86,16 @@ def candidates(line: CommandLine) -> Iterator[Suggestion]:
             yield found
 
 
+def _is_open(word: Word) -> bool:
+    """Whether a word is more than a literal or a pattern."""
+    return any(part.kind not in {PartKind.LITERAL, PartKind.GLOB} for part in word.parts)
+
+
 def _line(words: tuple[Word, ...], why: str) -> Suggestion:
-    return Suggestion("shell", print_line(Command(words)), why)
+    # Git is not suggested as it is run, with everything off, but as anybody would say it.
+    is_plain = all(word.is_literal for word in words)
+    text = " ".join(quoted(word.text) for word in words) if is_plain else print_line(Command(words))
+    return Suggestion("shell", text, why)
 
 
 def _page(command: Command, line: CommandLine) -> Suggestion | None:
@@ -127,11 +163,80 @@ def _looking(command: Command, _: CommandLine) -> Suggestion | None:
 
 
 def _work_tree(command: Command, _: CommandLine) -> Suggestion | None:
-    targets = [word.text for word in command.words[1:] if not word.text.startswith("-")]
-    if command.program != "rm" or len(targets) != 1 or "/.git/worktrees/" not in f"/{targets[0]}":
+    targets = _operands(command)
+    if command.program != "rm" or len(targets) != 1:
         return None
-    why = "shows which could be removed with git worktree remove"
-    return Suggestion("shell", "git worktree list", why)
+    name = f"/{targets[0].rstrip('/')}".partition("/.git/worktrees/")[2]
+    return _line(_words("git worktree remove", name), "removes the work tree, too") if name else None
+
+
+def _unwanted(command: Command, _: CommandLine) -> Suggestion | None:
+    """What removes all of a work tree was probably meant for what is not tracked."""
+    removes = command.program == "rm" and set(_operands(command)) & {".", "./", "⟨*⟩", "./⟨*⟩", ".⟨*⟩"}
+    if removes or (command.program == "git" and _verb(command) == "clean"):
+        return _line(_words("git clean -n -d"), "lists what git would remove")
+    return None
+
+
+def _leased(command: Command, _: CommandLine) -> Suggestion | None:
+    texts = [word.text for word in command.words]
+    if command.program != "git" or _verb(command) != "push" or not {"-f", "--force"} & set(texts):
+        return None
+    again = ("--force-with-lease" if text in {"-f", "--force"} else text for text in texts)
+    return _safer(tuple(map(literal, again)), "keeps what others pushed meanwhile")
+
+
+def _kept(command: Command, _: CommandLine) -> Suggestion | None:
+    """What throws changes away can put them aside."""
+    texts = [word.text for word in command.words]
+    throws = texts[1:] in _THROWING and command.program == "git"
+    return _safer(_words("git stash"), "puts the changes aside") if throws else None
+
+
+def _unstaged(command: Command, _: CommandLine) -> Suggestion | None:
+    texts = [word.text for word in command.words]
+    if texts[:2] != ["git", "reset"] or any(text.startswith("-") and text != "--" for text in texts):
+        return None
+    files = [text for text in texts[2:] if text not in {"HEAD", "--"}]
+    is_files = bool(files) and ("--" in texts or "HEAD" in texts[2:3])
+    return _safer(_words("git restore --staged --", *files), "leaves the files alone") if is_files else None
+
+
+def _listed(command: Command, _: CommandLine) -> Suggestion | None:
+    """An archive can be looked at before it is unpacked."""
+    operands = _operands(command)
+    if command.program == "unzip" and operands:
+        return _line(_words("unzip -l", operands[0]), "lists what is in it")
+    if command.program != "tar" or not re.match(
+        r"-?[a-z]*x", " ".join(word.text for word in command.words[1:2])
+    ):
+        return None
+    archive = next((text for text in operands if re.search(r"\.(?:tar|tgz|tbz2?|txz)\b", text)), None)
+    return _line(_words("tar -tf", archive), "lists what is in it") if archive else None
+
+
+def _sorted(command: Command, _: CommandLine) -> Suggestion | None:
+    texts = [word.text for word in command.words]
+    if command.program != "sort" or "-o" not in texts[:-1]:
+        return None
+    at = texts.index("-o")
+    return _line(tuple(map(literal, (*texts[:at], *texts[at + 2 :]))), "prints instead of writing")
+
+
+def _operands(command: Command) -> list[str]:
+    return [word.text for word in command.words[1:] if not word.text.startswith("-")]
+
+
+def _verb(command: Command) -> str:
+    return next(iter(_operands(command)), "")
+
+
+def _words(start: str, *more: str) -> tuple[Word, ...]:
+    return tuple(map(literal, (*start.split(), *more)))
+
+
+def _safer(words: tuple[Word, ...], why: str) -> Suggestion:
+    return replace(_line(words, why), is_safer=True)
 
 
 def _printed_date(command: Command, _: CommandLine) -> Suggestion | None:
@@ -148,5 +253,11 @@ _REWRITES: tuple[Callable[[Command, CommandLine], Suggestion | None], ...] = (
     _without_links,
     _looking,
     _work_tree,
+    _unwanted,
+    _leased,
+    _kept,
+    _unstaged,
+    _listed,
+    _sorted,
     _printed_date,
 )

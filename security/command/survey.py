@@ -6,7 +6,7 @@ nothing is looked up that is not needed and nothing needed is forgotten. Who loo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from .nouns import CommandFacts, CommandLine
 from .read import parse_command
 from .rules import ShellRules
 from .suggest import candidates
-from .verdict import ruling_of
+from .verdict import quiet_actions, ruling_of
 
 __all__ = ["Wanted", "surveyed", "together", "wanted"]
 
@@ -24,7 +24,8 @@ __all__ = ["Wanted", "surveyed", "together", "wanted"]
 class Wanted:
     """What to look up; the fields are the keys of `CommandFacts`.
 
-    For every path a glob matches, `real` must hold where it leads, too.
+    For every path a glob matches, `real` must hold where it leads, too; and where `trees` names a glob,
+    what lies below each of its matches.
     """
 
     real: tuple[str, ...] = ()
@@ -41,12 +42,12 @@ class Wanted:
 class _Asked(Mapping[str, Any]):
     """Knows an answer to everything, and what it was asked."""
 
-    answer: Any
+    answer: Callable[[str], Any]
     keys_asked: dict[str, None] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Any:
         self.keys_asked[key] = None
-        return key if self.answer is None else self.answer
+        return self.answer(key)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys_asked)
@@ -67,12 +68,13 @@ def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
     return Wanted(**{name: tuple(found.keys_asked) for name, found in asked.items()})
 
 
-_ANSWERS: dict[str, Any] = {
-    "real": None,
-    "matches": (),
-    "programs": "/usr/bin/program",
-    "trees": (),
-    "repositories": (),
+# A pattern stands for all it matches: what is asked of it is wanted of each.
+_ANSWERS: Mapping[str, Callable[[str], Any]] = {
+    "real": lambda path: path,
+    "matches": lambda pattern: (pattern,),
+    "programs": lambda name: f"/usr/bin/{name}",
+    "trees": lambda _: (),
+    "repositories": lambda _: (),
 }
 
 
@@ -85,6 +87,7 @@ def together(several: Iterable[Wanted]) -> Wanted:
     return Wanted(**{name: tuple(keys) for name, keys in found.items()})
 
 
-def surveyed(line: CommandLine, facts: CommandFacts) -> CommandLine:
-    """Return a line with what was looked up for it."""
-    return replace(line, facts=facts)
+def surveyed(line: CommandLine, facts: CommandFacts, policy: Policy) -> CommandLine:
+    """Return a line with what was looked up for it, and which of its actions only read."""
+    known = replace(line, facts=facts)
+    return replace(known, quiet=quiet_actions(known, policy))

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from .feeding import fed
 from .nouns import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word
 from .unwrap import Nest, unwrapped
 
-__all__ = ["Visit", "visits", "with_inner"]
-
-_LOOPS = frozenset({"for", "while"})
+__all__ = ["Visit", "nodes", "visits", "with_inner"]
 
 
 def with_inner(node: Node, nest: Nest) -> Node:
     """Return a tree in which every command knows what it runs in turn."""
     match node:
         case Command():
-            return unwrapped(_command(node, nest), nest)
+            return fed(unwrapped(_command(node, nest), nest), None, nest)
         case Pipeline(stages=nodes):
-            return replace(node, stages=tuple(with_inner(one, nest) for one in nodes))
+            stages = [with_inner(one, nest) for one in nodes]
+            for at, (before, after) in enumerate(pairwise(stages), 1):
+                if isinstance(before, Command) and isinstance(after, Command) and after.words:
+                    stages[at] = fed(after, before, nest)
+            return replace(node, stages=tuple(stages))
         case Sequence(items=nodes):
             return replace(node, items=tuple(with_inner(one, nest) for one in nodes))
         case Compound():
@@ -115,3 +119,21 @@ def _in_word(word: Word, context: tuple[str, ...]) -> Iterator[Visit]:
     for part in word.parts:
         if part.body is not None:
             yield from visits(part.body, (*context, "substitution"))
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """Yield every node of a tree, what commands run and what stands in substitutions included."""
+    yield node
+    below: list[Node] = []
+    words: list[Word] = []
+    match node:
+        case Command():
+            below, words = list(node.inner), list(_words(node))
+        case Pipeline(stages=several) | Sequence(items=several):
+            below = list(several)
+        case Compound():
+            below = [piece for piece in node.pieces if not isinstance(piece, (str, Word))]
+            words = [piece for piece in node.pieces if isinstance(piece, Word)]
+            words += [one.target for one in node.redirections]
+    for one in (*below, *(part.body for word in words for part in word.parts if part.body is not None)):
+        yield from nodes(one)

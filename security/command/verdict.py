@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..call import Effect
 from ..policy import Policy
 from ..unreadable import Unreadable
-from ..workspace import protected_reason, secret_reason
-from .destructive import bomb, crude_words, destruction, unsure_destruction
-from .nouns import CommandFacts, CommandLine, Word
-from .paths import Problem, Scene
-from .places import Ground, Placed, placed, variants, where
-from .quiet import problem_of, program_of
+from ..workspace import is_inside, protected_reason, secret_reason
+from .actions import vectors
+from .bombs import bomb, functions, looks_like_bomb
+from .crude import crude_words
+from .destructive import behind_unknown, destruction, piped_removals, unsure_destruction
+from .later import changed_later
+from .loops import Bound, bound, guessed
+from .nouns import Command, CommandFacts, CommandLine, Word
+from .paths import STREAMS, Problem, Scene
+from .places import MOVES, Folders, Ground, Placed, placed, where
+from .programs import program_of
+from .quiet import problem_of
+from .read import LATE
 from .rules import ShellRules, allows, blocked_by, confirmed_by
+from .targets import open_target, unsettled
 
-__all__ = ["Ruling", "Say", "effects_of", "ruling_of"]
+__all__ = ["Ruling", "Say", "effects_of", "quiet_actions", "ruling_of"]
 
-_MOST_WORDS = 64
 _TEXT_PROGRAMS = frozenset("echo printf".split())
 
 
@@ -52,17 +60,27 @@ def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rul
         return _of_unreadable(canonical, raw, policy, rules)
     facts = canonical.facts or CommandFacts()
     scene = Scene(policy, facts, None)
-    found = placed(canonical.root, Ground(policy.workspace, policy.home))
-    denial = _denial(canonical, found, scene, rules)
+    every = bound(placed(canonical.root, Ground(policy.workspace, policy.home)))
+    denial = _denial(canonical, every, scene, rules)
     if denial is not None:
         return denial
-    problems = [
-        (at, problem) for at in found if (problem := problem_of(at, scene.at(at.folders))) is not None
-    ]
-    secret = next((problem for _, problem in problems if problem.rule == "secret"), None)
+    problems = [(one.at, problem) for one in every if (problem := problem_of(one, scene.at(one.at.folders)))]
+    secret = next((problem for problem in _likely(every, problems, scene) if problem.rule == "secret"), None)
     if secret is not None:
         return Ruling(Say.DENY, "secret", secret.reason, secret.value)
-    return _question(canonical, found, problems, scene, rules)
+    return _question(canonical, every, problems, scene, rules)
+
+
+def _likely(
+    every: tuple[Bound, ...], problems: list[tuple[Placed, Problem]], scene: Scene
+) -> Iterator[Problem]:
+    """Yield the problems of a line, and those it has if its variables are what they are thought to be."""
+    yield from (problem for _, problem in problems)
+    if any(one.at.guesses for one in every):
+        for at in guessed(every, scene.ground):
+            problem = problem_of(Bound(at, (at,)), scene.at(at.folders))
+            if problem is not None:
+                yield problem
 
 
 def effects_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Effect:
@@ -71,10 +89,36 @@ def effects_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, ru
     return Effect.READ if is_quiet else Effect.ALL
 
 
+def quiet_actions(line: CommandLine, policy: Policy) -> frozenset[tuple[str, ...]]:
+    """Return the actions of commands that only read, wherever in the line they stand."""
+    scene = Scene(policy, line.facts or CommandFacts(), None)
+    open_ones: set[tuple[str, ...]] = set()
+    quiet: set[tuple[str, ...]] = set()
+    moved = False
+    for one in bound(placed(line.root, Ground(policy.workspace, policy.home))):
+        at = one.at
+        is_quiet = problem_of(one, scene.at(at.folders)) is None
+        (quiet if is_quiet else open_ones).update(vectors(at.command))
+        moved = moved or not (is_quiet or _is_within(at.folders, scene))
+    if moved:
+        # Whoever answered for `make` meant one in here: what is run elsewhere takes a word on going there.
+        open_ones |= {argv for argv in quiet if argv[0] in MOVES}
+    return frozenset(quiet - open_ones)
+
+
+def _is_within(folders: Folders, scene: Scene) -> bool:
+    """Whether every folder a command may start in is known to lie in the workspace."""
+    real = scene.facts.real
+    known = [real.get(folder, "") for folder in folders or () if folder != scene.policy.workspace]
+    return folders is not None and all(is_inside(folder, scene.policy.workspace) for folder in known)
+
+
 def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Ruling:
     """What cannot be read is asked about by force, unless its words alone are enough for a no."""
     here = frozenset({policy.workspace})
     scene = Scene(policy, CommandFacts(), here)
+    if looks_like_bomb(raw):
+        return Ruling(Say.DENY, "destructive", "the line could not be read; a function in it calls itself")
     for command in crude_words(raw, policy.home):
         found = destruction(Placed(command, (), here), scene)
         if found is not None:
@@ -85,19 +129,22 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
                 Say.DENY, "blocked", "the configuration forbids a command that seems to be in it", entry
             )
     reason = f"the line could not be read: {canonical.reason}"
-    return Ruling(Say.FORCE, "unreadable", reason, reasons=((canonical.reason, ""),))
+    rule = "parse_deadline" if canonical.reason == LATE else "unreadable"
+    return Ruling(Say.FORCE, rule, reason, reasons=((canonical.reason, ""),))
 
 
-def _denial(line: CommandLine, found: tuple[Placed, ...], scene: Scene, rules: ShellRules) -> Ruling | None:
+def _denial(line: CommandLine, every: tuple[Bound, ...], scene: Scene, rules: ShellRules) -> Ruling | None:
     if bomb(line.root):
         return Ruling(Say.DENY, "destructive", "a function calls itself without end")
-    for at in found:
-        for words in variants(at) or (at.command.words,):
-            one = at if words is at.command.words else replace(at, command=replace(at.command, words=words))
-            why = destruction(one, scene.at(at.folders))
-            if why is not None:
-                return Ruling(Say.DENY, "destructive", why[1], why[0])
-    for argv in line.actions:
+    likely = list(guessed(every, scene.ground))
+    here = frozenset({scene.policy.workspace})
+    likely += [Placed(command, (), here) for command in piped_removals(line.root)]
+    for at in likely:
+        why = destruction(at, scene.at(at.folders)) or behind_unknown(at, scene.at(at.folders))
+        if why is not None:
+            return Ruling(Say.DENY, "destructive", why[1], why[0])
+    argvs = (*line.actions, *(argv for at in likely for argv in vectors(at.command)))
+    for argv in dict.fromkeys(argvs) if rules.blocked else ():
         entry = blocked_by(argv, rules)
         if entry is not None:
             return Ruling(Say.DENY, "blocked", "the configuration forbids a command in it", entry)
@@ -106,13 +153,15 @@ def _denial(line: CommandLine, found: tuple[Placed, ...], scene: Scene, rules: S
 
 def _question(
     line: CommandLine,
-    found: tuple[Placed, ...],
+    every: tuple[Bound, ...],
     problems: list[tuple[Placed, Problem]],
     scene: Scene,
     rules: ShellRules,
 ) -> Ruling:
-    forced = list(_forced(line, found, problems, scene))
+    forced = list(_forced(line, every, problems, scene))
     open_ones = [problem for at, problem in problems if not _is_allowed(at, problem, rules)]
+    if next(functions(line.root), None) is not None:
+        open_ones.append(Problem("function", "the line defines a function"))
     confirmed = confirmed_by(line, rules)
     reasons = [(problem.reason, problem.value) for problem in (*forced, *open_ones)]
     if confirmed is not None:
@@ -136,16 +185,23 @@ def _is_allowed(at: Placed, problem: Problem, rules: ShellRules) -> bool:
 
 
 def _forced(
-    line: CommandLine, found: tuple[Placed, ...], problems: list[tuple[Placed, Problem]], scene: Scene
+    line: CommandLine, every: tuple[Bound, ...], problems: list[tuple[Placed, Problem]], scene: Scene
 ) -> Iterator[Problem]:
     if line.printed is None:
         yield Problem("unprintable", f"the line cannot be written back exactly: {line.unprintable}")
-    for at in found:
-        for note in at.command.notes:
-            yield Problem(note.rule, note.reason, at.command.name)
-        unsure = unsure_destruction(at.command)
+    unsure_names = unsettled(line.root)
+    for one in every:
+        for command in dict.fromkeys(at.command for at in (one.at, *(one.each or ()))):
+            for note in command.notes:
+                yield Problem(note.rule, note.reason, command.name)
+        target = open_target(one.at, scene.ground, unsure_names)
+        if target is not None:
+            yield Problem("dynamic", "where it writes is only known when it runs", target)
+        unsure = unsure_destruction(one.at.command)
         if unsure is not None:
-            yield Problem("dynamic", unsure, at.command.name)
+            yield Problem("dynamic", unsure, one.at.command.name)
+    for at in guessed(every, scene.ground) if problems else ():
+        yield from changed_later(at, partial(_named, scene=scene.at(at.folders)))
     for at, problem in problems:
         here = scene.at(at.folders)
         yield from _touched(
@@ -156,12 +212,15 @@ def _forced(
 def _touched(at: Placed, scene: Scene, *, only_reads: bool, only_names: bool) -> Iterator[Problem]:
     """Find secret files among the words of a program that does more than read, and protected ones."""
     known = program_of(at.command.program)
-    if at.command.program in _TEXT_PROGRAMS or (
-        only_names and known is not None and known.operands == "names"
-    ):
+    shows_names = at.command.program == "git" or (known is not None and known.operands == "names")
+    if at.command.program in _TEXT_PROGRAMS or (only_names and shows_names):
         return
-    for word in at.command.words[1:_MOST_WORDS]:
+    # What it runs in turn is a command of its own, with words of its own.
+    inner = {word.text for one in at.command.inner if isinstance(one, Command) for word in one.words}
+    for word in dict.fromkeys(word for word in at.command.words[1:] if word.text not in inner):
         for path in _named(word, scene):
+            if path in STREAMS:
+                continue
             why = secret_reason(path, scene.policy)
             if why is not None:
                 yield Problem("secret", f"it touches a secret file: {why}", path)

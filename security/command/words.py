@@ -38,7 +38,7 @@ class Effort:
         """Count one more."""
         self.left -= 1
         if self.left < 0:
-            raise Unread(f"the line has more than {_EFFORT} words or pieces of words")
+            raise Unread("the line has too many words or pieces of words")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +302,8 @@ class _Lexer:
                 return Part(kind, name if kind is PartKind.VARIABLE else f"${found[0]}", quoted)
         if self.src[start : start + 1] in {"{", "(", "["} and start < self.end:
             raise Unread("an expansion is too involved to tell what it does")
+        if not quoted and self.src[start : start + 1] in {",", "}"} and start < self.end:
+            raise Unread("braces may put something behind a dollar sign")
         self.at = start
         return Part(PartKind.LITERAL, "$", quoted=True)
 

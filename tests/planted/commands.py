@@ -6,8 +6,25 @@ from leeward.security.call import Action, Kind
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Ask, Deny, Verdict
 
-DENIED = re.compile(r"\brm\s+-rf\s+/|\bmkfs|\bdd\b.*of=/dev/|:\(\)\s*\{|\bshutdown\b|\breboot\b|/etc/shadow|\.ssh/")
-READING = ("ls", "cat", "head", "tail", "grep", "find", "git", "echo", "wc", "sort", "awk", "sed", "cd", "pwd")
+DENIED = re.compile(
+    r"\brm\s+-rf\s+/|\bmkfs|\bdd\b.*of=/dev/|:\(\)\s*\{|\bshutdown\b|\breboot\b|/etc/shadow|\.ssh/"
+)
+READING = (
+    "ls",
+    "cat",
+    "head",
+    "tail",
+    "grep",
+    "find",
+    "git",
+    "echo",
+    "wc",
+    "sort",
+    "awk",
+    "sed",
+    "cd",
+    "pwd",
+)
 
 
 def commands(action: Action, session: Session) -> Verdict:

@@ -19,6 +19,7 @@ from leeward.security.command.verdict import Ruling, ruling_of
 from leeward.security.ledger import Ledger
 from leeward.security.policy import Policy
 from leeward.security.unreadable import Unreadable
+from leeward.security.workspace import is_inside
 
 TABLES = Path(__file__).parent.parent / "command_tables"
 WORKSPACE, HOME = "/srv/ws", "/home/ada"
@@ -29,8 +30,23 @@ SAYS = ("nothing", "ask", "force", "deny")
 class World:
     """`links` lead from a path to another; `trees` and `repositories` say what the survey would find."""
 
-    files: tuple = ("README.md", "data.csv", "app.log", "package.json", "src/main.py", "src/util.py", "docs/guide.md", "link-out")
-    links: dict = field(default_factory=lambda: {"/srv/ws/link-out": "/etc/passwd", "/srv/ws/link-to-secret": "/home/ada/.ssh/id_rsa", "/srv/ws/link-folder": "/etc"})
+    files: tuple = (
+        "README.md",
+        "data.csv",
+        "app.log",
+        "package.json",
+        "src/main.py",
+        "src/util.py",
+        "docs/guide.md",
+        "link-out",
+    )
+    links: dict = field(
+        default_factory=lambda: {
+            "/srv/ws/link-out": "/etc/passwd",
+            "/srv/ws/link-to-secret": "/home/ada/.ssh/id_rsa",
+            "/srv/ws/link-folder": "/etc",
+        }
+    )
     missing: frozenset = frozenset({"no-such-program", "LS", "cargo", "go", "rustc"})
     places: dict = field(default_factory=dict)
     trees: dict = field(default_factory=dict)
@@ -52,7 +68,19 @@ class World:
     def matches(self, pattern: str) -> tuple[str, ...]:
         plain = pattern.replace("/./", "/")
         paths = [f"{WORKSPACE}/{name}" for name in self.files]
-        return tuple(path for path in paths if fnmatchcase(path, plain) and path.count("/") == plain.count("/"))
+        return tuple(
+            path for path in paths if fnmatchcase(path, plain) and path.count("/") == plain.count("/")
+        )
+
+    def below(self, folder: str) -> tuple[str, ...] | None:
+        """What lies below a folder and is a secret or a link that leads out, as far as this world says."""
+        if folder in self.trees:
+            return self.trees[folder]
+        return tuple(
+            link
+            for link, target in self.links.items()
+            if is_inside(link, folder) and not is_inside(target, WORKSPACE)
+        )
 
     def facts(self, line) -> CommandFacts:
         asked = wanted(line, self.policy, self.rules)
@@ -61,14 +89,17 @@ class World:
         return CommandFacts(
             real={path: self.real(path) for path in {*asked.real, *matched}},
             matches=found,
-            programs={name: None if name in self.missing else self.places.get(name, f"/usr/bin/{name}") for name in asked.programs},
-            trees={**dict.fromkeys(matched, ()), **{path: self.trees.get(posixpath.normpath(path), ()) for path in asked.trees}},
+            programs={
+                name: None if name in self.missing else self.places.get(name, f"/usr/bin/{name}")
+                for name in asked.programs
+            },
+            trees={path: self.below(posixpath.normpath(path)) for path in {*matched, *asked.trees}},
             repositories={path: self.repositories.get(path, ()) for path in asked.repositories},
         )
 
     def read(self, text: str):
         line = parse_command(text)
-        return line if isinstance(line, Unreadable) else surveyed(line, self.facts(line))
+        return line if isinstance(line, Unreadable) else surveyed(line, self.facts(line), self.policy)
 
     def ruling(self, text: str) -> Ruling:
         line = self.read(text)
@@ -89,4 +120,7 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def tables() -> dict[str, list]:
     """The groups of both tables by their name."""
-    return {name: tomllib.loads((TABLES / f"{name}.toml").read_text())["group"] for name in ("ordinary", "adversarial")}
+    return {
+        name: tomllib.loads((TABLES / f"{name}.toml").read_text())["group"]
+        for name in ("ordinary", "adversarial")
+    }

@@ -12,7 +12,9 @@ import pytest
 FUZZ = Path(__file__).resolve().parents[3] / "fuzz" / "command_fuzz.py"
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None or not Path("/bin/bash").exists(), reason="needs bash and bubblewrap")
+@pytest.mark.skipif(
+    shutil.which("bwrap") is None or not Path("/bin/bash").exists(), reason="needs bash and bubblewrap"
+)
 def test_no_program_runs_that_was_not_among_the_actions(monkeypatch):
     spec = importlib.util.spec_from_file_location("command_fuzz", FUZZ)
     fuzz = importlib.util.module_from_spec(spec)

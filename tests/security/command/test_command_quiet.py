@@ -21,7 +21,12 @@ def test_without_facts_nothing_only_reads(world):
 
 def test_a_program_of_the_workspace_is_not_the_systems(world):
     world.places = {"ls": "/srv/ws/bin/ls", "cat": "/opt/cat"}
-    assert (world.say("ls"), world.say("cat README.md"), world.say("/usr/bin/ls"), world.say("/srv/ws/bin/ls")) == ("ask", "nothing", "nothing", "ask")
+    assert (
+        world.say("ls"),
+        world.say("cat README.md"),
+        world.say("/usr/bin/ls"),
+        world.say("/srv/ws/bin/ls"),
+    ) == ("ask", "nothing", "nothing", "ask")
     world.missing = frozenset({"head"})
     assert world.say("head README.md") == "ask"
 
@@ -53,8 +58,26 @@ def test_a_link_is_where_it_leads(world, link, target, line, said):
 
 def test_folders_read_as_a_whole_must_hide_nothing(world):
     assert world.say("grep -rn x src") == world.say("rg x") == "nothing"
-    world.trees = {"/srv/ws/src": ("/srv/ws/src/.env",), "/srv/ws": None, "/srv/ws/docs": ("/etc/hosts",)}
-    assert [world.say(line) for line in ("grep -rn x src", "rg x", "grep -r x docs", "ls -R src", "cat src/main.py")] == ["ask", "ask", "ask", "nothing", "nothing"]
+    world.trees = {
+        "/srv/ws/src": ("/srv/ws/src/.env",),
+        "/srv/ws": None,
+        "/srv/ws/docs": ("/srv/ws/docs/link",),
+    }
+    said = [
+        world.say(line)
+        for line in (
+            "grep -rn x src",
+            "rg x",
+            "grep -r x docs",
+            "diff -r docs docs",
+            "ls -R src",
+            "cat src/main.py",
+            "rg x src",
+            "rg --hidden x src",
+            "grep -rn x --include=*.py src",
+        )
+    ]
+    assert said == ["ask", "ask", "nothing", "ask", "nothing", "nothing", "nothing", "ask", "nothing"]
     assert world.say("find src -type f -exec cat {} +") == "ask"
 
 
@@ -72,7 +95,11 @@ def test_a_repository_that_starts_programs_is_asked_about(world):
 def test_allowed_paths_count_as_inside(world):
     assert world.say("cat /data/x") == "ask"
     world.policy = Policy("/srv/ws", "/home/ada", allowed_paths=("/data",))
-    assert (world.say("cat /data/x"), world.say("cat /data/../etc/hosts"), world.say("cat /database")) == ("nothing", "ask", "ask")
+    assert (world.say("cat /data/x"), world.say("cat /data/../etc/hosts"), world.say("cat /database")) == (
+        "nothing",
+        "ask",
+        "ask",
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,20 +132,48 @@ def test_folders_and_variables_are_followed(world, line, said):
 
 def test_a_survey_asks_for_no_more_than_is_needed(world):
     asked = wanted(parse_command("cat a *.py | head"), world.policy, world.rules)
-    assert asked.real == ("/srv/ws/a",) and asked.matches == ("/srv/ws/*.py",) and asked.programs == ("cat", "head")
+    assert (
+        asked.real == ("/srv/ws/a", "/srv/ws/*.py")
+        and asked.matches == ("/srv/ws/*.py",)
+        and asked.programs == ("cat", "head")
+    )
     assert not wanted(parse_command("echo a"), world.policy, world.rules)
 
 
 @pytest.mark.parametrize(
-    "line", ["git status", "git -C src log -1", "/usr/bin/git diff -- a", "git show HEAD:a; git branch", "sh -c 'git status'", "echo $(git log)"]
+    "line",
+    [
+        "git status",
+        "git -C src log -1",
+        "/usr/bin/git diff -- a",
+        "git show HEAD:a; git branch",
+        "sh -c 'git status'",
+        "echo $(git log)",
+    ],
 )
 def test_git_that_only_reads_runs_neutralised(line):
     printed = parse_command(line).printed
-    for part in ("--no-optional-locks", "core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never"):
+    for part in (
+        "--no-optional-locks",
+        "core.fsmonitor=false",
+        "core.hooksPath=/dev/null",
+        "protocol.allow=never",
+    ):
         assert printed.count(part) >= 1
     assert ("--no-ext-diff" in printed) == any(word in line for word in ("log", "diff", "show"))
 
 
-@pytest.mark.parametrize("line", ["git push", "git commit -m x", "git branch x", "git --version", "gitk", "git log --output=x", "git -c a.b=c log"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git push",
+        "git commit -m x",
+        "git branch x",
+        "git --version",
+        "gitk",
+        "git log --output=x",
+        "git -c a.b=c log",
+    ],
+)
 def test_other_git_runs_as_it_was_written(line):
     assert parse_command(line).printed == line

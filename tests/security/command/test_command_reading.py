@@ -17,7 +17,7 @@ from leeward.security.unreadable import Unreadable
 def actions(line: str) -> list[str]:
     found = parse_command(line)
     assert isinstance(found, CommandLine), (line, found)
-    return [" ".join(argv) for argv in found.actions]
+    return [" ".join(argv) for argv in found.said]
 
 
 # A line, and the words of its first action.
@@ -33,13 +33,28 @@ WORDS = [
     ("a 'é漢' \"ü\" ß", ["a", "é漢", "ü", "ß"]),
     ("a \"b\nc\" 'd\ne'", ["a", "b\nc", "d\ne"]),
     ('a "b\\\n c" \\\n d', ["a", "b c", "d"]),
-    ("a {b,c}d{e,f} {1..3} {c..a} x{,y}", ["a", "bde", "bdf", "cde", "cdf", "1", "2", "3", "c", "b", "a", "x", "xy"]),
-    ("a {b {b} {} b} '{b,c}' {a,'b c'} {{a,b},c}", ["a", "{b", "{b}", "{}", "b}", "{b,c}", "a", "b c", "a", "b", "c"]),
+    (
+        "a {b,c}d{e,f} {1..3} {c..a} x{,y}",
+        ["a", "bde", "bdf", "cde", "cdf", "1", "2", "3", "c", "b", "a", "x", "xy"],
+    ),
+    (
+        "a {b {b} {} b} '{b,c}' {a,'b c'} {{a,b},c}",
+        ["a", "{b", "{b}", "{}", "b}", "{b,c}", "a", "b c", "a", "b", "c"],
+    ),
     ("a b#c x=y -o=z :", ["a", "b#c", "x=y", "-o=z", ":"]),
     ("a *.py ?[a-z]* '*.py' \\*", ["a", "⟨*⟩.py", "⟨?⟩⟨[a-z]⟩⟨*⟩", "*.py", "*"]),
-    ("a ~ ~/b ~c/d a~b '~' b=~/c --x=~/y x:~", ["a", "⟨~⟩", "⟨~⟩/b", "⟨~c⟩/d", "a~b", "~", "b=⟨~⟩/c", "--x=~/y", "x:~"]),
-    ("a $b ${c} \"$d\" \"x${e}y\" '$f' \\$g $1 $? $#", ["a", "⟨$b⟩", "⟨$c⟩", "⟨$d⟩", "x⟨$e⟩y", "$f", "$g", "⟨$1⟩", "⟨$?⟩", "⟨$#⟩"]),
-    ("a ${b:-c} ${d%.x} ${#e} ${f//a/b} ${g:1:2}", ["a", "⟨${b:-c}⟩", "⟨${d%.x}⟩", "⟨${#e}⟩", "⟨${f//a/b}⟩", "⟨${g:1:2}⟩"]),
+    (
+        "a ~ ~/b ~c/d a~b '~' b=~/c --x=~/y x:~",
+        ["a", "⟨~⟩", "⟨~⟩/b", "⟨~c⟩/d", "a~b", "~", "b=⟨~⟩/c", "--x=~/y", "x:~"],
+    ),
+    (
+        'a $b ${c} "$d" "x${e}y" \'$f\' \\$g $1 $? $#',
+        ["a", "⟨$b⟩", "⟨$c⟩", "⟨$d⟩", "x⟨$e⟩y", "$f", "$g", "⟨$1⟩", "⟨$?⟩", "⟨$#⟩"],
+    ),
+    (
+        "a ${b:-c} ${d%.x} ${#e} ${f//a/b} ${g:1:2}",
+        ["a", "⟨${b:-c}⟩", "⟨${d%.x}⟩", "⟨${#e}⟩", "⟨${f//a/b}⟩", "⟨${g:1:2}⟩"],
+    ),
     ("a $((1 + 2)) $((0xfF*2)) $ $'' \"$\"", ["a", "⟨$((1 + 2))⟩", "⟨$((0xfF*2))⟩", "$", "", "$"]),
     ("a '⟨b⟩' ⟨c⟩$d", ["a", "⟨b⟩", "⟨⟨⟩c⟩⟨$d⟩"]),
     ("[ -f 'a b' ]", ["[", "-f", "a b", "]"]),
@@ -72,7 +87,10 @@ STRUCTURE = [
     ("for x in 1 $(a); do b $x; done; for y; do c; done", ["a", "b ⟨$x⟩", "c"]),
     ("case $(a) in b|c) d;; (*) e;; esac", ["a", "d", "e"]),
     ("f() { a; }; function g { b; }\nh() ( c )", ["a", "b", "c"]),
-    ('a $(b $(c)) `d` "$(e)" <(f) >(g)', ["a ⟨$(…)⟩ ⟨$(…)⟩ ⟨$(…)⟩ ⟨<(…)⟩ ⟨>(…)⟩", "b ⟨$(…)⟩", "c", "d", "e", "f", "g"]),
+    (
+        'a $(b $(c)) `d` "$(e)" <(f) >(g)',
+        ["a ⟨$(…)⟩ ⟨$(…)⟩ ⟨$(…)⟩ ⟨<(…)⟩ ⟨>(…)⟩", "b ⟨$(…)⟩", "c", "d", "e", "f", "g"],
+    ),
     ("x=$(a) b > $(c)", ["b", "x=⟨$(…)⟩", "> ⟨$(…)⟩", "a", "c"]),
     ("a $(<f)", ["a ⟨$(…)⟩", "< f"]),
     ("[[ -n $(a) && b == c* ]] && d", ["a", "d"]),
@@ -98,6 +116,7 @@ UNREAD = [
     "echo 'a", 'echo "a', "echo $(a", "echo `a", "a )", "a &&", "| a", "if a", "a ;; b", "for x in", "{ a", "( a", "a; ; b", "", "  ", "#a", "coproc a", "select x in a; do b; done",
     "echo ${x:-$(rm)}", "echo ${x@P}", "echo ${!x}", "echo ${x:=y}", "echo $[1]", "echo $((x))", "y=$((x+1))", 'y="$(( $x ))"', "for i in $((x)); do a; done", "[[ -n $((x)) ]]", "a <<< $((x))", "cat <<E\n$((x))\nE\n", "echo $((a[$(rm)]))", "echo $((rm) && (ls))", "echo `a \\`b\\``", "a[$(rm)]=1", "a=(1 2)", "((x++))", "for ((;;)); do a; done",
     "a\rb", "a\0b", "a\x1b[2J", "a\x7f", "a\x85b", "a\u200bb", "a\u202eb", "a\u2028b", "\ud800", "echo $'\\0'", "echo $'\\xff'", "echo $'\\q'", "ls @(a|b)", "echo [$x]*", "a {fd}>x", "a 2>&$x", "a > {b,c}", "ls {1..9999}", "ls {01..10}", "ls {~,a}",
+    "e a{b},c}d", "e {a{b,c}", "e a}{b,c}", "e {},a}", "e {1..3},x}", "e {$,}HOME", "e a{b,$}c",
     "[[ a =~ b ]]", "[[ -v a ]]", "[[ $x -eq 1 ]]", "for PATH in .; do ls; done", "if() { a; }", "then a", "'a' | time b", "time", "time -x a", "! ! a", "a <> b",
 ]  # fmt: skip
 
@@ -108,13 +127,33 @@ def test_not_read(line):
 
 
 def test_limits_are_counted_before_anything_is_parsed(monkeypatch):
-    monkeypatch.setattr(read, "_read", lambda line: pytest.fail("it was parsed"))
-    for line in ("a" * (MAX_BYTES + 1), "é" * (MAX_BYTES // 2 + 1), "a|" * (MAX_OPERATORS + 1), "$(" * 10_000, "a\n" * 300, "`" * 300, "a " + "(" * 10_000):
+    monkeypatch.setattr(read, "_read", lambda *_: pytest.fail("it was parsed"))
+    for line in (
+        "a" * (MAX_BYTES + 1),
+        "é" * (MAX_BYTES // 2 + 1),
+        "a|" * (MAX_OPERATORS + 1),
+        "$(" * 10_000,
+        "a\n" * 300,
+        "`" * 300,
+        "a " + "(" * 10_000,
+    ):
         assert isinstance(parse_command(line), Unreadable)
 
 
 def test_what_is_within_the_limits_is_walked_without_deep_recursion():
-    for line in ("$(" * 85 + "a" + ")" * 85, "(" * 120 + "a" + ")" * 120, "! " * 4000 + "a", "if a; then " * 60 + "b" + "; fi" * 60, "sudo " * 1000, "nice " * 300 + "rm x", "find . -exec " * 200, "{a,b}" * 30, "a" * MAX_BYTES, "\\x" * 4000, "eval " * 200):
+    for line in (
+        "$(" * 85 + "a" + ")" * 85,
+        "(" * 120 + "a" + ")" * 120,
+        "! " * 4000 + "a",
+        "if a; then " * 60 + "b" + "; fi" * 60,
+        "sudo " * 1000,
+        "nice " * 300 + "rm x",
+        "find . -exec " * 200,
+        "{a,b}" * 30,
+        "a" * MAX_BYTES,
+        "\\x" * 4000,
+        "eval " * 200,
+    ):
         parse_command(line)
     assert actions("a" + " | b" * 255)[1] == "b" and actions("$(" * 6 + "a" + ")" * 6)[-1] == "a"
 
@@ -124,7 +163,10 @@ def test_the_deadline_is_a_backstop(monkeypatch):
     assert parse_command("a" + " b" * 3000) == Unreadable("the line took too long to parse")
 
 
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Co", "Cn", "Lo", "Mn", "So"]), max_size=20)
+TEXT = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Co", "Cn", "Lo", "Mn", "So"]),
+    max_size=20,
+)
 
 
 @given(st.lists(TEXT, min_size=1, max_size=5))

@@ -17,12 +17,20 @@ def wrong(tables, say) -> list[str]:
     """The lines of which something else is said than the tables want."""
     found = []
     for group in tables["ordinary"]:
-        found += [f"{line!r}: {said}, not {group['say']}" for line in group["lines"] if (said := say(line)) != group["say"]]
+        found += [
+            f"{line!r}: {said}, not {group['say']}"
+            for line in group["lines"]
+            if (said := say(line)) != group["say"]
+        ]
     for group in tables["adversarial"]:
         least = SAYS.index(group["say"])
-        found += [f"{line!r}: only {said}" for line in group["lines"] if SAYS.index(said := say(line)) < least]
+        found += [
+            f"{line!r}: only {said}" for line in group["lines"] if SAYS.index(said := say(line)) < least
+        ]
         most = 0 if group["say"] == "ask" else 1
-        found += [f"{line!r}: even {said}" for line in group.get("near", []) if SAYS.index(said := say(line)) > most]
+        found += [
+            f"{line!r}: even {said}" for line in group.get("near", []) if SAYS.index(said := say(line)) > most
+        ]
     return found
 
 
@@ -34,7 +42,11 @@ def test_the_tables_are_large_and_their_rates_good(world, tables):
     ordinary = [line for group in tables["ordinary"] for line in group["lines"]]
     adversarial = [line for group in tables["adversarial"] for line in group["lines"]]
     near = [line for group in tables["adversarial"] for line in group.get("near", [])]
-    assert len(set(ordinary)) == len(ordinary) >= 200 and len(set(adversarial)) == len(adversarial) >= 300 and len(near) >= 50
+    assert (
+        len(set(ordinary)) == len(ordinary) >= 200
+        and len(set(adversarial)) == len(adversarial) >= 300
+        and len(near) >= 50
+    )
     said = [world.say(line) for line in ordinary]
     assert said.count("nothing") / len(said) >= 0.3 and said.count("deny") / len(said) <= 0.02
     assert "nothing" not in {world.say(line) for line in adversarial}
@@ -46,7 +58,13 @@ def test_a_word_more_never_makes_a_line_milder(world, tables):
         if group["say"] == "deny":
             for line in group["lines"][::7]:
                 if "\n" not in line and "#" not in line and not line.endswith("&"):
-                    for around in (f"ls; {line}", f"{line}; ls", f"( {line}; )", f"if true; then {line}; fi", f"true && {{ {line}; }}"):
+                    for around in (
+                        f"ls; {line}",
+                        f"{line}; ls",
+                        f"( {line}; )",
+                        f"if true; then {line}; fi",
+                        f"true && {{ {line}; }}",
+                    ):
                         assert world.say(around) == "deny", around
 
 

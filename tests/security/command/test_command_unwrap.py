@@ -24,7 +24,9 @@ RUNS = [
     ("env A=1 B=2 x y", ["x y"], set()),
     ("env -i -u C x", ["x"], set()),
     ("env 'a b=c' x", ["x"], set()),
-    ("env -S 'x y' z", ["x y", "z"], set()),
+    ("env -S 'x y' z", ["env x y z", "x y z"], set()),
+    ("env -vS'A=1 x' -y", ["env -v A=1 x -y", "x -y"], set()),
+    ("env -S 'x\\_y'", ["x\\_y"], {"wrapper"}),
     ("env LD_PRELOAD=a x", ["x"], {"poison"}),
     ("command -p x", ["x"], set()),
     ("command -v x", [], set()),
@@ -53,7 +55,8 @@ RUNS = [
     ("flock /tmp/l x", ["x"], set()),
     ("uv run pytest -q", ["pytest -q"], set()),
     ("npx --yes x", ["x"], set()),
-    ("parallel x ::: a", [], {"code"}),
+    ("parallel x ::: a", ["x a"], {"code"}),
+    ("parallel 'x {} y' ::: a b", ["x a y", "x b y"], {"code"}),
     ("ssh -p 22 host 'x; y'", ["x", "y"], set()),
     ("ssh host x y", ["x y"], set()),
     ("sh -c 'x; y $1' z", ["x", "y ⟨$1⟩"], set()),
@@ -72,7 +75,9 @@ RUNS = [
     ("fd a -x y {}", ["y"], set()),
     ("git rebase -x 'x y' z", ["x y"], set()),
     ("git submodule foreach 'x'", ["x"], {"code"}),
-    ("git -c core.pager=x log", [], {"code"}),
+    ("git -c core.pager=x log", ["x"], {"code"}),
+    ("git -c alias.a='!x y' a", ["x y"], {"code"}),
+    ("git config alias.a push", ["git push"], {"code"}),
     ("git -c user.name=x log", [], set()),
     ("git --upload-pack=x fetch", [], set()),
     ("git fetch --upload-p=x", [], {"code"}),
@@ -99,15 +104,51 @@ RUNS = [
 
 @pytest.mark.parametrize(("line", "inner", "notes"), RUNS, ids=[line for line, _, _ in RUNS])
 def test_what_runs_in_turn(line, inner, notes):
-    found = [" ".join(argv) for argv in read(line).actions[1:] if argv[0] not in {">", "<"} and "=" not in argv[0]]
-    assert len(found) == len(inner) and all(said.startswith(wanted.rstrip("⟨⟩./ ")) for said, wanted in zip(found, inner, strict=True)), found
+    found = [
+        " ".join(argv) for argv in read(line).said[1:] if argv[0] not in {">", "<"} and "=" not in argv[0]
+    ]
+    assert len(found) == len(inner) and all(
+        said.startswith(wanted.rstrip("⟨⟩./ ")) for said, wanted in zip(found, inner, strict=True)
+    ), found
     assert rules(line) == notes
 
 
-@pytest.mark.parametrize("wrapper", ["sudo", "env", "nice", "timeout 5", "command", "nohup", "setsid", "stdbuf -oL", "busybox", "xargs", "sh -c", "bash -lc", "eval", "exec", "watch", "su -c", "flock l", "ionice -c 3", "uv run", "strace -f"])
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "sudo",
+        "env",
+        "nice",
+        "timeout 5",
+        "command",
+        "nohup",
+        "setsid",
+        "stdbuf -oL",
+        "busybox",
+        "xargs",
+        "sh -c",
+        "bash -lc",
+        "eval",
+        "exec",
+        "watch",
+        "su -c",
+        "flock l",
+        "ionice -c 3",
+        "uv run",
+        "strace -f",
+    ],
+)
 def test_wrappers_can_be_stacked_and_never_hide(wrapper):
-    for line in (f"{wrapper} 'rm' x", f"{wrapper} rm", f"env {wrapper} rm", f"nice -n 1 {wrapper} rm", f"true | {wrapper} rm"):
-        assert any(argv[0] == "rm" or (len(argv) == 1 and argv[0].startswith("rm ")) for argv in read(line).actions), line
+    for line in (
+        f"{wrapper} 'rm' x",
+        f"{wrapper} rm",
+        f"env {wrapper} rm",
+        f"nice -n 1 {wrapper} rm",
+        f"true | {wrapper} rm",
+    ):
+        assert any(
+            argv[0] == "rm" or (len(argv) == 1 and argv[0].startswith("rm ")) for argv in read(line).actions
+        ), line
 
 
 def test_a_quoted_keyword_is_a_program_and_an_unquoted_one_is_not():

@@ -1,0 +1,71 @@
+"""Can the command line be read, and may every program in it run?
+
+What a line does is weighed in `command/verdict.py`, where it reaches out to in `command/reach.py`. A
+line that only reads gets no word; whether its hosts are listed ones is left to `hosts`.
+"""
+
+from __future__ import annotations
+
+from ..call import Action, Atom, Kind
+from ..command import CommandLine
+from ..command.reach import reach_of
+from ..command.suggest import suggestion_for
+from ..command.verdict import Ruling, Say, ruling_of
+from ..session import Session
+from ..unreadable import Unreadable
+from ..verdict import Allow, Ask, Deny, Verdict
+
+__all__ = ["commands"]
+
+_MOST_REASONS = 8
+
+
+def commands(action: Action, session: Session) -> Verdict:
+    """Deny what destroys or is blocked, ask about the rest, by force where it could not be understood."""
+    said = [(atom, _ruling(atom, session)) for atom in action.of_kind(Kind.COMMAND)]
+    spoken = [(atom, ruling) for atom, ruling in said if ruling.say != Say.NOTHING]
+    if not spoken:
+        return Allow()
+    atom, worst = max(spoken, key=lambda one: one[1].say)
+    suggestion = _suggestion(atom, session)
+    if worst.say == Say.DENY:
+        facts = (("command", worst.value),) if worst.value else ()
+        reason = f"this command is refused: {worst.reason}"
+        return Deny(worst.rule, reason, suggestion=suggestion, facts=facts)
+    return Ask(
+        worst.rule,
+        f"Run it? {worst.reason}" if worst.reason else "Run it?",
+        about=tuple(atom for atom, _ in spoken),
+        force=worst.say == Say.FORCE,
+        facts=_facts(worst),
+        suggestion=suggestion,
+    )
+
+
+def _ruling(atom: Atom, session: Session) -> Ruling:
+    """Return the stricter word of what a line does and where it reaches out to."""
+    policy, line = session.policy, atom.canonical
+    assert isinstance(line, (CommandLine, Unreadable))
+    ruling = ruling_of(line, atom.raw, policy, policy.shell)
+    if isinstance(line, Unreadable):
+        return ruling
+    reached = reach_of(line, session.ledger, policy.allow_networks)
+    if ruling.say == Say.NOTHING and reached.say == Say.ASK:
+        # The person allowed this command by name; only a place they did not name is a question more.
+        return ruling
+    return max(ruling, reached, key=lambda one: one.say)
+
+
+def _suggestion(atom: Atom, session: Session) -> str | None:
+    if not isinstance(atom.canonical, CommandLine):
+        return None
+    found = suggestion_for(atom.canonical, session.policy, session.policy.shell)
+    return None if found is None else str(found)
+
+
+def _facts(ruling: Ruling) -> tuple[tuple[str, str], ...]:
+    """Return every reason with what it is about; the one that stands in the question is not said again."""
+    told = dict.fromkeys(
+        ("namely" if reason == ruling.reason else reason, value) for reason, value in ruling.reasons if value
+    )
+    return tuple(told)[:_MOST_REASONS]

@@ -1,0 +1,239 @@
+"""What is found on the disk for a command line: where words lead, what patterns match, what trees hide."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from leeward.security import Policy, Wanted
+from leeward.tools import lookup
+from leeward.tools.lookup import looked_up
+
+NAMES = ("a", "b.py", ".hidden", "c d", "-e", "x[1]", "tail*", "über", "Z", "sub")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    top = tmp_path_factory.mktemp("lookup").resolve()
+    for name in NAMES[:-1]:
+        (top / name).write_text("x")
+    (top / "sub").mkdir()
+    (top / "sub" / "b.py").write_text("x")
+    (top / "sub" / ".env").write_text("x")
+    return top
+
+
+def facts(folder, policy=None, path="/usr/bin:/bin", **wanted):
+    return looked_up(Wanted(**wanted), policy or Policy(str(folder), "/home/ada"), path)
+
+
+def matches(folder, pattern):
+    return facts(folder, matches=(pattern,)).matches[pattern]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*", {"a", "b.py", "c d", "-e", "x[1]", "tail*", "über", "Z", "sub"}),
+        ("*.py", {"b.py"}),
+        ("*/*.py", {"sub/b.py"}),
+        (".h*", {".hidden"}),
+        ("[[]x", set()),
+        ("x[[]1]", {"x[1]"}),
+        ("tail[*]", {"tail*"}),
+        ("?", {"a", "Z"}),
+        ("nothing*", set()),
+        ("sub/.e*", {"sub/.env"}),
+    ],
+)
+def test_a_pattern_matches_what_the_shell_says(folder, pattern, names) -> None:
+    assert set(matches(folder, f"{folder}/{pattern}")) == {f"{folder}/{name}" for name in names}
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            "b",
+            ".",
+            "*",
+            "?",
+            "[a-z]",
+            "[!a]",
+            "[^b]",
+            "[[:alpha:]]",
+            "[]x]",
+            "-",
+            "p",
+            "y",
+            "sub/",
+            "Z",
+            "e",
+            "[",
+            "]",
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+).map("".join)
+
+
+@given(WORDS)
+@example("[[:lower:]]*")
+@example("[a-z]")
+@example("[^a]*")
+@example("[]")
+@example("sub/[.]env")
+@example(".*")
+def test_whatever_bash_finds_is_among_what_was_found(folder, word) -> None:
+    """More may be found, never less: what is not found is not judged."""
+    quoted = word.replace("'", "")
+    said = subprocess.run(
+        ["/bin/bash", "-c", f"shopt -s nullglob; printf '%s\\0' {quoted}"],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    found = {os.path.normpath(folder / os.fsdecode(name)) for name in said.stdout.split(b"\0") if name}
+    mine = matches(folder, f"{folder}/{word}")
+    assert mine is not None and {path for path in found if os.path.lexists(path)} <= {
+        os.path.normpath(path) for path in mine
+    }
+
+
+def test_too_many_matches_are_too_many(tmp_path) -> None:
+    for number in range(lookup.MOST_MATCHES + 1):
+        (tmp_path / str(number)).touch()
+    assert matches(tmp_path, f"{tmp_path}/*") is None
+    assert len(matches(tmp_path, f"{tmp_path}/1?")) == 10
+
+
+def test_a_pattern_that_looks_through_half_the_disk_is_given_up(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(lookup, "MOST_ENTRIES", 50)
+    for number in range(60):
+        (tmp_path / str(number)).mkdir()
+    assert matches(tmp_path, f"{tmp_path}/*/nothing") is None
+
+
+def test_links_are_followed_and_what_cannot_be_is_left_out(tmp_path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "out").symlink_to("/etc")
+    found = facts(
+        tmp_path,
+        real=(f"{tmp_path}/out/passwd", f"{tmp_path}/loop/x", f"{tmp_path}/out/../x", f"{tmp_path}/new"),
+    ).real
+    assert found == {
+        f"{tmp_path}/out/passwd": "/etc/passwd",
+        f"{tmp_path}/out/../x": "/x",
+        f"{tmp_path}/new": f"{tmp_path}/new",
+    }
+
+
+def test_programs_are_those_of_the_given_path_and_nothing_else(tmp_path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name, mode in (("tool", 0o755), ("plain", 0o644)):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / name).chmod(mode)
+    (tmp_path / "bin" / "dir").mkdir()
+    (tmp_path / "bin" / "link").symlink_to("tool")
+    wanted = ("tool", "link", "plain", "dir", "missing", "../bin/tool", "", "a\0b")
+    found = facts(tmp_path, path=f"/nowhere:{tmp_path}/bin", programs=wanted).programs
+    real = str(tmp_path.resolve() / "bin" / "tool")
+    assert found == {"tool": real, "link": real} | dict.fromkeys(wanted[2:])
+
+
+def test_a_tree_tells_what_is_secret_in_it_and_which_links_lead_out(tmp_path) -> None:
+    top, home = (tmp_path / "ws").resolve(), (tmp_path / "home").resolve()
+    for path in (top / "src" / "deep", home / ".ssh"):
+        path.mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("fake")
+    (top / "src" / "a.py").write_text("x")
+    (top / "src" / "inside").symlink_to("a.py")
+    policy = Policy(str(top), str(home), secret_paths=(str(top / "src" / "kept"),))
+    assert facts(top, policy, trees=(str(top),)).trees == {str(top): ()}
+    (top / "src" / "deep" / "out").symlink_to("/etc/passwd")
+    (top / "src" / "deep" / "key").symlink_to(home / ".ssh" / "id_rsa")
+    (top / "src" / "kept").write_text("x")
+    found = facts(top, policy, trees=(str(top), str(top / "src" / "a.py"))).trees
+    assert (
+        set(found[str(top)]) == {str(top / "src" / name) for name in ("deep/out", "deep/key", "kept")}
+        and found[str(top / "src" / "a.py")] == ()
+    )
+
+
+def test_all_trees_together_are_bounded(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(lookup, "MOST_ENTRIES", 15)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for number in range(10):
+            (tmp_path / name / str(number)).touch()
+    found = facts(tmp_path, trees=(f"{tmp_path}/a", f"{tmp_path}/b")).trees
+    assert found == {f"{tmp_path}/a": (), f"{tmp_path}/b": None}
+
+
+def test_what_a_pattern_matches_is_gone_through_where_that_is_asked(tmp_path) -> None:
+    (tmp_path / "one").mkdir()
+    pattern = f"{tmp_path}/*"
+    assert facts(tmp_path, matches=(pattern,), trees=(pattern,)).trees == {f"{tmp_path}/one": ()}
+    assert facts(tmp_path, matches=(pattern,)).trees == {}
+
+
+def git(folder, *words) -> None:
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b",
+    }
+    subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, env=env)
+
+
+def settings(folder):
+    return facts(folder, repositories=(str(folder),)).repositories[str(folder)]
+
+
+def test_a_repository_tells_what_it_would_run(tmp_path) -> None:
+    assert settings(tmp_path) == ()
+    git(tmp_path, "init", "-q")
+    assert settings(tmp_path) == ()
+    git(tmp_path, "config", "user.name", "Ada [filter] clean = x")
+    assert settings(tmp_path) == ()
+    git(tmp_path, "config", "filter.evil.clean", "touch /tmp/x")
+    git(tmp_path, "config", "include.path", "../more")
+    (tmp_path / "sub").mkdir()
+    assert settings(tmp_path / "sub") == ("filter.evil.clean", "include.path")
+
+
+def test_a_work_tree_and_a_bare_repository_are_found(tmp_path) -> None:
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    main.mkdir()
+    git(main, "init", "-q")
+    git(main, "commit", "-q", "--allow-empty", "-m", "x")
+    git(main, "worktree", "add", "-q", str(tree))
+    git(main, "config", "filter.a.smudge", "x")
+    assert settings(tree) == ("filter.a.smudge",)
+    (tmp_path / "bare").mkdir()
+    git(tmp_path / "bare", "init", "-q", "--bare")
+    git(tmp_path / "bare", "config", "core.worktree", "/etc")
+    assert "core.worktree" in settings(tmp_path / "bare")
+
+
+def test_a_configuration_that_is_no_plain_text_counts_against_it(tmp_path) -> None:
+    (tmp_path / ".git").mkdir()
+    config = tmp_path / ".git" / "config"
+    for made in (lambda: os.mkfifo(config), config.mkdir, lambda: config.symlink_to("config")):
+        made()
+        assert settings(tmp_path) == ("a configuration that cannot be read",)
+        config.rmdir() if config.is_dir() else config.unlink()
+    config.write_text("x" * 300_000)
+    assert settings(tmp_path) == ("a configuration that is too long",)
+    config.write_text("[core]\n???\n")
+    assert settings(tmp_path) == ("a line that cannot be read",)
