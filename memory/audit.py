@@ -1,63 +1,52 @@
 """What was decided, asked, done and blocked, and when? One row per fact, added and never changed.
 
 A session is a fold over its rows, so they are also what a session is resumed from. How an event
-stands in a row is told in `events.py`; that a decision is here before its tool starts is the
-business of the pipeline.
+stands in a row is told in `events.py`, how the rows hold on to each other in `chain.py`, who signs
+them in `notary.py`; that a decision is here before its tool starts is the business of the pipeline.
+
+A process may be killed between a decision and its outcome. Nobody can know then how far the call came,
+so nothing runs it again: the next one to start puts an outcome on record that says "unknown", and the
+person is told (`AuditLogger.unknown_outcomes`).
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from leeward.security import Clock, Egress, Event, Finished, Json, Read, RecordError
+from leeward.security import Clock, Event, Finished, Json, RecordError, Status
 
 from .database import Database
-from .events import KINDS, body_of, event_of, kind_of
-from .stored import storable, stored_json
-from .writer import Row, Statement, Value
+from .drafting import Drafting
+from .events import KINDS, event_of
+from .grants import kept_with
+from .heads import Head, Verified
+from .notary import Notary
+from .records import EVENTS, OF_CALL, OF_PREFIX, Record, listing, record_of
+from .reports import AuditReports
+from .stored import storable
+from .unfinished import UNFINISHED, Unfinished, abandoned
 
-__all__ = ["AuditLogger", "Record"]
-
-_INSERT = (
-    "INSERT INTO audit (at, session, kind, call, tool, body, id) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (id) DO NOTHING"
-)
-_EVENTS = "SELECT kind, body FROM audit WHERE session = ? ORDER BY seq"
-_SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
-_OF_CALL = _SELECT + "call = ? ORDER BY seq"
-_FIRST_SINCE = "seq >= (SELECT min(seq) FROM audit INDEXED BY audit_by_time WHERE at >= ?)"
-# Text is compared byte by byte, and nothing that starts with the prefix comes after the last character.
-_OF_PREFIX = _SELECT + "call >= ?1 AND call < ?1 || char(0x10FFFF) ORDER BY seq"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row. `at` is seconds since the epoch; `call` and `tool` are None where it is about neither."""
-
-    seq: int
-    at: float
-    session: str
-    kind: str
-    call: str | None
-    tool: str | None
-    body: Mapping[str, Any]
+__all__ = ["AuditLogger", "Record", "Unfinished"]
 
 
 class AuditLogger:
-    """The append-only record, as the pipeline needs it and as a person reads it."""
+    """The append-only record, as the pipeline needs it and as a person reads it (`reports`).
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    `key` is the file with the key that heads are signed with, by default `audit.key` beside the database;
+    `heads` a file elsewhere to which each signed head is added.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, *, key: Path | None = None, heads: Path | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
-        self._mark = secrets.token_hex(8)
-        self._numbers = count()
-        self._unsure: dict[int, tuple[Event, str]] = {}
+        self._drafting = Drafting()
+        self.reports = AuditReports(database)
+        self._notary = Notary(database, self._drafting, key or database.path.with_name("audit.key"), heads)
 
     async def start_session(
         self,
@@ -71,18 +60,28 @@ class AuditLogger:
         `details` is whatever else should stand in the row (autonomy, model, gates that are off).
 
         Raises:
-            RecordError: it could not be committed.
+            RecordError: it could not be committed, or heads cannot be written where they should be.
         """
-        body = {**details, "workspace": workspace, "config_hash": config_hash}
-        text = stored_json(body)
-        values = (self._clock.now(), storable(session), "session", None, None, text, self._new_id())
-        await self._database.write([(_INSERT, values)])
+        told = {**details, "workspace": workspace, "config_hash": config_hash}
+        draft = self._drafting.of_fact(self._clock.now(), session, "session", told)
+        await self._notary.ready()
+        await self._database.write(drafts=[draft])
+
+    async def end_session(self, session: str) -> None:
+        """Record that a session ended, and sign the audit.
+
+        Raises:
+            RecordError: not all of it could be written; what could is.
+        """
+        now = self._clock.now()
+        ended = self._drafting.of_fact(now, session, "ended", {})
+        ending = self._database.queue(drafts=[ended])
+        # Not in one transaction: where the key cannot be used, the session has ended all the same.
+        await self._notary.sign(now, session)
+        await self._database.written(ending)
 
     async def append(self, session: str, *events: Event) -> None:
-        """Return once the events are committed; their order is that of the calls, set before any await.
-
-        What only tells how something ended waits for no disk of its own, but for that of the next decision:
-        without power it may be lost, and then looks like the end of a call that the power was lost in.
+        """Return once the events are on the disk; their order is that of the calls, set before any await.
 
         A caller who is cancelled while waiting leaves at once; the events stay in line, and nobody knows
         whether they get in. Appending the same objects again makes sure, and makes no second row.
@@ -91,20 +90,65 @@ class AuditLogger:
             RecordError: they could not be committed; none of them counts.
         """
         if events:
-            rows = [self._insertion(session, event) for event in events]
-            await self._database.write(rows, durable=not all(map(_is_end, events)))
-            for event in events:
-                self._unsure.pop(id(event), None)
+            drafts = [self._drafting.of_event(session, event) for event in events]
+            beside = [change for event in events for change in kept_with(session, event)]
+            writing = self._database.queue(beside, drafts)
+            self._notary.count(self._clock.now(), session, len(drafts))
+            await self._database.written(writing)
+            self._drafting.settled(*events)
+            await self._notary.catch_up()
 
-    async def events_of(self, session: str) -> list[Event]:
+    async def unfinished(self, session: str) -> list[Unfinished]:
+        """Return the calls of a session that were allowed and have no outcome on record.
+
+        Raises:
+            RecordError: they could not be read.
+        """
+        rows = await self._database.read(UNFINISHED, (storable(session),))
+        return [Unfinished(*row) for row in rows]
+
+    async def settle(self, session: str) -> list[Unfinished]:
+        """Give each unfinished call of a session an outcome with the status "unknown", and return them.
+
+        To be called by who holds the lock of the session, before it goes on.
+
+        Raises:
+            RecordError: they could not be read or written; they will be found again.
+        """
+        calls, now = await self.unfinished(session), self._clock.now()
+        why = "the process ended before the outcome was on record"
+        ends = [Finished(now, one.call, one.tool, one.digest, Status.UNKNOWN, detail=why) for one in calls]
+        await self.append(session, *ends)
+        return calls
+
+    async def unknown_outcomes(self) -> list[Unfinished]:
+        """Settle all sessions whose process was killed; what is returned is told to the person, once.
+
+        Raises:
+            RecordError: they could not be read or written; they will be found again.
+        """
+        found: list[Unfinished] = []
+        for session, lock in abandoned(self._database.path):
+            is_settled = False
+            try:
+                found += await self.settle(session)
+                is_settled = True
+            finally:
+                lock.release(is_settled=is_settled)
+        return found
+
+    async def events_of(self, session: str, *, evidence: bool = True) -> list[Event]:
         """Return everything that happened in a session, in order, to fold it over again.
+
+        Without the `evidence` of why it was decided, what was decided is read in a fraction of the time.
 
         Raises:
             RecordError: the rows could not be read, or one of them is no event.
         """
-        rows = await self._database.read(_EVENTS, (storable(session),))
+        rows = await self._database.read(EVENTS, (storable(session),))
         try:
-            return [event_of(kind, json.loads(body)) for kind, body in rows if kind in KINDS]
+            bodies = ((kind, json.loads(body)) for kind, body in rows if kind in KINDS)
+            return [event_of(kind, body, evidence=evidence) for kind, body in bodies]
         except ValueError as error:
             raise RecordError(f"the audit of session {session!r} cannot be read back: {error}") from error
 
@@ -126,7 +170,7 @@ class AuditLogger:
         """
         sql, values = listing(session, limit, kinds=kinds, since=since, after=after)
         rows = await self._database.read(sql, values)
-        return [_record(row) for row in reversed(rows)]
+        return [record_of(row) for row in reversed(rows)]
 
     async def show(self, call: str) -> list[Record]:
         """Return all records about one call, or about every call whose id starts like this.
@@ -136,61 +180,43 @@ class AuditLogger:
         """
         if not call:
             return []
-        exact = await self._database.read(_OF_CALL, (storable(call),))
-        rows = exact or await self._database.read(_OF_PREFIX, (storable(call),))
-        return [_record(row) for row in rows]
+        exact = await self._database.read(OF_CALL, (storable(call),))
+        rows = exact or await self._database.read(OF_PREFIX, (storable(call),))
+        return [record_of(row) for row in rows]
 
-    def _insertion(self, session: str, event: Event) -> Statement:
-        call, tool = getattr(event, "call", None), getattr(event, "tool", None)
-        body = body_of(event)
-        # The event is kept beside its name: another one cannot come to have the same identity meanwhile.
-        _, name = self._unsure.setdefault(id(event), (event, self._new_id()))
-        values = (
-            event.at,
-            storable(session),
-            kind_of(event),
-            None if call is None else storable(call),
-            None if tool is None else storable(tool),
-            body,
-            name,
-        )
-        return _INSERT, values
+    async def head(self) -> Head:
+        """Sign the audit as it is now, put the head on record and into the second place, and return it.
 
-    def _new_id(self) -> str:
-        """Return a name for one row that no process gives to another."""
-        return f"{self._mark}{next(self._numbers):x}"
+        Raises:
+            RecordError: it could not be committed, there is no key to sign with, or it could not be written
+                to the second place (where it will be with the next one).
+        """
+        return await self._notary.sign(self._clock.now(), "")
 
+    async def heads(self, before: float = float("inf"), limit: int = 100) -> list[Head]:
+        """Return the newest `limit` heads on record, oldest first; `before` is in seconds since the epoch.
 
-def _is_end(event: Event) -> bool:
-    """Whether an event tells what came of something whose decision is on record."""
-    return isinstance(event, (Finished, Read)) or (isinstance(event, Egress) and event.ended)
+        Raises:
+            RecordError: they could not be read.
+        """
+        return await self._notary.heads(before, limit)
 
+    async def verify(self, anchor: Head | None = None) -> Verified:
+        """Walk the whole chain and tell the first thing that is wrong; never all of it in memory.
 
-def listing(
-    session: str | None,
-    limit: int,
-    *,
-    kinds: Sequence[str] | None = None,
-    since: float | None = None,
-    after: int | None = None,
-) -> Statement:
-    """Return the query that lists records, newest first, and its values."""
-    conditions: list[tuple[str, Value]] = []
-    if session is not None:
-        conditions.append(("session = ?", storable(session)))
-    if kinds is not None:
-        conditions.append(("kind IN (SELECT value FROM json_each(?))", stored_json(list(kinds))))
-    if since is not None:
-        # Without the bound on the key, a search for few late records would walk through all early ones.
-        conditions.append(("at >= ?", since))
-        conditions.append((_FIRST_SINCE, since))
-    if after is not None:
-        conditions.append(("seq > ?", after))
-    where = " AND ".join(condition for condition, _ in conditions) or "TRUE"
-    sql = f"{_SELECT}{where} ORDER BY seq DESC LIMIT ?"
-    return sql, (*(value for _, value in conditions), max(limit, 0))
+        `anchor` is a head that was kept in a second place: it shows whether the end was cut off.
 
+        Raises:
+            RecordError: the records or the key could not be read.
+        """
+        return await self._notary.verify(anchor)
 
-def _record(row: Row) -> Record:
-    seq, at, session, kind, call, tool, body = row
-    return Record(seq, at, session, kind, call, tool, MappingProxyType(json.loads(body)))
+    async def prune(self, before_head: Head) -> int:
+        """Delete the records before a head that is on record, and return how many; it becomes the anchor.
+
+        A signed record tells that it was done, and where. Nothing else ever deletes a record.
+
+        Raises:
+            RecordError: no such head is on record, or the records could not be deleted.
+        """
+        return await self._notary.prune(self._clock.now(), before_head)

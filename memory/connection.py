@@ -1,14 +1,14 @@
 """How is a file opened so that it can be relied upon, and what does it mean when SQLite fails?
 
-Everything here runs in the island. What is done with the connection afterwards is told in
-`database.py`, what stands in the file in `schema.py`.
+Everything here runs in the thread of the connection, which serves one function at a time. What is done
+with the connection afterwards is told in `writer.py`, what stands in the file in `schema.py`.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -20,9 +20,22 @@ import aiosqlite
 
 from leeward.security import RecordError
 
+from . import kept
+from .chain import Draft, append
 from .schema import ForeignFile, check_owner, migrate
 
-__all__ = ["FAILURES", "Connection", "Statement", "Value", "connect", "is_busy", "reason"]
+__all__ = [
+    "FAILURES",
+    "Connection",
+    "Statement",
+    "Value",
+    "connect",
+    "integrity",
+    "is_busy",
+    "is_damage",
+    "reason",
+    "transact",
+]
 
 Value: TypeAlias = int | float | str | bytes | None
 Statement: TypeAlias = tuple[str, Sequence[Value]]
@@ -32,6 +45,7 @@ FAILURES = (sqlite3.Error, sqlite3.Warning, OverflowError, ValueError)
 """What sqlite3 raises: its own errors, and Python's for a value that SQLite has no type for."""
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _REASONS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it is read-only",
@@ -50,10 +64,18 @@ _TRIES = 20
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
+    # Counts for a new file only: free pages can then be given back a few at a time (`upkeep.py`), where
+    # rewriting the whole file would keep every other process from writing its records meanwhile.
+    "PRAGMA auto_vacuum = INCREMENTAL",
     # A commit returns when the disk has it, not when the system promised to write it some time.
     "PRAGMA synchronous = FULL",
+    # On macOS a sync reaches the disk's own memory only, unless it is asked to go further.
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
     # Functions named in a schema someone else may have written are not run.
     "PRAGMA trusted_schema = OFF",
+    # A page that lies about itself is found when it is read, not when it has led somewhere.
+    "PRAGMA cell_size_check = ON",
     # Intermediate results are as private as the file; they go to no temporary file beside it.
     "PRAGMA temp_store = MEMORY",
     # After a burst the write-ahead log shrinks to this size again (bytes).
@@ -62,67 +84,88 @@ _PRAGMAS = (
 
 
 class Connection(aiosqlite.Connection):
-    """A connection that makes a whole transaction in one hop to its thread and back.
+    """A connection to whose thread a whole piece of work can be handed in one hop.
 
-    A hop costs more than what is done there, and there are two transactions in every call of a tool.
+    A hop costs more than what is done there. `notices` tell the person what was done to the file when
+    it was opened.
     """
 
-    async def transact(self, statements: Sequence[Statement], *, durable: bool = True) -> None:
-        """Carry statements out in one transaction, all or none.
+    def __init__(self, path: Path, busy_seconds: float) -> None:
+        self.notices: list[str] = []
+        self._opening = partial(_opened, path, busy_seconds, self.notices)
+        self._failure: Exception | None = None
+        super().__init__(self._open, iter_chunk_size=64)
 
-        One that need not be `durable` is in the file for everybody to read, and there after a crash of the
-        process. Only the loss of power can take it away, until the next durable one is written.
+    async def begin(self) -> None:
+        """Open the file.
+
+        Raises:
+            OSError, ForeignFile, *FAILURES: it cannot be used.
         """
-        await self._execute(self._transacted, statements, durable)  # type: ignore[no-untyped-call]  # it has no types
+        await self
+        if self._failure is not None:
+            await self.close()
+            raise self._failure
 
-    def _transacted(self, statements: Sequence[Statement], durable: bool) -> None:
-        connection = self._conn
-        if not durable:
-            connection.execute("PRAGMA synchronous = NORMAL")
+    def _open(self) -> sqlite3.Connection:
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            for sql, group in groupby(statements, itemgetter(0)):
-                connection.executemany(sql, [values for _, values in group])
-            connection.execute("COMMIT")
-        except BaseException:
-            # SQLite may have rolled back by itself: the method knows, a statement ROLLBACK would fail.
-            # Should even the method fail, the next BEGIN will too, and this is tried again then.
-            with suppress(*FAILURES):
-                connection.rollback()
-            raise
-        finally:
-            if not durable:
-                connection.execute("PRAGMA synchronous = FULL")
+            return self._opening()
+        except (OSError, ForeignFile, *FAILURES) as error:
+            # An error here would leave the thread to an end that nobody waits for, maybe after the loop's.
+            self._failure = error
+            return sqlite3.connect(":memory:")
+
+    def start(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Have a function called in the thread, with SQLite's own connection, behind what is in line there.
+
+        May be called from any thread. Nobody hears how it ends, so it must not raise; not even the loop
+        is told, whose thread would have to wake up for that.
+        """
+        self._tx.put_nowait((None, lambda: work(self._conn)))
+
+
+def transact(
+    connection: sqlite3.Connection, drafts: Sequence[Draft], statements: Sequence[Statement]
+) -> None:
+    """Put records into the chain and carry statements out, in one transaction: all or nothing."""
+    try:
+        # Who only reads first and then wants to write may find that another process was faster.
+        connection.execute("BEGIN IMMEDIATE")
+        if drafts:
+            append(connection, drafts)
+        for sql, group in groupby(statements, itemgetter(0)):
+            connection.executemany(sql, [values for _, values in group])
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite may have rolled back by itself: the method knows, a statement ROLLBACK would fail.
+        # Should even the method fail, the next BEGIN will too, and this is tried again then.
+        with suppress(*FAILURES):
+            connection.rollback()
+        raise
 
 
 async def connect(path: Path, busy_seconds: float) -> Connection:
-    """Open a file, making it first or bringing it to the newest version.
+    """Open a file, made first or brought to the newest version; one of ours that is damaged is moved.
 
     Raises:
         RecordError: the file cannot be used; the message says why. It is never deleted.
     """
     try:
-        _create(path)
-        connection = Connection(partial(_opened, path, busy_seconds), iter_chunk_size=64)
-        await connection
-        try:
-            await _prepare(connection, path)
-        except BaseException:
-            # An aiosqlite connection that is left open keeps the whole process from ending.
-            await connection.close()
-            raise
+        connection = Connection(path, busy_seconds)
+        await connection.begin()
     except (OSError, ForeignFile, *FAILURES) as error:
         raise RecordError(f"{path} cannot be used: {reason(error)}") from error
     return connection
 
 
-def _opened(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None, timeout=busy_seconds)
-
-
-def is_busy(error: Exception) -> bool:
+def is_busy(error: BaseException) -> bool:
     """Whether it failed only because another process holds the lock."""
     return _code(error) in _BUSY
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether it failed because what stands in the file cannot be."""
+    return error is not None and _code(error) in _DAMAGE
 
 
 def reason(error: BaseException) -> str:
@@ -139,28 +182,97 @@ def _code(error: BaseException) -> int | None:
     return None if code is None else code & 0xFF
 
 
-async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
-    # Whose file it is comes first: another program's is not changed in any way.
-    await check_owner(connection)
-    _restrict(path)
-    for pragma in _PRAGMAS:
-        await connection.execute(pragma)
-    await _enter_wal(connection)
-    await _verify(connection)
-    await migrate(connection)
+def _opened(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Connection:
+    """Open a file; where it is ours and damaged, set it aside and begin a new one."""
+    try:
+        if not kept.is_suspect(path):
+            return _ready(path, busy_seconds, notices)
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error) or not kept.is_ours(path):
+            raise
+    # Another process may have come to the same end, and have begun the new file already.
+    with kept.alone(path):
+        return _reopened(path, busy_seconds, notices)
 
 
-async def _verify(connection: aiosqlite.Connection) -> None:
+def _reopened(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Connection:
+    """Look at a file closely, when nobody else moves it, and begin a new one if it is beyond use."""
+    try:
+        connection = _ready(path, busy_seconds, notices)
+        if _is_sound(path, connection):
+            return connection
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error) or not kept.is_ours(path):
+            raise
+    where = kept.set_aside(path)
+    kept.trust(path)
+    notices.append(
+        f"the database {path} is damaged. It was moved to {where}, nothing was deleted; a new one was begun."
+        " Sessions and records up to now are in the old one: sqlite3 and its .recover may read them"
+    )
+    return _ready(path, busy_seconds, notices)
+
+
+def _is_sound(path: Path, connection: sqlite3.Connection) -> bool:
+    """Whether nothing is wrong with an open file; one that is unsound is closed."""
+    try:
+        if not kept.is_suspect(path) or not integrity(connection):
+            kept.trust(path)
+            return True
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return False
+
+
+def integrity(connection: sqlite3.Connection) -> list[str]:
+    """Return what SQLite finds wrong with a file, at most 100 lines; nothing where all is well."""
+    try:
+        found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
+        broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return [str(error)]
+    lost = [f"row {row} of {table} belongs to nothing in {other}" for table, row, other, _ in broken]
+    return [line for line in found if line != "ok"] + lost[:100]
+
+
+def _ready(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Connection:
+    _create(path)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=busy_seconds)
+    try:
+        # Whose file it is comes first: another program's is not changed in any way.
+        check_owner(connection)
+        _restrict(path)
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        _enter_wal(connection)
+        _verify(connection)
+        migrate(connection, partial(_copy, path, notices))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _copy(path: Path, notices: list[str], version: int) -> None:
+    where = kept.copy(path, version)
+    notices.append(f"the database {path} was brought up to date; as it was before, it lies at {where}")
+
+
+def _verify(connection: sqlite3.Connection) -> None:
     """See that what the records rely upon holds: SQLite ignores a PRAGMA that it cannot follow."""
-    (found,) = await connection.execute_fetchall(
+    found = connection.execute(
         "SELECT journal_mode, synchronous, foreign_keys"
         " FROM pragma_journal_mode, pragma_synchronous, pragma_foreign_keys"
-    )
-    if tuple(found) != ("wal", 2, 1):
-        raise sqlite3.OperationalError(f"its settings for durability do not hold: {tuple(found)}")
+    ).fetchone()
+    if found != ("wal", 2, 1):
+        raise sqlite3.OperationalError(f"its settings for durability do not hold: {found}")
 
 
-async def _enter_wal(connection: aiosqlite.Connection) -> None:
+def _enter_wal(connection: sqlite3.Connection) -> None:
     """Switch to write-ahead logging, which lets other processes read while one writes.
 
     SQLite does not wait for its turn here as it does elsewhere. So where another process is in the
@@ -168,12 +280,12 @@ async def _enter_wal(connection: aiosqlite.Connection) -> None:
     """
     for _ in range(_TRIES):
         try:
-            await connection.execute_fetchall("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            await connection.execute("BEGIN IMMEDIATE")
-            await connection.rollback()
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
         else:
             return
 
@@ -186,8 +298,9 @@ def _create(path: Path) -> None:
 
 def _restrict(path: Path) -> None:
     """Take from everybody else what an existing file grants; new side files get the mode of the file."""
-    for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+    for end in kept.SIDES:
         # A side file may go away at any time, when another process closes.
         with suppress(FileNotFoundError):
+            name = path.with_name(path.name + end)
             if name.stat().st_mode & 0o077:
                 name.chmod(0o600)

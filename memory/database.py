@@ -18,9 +18,10 @@ from trio.lowlevel import Abort, enable_ki_protection
 
 from leeward.security import RecordError
 
+from .chain import Draft
 from .connection import connect
-from .island import Island, IslandError
-from .writer import Close, Job, Read, Row, Statement, Value, Write, Writer
+from .island import Island, IslandError, settled
+from .writer import Check, Job, Read, Row, Statement, Value, Write, Writer
 
 __all__ = ["Database"]
 
@@ -40,6 +41,7 @@ class Database:
         self.path = Path(path).absolute()
         self._island = island
         self._writer: Writer | None = None
+        self._notices: list[str] = []
 
     @classmethod
     @asynccontextmanager
@@ -48,37 +50,37 @@ class Database:
     ) -> AsyncIterator[Database]:
         """Open the file, making or migrating it first; what was queued is written before it is closed.
 
-        `busy_seconds` is how long a write waits for another process.
+        `busy_seconds` is how long a write waits for another process. A file of ours that is damaged is
+        moved to a folder beside it, and a new one begun; `take_notices` tells of that.
 
         Raises:
             RecordError: the file cannot be used; the message says why. It is never deleted.
         """
         database = cls(path, island)
         try:
-            await island.run(database._connect, busy_seconds)
+            await island.run(database._connect, busy_seconds, trio.lowlevel.current_trio_token())
             yield database
         finally:
             await database._close()
 
-    async def write(self, statements: Sequence[Statement], *, durable: bool = True) -> None:
-        """Write these statements in one transaction and return once it is on the disk.
+    async def write(self, statements: Sequence[Statement] = (), drafts: Sequence[Draft] = ()) -> None:
+        """Write these in one transaction, records of the audit first; return once it is on the disk.
 
         They are queued before anything is awaited, so writes happen in the order of the calls. A
-        caller who is cancelled leaves at once, and what was queued is written all the same. One that is
-        not `durable` may be lost if the power fails before the next durable one, and not otherwise.
+        caller who is cancelled leaves at once, and what was queued is written all the same.
 
         Raises:
             RecordError: they could not be committed, and nothing of them counts.
         """
-        await self.written(self.queue(statements, durable=durable))
+        await self.written(self.queue(statements, drafts))
 
-    def queue(self, statements: Sequence[Statement], *, durable: bool = True) -> Write:
-        """Put statements in line without waiting: they join the transaction of what is written next.
+    def queue(self, statements: Sequence[Statement] = (), drafts: Sequence[Draft] = ()) -> Write:
+        """Put something in line without waiting: it joins the transaction of what is written next.
 
         Raises:
             RecordError: the file is closed.
         """
-        job = Write(statements, durable=durable)
+        job = Write(statements, drafts)
         self._open_writer().queue.append(job)
         return job
 
@@ -89,7 +91,7 @@ class Database:
             RecordError: it could not be committed, and nothing of it counts.
         """
         if not job.future.done():
-            await self._done(self._open_writer(), job, lambda: Abort.SUCCEEDED)
+            await _done(self._open_writer(), job, lambda: Abort.SUCCEEDED)
         else:
             await trio.lowlevel.checkpoint()
             job.future.result()
@@ -104,25 +106,35 @@ class Database:
         """
         job, writer = Read(sql, values), self._open_writer()
         writer.queue.append(job)
-        return await self._done(writer, job, job.drop)
+        return await _done(writer, job, job.drop)
+
+    async def integrity(self) -> list[str]:
+        """Return what SQLite finds wrong with the whole file, nothing where all is well.
+
+        Nothing is written meanwhile: of a large file that takes seconds.
+
+        Raises:
+            RecordError: it could not be looked at.
+        """
+        job, writer = Check(), self._open_writer()
+        writer.queue.append(job)
+        return await _done(writer, job, lambda: Abort.SUCCEEDED)
+
+    def take_notices(self) -> list[str]:
+        """Return what the person must be told of how the file was opened; once."""
+        taken, self._notices = self._notices, []
+        return taken
 
     def _open_writer(self) -> Writer:
         if self._writer is None:
             raise RecordError(f"{self.path} is closed")
         return self._writer
 
-    async def _done(self, writer: Writer, job: Job[T], on_cancel: Callable[[], Abort]) -> T:
-        """Have the queue served and wait for what stands in it already."""
-        try:
-            self._island.start(writer.work)
-            return await self._island.wait(job.future, on_cancel)
-        except IslandError as error:
-            raise RecordError(f"{self.path} is closed: {error}") from error
-
-    async def _connect(self, busy_seconds: float) -> None:
+    async def _connect(self, busy_seconds: float, token: trio.lowlevel.TrioToken) -> None:
         """Run in the island; whoever opens keeps nothing that `_close` would not find."""
         connection = await connect(self.path, busy_seconds)
-        self._writer = Writer(connection, str(self.path))
+        self._notices = connection.notices
+        self._writer = Writer(connection, self.path, token)
         await connection.set_progress_handler(self._writer.is_in_vain, _INSTRUCTIONS)
 
     @enable_ki_protection
@@ -132,11 +144,15 @@ class Database:
         if writer is None:
             return
         with trio.CancelScope(shield=True):
+            writer.start()
             try:
-                closing = Close()
-                writer.queue.append(closing)
-                await self._done(writer, closing, lambda: Abort.FAILED)
-            finally:
-                if not self._island.alive:
-                    # aiosqlite's thread outlives the loop, and the process would wait for it at exit.
-                    await trio.to_thread.run_sync(writer.connection.stop)
+                await self._island.run(writer.connection.close)
+            except IslandError:
+                # The loop has died, and the thread would outlive it: the process would wait for it at exit.
+                await trio.to_thread.run_sync(writer.connection.stop)
+
+
+async def _done(writer: Writer, job: Job[T], on_cancel: Callable[[], Abort]) -> T:
+    """Have the queue served and wait for what stands in it already."""
+    writer.start()
+    return await settled(job.future, on_cancel)

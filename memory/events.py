@@ -14,6 +14,7 @@ from leeward.security import (
     Asked,
     BreakerReset,
     Category,
+    Configured,
     Decided,
     Egress,
     Event,
@@ -21,22 +22,30 @@ from leeward.security import (
     Forgot,
     Given,
     Granted,
+    JobChanged,
     LevelSet,
+    ModelSet,
     Origin,
     Provenance,
     Read,
+    Restored,
+    Resumed,
+    Revoked,
+    Scope,
     Status,
     TrustLevel,
     TurnStarted,
     Withdrawn,
 )
 
+from .evidence import reading_of, said_of
 from .stored import stored_json
 
 __all__ = ["KINDS", "body_of", "event_of", "kind_of"]
 
 KINDS: Mapping[str, type[Event]] = {
     "turn": TurnStarted,
+    "resumed": Resumed,
     "given": Given,
     "withdrawn": Withdrawn,
     "forgot": Forgot,
@@ -45,10 +54,15 @@ KINDS: Mapping[str, type[Event]] = {
     "decision": Decided,
     "egress": Egress,
     "outcome": Finished,
+    "job": JobChanged,
+    "snapshot": Restored,
     "block": LevelSet,
     "trust": LevelSet,
     "grant": Granted,
+    "revocation": Revoked,
     "reset": BreakerReset,
+    "model": ModelSet,
+    "config": Configured,
 }
 """The kinds of record a session is a fold over, and the event each stands for."""
 
@@ -67,12 +81,22 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
     "provenance": Provenance,
     "labels": lambda value: tuple(Origin(label) for label in value),
     "questions": _rows,
-    "words": _rows,
+    "words": lambda value: tuple(map(said_of, value)),
+    "reading": reading_of,
+    "always": _rows,
+    "files": tuple,
+    "sources": _rows,
+    "off": tuple,
     "category": lambda value: None if value is None else Category(value),
     "status": Status,
     "level": TrustLevel,
+    "scope": Scope,
+    "grants": tuple,
 }
 
+
+_EVIDENCE = frozenset({"words", "reading", "always", "questions", "files", "sources"})
+"""Fields that say why something was decided, and change nothing in the session it was decided in."""
 
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
 """The fields of each kind of event: `asdict` would look for events within events, and there are none."""
@@ -94,8 +118,8 @@ def body_of(event: Event) -> str:
     return stored_json({name: getattr(event, name) for name in _NAMES[type(event)]})
 
 
-def event_of(kind: str, body: Mapping[str, Any]) -> Event:
-    """Return the event that a record was made of.
+def event_of(kind: str, body: Mapping[str, Any], *, evidence: bool = True) -> Event:
+    """Return the event that a record was made of; without the `evidence` it is worth as much to a session.
 
     Raises:
         ValueError: the record does not hold an event of its kind.
@@ -103,7 +127,8 @@ def event_of(kind: str, body: Mapping[str, Any]) -> Event:
     fields = {}
     try:
         for name, value in body.items():
-            fields[name] = _RESTORE[name](value) if name in _RESTORE else value
+            if evidence or name not in _EVIDENCE:
+                fields[name] = _RESTORE[name](value) if name in _RESTORE else value
         return KINDS[kind](**fields)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no event of kind {kind!r} stands there: {error}") from error

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
@@ -22,7 +22,7 @@ import trio
 from outcome import Error, Outcome, acapture, capture
 from trio.lowlevel import Abort, RaiseCancelT, enable_ki_protection
 
-__all__ = ["Interrupted", "Island", "IslandError"]
+__all__ = ["Interrupted", "Island", "IslandError", "settled"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -162,7 +162,8 @@ class Island:
         if isinstance(ending, Error):
             self._epitaph = f"the loop of the {self.name} island ended: {ending.error!r}"
         for future in (self._ready, *tuple(self._pending)):
-            if not future.done():
+            # What is done in a thread of its own may be settled there at this very moment.
+            with suppress(InvalidStateError):
                 future.set_exception(IslandError(self._epitaph))
         self._ended.set_result(None)
 
@@ -217,6 +218,11 @@ async def _cross(leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: t
     return ending
 
 
+async def settled(future: Future[T], on_cancel: Callable[[], Abort]) -> T:
+    """Wait for a future that a thread settles which ends with no loop; `on_cancel` as in `Island.wait`."""
+    return await _Sleeper(future, on_cancel).sleep()
+
+
 def _stay() -> Abort:
     return Abort.FAILED
 
@@ -244,9 +250,18 @@ class _Sleeper(Generic[T]):
             raise
 
     def _knock(self, _: Future[T]) -> None:
+        if self._is_awake_beside():
+            self._wake()
+            return
         # Once trio's run is over nobody is left to be woken.
         with suppress(trio.RunFinishedError):
             self._trio.run_sync_soon(self._wake)
+
+    def _is_awake_beside(self) -> bool:
+        """Whether this is another task of the same run, which can wake the sleeper itself."""
+        if not trio.lowlevel.in_trio_run() or trio.lowlevel.current_trio_token() is not self._trio:
+            return False
+        return trio.lowlevel.current_task() is not self._task
 
     def _wake(self) -> None:
         task, self._task = self._task, None

@@ -5,11 +5,12 @@ What is to be matched, and what a bad pattern is to whoever gave it, is known wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import re2
 
-__all__ = ["BadPattern", "escaped_pattern", "linear_pattern"]
+__all__ = ["BadPattern", "PatternSet", "escaped_pattern", "linear_pattern"]
 
 
 class BadPattern(ValueError):
@@ -34,6 +35,29 @@ def linear_pattern(pattern: str, *, within_lines: bool = False) -> Any:
         raise BadPattern(f"the pattern is no RE2 expression: {words}") from error
     except UnicodeEncodeError as error:
         raise BadPattern("the pattern holds characters that no text can hold") from error
+
+
+class PatternSet:
+    """Several expressions that are held against a whole text at once."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        """Compile them.
+
+        Raises:
+            BadPattern: RE2 does not understand one, or they are too much together.
+        """
+        options = re2.Options()
+        options.log_errors = False
+        self._set = re2.Set.FullMatchSet(options)
+        try:
+            self._count = len([self._set.Add(pattern) for pattern in patterns])
+            self._set.Compile()
+        except (re2.error, UnicodeEncodeError) as error:
+            raise BadPattern("a pattern of the set is no RE2 expression") from error
+
+    def matching(self, text: str) -> list[int]:
+        """Return the numbers, from 0, of those that match, the highest first."""
+        return sorted(self._set.Match(text) or (), reverse=True) if self._count else []
 
 
 def escaped_pattern(text: str) -> str:

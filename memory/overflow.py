@@ -1,62 +1,55 @@
 """Where is the output that was too big to show, and how is it read a page at a time?
 
 A text is kept once however often it comes, under an id made from its own bytes, and in chunks, so
-that a page of 64 MiB costs no more than a page of 64 KiB. Only a session that was given a text may
-read it: a link is made for each, and with it stands where the text came from, so that it weighs as
-much when it is read again. What is put here was stripped and redacted by the pipeline.
+that a page of a gigabyte costs no more than a page of a megabyte. Only a session that was given a text
+may read it: a link is made for each, and with it stands where the text came from, so that it weighs as
+much when it is read again. What is put here was stripped and redacted by the pipeline. How it gets into
+the file is told in `spool.py`, how long it stays in `retention.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 
 import trio
 
-from leeward.security import Clock, Origin, integrity
+from leeward.security import Clock, Origin, RecordError
 
+from .chunks import CHUNK, Chunk, unpacked
 from .database import Database
-from .linear import linear_pattern
+from .lines import Blocks, Hit, LineQuery, Search
+from .retention import Pruned, Retention
+from .spool import Spool, id_of, linked
 from .stored import storable
-from .writer import Statement
+from .writer import Row
 
-__all__ = ["Hit", "Hits", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
+__all__ = ["MAX_TOTAL", "Hits", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
 
-CHUNK = 65_536
-"""Characters in every chunk of a text but its last."""
+MAX_TOTAL = 1024 * 1024 * 1024
+"""Stored bytes that all texts together may take, where nothing else is said."""
 
-_TRANSACTION = 262_144  # bytes of plain text: a record of the audit never waits for much more
-_LONGEST_LINE = 1_048_576  # characters: a longer line is searched in parts, to bound the memory
-_SHOWN = 400  # characters of a line around a hit
+# How often it is noted that a text is still read (seconds): a note is a write, and costs more than a page.
+_USE_NOTED = 600.0
 
-_OPEN = (
-    "INSERT INTO overflow (id, chars, lines, bytes, stored_at) VALUES (?, ?, ?, ?, ?)"
-    " ON CONFLICT (id) DO UPDATE SET stored_at = max(stored_at, excluded.stored_at)"
-)
-_CHUNK = "INSERT OR IGNORE INTO overflow_chunk (id, number, body) VALUES (?, ?, ?)"
-_COMPLETE = "UPDATE overflow SET complete = 1 WHERE id = ? AND NOT complete"
-_LINK = (
-    "INSERT INTO overflow_link (session, id, stored_at, origin, integrity) VALUES (?, ?, ?, ?, ?)"
-    " ON CONFLICT (session, id) DO UPDATE SET stored_at = max(stored_at, excluded.stored_at),"
-    # The same text may come from several; it weighs no more than the least of them.
-    " origin = CASE WHEN excluded.integrity < integrity THEN excluded.origin ELSE origin END,"
-    " integrity = min(integrity, excluded.integrity)"
-)
 _STORED = (
-    "SELECT id, chars, lines, bytes, link.stored_at, origin"
-    " FROM overflow_link AS link JOIN overflow USING (id) WHERE session = ? AND complete"
+    "SELECT ref, id, chars, lines, bytes, stored, link.stored_at, origin, used_at"
+    " FROM overflow_link AS link JOIN overflow USING (ref) WHERE session = ?"
 )
 _ENTRIES = f"{_STORED} ORDER BY link.stored_at, id"
 _ENTRY = f"{_STORED} AND id = ?"
-_IS_COMPLETE = "SELECT 1 FROM overflow WHERE id = ? AND complete"
-_BODIES = "SELECT body FROM overflow_chunk WHERE id = ? AND number BETWEEN ? AND ? ORDER BY number"
-_FORGET_LINKS = "DELETE FROM overflow_link WHERE stored_at < ?"
-_FORGET_TEXTS = (
-    "DELETE FROM overflow WHERE stored_at < ?"
-    " AND NOT EXISTS (SELECT 1 FROM overflow_link AS link WHERE link.id = overflow.id)"
+_IS_KEPT = "SELECT 1 FROM overflow WHERE id = ?"
+# Of a text that was taken away meanwhile nothing is found, and never a part.
+_CHUNKS = (
+    "SELECT packed, body, newlines FROM overflow_chunk AS chunk"
+    " WHERE ref = ? AND number BETWEEN ? AND ? ORDER BY number"
 )
+_BY_LINE = (
+    "SELECT number FROM overflow_chunk WHERE ref = ? AND newlines < ?"
+    " ORDER BY newlines DESC, number DESC LIMIT 1"
+)
+_USED = "UPDATE overflow SET used_at = max(used_at, ?) WHERE ref = ?"
 
 
 class OverflowNotFound(LookupError):
@@ -65,7 +58,10 @@ class OverflowNotFound(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text as it is kept: its size in characters, lines and bytes, since when (epoch), and whose it is."""
+    """A text as it is kept: its size in characters, lines and bytes, since when (epoch), and whose it is.
+
+    `stored` is how many bytes it takes, compressed.
+    """
 
     id: str
     chars: int
@@ -73,41 +69,40 @@ class StoredText:
     bytes: int
     stored_at: float
     origin: Origin
+    stored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a text, from character `offset` on; `next` is where the rest begins, None at the end."""
+    """A part of a text, from character `offset` in `line` on; `next` is where the rest begins, or None."""
 
     entry: StoredText
     text: str
     offset: int
     next: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A line (counted from 1) that matched, cut to what is around the match at character `offset`."""
-
-    line: int
-    offset: int
-    text: str
+    line: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The lines of a text that matched."""
+    """The lines of a text that matched; `next` is where to look for more, or None."""
 
     entry: StoredText
     lines: tuple[Hit, ...]
+    next: int | None = None
 
 
 class OverflowStore:
-    """Texts by id, each readable by the sessions it was stored for."""
+    """Texts by id, each readable by the sessions it was stored for; `max_total` is in stored bytes."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, max_total: int = MAX_TOTAL) -> None:
         self._database = database
         self._clock = clock
+        self._retention = Retention(database, clock, max_total)
+
+    def spool(self, session: str) -> Spool:
+        """Begin a text for a session; it can be read once it is finished."""
+        return Spool(self._database, self._clock, self._retention, session)
 
     async def put(self, session: str, text: str, origin: Origin) -> str:
         """Store a text that came from somewhere for a session, and return its id.
@@ -115,21 +110,19 @@ class OverflowStore:
         Raises:
             RecordError: it could not be stored.
         """
-        now = self._clock.now()
-        entry = await _measure(text, now, origin)
-        opening = (_OPEN, (entry.id, entry.chars, entry.lines, entry.bytes, now))
-        link = (storable(session), entry.id, now, origin.value, integrity(frozenset({origin})))
-        closing = ((_COMPLETE, (entry.id,)), (_LINK, link))
-        if entry.bytes <= _TRANSACTION:
-            await self._database.write([opening, *_insertions(entry.id, text), *closing])
-            return entry.id
-        # Opened first: from now on no clean-up takes the text, even if it was stored long ago.
-        await self._database.write([opening])
-        if not await self._is_complete(entry.id):
-            for batch in _batches(_insertions(entry.id, text)):
-                await self._database.write(batch)
-        await self._database.write(closing)
-        return entry.id
+        key = await _id(text)
+        if await self._database.read(_IS_KEPT, (key,)):
+            await self._database.write(linked(session, key, self._clock.now(), origin))
+            if await self._database.read(_ENTRY, (storable(session), key)):
+                return key
+        spool = self.spool(session)
+        try:
+            for start in range(0, len(text), CHUNK):
+                await spool.write(text[start : start + CHUNK])
+                await trio.lowlevel.checkpoint()
+            return await spool.finish(origin)
+        finally:
+            spool.abandon()
 
     async def entry(self, session: str, id: str) -> StoredText:  # noqa: A002 - it is called so everywhere
         """Return the sizes of a text.
@@ -138,10 +131,7 @@ class OverflowStore:
             OverflowNotFound: this session has no such text.
             RecordError: it could not be read.
         """
-        rows = await self._database.read(_ENTRY, (storable(session), storable(id)))
-        if not rows:
-            raise OverflowNotFound("this session has no stored output of that id")
-        return _stored(*rows[0])
+        return (await self._find(session, id))[1]
 
     async def entries(self, session: str) -> list[StoredText]:
         """Return what is stored for a session, oldest first.
@@ -150,123 +140,125 @@ class OverflowStore:
             RecordError: it could not be read.
         """
         rows = await self._database.read(_ENTRIES, (storable(session),))
-        return [_stored(*row) for row in rows]
+        return [_stored(row) for row in rows]
 
-    async def get(self, session: str, id: str, offset: int = 0, limit: int = 10_000) -> Page:  # noqa: A002 - it is called so everywhere
-        """Return `limit` characters from `offset` on; before the start counts as the start.
+    async def get(
+        self,
+        session: str,
+        id: str,  # noqa: A002 - it is called so everywhere
+        offset: int = 0,
+        limit: int = 10_000,
+        line: int | None = None,
+    ) -> Page:
+        """Return `limit` characters from `offset` on, or from where a line begins; lines count from 1.
 
         Raises:
             OverflowNotFound: this session has no such text.
             RecordError: it could not be read.
         """
-        entry = await self.entry(session, id)
+        ref, entry = await self._find(session, id)
+        if line is not None:
+            offset = await self._start_of(ref, entry, line)
         start = min(max(offset, 0), entry.chars)
         end = min(start + max(limit, 0), entry.chars)
-        text = ""
-        if start < end:
-            first = start // CHUNK
-            loaded = await self._load(entry.id, first, (end - 1) // CHUNK)
-            text = loaded[start - first * CHUNK : end - first * CHUNK]
-        return Page(entry, text, start, end if end < entry.chars else None)
+        if start == entry.chars:
+            return Page(entry, "", start, None, entry.lines)
+        first = start // CHUNK
+        chunks = await self._load(ref, first, max(first, (end - 1) // CHUNK))
+        text = "".join(chunk.text for chunk in chunks)
+        within = start - first * CHUNK
+        number = chunks[0].newlines + text.count("\n", 0, within) + 1
+        return Page(
+            entry, text[within : end - first * CHUNK], start, end if end < entry.chars else None, number
+        )
 
-    async def search(self, session: str, id: str, pattern: str, limit: int = 50) -> Hits:  # noqa: A002 - it is called so everywhere
-        """Return the first `limit` lines that match an RE2 pattern, which takes linear time.
+    async def search(
+        self,
+        session: str,
+        id: str,  # noqa: A002 - it is called so everywhere
+        wanted: LineQuery,
+        offset: int = 0,
+        line: int | None = None,
+    ) -> Hits:
+        """Return the lines that match a pattern, which takes linear time.
+
+        Looked at is the text from `offset` on, or from where a line begins.
 
         Raises:
             BadPattern: the pattern is no RE2 pattern.
             OverflowNotFound: this session has no such text.
             RecordError: it could not be read.
         """
-        matcher = linear_pattern(pattern)
-        entry = await self.entry(session, id)
-        hits: list[Hit] = []
-        lines, final = _Lines(), (entry.chars - 1) // CHUNK
-        for index in range(final + 1):
-            chunk = await self._load(entry.id, index, index)
-            # A lone surrogate is nothing the matcher could be given; it counts as a question mark.
-            chunk = chunk.encode("utf-8", "replace").decode("utf-8")
-            for number, offset, line in lines.feed(chunk, last=index == final):
-                if found := matcher.search(line):
-                    hits.append(Hit(number, offset + found.start(), _around(line, found.start())))
-            if len(hits) >= limit:
+        search = Search(wanted)
+        ref, entry = await self._find(session, id)
+        if line is not None:
+            offset = await self._start_of(ref, entry, line)
+        start, final = min(max(offset, 0), entry.chars), (entry.chars - 1) // CHUNK
+        blocks: Blocks | None = None
+        for index in range(start // CHUNK, final + 1):
+            (chunk,) = await self._load(ref, index, index)
+            text = chunk.text
+            if blocks is None:
+                within = start - index * CHUNK
+                blocks = Blocks(chunk.newlines + text.count("\n", 0, within) + 1, start)
+                text = text[within:]
+            for block in blocks.feed(text, last=index == final):
+                search.take(block)
+            if search.is_over:
                 break
-        return Hits(entry, tuple(hits[: max(limit, 0)]))
+        return Hits(entry, tuple(search.hits), search.next)
 
-    async def prune(self, retention_days: float = 7) -> None:
-        """Forget what was stored longer ago than this, for each session and altogether.
+    async def prune(self, retention_days: float = 7, most: int | None = None) -> Pruned:
+        """Forget what is too old, what was left half written, and what is over the budget.
+
+        `most` is how many bytes are deleted now of what nobody can read any more.
 
         Raises:
             RecordError: it could not be done.
         """
-        before = self._clock.now() - retention_days * 86_400
-        await self._database.write([(_FORGET_LINKS, (before,)), (_FORGET_TEXTS, (before,))])
+        return await self._retention.expire(retention_days, most)
 
-    async def _is_complete(self, overflow_id: str) -> bool:
-        return bool(await self._database.read(_IS_COMPLETE, (overflow_id,)))
+    async def _find(self, session: str, key: str) -> tuple[int, StoredText]:
+        rows = await self._database.read(_ENTRY, (storable(session), storable(key)))
+        if not rows:
+            raise OverflowNotFound("this session has no stored output of that id")
+        ((ref, *_, used_at),) = rows
+        now = self._clock.now()
+        if now - used_at > _USE_NOTED:
+            # What is read stays longer than what is not; that this is not known harms no reader.
+            with suppress(RecordError):
+                await self._database.write([(_USED, (now, ref))])
+        return ref, _stored(rows[0])
 
-    async def _load(self, overflow_id: str, first: int, last: int) -> str:
-        rows = await self._database.read(_BODIES, (overflow_id, first, last))
-        return "".join(body.decode("utf-8", "surrogatepass") for (body,) in rows)
+    async def _start_of(self, ref: int, entry: StoredText, line: int) -> int:
+        """Return the character that a line begins with; behind the last one, the end."""
+        if line <= 1:
+            return 0
+        if line > entry.lines:
+            return entry.chars
+        ((number,),) = await self._database.read(_BY_LINE, (ref, line - 1)) or [(0,)]
+        (chunk,) = await self._load(ref, number, number)
+        position = 0
+        for _ in range(line - 1 - chunk.newlines):
+            position = chunk.text.index("\n", position) + 1
+        return int(number) * CHUNK + position
 
-
-class _Lines:
-    """Cuts a text that comes in chunks into lines with their numbers and offsets."""
-
-    def __init__(self) -> None:
-        self._number = 1
-        self._offset = 0
-        self._rest = ""
-
-    def feed(self, chunk: str, *, last: bool) -> Iterator[tuple[int, int, str]]:
-        """Yield the lines that are whole by now, and with the last chunk what is left."""
-        *lines, self._rest = (self._rest + chunk).split("\n")
-        for line in lines:
-            yield self._number, self._offset, line.removesuffix("\r")
-            self._number += 1
-            self._offset += len(line) + 1
-        if len(self._rest) >= _LONGEST_LINE or (last and self._rest):
-            yield self._number, self._offset, self._rest
-            self._offset += len(self._rest)
-            self._rest = ""
-
-
-def _stored(id: str, chars: int, lines: int, size: int, at: float, origin: str) -> StoredText:  # noqa: A002 - it is called so everywhere
-    return StoredText(id, chars, lines, size, at, Origin(origin))
+    async def _load(self, ref: int, first: int, last: int) -> list[Chunk]:
+        rows = await self._database.read(_CHUNKS, (ref, first, last))
+        if len(rows) != last - first + 1:
+            raise OverflowNotFound("this output has expired meanwhile")
+        return [unpacked(*row) for row in rows]
 
 
-async def _measure(text: str, now: float, origin: Origin) -> StoredText:
-    """Return the size of a text and its id, letting others run in between."""
-    digest, size = hashlib.sha256(), 0
-    for body in _bodies(text):
-        digest.update(body)
-        size += len(body)
-        await trio.lowlevel.checkpoint()
-    lines = text.count("\n") + (not text.endswith("\n") and text != "")
-    return StoredText(f"of_{digest.hexdigest()[:32]}", len(text), lines, size, now, origin)
+def _stored(row: Row) -> StoredText:
+    _, key, chars, lines, size, stored, at, origin, _ = row
+    return StoredText(key, chars, lines, size, at, Origin(origin), stored)
 
 
-def _bodies(text: str) -> Iterator[bytes]:
-    # A text may hold lone surrogates, which must come back as they were.
+async def _id(text: str) -> str:
+    """Return the id of a text, letting others run in between."""
+    digest = hashlib.sha256()
     for start in range(0, len(text), CHUNK):
-        yield text[start : start + CHUNK].encode("utf-8", "surrogatepass")
-
-
-def _insertions(overflow_id: str, text: str) -> Iterator[Statement]:
-    for number, body in enumerate(_bodies(text)):
-        yield _CHUNK, (overflow_id, number, body)
-
-
-def _batches(statements: Iterator[Statement]) -> Iterator[list[Statement]]:
-    """Gather as many chunks as fit into one transaction."""
-    most = _TRANSACTION // CHUNK
-    while batch := list(islice(statements, most)):
-        yield batch
-
-
-def _around(line: str, start: int) -> str:
-    """Cut a long line down to the neighbourhood of a match."""
-    if len(line) <= _SHOWN:
-        return line
-    begin = max(0, min(start - _SHOWN // 4, len(line) - _SHOWN))
-    end = begin + _SHOWN
-    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
+        digest.update(text[start : start + CHUNK].encode("utf-8", "surrogatepass"))
+        await trio.lowlevel.checkpoint()
+    return id_of(digest.digest())

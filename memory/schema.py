@@ -1,12 +1,15 @@
 """Is a file ours, and of a version we can use? What brings an older one up to date stands in `migrations/`.
 
-What the columns mean to whom is told in `audit.py`, `overflow.py` and `transcript.py`.
+What the columns mean to whom is told in `audit.py`, `overflow.py` and `transcript.py`. Everything here
+runs in the thread of the connection.
 """
 
 from __future__ import annotations
 
-import aiosqlite
+import sqlite3
+from collections.abc import Callable
 
+from .chain import record_hash
 from .migrations import MIGRATIONS
 
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "ForeignFile", "check_owner", "migrate"]
@@ -19,49 +22,56 @@ class ForeignFile(Exception):
     """The file is not one of ours, or one of a later version; the message says which."""
 
 
-async def check_owner(connection: aiosqlite.Connection) -> None:
+def check_owner(connection: sqlite3.Connection) -> None:
     """See that a file is empty or ours, and of a version that is known here, without touching it.
 
     Raises:
         ForeignFile: it is not.
         sqlite3.Error: it could not be read.
     """
-    await _version(connection)
+    _version(connection)
 
 
-async def migrate(connection: aiosqlite.Connection) -> None:
+def migrate(connection: sqlite3.Connection, before: Callable[[int], None]) -> None:
     """Bring a file to the newest version, whole or not at all.
+
+    `before` is called with the old version of a file that has one, while nobody else can write to it.
 
     Raises:
         ForeignFile: another process has made something else of it meanwhile.
         sqlite3.Error: it could not be read or written.
     """
-    if await _version(connection) == len(MIGRATIONS):
+    if _version(connection) == len(MIGRATIONS):
         return
+    connection.create_function("leeward_hash", -1, record_hash, deterministic=True)
     # Under the write lock the version is read again: another process may have been faster.
-    await connection.execute("BEGIN IMMEDIATE")
+    connection.execute("BEGIN IMMEDIATE")
     try:
-        for number in range(await _version(connection), len(MIGRATIONS)):
+        version = _version(connection)
+        if 0 < version < len(MIGRATIONS):
+            before(version)
+        for number in range(version, len(MIGRATIONS)):
             for statement in MIGRATIONS[number]:
-                await connection.execute(statement)
-        await connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        await connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        await connection.commit()
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.commit()
     finally:
-        await connection.rollback()
+        connection.rollback()
+        connection.create_function("leeward_hash", -1, None)
 
 
-async def _version(connection: aiosqlite.Connection) -> int:
+def _version(connection: sqlite3.Connection) -> int:
     """Return the version of a file of ours; an empty file has version 0."""
-    ((owner, version, tables),) = await connection.execute_fetchall(
+    owner, version, tables = connection.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
         " FROM pragma_application_id, pragma_user_version"
-    )
+    ).fetchone()
     if owner != APPLICATION_ID and (owner or version or tables):
         raise ForeignFile("the file is a database of another program")
     if version > len(MIGRATIONS):
         raise ForeignFile(
             f"the file has version {version}, and this program knows versions up to {len(MIGRATIONS)}:"
-            " it was written by a later release"
+            " it was written by a later release; use that one, or name another file as storage.path"
         )
     return int(version)

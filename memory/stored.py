@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from leeward.security import Json, RecordError
+from leeward.security import Json, Part, Reading, RecordError, Said
+
+from .evidence import evidence_json
 
 __all__ = ["storable", "stored_json"]
 
@@ -23,9 +25,11 @@ def stored_json(value: Json) -> str:
 
 
 def _plain(value: object) -> dict[str, Json]:
-    """Return a frozen table as JSON can be told of it, which knows lists and tuples by itself."""
+    """Return a frozen table, or a value within a decision, as JSON can be told of it."""
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, (Said, Part, Reading)):
+        return evidence_json(value)
     raise TypeError(f"{type(value).__name__} is no value of JSON")
 
 

@@ -1,7 +1,8 @@
 """What was said in which session? Entries are added in order and never changed.
 
 What an entry holds is decided by the runtime and kept as JSON; who wrote it is kept beside it, so
-that what comes back weighs as much as it did.
+that what comes back weighs as much as it did. A session is gone on with from a `Recall`. How sessions
+are listed, searched, forked and deleted stands in `catalog.py`.
 """
 
 from __future__ import annotations
@@ -12,22 +13,56 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from leeward.security import Clock, Json, Origin
+from leeward.security import Clock, Json, Origin, RecordError
 
 from .database import Database
 from .stored import storable, stored_json
-from .writer import Statement
+from .writer import Row, Statement
 
-__all__ = ["Conversation", "Entry", "Transcript"]
+__all__ = [
+    "ENTRY_COLUMNS",
+    "SELECT_ENTRY",
+    "Charge",
+    "Entry",
+    "Line",
+    "Recall",
+    "Transcript",
+    "entry_of",
+    "words_of",
+]
 
 _TITLE = 80  # characters
 _NESTED = ("text", "content")
 
-_START = "INSERT INTO conversation (id, started, workspace) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
-_APPEND = "INSERT INTO entry (session, turn, role, content, origin, at) VALUES (?, ?, ?, ?, ?, ?)"
+ENTRY_COLUMNS = (
+    " entry.seq, entry.turn, entry.role, entry.content, entry.origin, entry.at, entry.place,"
+    " entry.model, entry.input_tokens, entry.output_tokens, entry.cache_read_tokens, entry.cost,"
+    " entry.estimated"
+)
+SELECT_ENTRY = "SELECT" + ENTRY_COLUMNS + " FROM entry WHERE session = ?"
+_START = (
+    "INSERT INTO conversation (id, started, workspace, used) VALUES (?1, ?2, ?3, ?2)"
+    " ON CONFLICT (id) DO NOTHING"
+)
+_APPEND = (
+    "INSERT INTO entry (session, place, turn, role, content, origin, at, model, input_tokens, output_tokens,"
+    " cache_read_tokens, cost, estimated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    # An entry whose writing was reported as failed, and was not, is written again when it is tried again.
+    " ON CONFLICT (session, place) DO NOTHING"
+)
+_INDEX = "INSERT INTO entry_words (rowid, words) SELECT last_insert_rowid(), ? WHERE changes() > 0"
 _NAME = "UPDATE conversation SET title = ? WHERE id = ? AND title = ''"
-_ENTRIES = "SELECT seq, turn, role, content, origin, at FROM entry WHERE session = ? ORDER BY seq"
-_CONVERSATIONS = "SELECT id, started, workspace, title FROM conversation ORDER BY started DESC, id LIMIT ?"
+_USE = "UPDATE conversation SET used = ?, turns = max(turns, ?) WHERE id = ?"
+_ENTRIES = SELECT_ENTRY + " ORDER BY place"
+_LAST_OF_ROLE = SELECT_ENTRY + " AND role = ? AND place > ? ORDER BY place DESC LIMIT 1"
+_WORDS = SELECT_ENTRY + " AND role = 'user' AND place > ? AND place < ? ORDER BY place"
+_FROM = SELECT_ENTRY + " AND place >= ? ORDER BY place"
+_ENDS = "SELECT coalesce(max(place), 0), coalesce(max(turn), 0) FROM entry WHERE session = ?"
+_CHARGES = (
+    "SELECT model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),"
+    " CASE WHEN count(*) = count(cost) THEN total(cost) END, sum(estimated)"
+    " FROM entry WHERE session = ? AND role IN ('assistant', 'summary') AND model <> '' GROUP BY model"
+)
 
 
 Pending: TypeAlias = Callable[[], Awaitable[None]]
@@ -35,29 +70,64 @@ Pending: TypeAlias = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing that was said. `seq` orders entries, `turn` counts the person's turns from 1."""
+class Charge:
+    """What a model's answers have cost: tokens, and money (None: no price is known for that model).
 
-    seq: int
+    `model` is "" where nothing was asked; `estimated` counts the answers whose service told nothing.
+    """
+
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cost: float | None = None
+    estimated: int = 0
+
+
+_FREE = Charge()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing to be kept. `place` orders the lines of a session and is given once, `turn` counts from 1.
+
+    The roles "user", "assistant" and "tool" are those of messages. A "summary" stands for what was said
+    before the place it names as "kept", but for the person's words; at a "clear" all before it is forgotten.
+    """
+
+    place: int
     turn: int
     role: str
     content: Json
     origin: Origin
-    at: float
+    charge: Charge = _FREE
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """A session as it is listed; `title` is the person's first words, "" before there were any."""
+class Entry(Line):
+    """One thing that was kept, and since when (seconds since the epoch)."""
 
-    id: str
-    started: float
-    workspace: str
-    title: str
+    seq: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What a session is gone on with: what counts of what was said, and what all of it has cost.
+
+    `words` are the person's entries before the summary, `rest` is everything behind what it sums up.
+    """
+
+    words: tuple[Entry, ...]
+    summary: Entry | None
+    rest: tuple[Entry, ...]
+    charges: tuple[Charge, ...]
+    last_place: int
+    last_turn: int
 
 
 class Transcript:
-    """The conversations of all sessions."""
+    """What was said in all sessions."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -72,24 +142,33 @@ class Transcript:
         values = (storable(session), self._clock.now(), storable(workspace))
         await self._database.write([(_START, values)])
 
-    async def append(self, session: str, turn: int, role: str, content: Json, origin: Origin) -> None:
-        """Add an entry and return once it is committed; entries stand in the order of the calls.
+    async def append(self, session: str, line: Line) -> None:
+        """Add a line and return once it is committed.
 
         Raises:
             RecordError: it could not be committed, or the session was never started.
         """
-        await self.add(session, turn, role, content, origin)()
+        await self.add(session, line)()
 
-    def add(self, session: str, turn: int, role: str, content: Json, origin: Origin) -> Pending:
-        """Put an entry in line to be written with whatever is written next; what is returned waits for it.
+    def add(self, session: str, line: Line) -> Pending:
+        """Put a line in line to be written with whatever is written next; what is returned waits for it.
 
         Raises:
             RecordError: nothing can be written any more.
         """
-        values = (storable(session), turn, role, stored_json(content), origin.value, self._clock.now())
-        statements: list[Statement] = [(_APPEND, values)]
-        if origin is Origin.PERSON and (title := first_words(content)):
-            statements.append((_NAME, (storable(title), storable(session))))
+        now, name, spent = self._clock.now(), storable(session), line.charge
+        said = (name, line.place, line.turn, line.role, stored_json(line.content), line.origin.value, now)
+        tokens = (spent.input_tokens, spent.output_tokens, spent.cache_read_tokens)
+        statements: list[Statement] = [
+            (_APPEND, (*said, storable(spent.model), *tokens, spent.cost, spent.estimated))
+        ]
+        if words := words_of(line.content):
+            # Right behind its entry: SQLite tells the number of the last row, and whether there was one.
+            statements.append((_INDEX, (words,)))
+        if line.role == "user":
+            statements.append((_USE, (now, line.turn, name)))
+        if line.origin is Origin.PERSON and (title := first_words(line.content)):
+            statements.append((_NAME, (storable(title), name)))
         return partial(self._database.written, self._database.queue(statements))
 
     async def entries(self, session: str) -> list[Entry]:
@@ -98,20 +177,74 @@ class Transcript:
         Raises:
             RecordError: it could not be read.
         """
-        rows = await self._database.read(_ENTRIES, (storable(session),))
-        return [
-            Entry(seq, turn, role, json.loads(content), Origin(origin), at)
-            for seq, turn, role, content, origin, at in rows
-        ]
+        return [entry_of(row) for row in await self._database.read(_ENTRIES, (storable(session),))]
 
-    async def sessions(self, limit: int = 100) -> list[Conversation]:
-        """Return the newest sessions, newest first.
+    async def recall(self, session: str) -> Recall:
+        """Return what is needed to go on with a session; what was forgotten or summed up stays where it is.
 
         Raises:
-            RecordError: they could not be read.
+            RecordError: it could not be read.
         """
-        rows = await self._database.read(_CONVERSATIONS, (max(limit, 0),))
-        return [Conversation(*row) for row in rows]
+        name = storable(session)
+        cleared = await self._last(name, "clear", 0)
+        begin = cleared.place if cleared is not None else 0
+        summary = await self._last(name, "summary", begin)
+        kept = max(_kept(summary), begin + 1)
+        words = await self._database.read(_WORDS, (name, begin, kept))
+        rest = await self._database.read(_FROM, (name, kept))
+        ((place, turn),) = await self._database.read(_ENDS, (name,))
+        return Recall(
+            tuple(map(entry_of, words)),
+            summary,
+            tuple(map(entry_of, rest)),
+            tuple(await self.charges(session)),
+            place,
+            turn,
+        )
+
+    async def charges(self, session: str) -> list[Charge]:
+        """Return what the answers of each model in a session have cost, together.
+
+        Raises:
+            RecordError: it could not be read.
+        """
+        return [Charge(*row) for row in await self._database.read(_CHARGES, (storable(session),))]
+
+    async def _last(self, name: str, role: str, after: int) -> Entry | None:
+        rows = await self._database.read(_LAST_OF_ROLE, (name, role, after))
+        return entry_of(rows[0]) if rows else None
+
+
+def entry_of(row: Row) -> Entry:
+    """Return the entry that stands in a row of `ENTRY_COLUMNS`.
+
+    Raises:
+        RecordError: none stands there.
+    """
+    seq, turn, role, content, origin, at, place, *charge = row
+    spent = Charge(*charge) if charge[0] else _FREE
+    try:
+        return Entry(place, turn, role, json.loads(content), Origin(origin), spent, seq, at)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RecordError(f"entry {seq} of the conversation cannot be read: {error}") from error
+
+
+def _kept(summary: Entry | None) -> int:
+    """Return the first place that a summary does not stand for."""
+    content = summary.content if summary is not None else None
+    kept = content.get("kept") if isinstance(content, Mapping) else None
+    return kept if isinstance(kept, int) else 0
+
+
+def words_of(content: Json) -> str:
+    """Return the text of an entry that can be searched.
+
+    It must stay the same for what is stored: the index is told it again when the entry goes.
+    """
+    if not isinstance(content, Mapping):
+        return ""
+    texts = (content.get("text"), content.get("attached"))
+    return storable("\n".join(text if isinstance(text, str) else "" for text in texts)).replace("\0", " ")
 
 
 def first_words(content: Json) -> str:

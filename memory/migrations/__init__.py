@@ -6,8 +6,14 @@ the tables is one file and one entry more.
 
 from __future__ import annotations
 
+from .chain import STATEMENTS as CHAIN
+from .checkpoints import STATEMENTS as CHECKPOINTS
+from .conversations import STATEMENTS as CONVERSATIONS
 from .first import STATEMENTS as FIRST
+from .grants import STATEMENTS as GRANTS
+from .overflow import STATEMENTS as OVERFLOW
+from .views import STATEMENTS as VIEWS
 
 __all__ = ["MIGRATIONS"]
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST,)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, CHAIN, OVERFLOW, CONVERSATIONS, GRANTS, VIEWS, CHECKPOINTS)

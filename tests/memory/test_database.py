@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import trio
 import trio.testing
 
 from leeward.memory import Database, Island, schema
+from leeward.memory.chain import Draft
 from leeward.security import RecordError
 
 _INSERT = "INSERT INTO conversation (id, started, workspace) VALUES (?, 1.0, '/w')"
@@ -33,10 +35,10 @@ def on_disk(path: Path) -> list[str]:
 
 
 @contextmanager
-def held(island: Island) -> Iterator[None]:
-    """Stop the island, so that everything done in the block queues up."""
+def held(database: Database) -> Iterator[None]:
+    """Stop the thread of the connection, so that everything done in the block queues up."""
     gate = threading.Event()
-    island.call_soon(gate.wait)
+    database._writer.connection.start(lambda _: gate.wait())
     try:
         yield
     finally:
@@ -111,12 +113,72 @@ async def test_writes_stand_in_the_order_of_the_calls_and_share_commits(
 ) -> None:
     expected = [f"n{number}" for number in range(50)]
     async with commits(database, island) as begun, trio.open_nursery() as nursery:
-        with held(island):
+        with held(database):
             for name in expected:
                 nursery.start_soon(add, database, name)
                 await trio.testing.wait_all_tasks_blocked()
     assert on_disk(database.path) == expected
     assert len(begun) == 1
+
+
+async def test_records_go_first_and_what_is_large_waits_in_parts(database: Database, island: Island) -> None:
+    """A tool may be waiting for its record, while megabytes of an output are being stored."""
+    log: list[str] = []
+    await island.run(database._writer.connection.set_trace_callback, log.append)
+    with held(database):
+        for name in "abc":
+            database.queue([(_INSERT, (name * 200_000,))])
+        record = database.queue(drafts=[Draft(1.0, "s", "turn", None, None, "{}", "id1")])
+        small = database.queue([(_INSERT, ("small",))])
+    await database.written(record)
+    await database.written(small)
+    steps = [
+        sql.split()[0] + (" record" if "INTO audit" in sql else "") for sql in log if "SELECT" not in sql
+    ]
+    transaction = ["BEGIN", "INSERT", "COMMIT"]
+    assert steps == [
+        "BEGIN",
+        "INSERT record",
+        "INSERT",
+        "COMMIT",
+        *transaction,
+        "BEGIN",
+        "INSERT",
+        "INSERT",
+        "COMMIT",
+    ]
+    assert [name[:1] for name in on_disk(database.path)] == ["a", "b", "c", "s"]
+
+
+async def test_a_record_that_comes_late_overtakes_what_waits(database: Database, island: Island) -> None:
+    log: list[str] = []
+
+    def note(sql: str) -> None:
+        if sql == "COMMIT" and "COMMIT" not in log:
+            database.queue(drafts=[Draft(1.0, "s", "turn", None, None, "{}", "id1")])
+        if "SELECT" not in sql:
+            log.append("record" if "INTO audit" in sql else sql.split(maxsplit=1)[0])
+
+    await island.run(database._writer.connection.set_trace_callback, note)
+    with held(database):
+        jobs = [database.queue([(_INSERT, (name * 250_000,))]) for name in "abcd"]
+    for job in jobs:
+        await database.written(job)
+    transaction = ["BEGIN", "INSERT", "COMMIT"]
+    assert log == [*transaction, "BEGIN", "record", "INSERT", "COMMIT", *transaction * 2]
+    assert [name[:1] for name in on_disk(database.path)] == ["a", "b", "c", "d"]
+
+
+async def test_a_bad_record_among_many_fails_alone(database: Database, island: Island) -> None:
+    good = [Draft(float(number), "s", "turn", None, None, "{}", f"id{number}") for number in range(5)]
+    bad = Draft(9.0, "s", "turn", None, None, "\ud800", "bad")
+    with held(database):
+        jobs = [database.queue(drafts=[draft]) for draft in (*good[:3], bad, *good[3:])]
+    for job in jobs[:3] + jobs[4:]:
+        await database.written(job)
+    with pytest.raises(RecordError, match="surrogates not allowed"):
+        await database.written(jobs[3])
+    assert await database.read("SELECT seq, id FROM audit") == [(n + 1, f"id{n}") for n in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +202,7 @@ async def test_a_bad_record_does_not_fail_its_neighbours(
         refused.append(str(caught.value))
 
     async with trio.open_nursery() as nursery:
-        with held(island):
+        with held(database):
             for job in (lambda: add(database, "before"), add_bad, lambda: add(database, "after")):
                 nursery.start_soon(job)
                 await trio.testing.wait_all_tasks_blocked()
@@ -183,7 +245,7 @@ async def test_a_locked_file_is_told_once_for_all_and_passes(
 
     async with commits(database, island) as begun:
         async with trio.open_nursery() as nursery:
-            with held(island):
+            with held(database):
                 for number in range(20):
                     nursery.start_soon(refuse, f"n{number}")
                 await trio.testing.wait_all_tasks_blocked()
@@ -347,19 +409,17 @@ async def until(condition) -> None:
             await trio.sleep(0.005)
 
 
-async def test_when_the_loop_dies_nobody_hangs_and_no_thread_stays(tmp_path: Path) -> None:
+async def test_when_the_loop_dies_nothing_is_lost_nobody_hangs_and_no_thread_stays(tmp_path: Path) -> None:
     before = set(threading.enumerate())
-    with pytest.raises(RecordError, match="is closed: the loop of the doomed island ended"):
-        async with Island.open("doomed") as island, Database.open(tmp_path / "store.db", island) as database:
-            await add(database, "a")
-            island.call_soon(lambda: island._loop.stop())
-            await until(lambda: not island.alive)
-            for late in (add(database, "b"), names(database)):
-                with pytest.raises(RecordError, match="is closed"):
-                    await late
+    async with Island.open("doomed") as island, Database.open(tmp_path / "store.db", island) as database:
+        await add(database, "a")
+        island.call_soon(lambda: island._loop.stop())
+        await until(lambda: not island.alive)
+        await add(database, "b")
+        assert await names(database) == ["a", "b"]
     await until(lambda: all("Trio" in thread.name for thread in set(threading.enumerate()) - before))
     assert [path.name for path in tmp_path.iterdir()] == ["store.db"], "the file was closed properly"
-    assert on_disk(tmp_path / "store.db") == ["a"]
+    assert on_disk(tmp_path / "store.db") == ["a", "b"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
@@ -372,5 +432,8 @@ def test_any_end_of_the_block_closes_the_file(tmp_path: Path, error: type[BaseEx
     before = threading.enumerate()
     with pytest.raises(error):
         trio.run(main)
+    deadline = time.monotonic() + 30
+    while threading.enumerate() != before and time.monotonic() < deadline:
+        time.sleep(0.001)
     assert threading.enumerate() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.db"]

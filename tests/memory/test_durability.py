@@ -12,8 +12,11 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
+import trio
 
-from leeward.memory import AuditLogger, Database, Island
+from leeward.memory import AuditLogger, Database, Island, Verified
+from leeward.memory.chain import GENESIS, record_hash
+from leeward.memory.notary import SIGN_EVERY
 
 _APPENDER = """
 import sys, trio
@@ -59,7 +62,9 @@ def appender(
 def numbers(path: Path, session: str) -> list[float]:
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        rows = other.execute("SELECT at FROM audit WHERE session = ? ORDER BY seq", (session,))
+        rows = other.execute(
+            "SELECT at FROM audit WHERE session = ? AND kind = 'turn' ORDER BY seq", (session,)
+        )
         return [at for (at,) in rows]
 
 
@@ -77,6 +82,41 @@ def test_two_processes_append_to_one_new_file_at_once(tmp_path: Path) -> None:
             own = [number for number in found if number % 4 == caller]
             assert own == sorted(own), "the records of one caller stand in its order"
     assert [left.name for left in tmp_path.iterdir()] == ["store.db"]
+
+
+def test_eight_processes_make_one_chain(tmp_path: Path) -> None:
+    """All at once, each with several callers: every record is there, and chained, and signed."""
+    path, processes, count = tmp_path / "store.db", 8, 500
+    with ExitStack() as stack:
+        children = [stack.enter_context(appender(path, f"s{name}", 4, count)) for name in range(processes)]
+        for child in children:
+            _, err = child.communicate(timeout=120)
+            assert (child.returncode, err) == (0, "")
+    for name in range(processes):
+        assert sorted(numbers(path, f"s{name}")) == [float(number) for number in range(count)]
+    with closing(sqlite3.connect(path)) as other:
+        rows = other.execute(
+            "SELECT seq, prev, hash, at, session, kind, call, tool, body, id FROM audit ORDER BY seq"
+        ).fetchall()
+    signed = processes * (count // SIGN_EVERY)
+    assert [row[0] for row in rows] == list(range(1, processes * count + signed + 1))
+    tip = GENESIS
+    for _, prev, own, *columns in rows:
+        assert prev == tip
+        tip = record_hash(prev, *columns)
+        assert own == tip
+
+    async def verified() -> Verified:
+        async with Island.open("x") as island, Database.open(path, island) as database:
+            return await AuditLogger(database, _Clock()).verify()
+
+    found = trio.run(verified)
+    assert (found.records, found.heads, found.problem) == (len(rows), signed, None)
+
+
+class _Clock:
+    def now(self) -> float:
+        return 0.0
 
 
 @pytest.mark.parametrize("callers", [1, 8])

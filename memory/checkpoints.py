@@ -1,0 +1,327 @@
+"""What did calls change in a workspace, and what did the files hold? Kept so that it can be undone.
+
+A content is kept once, under its SHA-256 and in compressed chunks, and is written before the call that
+may change it runs. Which paths it changed is written when it has run. What is in a workspace is looked
+at, and put back, by `tools/`; how long it stays is told here.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from leeward.security import Clock
+
+from .chunks import packed
+from .database import Database
+from .stored import storable
+from .writer import Row, Statement, Value
+
+__all__ = ["CheckpointStore", "Packed", "Revision", "Step", "Version", "packed_content", "without_steps"]
+
+_CHUNK = 131_072
+_DAYS = 30
+_MOST_STEPS = 200
+# A content no step speaks of may be one that a session at work has just kept for the next call.
+_SPARED = 86_400.0
+_IN_USE = 60.0
+# As much as one transaction takes: a record that comes meanwhile waits for it (bytes).
+_TRANSACTION = 200 * 1024
+_ROWS = 500
+_OVERHEAD = 200
+
+_KNOWN = "SELECT hash FROM content WHERE complete AND hash IN (SELECT value FROM json_each(?))"
+_USED = "UPDATE content SET used_at = ? WHERE hash IN (SELECT value FROM json_each(?))"
+_BEGIN = "INSERT OR IGNORE INTO content (hash, size, used_at) VALUES (?, ?, ?)"
+_CHUNK_IN = "INSERT OR IGNORE INTO content_chunk (hash, number, packed, body) VALUES (?, ?, ?, ?)"
+_COMPLETE = "UPDATE content SET complete = 1, stored = ?, used_at = ? WHERE hash = ?"
+_BODY = (
+    "SELECT packed, body FROM content_chunk JOIN content USING (hash)"
+    " WHERE hash = ? AND complete ORDER BY number"
+)
+_IS_COMPLETE = "SELECT 1 FROM content WHERE hash = ? AND complete"
+
+_STEP = (
+    "INSERT INTO checkpoint (session, workspace, call, tool, at, undone, mark) VALUES (?, ?, ?, ?, ?, 2, ?)"
+)
+_ADDED = "SELECT id FROM checkpoint WHERE mark = ?"
+_COLUMNS = (
+    "path, was, was_mode, was_size, was_hash, was_target,"
+    " became, became_mode, became_size, became_hash, became_target"
+)
+_CHANGE = (
+    f"INSERT OR REPLACE INTO checkpoint_change (checkpoint, {_COLUMNS})"  # noqa: S608 — both are ours
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_CHANGES = f"SELECT {_COLUMNS} FROM checkpoint_change WHERE checkpoint = ? ORDER BY path"  # noqa: S608 — both are ours
+_STEPS = (
+    "SELECT id, call, tool, at, undone FROM checkpoint"
+    " WHERE session = ? AND workspace = ? AND undone < 2 ORDER BY id"
+)
+_UNDONE = "UPDATE checkpoint SET undone = ? WHERE id = ?"
+_DELETE_CHANGES = "DELETE FROM checkpoint_change WHERE checkpoint = ?"
+_DELETE_STEP = "DELETE FROM checkpoint WHERE id = ?"
+_CHANGES_OF_SESSION = (
+    "DELETE FROM checkpoint_change WHERE checkpoint IN (SELECT id FROM checkpoint WHERE session = ?)"
+)
+_STEPS_OF_SESSION = "DELETE FROM checkpoint WHERE session = ?"
+_NO_LONGER = "SELECT id FROM checkpoint WHERE session = ? AND workspace = ? AND undone = 1"
+_OLD = "SELECT id FROM checkpoint WHERE at < ? ORDER BY at"
+_TOO_MANY = "SELECT id FROM checkpoint WHERE session = ? ORDER BY id DESC LIMIT -1 OFFSET ?"
+_OLDEST = "SELECT id FROM checkpoint ORDER BY at LIMIT 10"
+_TOTAL = "SELECT total(stored) FROM content"
+_UNUSED = (
+    "SELECT hash FROM content WHERE used_at < ?"
+    " AND NOT EXISTS (SELECT 1 FROM checkpoint_change WHERE was_hash = hash)"
+    " AND NOT EXISTS (SELECT 1 FROM checkpoint_change WHERE became_hash = hash) LIMIT 200"
+)
+_SPENT = "UPDATE content SET complete = 0 WHERE hash = ?"
+_CHUNKS_OF = "SELECT number FROM content_chunk WHERE hash = ? ORDER BY number LIMIT 2"
+_DELETE_CHUNK = "DELETE FROM content_chunk WHERE hash = ? AND number = ?"
+_DELETE_CONTENT = "DELETE FROM content WHERE hash = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What stands at a path: "file", "folder" or "link", its permissions, and what it holds.
+
+    `digest` is the SHA-256 (hex) of a file's content, None where that was not kept. `size` is in bytes.
+    """
+
+    kind: str
+    mode: int
+    size: int = 0
+    digest: str | None = None
+    target: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One path, relative to the workspace, before and after a call; None is nothing at all."""
+
+    path: bytes
+    before: Version | None
+    after: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one call changed. `at` is seconds since the epoch."""
+
+    id: int
+    call: str
+    tool: str
+    at: float
+    undone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A content as it goes into the file: (1 where compressed, bytes) for each chunk."""
+
+    digest: str
+    size: int
+    chunks: tuple[tuple[int, bytes], ...]
+
+
+def packed_content(digest: str, content: bytes) -> Packed:
+    """Return a content as it goes into the file; this takes time."""
+    parts = (content[start : start + _CHUNK] for start in range(0, len(content), _CHUNK))
+    return Packed(digest, len(content), tuple(map(packed, parts)))
+
+
+class CheckpointStore:
+    """What calls changed, and the contents; `max_total` is how many stored bytes these may take."""
+
+    def __init__(self, database: Database, clock: Clock, max_total: int) -> None:
+        self.max_total = max_total
+        self._database = database
+        self._clock = clock
+
+    async def missing(self, digests: Iterable[str]) -> set[str]:
+        """Return which contents are not kept; those that are stay for a day at least.
+
+        Raises:
+            RecordError: it could not be read.
+        """
+        wanted = set(digests)
+        rows = await self._database.read(_KNOWN, (json.dumps(sorted(wanted)),))
+        known = {digest for (digest,) in rows}
+        if known:
+            await self._database.write([(_USED, (self._clock.now(), json.dumps(sorted(known))))])
+        return wanted - known
+
+    async def put(self, contents: Sequence[Packed]) -> None:
+        """Keep contents, in transactions that nobody waits for long.
+
+        Raises:
+            RecordError: they could not be written.
+        """
+        writes = [self._database.queue(statements) for statements in self._batches(contents)]
+        for write in writes:
+            await self._database.written(write)
+
+    async def content(self, digest: str) -> bytes | None:
+        """Return a content, or None where it is kept no longer.
+
+        Raises:
+            RecordError: it could not be read.
+        """
+        if not await self._database.read(_IS_COMPLETE, (digest,)):
+            return None
+        return unpacked_content(await self._database.read(_BODY, (digest,)))
+
+    async def add(
+        self, session: str, workspace: str, call: str, tool: str, revisions: Sequence[Revision]
+    ) -> None:
+        """Write down what a call changed; what was undone before cannot be done again from here on.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        where, mark = (storable(session), storable(workspace)), secrets.token_hex(16)
+        undone = await self._database.read(_NO_LONGER, where)
+        too_many = await self._database.read(_TOO_MANY, (where[0], _MOST_STEPS))
+        values = (*where, storable(call), storable(tool), self._clock.now(), mark)
+        await self._database.write([(_STEP, values)])
+        ((step,),) = await self._database.read(_ADDED, (mark,))
+        await self._changes(step, revisions)
+        deleted = (one for (old,) in (*undone, *too_many) for one in _deletion(old))
+        await self._database.write([(_UNDONE, (0, step)), *deleted])
+
+    async def steps(self, session: str, workspace: str) -> list[Step]:
+        """Return what calls of a session changed in a workspace, oldest first.
+
+        Raises:
+            RecordError: it could not be read.
+        """
+        rows = await self._database.read(_STEPS, (storable(session), storable(workspace)))
+        return [Step(id_, call, tool, at, bool(undone)) for id_, call, tool, at, undone in rows]
+
+    async def revisions(self, step: int) -> list[Revision]:
+        """Return what one step changed, by path.
+
+        Raises:
+            RecordError: it could not be read.
+        """
+        return [_revision(row) for row in await self._database.read(_CHANGES, (step,))]
+
+    async def turn(self, step: int, revisions: Sequence[Revision], *, undone: bool) -> None:
+        """Write down that a step was undone or done again, and what it was found to be by then.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        await self._changes(step, revisions)
+        await self._database.write([(_UNDONE, (int(undone), step))])
+
+    async def prune(self) -> None:
+        """Forget what is too old, and then the oldest until the contents fit into their budget.
+
+        Raises:
+            RecordError: it could not be done.
+        """
+        now = self._clock.now()
+        await self._forget(await self._database.read(_OLD, (now - _DAYS * 86_400,)))
+        await self._sweep(now - _SPARED)
+        await self.fit()
+
+    async def fit(self) -> None:
+        """Forget the oldest steps until the contents fit into their budget; what is in use just now stays.
+
+        Raises:
+            RecordError: it could not be done.
+        """
+        while await self._total() > self.max_total:
+            oldest = await self._database.read(_OLDEST)
+            await self._forget(oldest)
+            await self._sweep(self._clock.now() - _IN_USE)
+            if not oldest:
+                return
+
+    async def _changes(self, step: int, revisions: Sequence[Revision]) -> None:
+        for start in range(0, len(revisions), _ROWS):
+            rows = revisions[start : start + _ROWS]
+            await self._database.write([(_CHANGE, (step, *_row(one))) for one in rows])
+
+    async def _total(self) -> float:
+        ((total,),) = await self._database.read(_TOTAL)
+        return float(total)
+
+    async def _forget(self, steps: Sequence[Row]) -> None:
+        for (step,) in steps:
+            await self._database.write(_deletion(step))
+
+    async def _sweep(self, before: float) -> None:
+        """Delete the contents that nothing speaks of and that were not used since, a few chunks at a time."""
+        while rows := await self._database.read(_UNUSED, (before,)):
+            for (digest,) in rows:
+                await self._database.write([(_SPENT, (digest,))])
+                while numbers := await self._database.read(_CHUNKS_OF, (digest,)):
+                    await self._database.write([(_DELETE_CHUNK, (digest, number)) for (number,) in numbers])
+                await self._database.write([(_DELETE_CONTENT, (digest,))])
+
+    def _batches(self, contents: Sequence[Packed]) -> Iterator[list[Statement]]:
+        """Yield the statements of each transaction; a content is complete with the last of its chunks."""
+        batch, now = _Batch(), self._clock.now()
+        for one in contents:
+            batch.begun.append((one.digest, one.size, now))
+            for number, (is_packed, body) in enumerate(one.chunks):
+                if batch.size + len(body) > _TRANSACTION:
+                    yield batch.statements()
+                    batch = _Batch()
+                batch.chunks.append((one.digest, number, is_packed, body))
+                batch.size += len(body) + _OVERHEAD
+            stored = sum(len(body) for _, body in one.chunks)
+            batch.complete.append((stored, now, one.digest))
+        yield batch.statements()
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Rows that go into the file together; those of one kind stand together, which is a good deal faster."""
+
+    begun: list[tuple[Value, ...]] = field(default_factory=list)
+    chunks: list[tuple[Value, ...]] = field(default_factory=list)
+    complete: list[tuple[Value, ...]] = field(default_factory=list)
+    size: int = 0
+
+    def statements(self) -> list[Statement]:
+        begun = [(_BEGIN, values) for values in self.begun]
+        chunks = [(_CHUNK_IN, values) for values in self.chunks]
+        return [*begun, *chunks, *((_COMPLETE, values) for values in self.complete)]
+
+
+def unpacked_content(rows: Sequence[Row]) -> bytes:
+    """Return the content that chunks hold."""
+    return b"".join(zlib.decompress(body) if is_packed else body for is_packed, body in rows)
+
+
+def without_steps(session: str) -> list[Statement]:
+    """Return what forgets the steps of a session; what only they spoke of goes with the next clean-up."""
+    return [(_CHANGES_OF_SESSION, (session,)), (_STEPS_OF_SESSION, (session,))]
+
+
+def _deletion(step: int) -> list[Statement]:
+    return [(_DELETE_CHANGES, (step,)), (_DELETE_STEP, (step,))]
+
+
+def _row(one: Revision) -> tuple[Value, ...]:
+    return (one.path, *_columns(one.before), *_columns(one.after))
+
+
+def _columns(version: Version | None) -> tuple[Value, ...]:
+    if version is None:
+        return (None,) * 5
+    return version.kind, version.mode, version.size, version.digest, version.target
+
+
+def _revision(row: Row) -> Revision:
+    return Revision(row[0], _version(row[1:6]), _version(row[6:11]))
+
+
+def _version(columns: Row) -> Version | None:
+    return None if columns[0] is None else Version(*columns)

@@ -1,0 +1,75 @@
+"""How is a key made, kept in a file and used? The one place that knows the library for signatures.
+
+It takes some forty milliseconds to load, so `signing.py` imports this file when something is to be signed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+__all__ = ["Ed25519PrivateKey", "is_signed", "load", "make"]
+
+_LARGEST = 4096
+
+
+def make(path: Path) -> None:
+    """Make a key in a new file; where another process is faster, its key is the one.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Whole before it has its name: nobody ever reads half a key.
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Ed25519PrivateKey:
+    """Read a key; a file that others may read is closed to them first.
+
+    Raises:
+        OSError: the file cannot be read, or is a link.
+        ValueError: it holds no such key.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
+        if os.fstat(file.fileno()).st_mode & 0o077:
+            os.fchmod(file.fileno(), 0o600)
+        text = file.read(_LARGEST)
+    try:
+        key = load_pem_private_key(text, password=None)
+    except TypeError as error:
+        raise ValueError("it is locked with a password") from error
+    if isinstance(key, Ed25519PrivateKey):
+        return key
+    raise ValueError("it is no Ed25519 key")
+
+
+def is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
+    """Whether the private half of a public key made a signature of a text."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
