@@ -1,8 +1,9 @@
 """How is a judged path opened, so that nothing swapped in after the judgement is opened instead?
 
-A judged path has no links in it. So each component is opened beneath the handle of the one before it
-and never followed: a link found on the way means that the path is not what was judged. Everything here
-blocks and belongs in a thread; which path may be opened is not asked.
+A judged path has no links in it. So it is opened beneath a handle and nothing in it is followed, by
+`openat2` where the kernel has it and else component by component: a link found on the way means that
+the path is not what was judged. Everything here blocks and belongs in a thread; which path may be
+opened is not asked.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from itertools import islice
 
 from leeward.security import PermanentFailure, PolicyBlocked, ToolError
 
-__all__ = ["Folder", "failure", "file_kind", "open_folder", "opened_parent", "shown_name"]
+from .openat2 import has_openat2, open_beneath
+
+__all__ = ["CHANGED", "Folder", "failure", "file_kind", "open_folder", "opened_parent", "shown_name"]
 
 _SEARCH = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _LIST = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_RDONLY
+# Not blocking, in case it became a FIFO just now; a regular file knows no difference.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NAMES_COMPARED = 2_000
 
 _KINDS = {
@@ -33,7 +38,8 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 
-_CHANGED = "a link stands where there was none when the path was judged"
+CHANGED = "a link stands where there was none when the path was judged"
+"""What is said of a path that leads elsewhere by now."""
 
 
 class Folder:
@@ -62,17 +68,19 @@ class Folder:
         found = self.stat(name)
         if found is None:
             raise PermanentFailure(f"there is no {shown_name(name)} in this folder{self.nearest(name)}")
+        # Looked at before it is opened, too: opening a device can be all that it takes.
         _must_be_file(found)
-        # Not blocking, in case it became a FIFO just now; a regular file knows no difference.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        return self.open_known_file(name)
+
+    def open_known_file(self, name: str) -> int:
+        """Open what a listing of this folder called a regular file; one look less than `open_file`.
+
+        Raises:
+            PolicyBlocked, PermanentFailure, OSError: it is something else by now, or the system refused.
+        """
         with _no_links():
-            descriptor = os.open(name, flags, dir_fd=self.handle)
-        try:
-            _must_be_file(os.fstat(descriptor))
-        except ToolError:
-            os.close(descriptor)
-            raise
-        return descriptor
+            descriptor = os.open(name, _READ, dir_fd=self.handle)
+        return _checked(descriptor)
 
     def listing(self) -> int:
         """Return a second handle on this folder that can be listed; the caller closes it."""
@@ -150,7 +158,28 @@ def open_folder(path: str) -> Iterator[Folder]:
         os.close(handle)
 
 
+def _checked(descriptor: int) -> int:
+    """Return a descriptor if it is that of a regular file, and close it otherwise."""
+    try:
+        _must_be_file(os.fstat(descriptor))
+    except ToolError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def _descend(handle: int, path: str, create_below: str | None = None) -> int:
+    """Open a folder beneath a handle, which is used up."""
+    if path and has_openat2():
+        # What it refuses is gone through step by step: that makes what is missing, or says what is wrong.
+        with suppress(OSError, ValueError):
+            below = open_beneath(handle, path, _SEARCH)
+            os.close(handle)
+            return below
+    return _walk(handle, path, create_below)
+
+
+def _walk(handle: int, path: str, create_below: str | None) -> int:
     """Open a folder component by component beneath a handle, which is used up."""
     walked = ""
     try:
@@ -177,7 +206,7 @@ def _step(handle: int, name: str, walked: str, *, may_create: bool) -> int:
         # A link to a folder is also "not a directory" where links are not followed.
         found = Folder(handle).stat(name)
         if found is not None and stat.S_ISLNK(found.st_mode):
-            raise PolicyBlocked(_CHANGED) from None
+            raise PolicyBlocked(CHANGED) from None
         raise PermanentFailure(f"{shown_name(walked)} is not a folder") from None
     except FileNotFoundError:
         near = Folder(handle).nearest(name)
@@ -190,13 +219,13 @@ def _no_links() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise PolicyBlocked(_CHANGED) from error
+            raise PolicyBlocked(CHANGED) from error
         raise
 
 
 def _must_be_file(found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise PolicyBlocked(_CHANGED)
+        raise PolicyBlocked(CHANGED)
     if not stat.S_ISREG(found.st_mode):
         hint = "; list_directory shows what is in it" if stat.S_ISDIR(found.st_mode) else ""
         raise PermanentFailure(f"the path is {file_kind(found)}, not a file{hint}")

@@ -9,39 +9,50 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leeward.security import HARD_BOUND, Place, ToolExecutor
+from leeward.security import HARD_BOUND, Policy, Session, ToolExecutor
 
+from .changes import Changes
+from .confined import Runner, run_bare
+from .environment import environment
 from .fetch import DEFAULT_BODY_BYTES, Fetcher
 from .files import Files
+from .guard import Guard
+from .jobs import Jobs
+from .notes import NoteKeeper, Notes
 from .overflow import Overflow, OverflowReader
-from .process import environment
 from .resolve import Resolver, dns_resolver
 from .search import Search
+from .seen import Seen
 from .shell import Shell
+from .trees import Trees
 
 if TYPE_CHECKING:
     from .client import Client
 
 __all__ = ["BuiltinSettings", "builtin_tools", "open_builtin_tools"]
 
+# Bytes of a program's output that are held beside what is emitted, all of which the pipeline takes.
+_HELD = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltinSettings:
     """What the built-in tools need to know.
 
-    `workspace` and `home` are absolute and resolved. `session` tells the id of the current session,
-    whose overflow `store` may be read. `is_secret` and `is_held_back` say what may not be searched, as
-    `Search` asks. Times are in seconds, sizes in bytes: `max_output` is how much a program may print
-    (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are patterns
-    as `security/domains.py` reads them; without allowed ones, all are.
+    `workspace` and `home` are absolute and resolved. `session` tells the current session, whose overflow
+    `store` may be read, and which saves and finds `notes`. `policy` says of what a tool finds on its own
+    whether it may be opened. Times are in seconds, sizes in bytes: `max_output` is how much a program
+    may print (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are
+    patterns as `security/domains.py` reads them; without allowed ones, all are. `runner` runs programs,
+    `jobs` are those that go on in the background.
     """
 
     workspace: str
     home: str
     store: OverflowReader
-    session: Callable[[], str]
-    is_secret: Callable[[str], bool]
-    is_held_back: Callable[[str, Place, Place], bool]
+    notes: NoteKeeper
+    session: Callable[[], Session]
+    policy: Policy
     parent_environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     shell_timeout: float = 30.0
     max_output: int = HARD_BOUND
@@ -52,6 +63,8 @@ class BuiltinSettings:
     denied_hosts: tuple[str, ...] = ()
     ca_file: str | None = None
     resolve: Resolver = dns_resolver
+    runner: Runner = run_bare
+    jobs: Jobs = field(default_factory=Jobs)
 
 
 @asynccontextmanager
@@ -70,14 +83,21 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
         folder=settings.workspace,
         env=environment(settings.home, settings.parent_environment),
         timeout=settings.shell_timeout,
-        max_bytes=settings.max_output,
+        max_bytes=min(settings.max_output, _HELD),
+        runner=settings.runner,
+        jobs=settings.jobs,
     )
+    guard, seen = Guard(settings.policy), Seen(lambda: settings.session().id)
     return [
-        *Files(settings.workspace).tools(),
-        *Search(settings.is_secret, settings.is_held_back).tools(),
+        *Files(guard, seen).tools(),
+        *Changes(guard, seen).tools(),
+        *Trees(guard).tools(),
+        *Search(guard).tools(),
         *shell.tools(),
+        *settings.jobs.tools(),
         *(fetcher or _fetcher(settings)).tools(),
-        *Overflow(settings.store, settings.session).tools(),
+        *Overflow(settings.store, lambda: settings.session().id).tools(),
+        *Notes(settings.notes, settings.session).tools(),
     ]
 
 

@@ -7,10 +7,13 @@ decided before it comes here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from leeward.security import (
+    Action,
     Cleared,
     Output,
     ToolExecutor,
@@ -49,6 +52,10 @@ class Registered:
     level: TrustLevel | None = None
 
 
+Around: TypeAlias = "Callable[[Action], AbstractAsyncContextManager[Callable[[Output], None]]]"
+"""What happens before and after each call; what it yields is told what came of the call."""
+
+
 class NameClash(ValueError):
     """Two executors claim one name; the message names both."""
 
@@ -61,18 +68,21 @@ class CompositeExecutor:
         executors: Iterable[ToolExecutor | Registered],
         *,
         guarded_tools: Iterable[str] = GUARDED_TOOLS,
+        around: Around | None = None,
     ) -> None:
         """Register executors; strings nobody declared in a guarded tool become URLs (see `schema.guarded`).
 
         Args:
             executors: in the order in which their tools are listed.
             guarded_tools: names of guarded tools; every tool whose name ends in `_fetch` is one too.
+            around: sees to it that what a call changes can be undone.
 
         Raises:
             NameClash: two tools have one name.
             ValueError: a tool's name is not 1 to 64 characters of a-z, 0-9 and _.
         """
         names = frozenset(guarded_tools)
+        self._around = around
         self._routes: dict[str, tuple[ToolSpec, ToolExecutor]] = {}
         for entry in executors:
             registered = entry if isinstance(entry, Registered) else Registered(entry)
@@ -106,7 +116,12 @@ class CompositeExecutor:
         route = self._routes.get(judged.name) if judged is not None else None
         if route is None or route[0] is not judged:
             raise ToolNotFound("this call was judged for a tool that is not registered here")
-        return await route[1].execute(cleared)
+        if self._around is None:
+            return await route[1].execute(cleared)
+        async with self._around(cleared.action) as came:
+            output = await route[1].execute(cleared)
+            came(output)
+            return output
 
 
 def _completed(spec: ToolSpec, registered: Registered, guarded_tools: frozenset[str]) -> ToolSpec:

@@ -20,10 +20,12 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from leeward.security import (
     NAME_RULE,
+    Action,
     Cleared,
     Effect,
     Output,
     PermanentFailure,
+    Preview,
     ToolSpec,
     is_tool_name,
 )
@@ -61,7 +63,12 @@ def tool(function: Function, /) -> SingleTool: ...
 
 @overload
 def tool(
-    *, effects: Effect = ..., timeout: float = ..., name: str | None = ..., idempotent: bool = ...
+    *,
+    effects: Effect = ...,
+    timeout: float = ...,
+    name: str | None = ...,
+    idempotent: bool = ...,
+    preview: Callable[[Action], Preview | None] | None = ...,
 ) -> Callable[[Function], SingleTool]: ...
 
 
@@ -73,6 +80,7 @@ def tool(
     timeout: float = _TIMEOUT,
     name: str | None = None,
     idempotent: bool = False,
+    preview: Callable[[Action], Preview | None] | None = None,
 ) -> SingleTool | Callable[[Function], SingleTool]:
     """Make an async function a tool: its signature the schema, its docstring the description.
 
@@ -86,6 +94,8 @@ def tool(
         timeout: seconds until it is stopped.
         name: what models call it, if not as the function is called.
         idempotent: whether a failed call may be repeated.
+        preview: what a call would change, for the person who is asked. What stands at the judged paths
+            is in `Place.state` then, and the tool refuses where that is no longer so.
 
     Raises:
         TypeError: the function cannot be a tool; the message says why.
@@ -103,6 +113,7 @@ def tool(
             effects=effects,
             timeout=_seconds(timeout),
             idempotent=idempotent,
+            preview=preview,
         )
         return SingleTool(spec, _runner(function, signature))
 

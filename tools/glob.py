@@ -7,7 +7,7 @@ from typing import Any
 from leeward.memory import BadPattern, escaped_pattern, linear_pattern
 from leeward.security import InvalidParameters
 
-__all__ = ["glob_pattern"]
+__all__ = ["glob_expression", "glob_pattern"]
 
 
 def glob_pattern(pattern: str) -> Any:
@@ -29,19 +29,24 @@ def glob_pattern(pattern: str) -> Any:
     if "/" not in pattern:
         pattern = "**/" + pattern
     try:
-        return linear_pattern("(?s)" + _Translation(pattern).run())
+        return linear_pattern(glob_expression(pattern))
     except BadPattern as error:
         raise InvalidParameters("the pattern cannot be read as a glob pattern") from error
+
+
+def glob_expression(pattern: str, *, braces: bool = True) -> str:
+    """Return the RE2 expression for a whole relative path; without `braces` these stand for themselves."""
+    return "(?s)" + _Translation(pattern, braces=braces).run()
 
 
 class _Translation:
     """One pass over a pattern, character by character."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, braces: bool) -> None:
         self._text = pattern
         self._at = 0
         self._depth = 0
-        self._balanced = pattern.count("{") == pattern.count("}")
+        self._balanced = braces and pattern.count("{") == pattern.count("}")
 
     def run(self) -> str:
         parts = []

@@ -12,7 +12,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from leeward.memory import BadPattern, Hits, OverflowNotFound, Page
+from leeward.memory import BadPattern, Hit, Hits, LineQuery, OverflowNotFound, Page
 from leeward.security import (
     Effect,
     InvalidParameters,
@@ -32,23 +32,32 @@ __all__ = ["Overflow", "OverflowReader"]
 _LONGEST_PAGE = 40_000
 _PAGE = 10_000
 _HITS = 100
+_MOST_AROUND = 20
 
 
 class OverflowReader(Protocol):
     """The reading half of the overflow store."""
 
-    async def get(self, session: str, id: str, offset: int, limit: int) -> Page:  # noqa: A002 — the store's
-        """Return `limit` characters of a text from `offset` on."""
+    async def get(
+        self,
+        session: str,
+        id: str,  # noqa: A002 — the store's
+        offset: int,
+        limit: int,
+        line: int | None,
+    ) -> Page:
+        """Return `limit` characters of a text from `offset` on, or from where a line begins."""
         ...
 
     async def search(
         self,
         session: str,
         id: str,  # noqa: A002 — the store's
-        pattern: str,
-        limit: int,
+        wanted: LineQuery,
+        offset: int,
+        line: int | None,
     ) -> Hits:
-        """Return the first `limit` lines of a text that match an RE2 pattern."""
+        """Return the lines of a text that match, looking from `offset` on, or from where a line begins."""
         ...
 
 
@@ -66,19 +75,23 @@ class Overflow:
     async def read_overflow(
         self,
         id: ResourceId,  # noqa: A002 — it is what models are told to give
-        offset: Annotated[int, Field(ge=0, description="first character to return, counted from 0")] = 0,
+        offset: Annotated[int, Field(ge=0, description="first character, counted from 0")] = 0,
         limit: Annotated[int, Field(ge=1, le=_LONGEST_PAGE, description="how many characters")] = _PAGE,
         pattern: Text | None = None,
+        line: Annotated[int, Field(ge=1, description="first line, in place of offset")] | None = None,
+        before: Annotated[int, Field(ge=0, le=_MOST_AROUND, description="lines before a match")] = 0,
+        after: Annotated[int, Field(ge=0, le=_MOST_AROUND, description="lines after a match")] = 0,
     ) -> Output:
         """Read an output that was too long to show, by the id its result named.
 
-        Returns the characters from `offset` on or, with `pattern` (RE2 syntax), the lines of the whole
-        text that match, as `line@offset: text`.
+        Returns the text from `offset` or `line` on or, with `pattern` (RE2 syntax), the lines from there on
+        that match, as `line@offset: text`, and those around them as `line@offset- text`.
         """
         try:
             if pattern is not None:
-                return _hits(await self.store.search(self.session(), id, pattern, _HITS + 1))
-            return _page(await self.store.get(self.session(), id, offset, limit))
+                wanted = LineQuery(pattern, _HITS, before, after)
+                return _hits(await self.store.search(self.session(), id, wanted, offset, line), limit)
+            return _page(await self.store.get(self.session(), id, offset, limit, line))
         except OverflowNotFound as error:
             raise ResourceNotFound(str(error)) from error
         except BadPattern as error:
@@ -89,18 +102,28 @@ class Overflow:
 
 def _page(page: Page) -> Output:
     end = page.offset + len(page.text)
-    notice = f"characters {page.offset} to {end} of {page.entry.chars}"
+    entry = page.entry
+    notice = f"characters {page.offset} to {end} of {entry.chars}, from line {page.line} of {entry.lines}"
     if page.next is not None:
         notice += f"; go on with offset={page.next}"
-    return Output(page.text, page.entry.origin, notices=(notice,))
+    return Output(page.text, entry.origin, notices=(notice,))
 
 
-def _hits(hits: Hits) -> Output:
-    lines = [f"{hit.line}@{hit.offset}: {hit.text}" for hit in hits.lines[:_HITS]]
-    if not lines:
-        notice = "no line matches"
-    elif len(hits.lines) > _HITS:
-        notice = f"the first {_HITS} lines that match; narrow the pattern to see others"
-    else:
-        notice = f"lines that match: {len(lines)}"
+def _hits(hits: Hits, limit: int) -> Output:
+    shown, rest = _fitting(hits, limit)
+    lines = [f"{hit.line}@{hit.offset}{':' if hit.matched else '-'} {hit.text}" for hit in shown]
+    matched = sum(hit.matched for hit in shown)
+    notice = f"lines that match: {matched}" if matched else "no line matches"
+    if rest is not None:
+        notice += f" up to here; go on with offset={rest}, or narrow the pattern"
     return Output("\n".join(lines), hits.entry.origin, notices=(notice,))
+
+
+def _fitting(hits: Hits, limit: int) -> tuple[tuple[Hit, ...], int | None]:
+    """Return as many of the lines as fit, one at least, and where the rest begins."""
+    size = 0
+    for index, hit in enumerate(hits.lines):
+        size += len(hit.text)
+        if index and size > limit:
+            return hits.lines[:index], hit.start
+    return hits.lines, hits.next

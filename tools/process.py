@@ -1,107 +1,163 @@
 """How does a program run and end? The only file that starts one.
 
-A program gets a session and process group of its own, nothing to read, one pipe for both outputs and
-an environment made here. Whatever ends the run, the group is gone when it is over. What a program may
-be is judged elsewhere; what its exit code means is told by `shell.py`.
+A program gets a session of its own, nothing to read, a pipe for each output and an environment made in
+`environment.py`. Whatever ends the run, everything it started is gone when it is over: in a sandbox with
+process numbers of its own because the kernel ends all of that, else by ancestry (`keeper.py`). What keeps
+a program in is decided by `confined.py`, what may be run at all elsewhere.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import trio
 
 from leeward.security import PermanentFailure
 
-__all__ = ["Finished", "environment", "run_process"]
+from .collected import Collected, OnChunk, Output, Pieces
 
-OnChunk: TypeAlias = Callable[[str], Awaitable[None]]
+__all__ = [
+    "Child",
+    "Finished",
+    "Process",
+    "Start",
+    "Starter",
+    "Thread",
+    "run_process",
+    "start_process",
+    "unstartable",
+]
 
 _CHUNK = 65_536
 
-# How long a group may tidy up after SIGTERM, and how long after SIGKILL it is waited for: a process
-# that hangs in the kernel must not hang the runtime too.
-_GRACE = 0.25
-_REAP = 2.0
+# How long a tree may tidy up after SIGTERM.
+_GRACE = 0.2
 
 # How long output is still collected once the program itself has ended but something it started
-# holds the pipe open.
+# holds a pipe open.
 _LINGER = 0.5
-
-_FIXED = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "CI": "1",
-    "NO_COLOR": "1",
-    "DEBIAN_FRONTEND": "noninteractive",
-}
-_INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """How a program ended.
 
-    `exit_code` is None where a signal ended it, `signal` None where none did. `timed_out` tells that
-    it was stopped at its deadline, `held_open` that something it started still held its output when it
-    had ended. `dropped` counts the bytes of output beyond the bound, `seconds`
-    is how long it ran.
+    `pieces` is what it printed, from both ends where it was too much; `dropped` counts the bytes left out
+    between. `exit_code` is None where a signal ended it, `signal` None where none did. `timed_out` tells
+    that it was stopped at its deadline, `held_open` that something it started still held its output when
+    it had ended. `seconds` is how long it ran. `left` tells that something of it could not be ended.
+    `error_lines` are the lines (first and last, from 1, of both outputs together) of standard error.
     """
 
-    output: str
+    pieces: Pieces
     exit_code: int | None
     signal: int | None
     seconds: float
     dropped: int = 0
     timed_out: bool = False
     held_open: bool = False
+    left: bool = False
+    error_lines: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def output(self) -> str:
+        """Both outputs, in the order in which they came."""
+        return "".join(text for text, _ in self.pieces)
+
+    @property
+    def stdout(self) -> str:
+        """What was printed to standard output."""
+        return "".join(text for text, is_error in self.pieces if not is_error)
+
+    @property
+    def stderr(self) -> str:
+        """What was printed to standard error."""
+        return "".join(text for text, is_error in self.pieces if is_error)
 
 
-@dataclass(slots=True)
-class _Sink:
-    """Output as text, up to a bound in bytes; what is beyond it is counted."""
+class Child(Protocol):
+    """A program that was started."""
 
-    room: int
-    on_chunk: OnChunk | None
-    dropped: int = 0
-    parts: list[str] = field(default_factory=list)
-    decoder: codecs.IncrementalDecoder = field(
-        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
+    async def ended(self) -> int:
+        """Wait for its end and return its status as `os.waitstatus_to_exitcode` does: negative for a signal.
+
+        Raises:
+            PermanentFailure: it turned out that it could not be started.
+        """
+        ...
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to everything it started, and to itself."""
+        ...
+
+    async def end(self) -> bool:
+        """End everything it started, wait until nothing of it is left, and return whether that was so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is to be started: the program with its arguments, where, and with which whole environment."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    out: int
+    err: int
+
+
+Starter: TypeAlias = Callable[[Start], Awaitable[Child]]
+"""How a program is started: what keeps it together, and what keeps it in."""
+
+Process: TypeAlias = subprocess.Popen[bytes]
+"""A process of ours. Others hold and end one; only this file makes them."""
+
+Thread: TypeAlias = Callable[[Callable[[], Process]], Awaitable[Process]]
+"""Runs a function on the thread that is to start a program."""
+
+
+async def start_process(
+    start: Start, on: Thread = trio.to_thread.run_sync, hand_over: Sequence[int] = ()
+) -> Process:
+    """Start a program in a session of its own, on a thread; `hand_over` are further descriptors it gets.
+
+    Raises:
+        PermanentFailure: it could not be started.
+    """
+    popen: Callable[..., Process] = subprocess.Popen
+    started = partial(
+        popen,
+        list(start.argv),
+        cwd=start.cwd,
+        env=dict(start.env),
+        stdin=subprocess.DEVNULL,
+        stdout=start.out,
+        stderr=start.err,
+        start_new_session=True,
+        pass_fds=tuple(hand_over),
     )
-
-    async def feed(self, chunk: bytes) -> None:
-        kept = chunk[: self.room]
-        self.room -= len(kept)
-        self.dropped += len(chunk) - len(kept)
-        await self._add(self.decoder.decode(kept))
-
-    async def finish(self) -> None:
-        """Add what an incomplete last character left over, unless the bound cut it."""
-        if not self.dropped:
-            await self._add(self.decoder.decode(b"", final=True))
-
-    async def _add(self, text: str) -> None:
-        if text:
-            self.parts.append(text)
-            if self.on_chunk is not None:
-                await self.on_chunk(text)
+    try:
+        # Cancelled in between, a program would run that nobody knows of.
+        with trio.CancelScope(shield=True):
+            process = await on(started)
+    except OSError as error:
+        raise PermanentFailure(unstartable(error.errno or 0, error.filename)) from error
+    except ValueError as error:
+        raise PermanentFailure(f"the program could not be started: {error}") from error
+    return process
 
 
-def environment(home: str, parent: Mapping[str, str]) -> dict[str, str]:
-    """Return what programs get: fixed values, and only language, time zone and user of `parent`."""
-    inherited = {name: parent[name] for name in _INHERITED if name in parent}
-    return {"LANG": "C.UTF-8", **inherited, **_FIXED, "HOME": home}
+def unstartable(number: int, name: str | None = None) -> str:
+    """Say that a program could not be started, by the number of the error and the file it is about."""
+    about = f" ({name})" if name else ""
+    return f"the program could not be started: {os.strerror(number)}{about}"
 
 
 async def run_process(
@@ -111,124 +167,149 @@ async def run_process(
     env: Mapping[str, str],
     deadline: float,
     max_bytes: int,
+    starter: Starter,
     on_chunk: OnChunk | None = None,
 ) -> Finished:
-    """Run a program to its end, or to the deadline, and leave nothing of its group behind.
+    """Run a program to its end, or to the deadline, and leave nothing of it behind.
 
     Args:
         argv: program and arguments.
         cwd: the folder it starts in.
         env: its whole environment.
-        deadline: on trio's clock, in seconds; the group is stopped a moment before, to be gone by then.
-        max_bytes: how much output is kept.
-        on_chunk: gets kept output as it comes.
+        deadline: on trio's clock, in seconds; it is stopped a moment before, to be gone by then.
+        max_bytes: how much output is kept in memory.
+        starter: how it is started.
+        on_chunk: gets all output as it comes.
 
     Raises:
         PermanentFailure: it could not be started.
     """
-    started = trio.current_time()
-    process = await _spawn(argv, cwd, env)
-    sink = _Sink(max_bytes, on_chunk)
-    ended = closed = False
+    began = trio.current_time()
+    collected = Collected(max_bytes, on_chunk)
+    pipes = [os.pipe(), os.pipe()]
+    reading = [trio.lowlevel.FdStream(end) for end, _ in pipes]
     try:
-        with trio.CancelScope(deadline=deadline - _margin(deadline - started)) as scope:
-            closed = await _follow(process, sink)
-            ended = True
+        start = Start(argv, cwd, env, pipes[0][1], pipes[1][1])
+        try:
+            child = await starter(start)
+        finally:
+            for _, writing in pipes:
+                os.close(writing)
+        out = _Pipe(reading[0], collected.output(is_error=False))
+        err = _Pipe(reading[1], collected.output(is_error=True), before=out)
+        return await _Run(child, (out, err), collected).followed(began, deadline)
     finally:
-        with trio.CancelScope(shield=True):
-            await _end(process, gently=not ended)
-    code = process.returncode if process.returncode is not None else -signal.SIGKILL
-    return Finished(
-        output="".join(sink.parts),
-        exit_code=code if code >= 0 else None,
-        signal=-code if code < 0 else None,
-        seconds=trio.current_time() - started,
-        dropped=sink.dropped,
-        timed_out=scope.cancelled_caught,
-        held_open=ended and not closed,
-    )
+        for pipe in reading:
+            await trio.aclose_forcefully(pipe)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipe:
+    """One output of a program, and where it goes. What waits in `before` goes there first.
+
+    Nobody can tell which of two pipes was written to first; so it is always the same one.
+    """
+
+    stream: trio.lowlevel.FdStream
+    output: Output
+    before: _Pipe | None = None
+
+    async def read(self) -> None:
+        """Pass on all there is until nobody can write any more."""
+        async for chunk in self.stream:
+            if self.before is not None:
+                await self.before.pass_on()
+            await self.output.feed(bytes(chunk))
+
+    async def pass_on(self, *, final: bool = False) -> None:
+        """Pass on what was printed by now and is not read yet; `final` tells that no more will be."""
+        rest = b""
+        with suppress(BlockingIOError):
+            rest = os.read(self.stream.fileno(), _CHUNK)
+        await self.output.feed(rest, final=final)
+
+    async def drain(self) -> None:
+        """Throw away what comes."""
+        async for _ in self.stream:
+            pass
+
+
+@dataclass(slots=True)
+class _Run:
+    """One program while it runs; `code` is its exit code (negative for a signal) once it has ended."""
+
+    child: Child
+    pipes: Sequence[_Pipe]
+    collected: Collected
+    code: int | None = None
+    failure: PermanentFailure | None = None
+
+    async def followed(self, began: float, deadline: float) -> Finished:
+        closed = is_gone = False
+        try:
+            with trio.CancelScope(deadline=deadline - _margin(deadline - began)) as scope:
+                closed = await self._follow()
+            for pipe in self.pipes:
+                await pipe.pass_on(final=True)
+        finally:
+            with trio.CancelScope(shield=True):
+                is_gone = await self._stop(gently=self.code is None and self.failure is None)
+        if self.failure is not None:
+            raise _with_reason(self.failure, self.collected.pieces())
+        code = self.code if self.code is not None else -signal.SIGKILL
+        return Finished(
+            pieces=self.collected.pieces(),
+            exit_code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            seconds=trio.current_time() - began,
+            dropped=self.collected.dropped,
+            timed_out=scope.cancelled_caught,
+            held_open=not (scope.cancelled_caught or closed),
+            left=not is_gone,
+            error_lines=tuple(self.collected.error_lines),
+        )
+
+    async def _follow(self) -> bool:
+        """Collect output until the program has ended; return whether its pipes were closed by then."""
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._wait, scope)
+                for pipe in self.pipes:
+                    nursery.start_soon(pipe.read)
+        return not scope.cancelled_caught
+
+    async def _wait(self, scope: trio.CancelScope) -> None:
+        """Once the program has ended, give whatever else holds its pipes a moment to let go."""
+        await self._end()
+        scope.deadline = trio.current_time() + _LINGER
+
+    async def _end(self) -> None:
+        try:
+            self.code = await self.child.ended()
+        except PermanentFailure as error:
+            # A nursery would wrap it.
+            self.failure = error
+
+    async def _stop(self, *, gently: bool) -> bool:
+        """End the tree; `gently` lets it tidy up first. Full pipes would keep it from ending."""
+        async with trio.open_nursery() as nursery:
+            for pipe in self.pipes:
+                nursery.start_soon(pipe.drain)
+            if gently:
+                self.child.signal(signal.SIGTERM)
+                with trio.move_on_after(_GRACE):
+                    await self._end()
+            is_gone = await self.child.end()
+            nursery.cancel_scope.cancel()
+        return is_gone
+
+
+def _with_reason(failure: PermanentFailure, pieces: Pieces) -> PermanentFailure:
+    """Return a failure with the first line of what was said on the way to it."""
+    said = "".join(text for text, _ in pieces).strip().partition("\n")[0]
+    return PermanentFailure(f"{failure}: {said}") if said else failure
 
 
 def _margin(seconds: float) -> float:
-    """Return how long before the deadline to stop, so that the group is gone and told of in time."""
+    """Return how long before the deadline to stop, so that the tree is gone and told of in time."""
     return min(2 * _GRACE, seconds / 4)
-
-
-async def _spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> trio.Process:
-    try:
-        return await trio.lowlevel.open_process(
-            list(argv),
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        about = f" ({error.filename})" if error.filename else ""
-        raise PermanentFailure(f"the program could not be started: {error.strerror}{about}") from error
-    except ValueError as error:
-        raise PermanentFailure(f"the program could not be started: {error}") from error
-
-
-async def _follow(process: trio.Process, sink: _Sink) -> bool:
-    """Collect output until the program has ended; return whether its pipe was closed by then."""
-    pipe = _pipe(process)
-    with trio.CancelScope() as reading:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_limit, process, reading)
-            async for chunk in pipe:
-                await sink.feed(bytes(chunk))
-    if reading.cancelled_caught:
-        # What the pipe holds by now was printed in time, only read too slowly.
-        with suppress(BlockingIOError):
-            await sink.feed(os.read(pipe.fileno(), _CHUNK))
-    await sink.finish()
-    return not reading.cancelled_caught
-
-
-async def _limit(process: trio.Process, reading: trio.CancelScope) -> None:
-    """Once the program has ended, give whatever else holds its pipe a moment to let go."""
-    await _exited(process)
-    reading.deadline = trio.current_time() + _LINGER
-
-
-async def _exited(process: trio.Process) -> None:
-    """Wait for the end without reaping: the number must stay the group's until that is killed."""
-    if sys.platform != "linux":
-        await process.wait()
-        return
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        await trio.lowlevel.wait_readable(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-async def _end(process: trio.Process, *, gently: bool) -> None:
-    """Kill what is left of the group and reap the program; `gently` lets it tidy up first."""
-    pipe = _pipe(process)
-    if gently:
-        _signal_group(process.pid, signal.SIGTERM)
-        with trio.move_on_after(_GRACE):
-            # A full pipe would keep the group from ending, and its closing tells that all have gone.
-            async for _ in pipe:
-                pass
-            await _exited(process)
-    _signal_group(process.pid, signal.SIGKILL)
-    with trio.move_on_after(_REAP):
-        await process.wait()
-    await pipe.aclose()
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-def _pipe(process: trio.Process) -> trio.lowlevel.FdStream:
-    pipe = process.stdout
-    if not isinstance(pipe, trio.lowlevel.FdStream):
-        raise TypeError("the program was not started with a pipe")
-    return pipe

@@ -1,20 +1,30 @@
-"""Where does a path really lie? Looked up before judging, so that judging needs no disk."""
+"""What must be known of the machine before a call is judged? Asked in a thread; judging needs no disk."""
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Mapping, Sequence
 
 import trio
 
-__all__ = ["Surveyor", "resolved"]
+from leeward.security import CommandFacts, FileState, Policy, Wanted
 
-_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+from .environment import SEARCH_PATH
+from .lookup import looked_up, resolved
+from .states import states
+
+__all__ = ["Surveyor"]
 
 
 class Surveyor:
-    """Follows links on the local disk; the `Surveyor` the pipeline is given."""
+    """Looks at the local disk; the `Surveyor` the pipeline is given.
+
+    `search_path` is the PATH that commands have; `policy` tells which files are secret, whatever other
+    names they have.
+    """
+
+    def __init__(self, search_path: str = SEARCH_PATH, policy: Policy | None = None) -> None:
+        self._search_path = search_path
+        self._policy = policy
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return for each absolute path the path with all links followed, in one hop to a thread.
@@ -28,25 +38,14 @@ class Surveyor:
         wanted = tuple(dict.fromkeys(paths))
         if not wanted:
             return {}
-        return await trio.to_thread.run_sync(resolved, wanted, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(resolved, wanted, self._policy, abandon_on_cancel=True)
 
+    async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
+        """Return what judging a command line asks for, in one hop to a thread."""
+        return await trio.to_thread.run_sync(
+            looked_up, wanted, policy, self._search_path, abandon_on_cancel=True
+        )
 
-def resolved(paths: Sequence[str]) -> dict[str, str]:
-    """Return what `Surveyor.resolve` does, looked up in this thread, which waits for the disk."""
-    followed = ((path, _real(path)) for path in paths)
-    return {path: real for path, real in followed if real is not None}
-
-
-def _real(path: str) -> str | None:
-    if path.startswith("~"):
-        return os.path.expanduser(path)  # noqa: PTH111 — a text, not a place in the file system
-    # What does not exist yet fails the strict way; only then may parts of the path be taken as they are.
-    for is_strict in (True, False):
-        try:
-            return os.path.realpath(path, strict=is_strict)
-        except OSError as error:
-            if error.errno not in _MISSING:
-                return None
-        except (ValueError, RecursionError):
-            return None
-    return None
+    async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
+        """Return what stands at paths without links, as `states` does, in one hop to a thread."""
+        return await trio.to_thread.run_sync(states, paths, policy, abandon_on_cancel=True)

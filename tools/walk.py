@@ -1,22 +1,23 @@
 """What lies below a folder? Walked beneath handles, in order, without following a link.
 
 Blocking; in a thread of trio's it stops between two folders when its task was cancelled. What is done
-with an entry is `search.py`'s.
+with an entry is `search.py`'s, what a project ignores stands in `ignore.py`.
 """
 
 from __future__ import annotations
 
 import stat
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
 from leeward.security import ToolError
 
 from .beneath import Folder, open_folder, opened_parent
+from .ignore import IGNORE_FILE, Ignored, ignore_files_above
 
-__all__ = ["SKIPPED_FOLDERS", "Entry", "Tree"]
+__all__ = ["SKIPPED_FOLDERS", "Entry", "Listing", "Tree"]
 
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__"})
 """Folders of tools, not of people: named in the result, but walked only where the path itself names one."""
@@ -24,50 +25,76 @@ SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", ".venv", "__
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name below the root, whose absolute path is `path`; `folder` is open until the walk goes on."""
+    """A name in a folder."""
 
-    folder: Folder
     name: str
-    relative: str
-    path: str
     is_folder: bool
     is_file: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A folder and what is in it; the handle is open until the walk goes on.
+
+    `relative` and `path` are where it lies from the root of the walk and absolutely; both are "" or end
+    in a slash, so that a name may follow.
+    """
+
+    folder: Folder
+    relative: str
+    path: str
+    entries: tuple[Entry, ...]
+
+
 @dataclass(slots=True)
 class Tree:
-    """A walk below `root` (absolute, judged); it counts the names seen and the folders it could not open."""
+    """A walk below `root` (absolute, judged); it counts names seen, ignored, and folders it could not open.
+
+    With `ignoring`, what `.gitignore` files up to that folder say is left out.
+    """
 
     root: str
+    ignoring: str | None = None
     seen: int = 0
+    ignored: int = 0
     unread: int = 0
+    _prefix: str = field(default="", init=False)
 
-    def entries(self) -> Generator[Entry]:
-        """Yield everything below the root, folders before what is in them; of a file, itself.
+    def listings(self) -> Generator[Listing]:
+        """Yield every folder from the root on, above before below; of a file, its folder with it alone.
 
         Raises:
             PolicyBlocked, PermanentFailure, OSError: the root could not be opened.
         """
+        above, root = self.root.rstrip("/").rpartition("/")[0] + "/", self.root.rstrip("/") + "/"
         if self.root != "/":
             with opened_parent(self.root) as (folder, name):
                 found = folder.stat(name)
                 if found is not None and not stat.S_ISDIR(found.st_mode):
                     self.seen += 1
-                    yield Entry(folder, name, name, self.root, False, stat.S_ISREG(found.st_mode))
+                    yield Listing(folder, "", above, (Entry(name, False, stat.S_ISREG(found.st_mode)),))
                     return
         with open_folder(self.root) as top:
-            pending = [""]
+            pending = [("", self._ignored_above())]
             while pending:
-                relative = pending.pop()
-                below: list[str] = []
-                for entry in self._in_folder(top, relative):
-                    yield entry
-                    if entry.is_folder and entry.name not in SKIPPED_FOLDERS:
-                        below.append(entry.relative)
+                relative, ignored = pending.pop()
+                below: list[tuple[str, Ignored]] = []
+                for listing, holds in self._in_folder(top, relative, root, ignored):
+                    yield listing
+                    folders = (entry.name for entry in listing.entries if _goes_on(entry))
+                    below += [(f"{relative}{name}/", holds) for name in folders]
                 pending.extend(reversed(below))
 
-    def _in_folder(self, top: Folder, relative: str) -> Iterator[Entry]:
-        """Yield the entries of one folder by name; one that cannot be opened is counted."""
+    def _ignored_above(self) -> Ignored:
+        if self.ignoring is None:
+            return Ignored()
+        self._prefix, ignored = ignore_files_above(self.root, self.ignoring)
+        return ignored
+
+    def _in_folder(
+        self, top: Folder, relative: str, root: str, ignored: Ignored
+    ) -> Iterator[tuple[Listing, Ignored]]:
+        """Yield the one listing of a folder and what is ignored in it; a folder that is shut is counted."""
         trio.from_thread.check_cancelled()
         try:
             folder = top.descend(relative)
@@ -75,20 +102,40 @@ class Tree:
             self.unread += 1
             return
         try:
-            for name, is_folder, is_file in self._names(folder):
-                self.seen += 1
-                below = f"{relative}/{name}" if relative else name
-                yield Entry(folder, name, below, f"{self.root.rstrip('/')}/{below}", is_folder, is_file)
+            entries = self._entries(folder)
+            self.seen += len(entries)
+            if self.ignoring is not None and any(entry.name == IGNORE_FILE for entry in entries):
+                ignored = ignored.below(folder, f"{self._prefix}{relative}".rstrip("/"))
+            yield Listing(folder, relative, root + relative, self._kept(entries, relative, ignored)), ignored
         finally:
             folder.close()
 
-    def _names(self, folder: Folder) -> list[tuple[str, bool, bool]]:
+    def _kept(self, entries: list[Entry], relative: str, ignored: Ignored) -> tuple[Entry, ...]:
+        if not ignored.files:
+            return tuple(entries)
+        place = self._prefix + relative
+        kept = tuple(
+            entry for entry in entries if not ignored.covers(place + entry.name, is_folder=entry.is_folder)
+        )
+        self.ignored += len(entries) - len(kept)
+        return kept
+
+    def _entries(self, folder: Folder) -> list[Entry]:
         try:
             with folder.entries() as entries:
-                return sorted(
-                    (e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False))
+                found = [
+                    Entry(e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False))
                     for e in entries
-                )
+                ]
         except OSError:
             self.unread += 1
             return []
+        return sorted(found, key=_name)
+
+
+def _goes_on(entry: Entry) -> bool:
+    return entry.is_folder and entry.name not in SKIPPED_FOLDERS
+
+
+def _name(entry: Entry) -> str:
+    return entry.name

@@ -13,6 +13,7 @@ import trio
 from leeward.security.action import Draft
 from leeward.security.call import Cleared, Output, ToolCall, ToolExecutor
 from leeward.security.policy import Policy
+from leeward.security.reading import read_call
 from leeward.tools import Surveyor
 
 Clear = Callable[..., Awaitable[Cleared]]
@@ -34,13 +35,17 @@ def policy(tmp_path, workspace):
 @pytest.fixture
 def clear(policy) -> Clear:
     async def clear(
-        executor: ToolExecutor, arguments: Mapping[str, Any], *, tool: str | None = None, timeout=5.0, emit=None
+        executor: ToolExecutor,
+        arguments: Mapping[str, Any],
+        *,
+        tool: str | None = None,
+        timeout=5.0,
+        emit=None,
     ) -> Cleared:
         specs = {spec.name: spec for spec in executor.specs()}
         call = ToolCall("1", tool or next(iter(specs)), json.dumps(arguments))
-        draft = Draft.of(call, specs)
-        assert draft.spec is not None and not draft.problems, draft.problems
-        action = draft.read(policy, await Surveyor().resolve(draft.paths(policy)))
+        action = await read_call(call, specs, policy, Surveyor(policy=policy))
+        assert action.spec is not None and not action.problems, action.problems
 
         async def nowhere(_: str) -> None:
             pass
@@ -48,6 +53,23 @@ def clear(policy) -> Clear:
         return Cleared(action, trio.current_time() + timeout, emit or nowhere)
 
     return clear
+
+
+@pytest.fixture
+def believed(policy) -> Clear:
+    """Clear a call whose paths are taken as they stand: what is left of a judgement when things changed since."""
+
+    async def believed(executor: ToolExecutor, arguments: Mapping[str, Any]) -> Cleared:
+        specs = {spec.name: spec for spec in executor.specs()}
+        draft = Draft.of(ToolCall("1", next(iter(specs)), json.dumps(arguments)), specs)
+
+        async def nowhere(_: str) -> None:
+            pass
+
+        action = draft.read(policy, {path: path for path in draft.paths(policy)})
+        return Cleared(action, trio.current_time() + 5, nowhere)
+
+    return believed
 
 
 @pytest.fixture

@@ -33,7 +33,12 @@ class Server:
 
     @property
     def hosts(self) -> list[str]:
-        return [line.split(" ")[1].rpartition(":")[0] for head in self.requests for line in head.split("\r\n") if line.startswith("Host: ")]
+        return [
+            line.split(" ")[1].rpartition(":")[0]
+            for head in self.requests
+            for line in head.split("\r\n")
+            if line.startswith("Host: ")
+        ]
 
 
 @asynccontextmanager
@@ -146,6 +151,8 @@ async def http2(app: Callable[..., Awaitable[None]], files: tuple[str, str]) -> 
     config.graceful_timeout = 0.1
 
     async with trio.open_nursery() as nursery:
-        (bound,) = await nursery.start(lambda task_status: hypercorn.trio.serve(app, config, task_status=task_status))
+        (bound,) = await nursery.start(
+            lambda task_status: hypercorn.trio.serve(app, config, task_status=task_status)
+        )
         yield int(bound.rpartition(":")[2].rstrip("/"))
         nursery.cancel_scope.cancel()

@@ -40,7 +40,9 @@ def test_whatever_the_pieces_the_content_is_the_same_up_to_the_cap(content, enco
     assert (body.content, body.is_truncated) == (content[:cap], len(content) > cap)
 
 
-@pytest.mark.parametrize("encodings", [["br"], ["gzip, gzip"], ["gzip", "deflate"], ["zstd"], ["gzip;q=1"], ["x"]])
+@pytest.mark.parametrize(
+    "encodings", [["br"], ["gzip, gzip"], ["gzip", "deflate"], ["zstd"], ["gzip;q=1"], ["x"]]
+)
 def test_only_one_known_layer_is_undone(encodings):
     with pytest.raises(BodyError, match="not asked for"):
         Body(encodings, 10)
@@ -92,8 +94,18 @@ def test_the_members_of_a_gzip_file_are_one_body():
         (b"a\xff", "text/plain", 9, "a\N{REPLACEMENT CHARACTER}"),
         ("ä".encode("utf-16"), "text/html", 9, "ä"),
         (b'<meta charset="latin1">\xe4', "text/html", 99, '<meta charset="latin1">ä'),
-        (b"<META http-equiv=x content='text/html; charset=koi8-r'>\xc1", "text/html", 99, "<META http-equiv=x content='text/html; charset=koi8-r'>а"),
-        (b'<meta charset="latin1">\xe4', "text/plain", 99, '<meta charset="latin1">\N{REPLACEMENT CHARACTER}'),
+        (
+            b"<META http-equiv=x content='text/html; charset=koi8-r'>\xc1",
+            "text/html",
+            99,
+            "<META http-equiv=x content='text/html; charset=koi8-r'>а",
+        ),
+        (
+            b'<meta charset="latin1">\xe4',
+            "text/plain",
+            99,
+            '<meta charset="latin1">\N{REPLACEMENT CHARACTER}',
+        ),
         (b'<meta charset="latin1">\xc3\xa4', "text/html; charset=utf-8", 99, '<meta charset="latin1">ä'),
     ],
 )

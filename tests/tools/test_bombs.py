@@ -78,10 +78,20 @@ ALLOWED_KIB = 12_000
 
 @pytest.mark.parametrize(
     ("body", "kept"),
-    [("none", "5"), ("gzip", "102400"), ("deflate", "102400"), ("stacked", None), ("twice", "PermanentFailure"), ("brotli", "PermanentFailure"), ("members", "0")],
+    [
+        ("none", "5"),
+        ("gzip", "102400"),
+        ("deflate", "102400"),
+        ("stacked", None),
+        ("twice", "PermanentFailure"),
+        ("brotli", "PermanentFailure"),
+        ("members", "0"),
+    ],
 )
 def test_the_peak_of_a_process_does_not_rise(body, kept):
-    done = subprocess.run([sys.executable, "-c", SCRIPT, body], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, body], capture_output=True, text=True, timeout=120, check=True
+    )
     size, found, rise = done.stdout.split()
     assert kept in (None, found)
     assert int(rise) < ALLOWED_KIB, f"{body}: {size} bytes cost {rise} KiB"

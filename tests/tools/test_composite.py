@@ -66,8 +66,12 @@ async def test_a_call_judged_for_another_declaration_is_not_run(clear):
 
 def test_a_clash_names_both_sources():
     with pytest.raises(NameClash) as caught:
-        CompositeExecutor([Registered(one, source="plug-in A"), Registered(Named(("zwei", "one")), source="plug-in B")])
-    assert all(word in str(caught.value) for word in ("'one'", "plug-in A", "plug-in B", "SingleTool", "Named"))
+        CompositeExecutor(
+            [Registered(one, source="plug-in A"), Registered(Named(("zwei", "one")), source="plug-in B")]
+        )
+    assert all(
+        word in str(caught.value) for word in ("'one'", "plug-in A", "plug-in B", "SingleTool", "Named")
+    )
 
 
 def test_one_executor_can_clash_with_itself():
@@ -177,7 +181,11 @@ def test_no_string_of_a_guarded_tool_slips_through(schema, arguments, pointer):
 
 
 def test_data_in_a_schema_is_not_taken_for_schema():
-    schema = {"properties": {"properties": {"type": "string"}}, "default": {"type": "string"}, "enum": [{"items": {}}]}
+    schema = {
+        "properties": {"properties": {"type": "string"}},
+        "default": {"type": "string"},
+        "enum": [{"items": {}}],
+    }
     assert [node for node in nodes(schema)][1:] == [{"type": "string"}]
     assert guarded({"const": {"type": "string"}}) == {"const": {"type": "string"}}
     assert guarded({"type": "string", KIND_KEY: "text"}) == {"type": "string", KIND_KEY: "text"}

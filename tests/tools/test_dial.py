@@ -52,7 +52,11 @@ async def dial(host, *, port=443, timeout=5.0, **options):
 )  # fmt: skip
 async def test_one_bad_answer_refuses_all_and_nothing_is_dialled(found):
     error, dialled = await dial("pages.example", resolve=answers(*found))
-    assert isinstance(error, PolicyBlocked) and "pages.example is not connected to" in str(error) and dialled == []
+    assert (
+        isinstance(error, PolicyBlocked)
+        and "pages.example is not connected to" in str(error)
+        and dialled == []
+    )
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "0.0.0.0"])
@@ -62,7 +66,9 @@ async def test_addresses_in_the_url_are_judged_without_dns(host):
     assert isinstance(error, PolicyBlocked) and dialled == log == []
 
 
-@pytest.mark.parametrize("host", ["localhost", "x.localhost", "printer.local", "db.internal", "metadata.google.internal"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "x.localhost", "printer.local", "db.internal", "metadata.google.internal"]
+)
 async def test_local_names_are_refused_before_dns(host):
     log = []
     error, _ = await dial(host, resolve=answers("93.184.215.14", log=log))
@@ -71,11 +77,18 @@ async def test_local_names_are_refused_before_dns(host):
 
 @pytest.mark.parametrize(
     ("host", "allowed", "denied"),
-    [("evil.net", ("*.pages.example",), ()), ("pages.example", ("*.pages.example",), ()), ("pages.example", (), ("pages.example",)), ("1.1.1.1", ("*.example",), ())],
+    [
+        ("evil.net", ("*.pages.example",), ()),
+        ("pages.example", ("*.pages.example",), ()),
+        ("pages.example", (), ("pages.example",)),
+        ("1.1.1.1", ("*.example",), ()),
+    ],
 )
 async def test_hosts_that_are_not_listed_are_refused_before_dns(host, allowed, denied):
     log = []
-    error, dialled = await dial(host, resolve=answers("93.184.215.14", log=log), allowed=allowed, denied=denied)
+    error, dialled = await dial(
+        host, resolve=answers("93.184.215.14", log=log), allowed=allowed, denied=denied
+    )
     assert isinstance(error, PolicyBlocked) and dialled == log == []
     assert "not in allowlist" in str(error) or denied
 
@@ -126,7 +139,11 @@ async def test_names_are_resolved_as_absolute_names(monkeypatch):
 
     async def getaddrinfo(host, port, **options):
         asked.append((host, port, options["type"]))
-        return [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", ("93.184.215.14", 443)), (10, 1, 6, "", ("2606::1", 443, 0, 0))]
+        return [
+            (2, 1, 6, "", ("93.184.215.14", 443)),
+            (2, 1, 6, "", ("93.184.215.14", 443)),
+            (10, 1, 6, "", ("2606::1", 443, 0, 0)),
+        ]
 
     monkeypatch.setattr(trio.socket, "getaddrinfo", getaddrinfo)
     assert await dns_resolver("pages.example", 443) == ("93.184.215.14", "2606::1")
@@ -149,7 +166,9 @@ class Elsewhere(httpcore.AsyncNetworkStream):
         self.closed = True
 
 
-@pytest.mark.parametrize(("peer", "is_right"), [(("93.184.215.14", 443), True), (("10.0.0.1", 443), False), (None, False)])
+@pytest.mark.parametrize(
+    ("peer", "is_right"), [(("93.184.215.14", 443), True), (("10.0.0.1", 443), False), (None, False)]
+)
 async def test_the_peer_is_who_was_dialled(peer, is_right):
     stream = Elsewhere(peer)
 

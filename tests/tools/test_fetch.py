@@ -97,7 +97,9 @@ async def test_the_judged_url_is_what_is_sent(get, servers, context):
     (request,) = server.requests
     line, *headers = request.split("\r\n")
     assert line == "GET /a/~b/?q=1&x=%20 HTTP/1.1" and f"Host: pages.example:{server.port}" in headers
-    assert "#part" not in request and not {"Cookie", "Authorization", "Referer"} & {h.split(":")[0] for h in headers}
+    assert "#part" not in request and not {"Cookie", "Authorization", "Referer"} & {
+        h.split(":")[0] for h in headers
+    }
 
 
 async def test_a_proxy_of_the_environment_is_not_used(get, servers, context, monkeypatch):
@@ -140,17 +142,23 @@ TOLD = [
 async def test_what_comes_back_is_told(get, servers, context, response, text, notices):
     async with servers.serving(servers.fixed(response(servers)), context) as server:
         output = await get(server.url(), max_body_bytes=50)
-    assert (output.text, output.notices) == (text.replace("PORT", str(server.port)), notices) and len(server.requests) == 1
+    assert (output.text, output.notices) == (text.replace("PORT", str(server.port)), notices) and len(
+        server.requests
+    ) == 1
 
 
 async def test_links_of_a_page_come_along(get, servers, context):
-    async with servers.serving(servers.fixed(servers.reply(PAGE, Content_Type="text/html")), context) as server:
+    async with servers.serving(
+        servers.fixed(servers.reply(PAGE, Content_Type="text/html")), context
+    ) as server:
         assert (await get(server.url("/d/"))).links == (server.url("/x"),)
 
 
 async def test_a_redirect_is_asked_for_and_never_automatic(get, servers, context):
     for status in ("301 a", "302 b", "303 c", "307 d", "308 e"):
-        moved = servers.reply(b"moved", status, Location="https://evil.example/?x", Content_Encoding="br", Set_Cookie="a=b")
+        moved = servers.reply(
+            b"moved", status, Location="https://evil.example/?x", Content_Encoding="br", Set_Cookie="a=b"
+        )
         async with servers.serving(servers.fixed(moved), context) as server:
             with pytest.raises(PolicyBlocked, match="nobody is here to judge"):
                 await get(server.url())
@@ -162,8 +170,12 @@ async def test_a_redirect_is_asked_for_and_never_automatic(get, servers, context
     [("404 Not Found", PermanentFailure), ("403 Forbidden", PermanentFailure), ("429 Slow Down", RateLimited), ("500 Oops", ServerError), ("503 Busy", ServerError)],
 )  # fmt: skip
 async def test_a_failure_of_the_other_side_keeps_its_status(get, servers, context, status, error):
-    async with servers.serving(servers.fixed(servers.reply(b"because" + b"x" * 9_000, status)), context) as server:
-        with pytest.raises(error, match=f"answered HTTP {status[:3]}, text/plain, 9007 bytes\nbecause") as caught:
+    async with servers.serving(
+        servers.fixed(servers.reply(b"because" + b"x" * 9_000, status)), context
+    ) as server:
+        with pytest.raises(
+            error, match=f"answered HTTP {status[:3]}, text/plain, 9007 bytes\nbecause"
+        ) as caught:
             await get(server.url())
     assert len(str(caught.value)) < 2_200
 
@@ -197,7 +209,10 @@ async def test_zero_means_the_default(get, servers, context):
         assert (await get(server.url(), max_body_bytes=0)).text == "x" * 102_400
 
 
-@pytest.mark.parametrize(("answer", "why"), [("drip", "did not answer in full within 0"), ("silence", "did not begin to answer within 0.3 s")])
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [("drip", "did not answer in full within 0"), ("silence", "did not begin to answer within 0.3 s")],
+)
 async def test_a_slow_answer_is_cut_by_the_total(run, fetcher, servers, context, answer, why):
     async with servers.serving(getattr(servers, answer), context) as server:
         tool = fetcher(timeout=0.4).tools()[0]
@@ -212,7 +227,10 @@ async def test_each_stage_before_the_answer_has_its_own_time(fetcher, run, serve
     async def hang(host, port):
         await trio.sleep_forever()
 
-    with trio.fail_after(3), pytest.raises(ToolTimeout, match="the name pages.example was not resolved in time"):
+    with (
+        trio.fail_after(3),
+        pytest.raises(ToolTimeout, match="the name pages.example was not resolved in time"),
+    ):
         await run(fetcher(resolve=hang, timeout=1).tools()[0], {"url": "https://pages.example/"}, timeout=20)
     async with servers.serving(servers.silence, None) as server:
         with trio.fail_after(3), pytest.raises(ToolTimeout, match="TLS was not agreed on in time"):
@@ -274,7 +292,9 @@ async def test_a_server_that_speaks_no_tls_is_told(get, servers):
         await stream.send_all(b"HTTP/1.1 200 OK\r\n\r\n")
 
     async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(lambda task_status: trio.serve_tcp(plain, 0, host="127.0.0.1", task_status=task_status))
+        (listener,) = await nursery.start(
+            lambda task_status: trio.serve_tcp(plain, 0, host="127.0.0.1", task_status=task_status)
+        )
         port = listener.socket.getsockname()[1]
         with pytest.raises(NetworkError, match=f"https://pages.example:{port}/ was not read: TLS failed"):
             await get(f"https://pages.example:{port}/")
@@ -306,14 +326,18 @@ async def test_a_name_that_means_something_private_by_now_is_refused(run, fetche
         tool = fetcher(resolve=rebinding).tools()[0]
         assert (await run(tool, {"url": server.url()})).text == "hello"
         for address in ("10.0.0.1", "192.168.1.1"):
-            with pytest.raises(PolicyBlocked, match=f"the address {address} of pages.example is not connected to"):
+            with pytest.raises(
+                PolicyBlocked, match=f"the address {address} of pages.example is not connected to"
+            ):
                 await run(tool, {"url": server.url()})
         assert server.connections == 1
 
 
 async def test_without_permission_loopback_is_refused(get, servers, context):
     async with servers.serving(servers.fixed(servers.reply()), context) as server:
-        with pytest.raises(PolicyBlocked, match="127.0.0.1 of pages.example is not connected to: it is loopback"):
+        with pytest.raises(
+            PolicyBlocked, match="127.0.0.1 of pages.example is not connected to: it is loopback"
+        ):
             await get(server.url(), allow=())
         assert server.connections == 0
 
@@ -330,12 +354,26 @@ async def test_every_attempt_is_reported(clear, fetcher, servers, context):
                 return cleared._follower.reports, error
         return cleared._follower.reports, None
 
-    pages = {"/ok": servers.reply(b"x" * 100), "/no": servers.reply(b"", "404 No"), "/to": servers.reply(b"", "302 x", Location="/y")}
+    pages = {
+        "/ok": servers.reply(b"x" * 100),
+        "/no": servers.reply(b"", "404 No"),
+        "/to": servers.reply(b"", "302 x", Location="/y"),
+    }
     async with servers.serving(servers.routed(pages), context) as server:
         for path, status in (("/ok", 200), ("/no", 404), ("/to", 302)):
             ((sent,), _) = await report(server.url(path))
-            assert (sent.url.text, sent.method, sent.address, sent.status, sent.problem) == (server.url(path), "GET", "127.0.0.1", status, "")
-            assert sent.sent == len(server.requests[-1]) and sent.received > 60 + 100 * (status == 200) and 0 < sent.seconds < 1
+            assert (sent.url.text, sent.method, sent.address, sent.status, sent.problem) == (
+                server.url(path),
+                "GET",
+                "127.0.0.1",
+                status,
+                "",
+            )
+            assert (
+                sent.sent == len(server.requests[-1])
+                and sent.received > 60 + 100 * (status == 200)
+                and 0 < sent.seconds < 1
+            )
     async with servers.serving(servers.silence, context) as server:
         ((sent,), error) = await report(server.url())
         assert (sent.status, sent.problem, sent.address, error) == (None, "cancelled", "127.0.0.1", None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import errno
 import os
 import stat
@@ -7,22 +8,24 @@ import tracemalloc
 
 import pytest
 import trio
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.security.call import Place
 from leeward.security.errors import InvalidParameters, PermanentFailure, PolicyBlocked
 from leeward.security.label import Origin
-from leeward.tools import Files
-from leeward.tools.files import _read, _Window
-from leeward.tools.replace import write_file
+from leeward.security.secrets import redact_text
+from leeward.tools import Changes, Files, Guard
+from leeward.tools.encoding import PLAIN, Encoding
+from leeward.tools.lines import Window, in_window
+from leeward.tools.seen import Seen
 
 BLOCKED = "a link stands"
 
 
 @pytest.fixture
-def files(workspace, named):
-    tools = Files(os.path.realpath(workspace), max_read=10_000, max_edit=1_000_000).tools()
+def files(policy, named):
+    guard, seen = Guard(policy), Seen()
+    tools = [*Files(guard, seen, max_read=10_000).tools(), *Changes(guard, seen, max_edit=1_000_000).tools()]
     return lambda name: named(tools, name)
 
 
@@ -51,26 +54,22 @@ async def test_lines_are_counted_from_one(files, run, workspace, offset, limit, 
     assert (output.text, output.notices) == (text, (notice,) if notice else ())
 
 
-@given(data=st.text(alphabet="ab\nä\r", max_size=60), limit=st.integers(1, 5))
-@example(data="\n", limit=1)
-@example(data="a\n\n", limit=2)
-@example(data="äääää" * 12, limit=1)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_reading_on_from_each_notice_gives_the_whole_file(tmp_path, data, limit):
-    (tmp_path / "a").write_bytes(data.encode())
-    path = os.path.realpath(tmp_path / "a")
-
-    async def main():
-        text, first = "", 1
-        while True:
-            output = await trio.to_thread.run_sync(_read, Place(path, path), _Window(first, limit, 200))
-            text += output.text
-            following = [notice for notice in output.notices if "offset=" in notice]
-            if not following:
-                return text
-            first = int(following[0].rpartition("=")[2])
-
-    assert trio.run(main) == data
+@given(data=st.text(alphabet="ab\nä\r", max_size=60), limit=st.integers(1, 5), size=st.integers(1, 70))
+@example(data="\n", limit=1, size=1)
+@example(data="a\n\n", limit=2, size=3)
+@example(data="äääää" * 12, limit=1, size=7)
+def test_reading_on_from_each_notice_gives_the_whole_file(data, limit, size):
+    text, first = "", 1
+    while True:
+        raw = data.encode()
+        parts = (raw[at : at + size] for at in range(0, len(raw), size))
+        output = in_window(parts, PLAIN, Window(first, limit, 200))
+        text += output.text
+        following = [notice for notice in output.notices if "offset=" in notice]
+        if not following:
+            break
+        first = int(following[0].rpartition("=")[2])
+    assert text == data
 
 
 async def test_a_huge_file_is_not_loaded(files, run, workspace):
@@ -101,7 +100,6 @@ async def test_a_line_longer_than_all_that_is_read(files, run, workspace):
     [
         ("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "[binary file: image/png, 16 bytes]"),
         ("a.bin2", b"text then\0NUL", "[binary file: type unknown, 13 bytes]"),
-        ("a.txt", "\ufeffhello".encode("utf-16-le"), "[text in UTF-16, 12 bytes; convert it to UTF-8 to read it]"),
     ],
 )
 async def test_what_is_no_text_is_told_with_type_and_size(files, run, workspace, name, content, told):
@@ -150,7 +148,9 @@ async def test_fifos_sockets_and_devices_are_refused_at_once(files, run, workspa
 
 @pytest.mark.parametrize("swap", ["file", "folder", "upper"])
 @pytest.mark.parametrize("tool", ["read", "write", "edit", "list_directory"])
-async def test_a_link_swapped_in_after_the_judgement_is_not_followed(files, clear, workspace, tmp_path, tool, swap):
+async def test_a_link_swapped_in_after_the_judgement_is_not_followed(
+    files, clear, workspace, tmp_path, tool, swap
+):
     outside = tmp_path / "outside"
     for folder in (outside / "b", workspace / "a" / "b"):
         folder.mkdir(parents=True)
@@ -162,10 +162,14 @@ async def test_a_link_swapped_in_after_the_judgement_is_not_followed(files, clea
     cleared = await clear(executor := files(tool), {"path": path, **more})
     victim = {"file": "a/b/f", "folder": "a/b", "upper": "a"}[swap]
     (workspace / victim).rename(tmp_path / "moved")
-    (workspace / victim).symlink_to({"file": outside / "b/f", "folder": outside / "b", "upper": outside}[swap])
+    (workspace / victim).symlink_to(
+        {"file": outside / "b/f", "folder": outside / "b", "upper": outside}[swap]
+    )
     with pytest.raises(PolicyBlocked, match=BLOCKED):
         await executor.execute(cleared)
-    assert (outside / "b" / "f").read_text() == "secret" and [path.name for path in (outside / "b").iterdir()] == ["f"]
+    assert (outside / "b" / "f").read_text() == "secret" and [
+        path.name for path in (outside / "b").iterdir()
+    ] == ["f"]
 
 
 async def test_a_link_that_was_there_when_judged_leads_where_it_was_judged(files, run, workspace):
@@ -277,11 +281,11 @@ async def test_a_file_changed_meanwhile_is_not_overwritten(files, run, workspace
     assert (workspace / "a").read_text() == "theirs" and [path.name for path in workspace.iterdir()] == ["a"]
 
 
-def test_a_read_only_file_stays(workspace, monkeypatch):
+async def test_a_read_only_file_stays(files, run, workspace, monkeypatch):
     (workspace / "a").write_text("old")
     monkeypatch.setattr("leeward.tools.replace.os.access", lambda *_, **__: False)
     with pytest.raises(PermanentFailure, match="read-only"):
-        write_file(os.path.realpath(workspace / "a"), b"new", str(workspace))
+        await run(files("write"), {"path": "a", "content": "new"})
     assert (workspace / "a").read_text() == "old"
 
 
@@ -331,7 +335,15 @@ async def test_a_folder_is_listed_as_ls_marks_it(files, run, workspace):
     (workspace / "new\nline\x1b").write_text("x")
     (workspace / os.fsdecode(b"\xff")).write_text("")
     output = await run(files("list_directory"), {})
-    assert output.text.split("\n") == [".hidden", "\\xff", "b.txt", "dir/", "fifo|", "link@", "new\\nline\\x1b"]
+    assert output.text.split("\n") == [
+        ".hidden",
+        "\\xff",
+        "b.txt",
+        "dir/",
+        "fifo|",
+        "link@",
+        "new\\nline\\x1b",
+    ]
     (workspace / "dir" / "empty").mkdir()
     assert (await run(files("list_directory"), {"path": "dir/empty"})).notices == ("the folder is empty",)
 
@@ -342,3 +354,63 @@ async def test_a_long_listing_is_cut_and_told(files, run, workspace, monkeypatch
         (workspace / name).write_text("")
     output = await run(files("list_directory"), {})
     assert output.text == "a\nb\nc" and "first 3 of 5" in output.notices[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+async def test_other_unicode_encodings_are_read_as_text_and_told(files, run, workspace, encoding):
+    text = "".join(f"{number} ä😀\r\n" for number in range(1, 7))
+    (workspace / "a").write_bytes(("\ufeff" + text).encode(encoding))
+    output = await run(files("read"), {"path": "a", "offset": 2, "limit": 3})
+    assert output.text == "2 ä😀\r\n3 ä😀\r\n4 ä😀\r\n"
+    assert output.notices == (
+        f"the file is stored in {encoding[:6].upper()}",
+        "lines 2 to 4; more follows, go on with offset=5",
+    )
+    assert (await run(files("read"), {"path": "a"})).text == text
+
+
+@given(text=st.text(alphabet="aä😀\n", max_size=40), size=st.integers(1, 9))
+def test_no_character_is_torn_where_blocks_end(text, size):
+    raw = text.encode("utf-16-le")
+    parts = (raw[at : at + size] for at in range(0, len(raw), size))
+    assert in_window(parts, Encoding("utf-16-le", b"", "UTF-16"), Window(1, 1_000, 10_000)).text == text
+
+
+async def test_lines_are_numbered_if_that_is_asked_for(files, run, workspace):
+    (workspace / "a").write_text("one\n\nthree\nfour")
+    numbered = {"path": "a", "line_numbers": True}
+    assert (await run(files("read"), numbered)).text == "     1\tone\n     2\t\n     3\tthree\n     4\tfour"
+    output = await run(files("read"), {**numbered, "offset": 2, "limit": 2})
+    assert output.text == "     2\t\n     3\tthree\n" and "offset=4" in output.notices[0]
+
+
+KEY = (
+    "-----BEGIN PRIVATE KEY-----\n"
+    + "MIIFakeFakeFakeFakeFakeFakeFakeFakeFakeFakeFakeFakeFakeFakeFake+\n" * 3
+    + "-----END PRIVATE KEY-----\n"
+)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [KEY, KEY.replace("\n", "\r\n"), "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNk\nZWZnaGlqa2xtbm9wcXJz\n"],
+)
+async def test_numbers_never_come_between_the_lines_of_a_secret(files, run, workspace, secret):
+    (workspace / "a").write_bytes(f"before\n{secret}after\n".encode())
+    output = await run(files("read"), {"path": "a", "line_numbers": True})
+    assert output.text == f"before\n{secret}after\n" and "lines are not numbered" in output.notices[-1]
+    assert "MIIFake" not in redact_text(output.text)
+
+
+async def test_the_obvious_wrong_way_to_number_and_to_write_is_caught(planted, workspace):
+    value = "a value of the configuration that is long enough for two lines of base64"
+    *_, last = (encoded := base64.encodebytes(value.encode()).decode()).split()
+    assert last not in redact_text(encoded, {value}) and last in redact_text(
+        planted("numbered").numbered(encoded), {value}
+    )
+    (workspace / "a").write_text("old")
+    os.link(workspace / "a", workspace / "b")
+    planted("numbered").write(workspace / "a", "new")
+    assert (workspace / "b").read_text() == "new", (
+        "written in place, every other name of the file changes, too"
+    )

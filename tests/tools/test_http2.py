@@ -30,11 +30,20 @@ class App:
         path = scope["path"]
         self.clients.add(scope["client"])
         headers = dict(scope["headers"])
-        self.asked.append((scope["http_version"], scope["scheme"], headers.get(b"host", b"").decode(), scope["raw_path"].decode()))
+        self.asked.append(
+            (
+                scope["http_version"],
+                scope["scheme"],
+                headers.get(b"host", b"").decode(),
+                scope["raw_path"].decode(),
+            )
+        )
         self.started.set()
         if path == "/slow":
             await trio.sleep_forever()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
+        )
         if path == "/flood":
             await self.flood(receive, send)
             return
@@ -44,7 +53,6 @@ class App:
             await trio.sleep_forever()
         body = b"y" * 1_000_000 if path == "/big" else path.encode()
         await send({"type": "http.response.body", "body": body})
-
 
     async def flood(self, receive, send):
         """Send until the client is seen to have left the stream."""
@@ -71,12 +79,18 @@ async def network(servers, tmp_path):
         return ["127.0.0.1"]
 
     async with servers.http2(app, authority.files("pages.example")) as port:
-        client = Client(GuardedBackend(("127.0.0.0/8",), loopback), partial(tls_context, authority.file), CAP, 5.0)
+        client = Client(
+            GuardedBackend(("127.0.0.0/8",), loopback), partial(tls_context, authority.file), CAP, 5.0
+        )
 
         async def get(path, seconds=5.0):
             reports = []
             with trio.fail_after(6):
-                answer = await client.get(parse_url(f"https://pages.example:{port}{path}"), trio.current_time() + seconds, reports.append)
+                answer = await client.get(
+                    parse_url(f"https://pages.example:{port}{path}"),
+                    trio.current_time() + seconds,
+                    reports.append,
+                )
             return answer, reports[0]
 
         yield get, app, dialled
@@ -140,7 +154,12 @@ async def test_more_streams_than_a_server_allows_at_once_can_be_cut(network):
     assert len(app.clients) == 1
 
 
-FRAMES = [b"\0\0\0\4\0\0\0\0\0", b"\0\0\3\0\0\0\0\0\1abc", b"\0\1\0\0\0\0\0\0\1" + b"x" * 256, b"\0\0\4\x03\0\0\0\0\3\0\0\0\1"]
+FRAMES = [
+    b"\0\0\0\4\0\0\0\0\0",
+    b"\0\0\3\0\0\0\0\0\1abc",
+    b"\0\1\0\0\0\0\0\0\1" + b"x" * 256,
+    b"\0\0\4\x03\0\0\0\0\3\0\0\0\1",
+]
 RESET = b"\0\0\4\x03\0\0\0\0\5\0\0\0\x08"
 
 

@@ -29,7 +29,10 @@ TEXT = [
     ("<title>Top</title><body>x", "# Top\n\nx"),
     ("<title> Same  words</title><h1>Same words</h1>x", "# Same words\n\nx"),
     ("x<script>evil()</script><style>p{}</style><noscript>n</noscript><template>t</template>", "x"),
-    ("<p hidden>h</p><p aria-hidden=true>a</p><p style='Display : none'>d</p><p style='visibility:hidden'>v</p>x", "x"),
+    (
+        "<p hidden>h</p><p aria-hidden=true>a</p><p style='Display : none'>d</p><p style='visibility:hidden'>v</p>x",
+        "x",
+    ),
     ("<!-- c -->x<![CDATA[y]]>", "x"),
     ("<select><option>o</select><textarea>t</textarea>", "t"),
     ("", ""),

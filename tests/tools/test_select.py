@@ -28,7 +28,9 @@ FOUND = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("select", "extract", "limit", "text", "links", "notice"), FOUND, ids=range(len(FOUND)))
+@pytest.mark.parametrize(
+    ("select", "extract", "limit", "text", "links", "notice"), FOUND, ids=range(len(FOUND))
+)
 def test_what_is_found(select, extract, limit, text, links, notice) -> None:
     found = Selector(select, extract, limit).of(PAGE, HERE)
     assert (found.text, list(found.links), found.notice) == (text, links, notice)
@@ -47,7 +49,10 @@ def test_what_cannot_be_used_is_said_before_anything_is_opened(select, extract, 
         Selector(select, extract, limit)
 
 
-@pytest.mark.parametrize("select", ["* * * * * *", "p ~ p ~ p ~ p", ",".join(["*"] * 11), "p:not(p ~ b ~ p)", ":nth-last-child(2n+1)"])
+@pytest.mark.parametrize(
+    "select",
+    ["* * * * * *", "p ~ p ~ p ~ p", ",".join(["*"] * 11), "p:not(p ~ b ~ p)", ":nth-last-child(2n+1)"],
+)
 def test_no_selector_takes_long(select) -> None:
     started = time.process_time()
     Selector(select, "text", 100).of("<p>x" * 20_000, HERE)

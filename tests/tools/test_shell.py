@@ -81,17 +81,36 @@ async def test_the_deadline_is_told_before_the_callers_own_scope_ends_it(shell, 
         await tool.execute(cleared)
 
 
-async def test_the_output_of_a_failure_is_whole_up_to_the_bound(shell, run):
+async def test_all_of_an_output_is_emitted_and_its_ends_are_kept(shell, run):
+    seen: list[str] = []
+
+    async def emit(chunk):
+        seen.append(chunk)
+
     with pytest.raises(PermanentFailure) as caught:
-        await run(shell(100_000), {"command": "echo first; seq 100000; exit 127"})
+        await run(shell(1000), {"command": "echo first; seq 100000; exit 127"}, emit=emit)
     output = caught.value.output
-    assert output.text.startswith("first\n1\n") and len(output.text) == 100_000
-    assert "bytes of output beyond the bound were dropped" in output.notices[0]
+    assert output.emitted and "".join(seen) == "first\n" + "".join(
+        f"{number}\n" for number in range(1, 100_001)
+    )
+    assert (
+        output.text.startswith("first\n1\n")
+        and output.text.endswith("\n100000\n")
+        and len(output.text) < 1100
+    )
 
 
-async def test_what_is_beyond_the_bound_is_told(shell, run):
-    output = await run(shell(10), {"command": "echo 0123456789abc"})
-    assert output.text == "0123456789" and "4 bytes of output beyond the bound" in output.notices[1]
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three", "standard error: lines 2"),
+        ("echo one >&2; echo two >&2", "all of it is standard error"),
+        ("echo one", None),
+    ],
+)
+async def test_standard_error_is_told_apart(shell, run, command, told):
+    notices = (await run(shell(), {"command": command})).notices[1:]
+    assert notices == ((told,) if told else ())
 
 
 async def test_output_is_emitted_as_it_comes(shell, run):

@@ -26,7 +26,8 @@ async def test_links_are_followed_and_missing_parts_kept(tmp_path):
     with trio.fail_after(30):
         found = await Surveyor().resolve([f"{real}/{name}" for name in expected])
     assert found == {
-        f"{real}/{name}": target if target.startswith("/") else f"{real}/{target}" for name, target in expected.items()
+        f"{real}/{name}": target if target.startswith("/") else f"{real}/{target}"
+        for name, target in expected.items()
     }
 
 
@@ -49,13 +50,31 @@ async def test_what_cannot_be_followed_has_no_entry(tmp_path, monkeypatch):
         return read(path, *rest, **more)
 
     monkeypatch.setattr(os, "readlink", refusing)
-    names = ["loop", "loop/x", "self", "link1499", "link1499/x/y", "closed", "closed/x", "closed/no/such", "a\0b", "\ud800"]
+    names = [
+        "loop",
+        "loop/x",
+        "self",
+        "link1499",
+        "link1499/x/y",
+        "closed",
+        "closed/x",
+        "closed/no/such",
+        "a\0b",
+        "\ud800",
+    ]
     found = await Surveyor().resolve([f"{real}/{name}" for name in [*names, "good", "good/x", "link20"]])
-    assert found == {f"{real}/good": f"{real}/good", f"{real}/good/x": f"{real}/good/x", f"{real}/link20": f"{real}/good"}
+    assert found == {
+        f"{real}/good": f"{real}/good",
+        f"{real}/good/x": f"{real}/good/x",
+        f"{real}/link20": f"{real}/good",
+    }
 
 
 async def test_no_path_of_the_process_table_breaks_the_survey():
-    paths = [f"/proc/1/{name}" for name in ("root", "cwd", "exe", "fd/0", "task/1/cwd", "root/etc/passwd", "map_files/x")]
+    paths = [
+        f"/proc/1/{name}"
+        for name in ("root", "cwd", "exe", "fd/0", "task/1/cwd", "root/etc/passwd", "map_files/x")
+    ]
     assert set(await Surveyor().resolve(paths)) <= set(paths)
 
 

@@ -81,4 +81,6 @@ async def test_a_schema_tool_runs(run):
     async def answer(cleared: Cleared) -> str:
         return f"{cleared.take()['id']}"
 
-    assert (await run(schema_tool("own", "Says it.", SCHEMA, answer, effects=Effect.READ), {"id": "a"})).text == "a"
+    assert (
+        await run(schema_tool("own", "Says it.", SCHEMA, answer, effects=Effect.READ), {"id": "a"})
+    ).text == "a"

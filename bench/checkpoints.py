@@ -1,0 +1,85 @@
+"""What does a checkpoint cost? The first look at a workspace, the usual one, and taking a change back.
+
+    python bench/checkpoints.py [FILES [BYTES]]
+
+Figures only; nothing is asserted. The workspace is made in a temporary folder, BYTES is the size of a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from leeward.memory import CheckpointStore, Database, Island
+from leeward.runtime.clock import SystemClock
+from leeward.security import Action, Effect, Output, Policy, ToolCall
+from leeward.security.action import Draft
+from leeward.tools import Checkpoints, Guard, SnapshotLimits, schema_tool
+
+_CAP = 64 * 1024 * 1024
+
+
+def _tree(root: Path, files: int, size: int) -> None:
+    for number in range(files):
+        folder = root / f"d{number % 100}" / f"e{number % 10}"
+        folder.mkdir(parents=True, exist_ok=True)
+        content = os.urandom(size // 4) + b"some text that compresses\n" * (size // 35)
+        (folder / f"f{number}.txt").write_bytes(content)
+
+
+async def _nothing(*_: object) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def _command(policy: Policy) -> Action:
+    tool = schema_tool("shell", "runs", {"type": "object", "properties": {}}, _nothing, effects=Effect.ALL)
+    return Draft.of(ToolCall("1", "shell", json.dumps({})), {"shell": tool.specs()[0]}).read(policy, {})
+
+
+@asynccontextmanager
+async def _timed(what: str) -> AsyncIterator[None]:
+    began = time.perf_counter()
+    yield
+    print(f"{what:<52} {(time.perf_counter() - began) * 1000:9.1f} ms")
+
+
+async def _main(folder: Path, files: int, size: int) -> None:
+    root = folder / "ws"
+    _tree(root, files, size)
+    policy = Policy(str(root), str(folder))
+    action = _command(policy)
+    print(f"{files} files of {size} bytes")
+    async with Island.open("bench") as island, Database.open(folder / "store.db", island) as database:
+        store = CheckpointStore(database, SystemClock(), 8 * _CAP)
+        points = Checkpoints(store, Guard(policy), SnapshotLimits(_CAP), lambda: "s", print)
+        async with _timed("what a question says, before the first command"):
+            await points.uncovered(action)
+        async with _timed("the first command: all is read and kept"), points.around(action) as came:
+            came(Output(""))
+        await trio.sleep(0.1)
+        async with _timed("the second, once more: what was too young"), points.around(action) as came:
+            came(Output(""))
+        for _ in range(3):
+            async with _timed("a command that changes nothing, both looks"), points.around(action) as came:
+                came(Output(""))
+        async with _timed("a command that changes 50 files, both looks"), points.around(action) as came:
+            for path in list(root.rglob("*.txt"))[:50]:
+                path.write_text("changed")
+            came(Output(""))
+        async with _timed("undo of 50 files"):
+            await points.turn(undo=True, force=False, record=_nothing)
+    print(f"the database: {(folder / 'store.db').stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    numbers = [int(word) for word in sys.argv[1:]] + [5_000, 8_000][len(sys.argv) - 1 :]
+    with tempfile.TemporaryDirectory() as made:
+        trio.run(_main, Path(made).resolve(), *numbers)

@@ -1,0 +1,135 @@
+"""What did a program leave where others would obey it, and what of that must be undone?
+
+Git runs hooks and whatever its settings name; Leeward reads `.leeward`. No sandbox can keep away what does
+not exist yet, so the tree is compared before and after. Pure: `tools/lookout.py` looks and undoes. An
+ordinary `git init`, `git clone` or `git worktree add` is nothing to undo.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from .command.repository import ODD_SETTING, setting_names
+from .workspace import is_inside
+
+__all__ = ["Change", "Mark", "MarkKind", "Role", "changes_to_undo", "harmful_settings"]
+
+# What `git init`, `git clone` and everyday use write down, none of which names a program or another folder.
+_HARMLESS = re.compile(
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|symlinks|ignorecase|precomposeunicode"
+    r"|autocrlf|eol|safecrlf|quotepath|abbrev|longpaths|compression|untrackedcache|preloadindex|whitespace"
+    r"|sharedrepository|sparsecheckout|sparsecheckoutcone|multipackindex|commitgraph)"
+    r"|remote\..*\.(?:url|pushurl|fetch|push|tagopt|prune|mirror)|branch\..*\.(?:remote|merge|rebase|pushremote)"
+    r"|user\.(?:name|email)|init\.defaultbranch|extensions\.(?:objectformat|compatobjectformat|refstorage)"
+    r"|submodule\..*\.(?:url|active|branch|path)|submodule\.active|pull\.(?:rebase|ff)|merge\.(?:conflictstyle|ff)"
+    r"|push\.(?:default|autosetupremote)|fetch\.(?:prune|parallel)|receive\.denycurrentbranch"
+    r"|(?:gc|pack|index|feature|color|advice)\.[a-z.]+"
+)
+_GITFILE = re.compile(r"gitdir: ([^\0\n]+)\n?")
+_KEPT_IN_GIT = ("modules", "worktrees")
+
+
+class MarkKind(Enum):
+    """What stands at a path."""
+
+    FILE = auto()
+    LINK = auto()
+    FOLDER = auto()
+    OTHER = auto()
+
+
+class Role(Enum):
+    """Who obeys it, and as what."""
+
+    REPOSITORY = auto()
+    SETTINGS = auto()
+    HOOK = auto()
+    COMMON_FOLDER = auto()
+    OURS = auto()
+    PROTECTED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What stood at a path at one time.
+
+    `digest` tells contents (or a link's target) apart, `content` is them where they are small. `owner` is
+    the repository it belongs to, "" for none; `is_inner` tells that a folder above it has a mark like it.
+    """
+
+    role: Role
+    kind: MarkKind
+    digest: str = ""
+    mode: int = 0
+    content: bytes | None = None
+    owner: str = ""
+    is_inner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something to undo: `before` is None where nothing was, `after` None where nothing is left."""
+
+    path: str
+    before: Mark | None
+    after: Mark | None
+
+
+def changes_to_undo(before: Mapping[str, Mark], after: Mapping[str, Mark]) -> tuple[Change, ...]:
+    """Return what must not stay as it is, a folder before what it holds."""
+    changes = []
+    for path in sorted({*before, *after}):
+        old, new = before.get(path), after.get(path)
+        is_new = old is None and new is not None and not _may_appear(path, new, after)
+        is_lost = old is not None and new is None and _is_missed(old, after)
+        if is_new or is_lost or (old is not None and new is not None and _differs(old, new)):
+            changes.append(Change(path, old, new))
+    return tuple(changes)
+
+
+def harmful_settings(config: bytes) -> tuple[str, ...]:
+    """Return the settings of a repository that may make git run something or work elsewhere, by name."""
+    names = dict.fromkeys(setting_names(config.decode("utf-8", "replace")))
+    return tuple(name for name in names if name is ODD_SETTING or not _HARMLESS.fullmatch(name))
+
+
+def _may_appear(path: str, mark: Mark, after: Mapping[str, Mark]) -> bool:
+    content = mark.content
+    match mark.role, mark.kind:
+        case (Role.REPOSITORY | Role.HOOK, MarkKind.FOLDER):
+            return True
+        case Role.REPOSITORY, MarkKind.FILE:
+            return content is not None and _leads_into_repository(path, content, after)
+        case Role.SETTINGS, MarkKind.FILE:
+            return content is not None and not harmful_settings(content)
+        case Role.COMMON_FOLDER, MarkKind.FILE:
+            return content is not None and content.strip() == b"../.."
+    return False
+
+
+def _leads_into_repository(path: str, content: bytes, after: Mapping[str, Mark]) -> bool:
+    """Whether a file in the place of a `.git` leads to where a repository keeps those of its parts."""
+    found = _GITFILE.fullmatch(content.decode("utf-8", "replace"))
+    if found is None:
+        return False
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(path), found[1]))
+    return any(
+        is_inside(target, *(f"{one}/{name}" for name in _KEPT_IN_GIT))
+        for one, mark in after.items()
+        if mark.role is Role.REPOSITORY and mark.kind is MarkKind.FOLDER
+    )
+
+
+def _is_missed(mark: Mark, after: Mapping[str, Mark]) -> bool:
+    """Whether something is gone from what is still there; a repository may be deleted as a whole."""
+    return mark.role is not Role.REPOSITORY and (not mark.owner or mark.owner in after)
+
+
+def _differs(old: Mark, new: Mark) -> bool:
+    if old.kind is MarkKind.FOLDER and new.kind is MarkKind.FOLDER:
+        return False
+    return (old.kind, old.digest, old.mode) != (new.kind, new.digest, new.mode)

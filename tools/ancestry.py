@@ -1,0 +1,299 @@
+"""How does a program have somebody above it who ends all it started? Each gets a keeper, forked off a warden.
+
+The warden is one small process of a session (`keeper.py`): starting a program is a message to it, with the
+descriptors the program gets. A keeper ends everything below it when it is told to or when this process
+dies. A program that manages to kill its keeper leaves what it started to the warden, and one that kills
+the warden as well leaves it to this process, where that is ours alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import trio
+
+from leeward.security import PermanentFailure
+
+from .keeper import children, descendants, end_all
+from .limits import Limits
+from .prctl import keep_from_debuggers, set_subreaper
+from .process import Process, Start, Thread, start_process, unstartable
+
+__all__ = ["Kept", "KeptChild", "Warden", "own_this_process", "send"]
+
+_KEEPER = str(Path(__file__).resolve().with_name("keeper.py"))
+
+# How long something killed is waited for: a process that hangs in the kernel must not hang the runtime.
+_REAP = 2.0
+
+
+class _Ours:
+    """What this process knows of itself: whether all its children are ours, its wardens, what is at work."""
+
+    is_owned = False
+    wardens: set[int] = set()  # noqa: RUF012 — there is one such process
+    at_work = 0
+
+
+def own_this_process() -> None:
+    """Say that this process is ours alone, as on the command line: not for a program that embeds us.
+
+    From then on its children are ended as ours, and no program of the same user may trace it or read its
+    memory and environment.
+    """
+    _Ours.is_owned = True
+    with suppress(OSError):
+        keep_from_debuggers()
+
+
+def _begin_work() -> None:
+    """While anything is at work, what loses its parent comes to us where we may have it."""
+    _Ours.at_work += 1
+    if _Ours.is_owned and _Ours.at_work == 1:
+        set_subreaper(True)
+
+
+def _end_work() -> None:
+    _Ours.at_work -= 1
+    if _Ours.is_owned and not _Ours.at_work:
+        set_subreaper(False)
+
+
+# ------------------------------------------------------------------ wardens
+
+
+@dataclass(slots=True)
+class Warden:
+    """The process that programs descend from; `keepers` are those at work below it."""
+
+    process: Process
+    control: socket.socket
+    keepers: set[int] = field(default_factory=set)
+
+    @classmethod
+    async def started(cls, on: Thread = trio.to_thread.run_sync) -> Warden:
+        """Start one on a thread, whose confinement it and all that it starts then share.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        ours, theirs = socket.socketpair()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        argv = [sys.executable, "-I", "-S", "-X", "utf8", _KEEPER, str(theirs.fileno())]
+        try:
+            process = await start_process(Start(argv, "/", {}, nowhere, nowhere), on, (theirs.fileno(),))
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(nowhere)
+        _Ours.wardens.add(process.pid)
+        return cls(process, ours)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be given jobs."""
+        return self.process.poll() is None
+
+    def hand_over(self, job: bytes, descriptors: Sequence[int]) -> None:
+        """Have it start a program.
+
+        Raises:
+            OSError: it is gone.
+        """
+        with _in_memory(job) as file:
+            socket.send_fds(self.control, [b"j"], [file.fileno(), *descriptors])
+
+    async def aclose(self) -> None:
+        """Let it end, and wait for that."""
+        self.control.close()
+        with trio.move_on_after(_REAP, shield=True):
+            await _exited(self.process)
+        self.process.kill()
+        self.process.poll()
+        _Ours.wardens.discard(self.process.pid)
+
+
+def _in_memory(content: bytes) -> IO[bytes]:
+    """Return a file without a name, to be read from its beginning."""
+    is_linux = sys.platform == "linux"
+    descriptor = os.memfd_create("job") if is_linux else os.dup(tempfile.TemporaryFile().fileno())  # noqa: SIM115
+    file = os.fdopen(descriptor, "w+b")
+    file.write(content)
+    file.flush()
+    file.seek(0)
+    return file
+
+
+async def _exited(process: Process) -> None:
+    if process.poll() is not None:
+        return
+    if sys.platform != "linux":
+        await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+        return
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        await trio.lowlevel.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ------------------------------------------------------------------ programs
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Starts programs under keepers. Without a `warden`, each has one of its own."""
+
+    warden: Warden | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    async def __call__(self, start: Start) -> KeptChild:
+        """Start a program.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        return await self.start(start)
+
+    async def start(self, start: Start, given: Sequence[int] = ()) -> KeptChild:
+        """Start a program, with further descriptors from number `FIRST_DESCRIPTOR` on.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        job = self._job(start)
+        warden = self.warden or await Warden.started()
+        leash, hold = os.pipe()
+        status, tell = os.pipe()
+        child = KeptChild(warden, hold, trio.lowlevel.FdStream(status), owns_warden=self.warden is None)
+        _begin_work()
+        try:
+            warden.hand_over(job, (start.out, start.err, leash, tell, *given))
+        except OSError as error:
+            await child.end()
+            raise PermanentFailure(unstartable(error.errno or 0)) from error
+        finally:
+            os.close(leash)
+            os.close(tell)
+        with trio.CancelScope(shield=True):
+            await child.begin()
+        return child
+
+    def _job(self, start: Start) -> bytes:
+        words = (*start.argv, start.cwd, *start.env, *start.env.values())
+        if any("\0" in word for word in words):
+            raise PermanentFailure("the program could not be started: embedded null byte")
+        limits = [(which, soft, hard) for which, (soft, hard) in self.limits.items()]
+        job = {"argv": list(start.argv), "cwd": start.cwd, "env": dict(start.env), "limits": limits}
+        return json.dumps({**job, "niceness": self.limits.niceness}).encode()
+
+
+@dataclass(slots=True)
+class KeptChild:
+    """A program under its keeper, which holds on until `hold` is closed; `said` is what it told by now."""
+
+    warden: Warden
+    hold: int
+    status: trio.lowlevel.FdStream
+    owns_warden: bool = False
+    said: bytes = b""
+    pid: int = 0
+
+    async def begin(self) -> None:
+        """Wait until it is known who the keeper is."""
+        await self._listen(1)
+        found = self.said.partition(b"\n")[0].partition(b" ")
+        self.pid = int(found[2] or 0)
+        self.warden.keepers.add(self.pid)
+
+    async def _listen(self, lines: int) -> None:
+        """Take in what the keeper tells up to so many lines, or until it tells nothing more."""
+        while self.said.count(b"\n") < lines:
+            chunk = await self.status.receive_some()
+            if not chunk:
+                return
+            self.said += bytes(chunk)
+
+    async def ended(self) -> int:
+        """Wait for the program's end and return its code, negative for a signal.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        await self._listen(2)
+        word, _, number = self.said.partition(b"\n")[2].partition(b"\n")[0].partition(b" ")
+        if word == b"failed":
+            raise PermanentFailure(unstartable(int(number)))
+        return os.waitstatus_to_exitcode(int(number)) if word else -signal.SIGKILL
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to everything below the keeper."""
+        if self._is_kept:
+            send(descendants(self.pid), number)
+            if sys.platform != "linux":
+                # Nothing tells who is whose child there; the keeper, which takes no heed, leads their group.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, number)
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether the keeper is there: only then is its number its own."""
+        with suppress(BlockingIOError):
+            while chunk := os.read(self.status.fileno(), 64):
+                self.said += chunk
+            return False
+        return self.pid > 0
+
+    async def end(self) -> bool:
+        """End everything below the keeper, and it; return whether nothing is left."""
+        is_gone = await trio.to_thread.run_sync(self._end_all)
+        with trio.move_on_after(_REAP):
+            await self._listen(sys.maxsize)
+        await self.status.aclose()
+        os.close(self.hold)
+        self.warden.keepers.discard(self.pid)
+        if self.owns_warden:
+            await self.warden.aclose()
+        _end_work()
+        return is_gone
+
+    def _end_all(self) -> bool:
+        """End the tree, wherever its root has come to; this waits for it."""
+        if self._is_kept:
+            is_gone = end_all(self.pid)
+            self.signal(signal.SIGKILL)
+            send([self.pid], signal.SIGKILL)
+            return is_gone
+        # Somebody killed the keeper, so that what it kept is the warden's now, or ours.
+        if self.warden.is_alive:
+            return end_all(self.warden.process.pid, self.warden.keepers - {self.pid})
+        return not _Ours.is_owned or _end_strays()
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to processes, as far as they are there and ours."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _end_strays() -> bool:
+    """End what came to this process because keeper and warden had been killed."""
+    strays = [pid for pid in children(os.getpid()) if pid not in _Ours.wardens]
+    is_gone = end_all(os.getpid(), _Ours.wardens)
+    for pid in strays:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return is_gone

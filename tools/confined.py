@@ -1,0 +1,368 @@
+"""What keeps the programs of a session in? The strongest that works here: bubblewrap, Landlock, or nothing.
+
+Found out once, by running something in it; from then on every command runs that way or fails. Around each
+run the tree is looked at: what must not be reached is masked before, and what appeared where others would
+obey it is moved aside after, before anything else runs.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from leeward.security import (
+    Confinement,
+    Masks,
+    PathGrant,
+    PermanentFailure,
+    Policy,
+    PolicyBlocked,
+    SandboxLevel,
+    bubblewrap_arguments,
+    changes_to_undo,
+    confinement_of,
+    folders_in_between,
+    is_inside,
+    landlock_grants,
+    protected_places,
+    secret_places,
+    secret_reason,
+)
+
+from .ancestry import Kept, Warden
+from .bubble import Bubblewrapped
+from .collected import OnChunk
+from .environment import SEARCH_PATH
+from .hints import hints_of
+from .landlock import landlock_version
+from .lookout import Lookout, Seen, undo
+from .process import Finished, Starter, run_process
+from .seccomp import MACHINES, Sockets, filter_program
+from .wardens import Wardens
+
+__all__ = ["Ran", "Runner", "Sandbox", "SandboxSettings", "SandboxUnavailable", "open_sandbox", "run_bare"]
+
+_RESOLVER = "/etc/resolv.conf"
+_LONGEST_PROBE = 20.0
+_TOO_LARGE = "the workspace is too large to look at whole: secrets deep in it were not kept from the command"
+_HOME, _TEMPORARY = "home", "tmp"
+
+
+class SandboxUnavailable(Exception):
+    """A sandbox is required, and none works here; the message says why of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """What a sandbox needs to know.
+
+    `level` is the wished one or "auto"; with `required`, no sandbox means no session. `aside` is the folder
+    that what must not stay is moved to, `prefixes` are where the interpreter and what it runs lie, and
+    `alert` is told what was moved, whatever becomes of the call.
+    """
+
+    policy: Policy
+    aside: str
+    level: str = "auto"
+    required: bool = False
+    prefixes: tuple[str, ...] = ()
+    alert: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A program that ran to some end. `blocked` says in sentences what of its doing was undone."""
+
+    finished: Finished
+    blocked: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+class Runner(Protocol):
+    """Runs programs."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        deadline: float,
+        max_bytes: int,
+        on_chunk: OnChunk | None = None,
+    ) -> Ran:
+        """Run a program to its end, as `run_process` does."""
+        ...
+
+
+async def run_bare(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    deadline: float,
+    max_bytes: int,
+    on_chunk: OnChunk | None = None,
+) -> Ran:
+    """Run a program with the rights of whoever calls this, looking at nothing.
+
+    Raises:
+        PermanentFailure: it could not be started.
+    """
+    ran = run_process(
+        argv, cwd=cwd, env=env, deadline=deadline, max_bytes=max_bytes, starter=Kept(), on_chunk=on_chunk
+    )
+    return Ran(await ran)
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger."""
+
+    level: SandboxLevel
+    confinement: Confinement
+    weaker_because: tuple[str, ...]
+    _settings: SandboxSettings
+    _lookout: Lookout
+    _program: str = ""
+    _scratch: str = ""
+    _wardens: Wardens = field(default_factory=Wardens)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        deadline: float,
+        max_bytes: int,
+        on_chunk: OnChunk | None = None,
+    ) -> Ran:
+        """Run a program in the sandbox, as `run_process` does, and undo what it must not leave behind.
+
+        Raises:
+            PermanentFailure: it could not be started.
+            PolicyBlocked: what must not be reached cannot be kept from it.
+        """
+        before = await trio.to_thread.run_sync(self.look)
+        starter = await self._starter(before, cwd)
+        blocked: tuple[str, ...] = ()
+        try:
+            finished = await run_process(
+                argv,
+                cwd=cwd,
+                env={**env, **self._variables()},
+                deadline=deadline,
+                max_bytes=max_bytes,
+                starter=starter,
+                on_chunk=on_chunk,
+            )
+        finally:
+            with trio.CancelScope(shield=True):
+                blocked = await trio.to_thread.run_sync(self._undo, before)
+            for sentence in blocked:
+                self._settings.alert(f"blocked: {sentence}")
+        return Ran(finished, blocked, self._notices(before, finished))
+
+    def look(self) -> Seen:
+        """Return what lies in the open now; this waits for the disk."""
+        return self._lookout.look()
+
+    @property
+    def aside(self) -> str:
+        """The folder that what must not stay is moved to."""
+        return self._settings.aside
+
+    async def aclose(self) -> None:
+        """End what belongs to it and drop its temporary files."""
+        await self._wardens.aclose()
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    async def _starter(self, seen: Seen, cwd: str) -> Starter:
+        masks = seen.masks(self.confinement.kept)
+        match self.level:
+            case SandboxLevel.BUBBLEWRAP:
+                return self._bubblewrapped(masks, cwd, await self._wardens.get())
+            case SandboxLevel.LANDLOCK:
+                grants = await trio.to_thread.run_sync(self._grants, masks)
+                return Kept(await self._wardens.get(grants))
+        return Kept(await self._wardens.get())
+
+    def _bubblewrapped(self, masks: Masks, cwd: str, warden: Warden) -> Starter:
+        try:
+            arguments = bubblewrap_arguments(self.confinement, masks, cwd)
+        except ValueError as error:
+            raise PolicyBlocked(f"this cannot run in the sandbox: {error}") from error
+        program = filter_program(Sockets.isolated())
+        if program is None:
+            raise PolicyBlocked("this cannot run in the sandbox: the machine's system calls are not known")
+        return Bubblewrapped(self._program, arguments, Kept(warden), program)
+
+    def _grants(self, masks: Masks) -> tuple[PathGrant, ...]:
+        """Return what a thread may be confined to now; this waits for the disk."""
+        tops = (*self.confinement.readable, *self.confinement.writable)
+        shut = (spot.path for spot in (*masks.hidden, *masks.unwritable))
+        listed = {folder: _names(folder) for folder in folders_in_between(tops, shut)}
+        return landlock_grants(self.confinement, masks, self._scratch, listed)
+
+    def _variables(self) -> dict[str, str]:
+        """Return where a program finds a home of its own, if none can be put in the place of the real one."""
+        if not self._scratch:
+            return {}
+        return {"HOME": f"{self._scratch}/{_HOME}", "TMPDIR": f"{self._scratch}/{_TEMPORARY}"}
+
+    def _undo(self, before: Seen) -> tuple[str, ...]:
+        changes = changes_to_undo(before.marks, self._lookout.look(for_secrets=False).marks)
+        if self.level is SandboxLevel.BUBBLEWRAP:
+            # What was there is mounted read-only: whoever changed it meanwhile was not the program.
+            changes = tuple(change for change in changes if change.before is None)
+        return tuple(undo(changes, self._settings.aside)) if changes else ()
+
+    def _notices(self, before: Seen, finished: Finished) -> tuple[str, ...]:
+        """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
+        told = () if before.is_whole else (_TOO_LARGE,)
+        if finished.exit_code == 0 or self.level is SandboxLevel.NONE:
+            return told
+        return (*told, *hints_of(finished.output, self.confinement))
+
+
+def _names(folder: str) -> tuple[str, ...]:
+    """Return what lies in a folder but for links: what those lead to is granted for itself, or not."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(sorted(entry.name for entry in entries if not entry.is_symlink()))
+    except OSError:
+        return ()
+
+
+# ------------------------------------------------------------------ finding out
+
+
+@asynccontextmanager
+async def open_sandbox(settings: SandboxSettings) -> AsyncIterator[Sandbox]:
+    """Yield the strongest sandbox that works here, and end what belongs to it.
+
+    Raises:
+        SandboxUnavailable: one is required, and none works.
+    """
+    sandbox = await _strongest(settings)
+    try:
+        yield sandbox
+    finally:
+        with trio.CancelScope(shield=True):
+            await sandbox.aclose()
+
+
+async def _strongest(settings: SandboxSettings) -> Sandbox:
+    resolver = await trio.to_thread.run_sync(os.path.realpath, _RESOLVER)
+    confinement = confinement_of(settings.policy, settings.prefixes, resolver)
+    lookout = await trio.to_thread.run_sync(_lookout, settings.policy, confinement)
+    reasons: list[str] = []
+    for level in _LADDER[settings.level]:
+        sandbox = Sandbox(level, confinement, tuple(reasons), settings, lookout)
+        sandbox._wardens.network = confinement.network
+        problem = await _PREPARE[level](sandbox)
+        if problem is None:
+            return sandbox
+        await sandbox.aclose()
+        reasons.append(f"{level}: {problem}")
+    if settings.required:
+        raise SandboxUnavailable("; ".join(reasons) or "the configuration asks for none")
+    return Sandbox(SandboxLevel.NONE, confinement, tuple(reasons), settings, lookout)
+
+
+def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
+    """Return what has to be watched and hidden; this waits for the disk."""
+
+    def is_secret(path: str) -> bool:
+        return secret_reason(path, policy) is not None
+
+    places = (os.path.realpath(path) for path in protected_places(policy))
+    hidden = (os.path.realpath(path) for path in (*secret_places(policy), *_secrets_below("/etc", is_secret)))
+    reached = (*confinement.readable, *confinement.writable)
+    return Lookout(
+        roots=confinement.writable,
+        read_only=tuple(path for path in policy.sandbox.extra_read if path in confinement.readable),
+        places=tuple(dict.fromkeys(places)),
+        secret_places=tuple(path for path in dict.fromkeys(hidden) if is_inside(path, *reached)),
+        is_secret=is_secret,
+    )
+
+
+def _secrets_below(folder: str, is_secret: Callable[[str], bool]) -> list[str]:
+    found = Lookout((), (folder,), (), (), is_secret).look()
+    return [spot.path for spot in found.secrets]
+
+
+async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
+    """Return why it does not work, None where it does."""
+    if os.uname().machine not in MACHINES:
+        return f"the system calls of {os.uname().machine} are not known here"
+    # Looked for where the system keeps its programs: one in the workspace would be the fox guarding hens.
+    sandbox._program = shutil.which("bwrap", path=SEARCH_PATH) or ""
+    if not sandbox._program:
+        return "it is not installed"
+    return await _problem(sandbox)
+
+
+async def _prepare_landlock(sandbox: Sandbox) -> str | None:
+    if not landlock_version():
+        return "the kernel does not offer it"
+    if os.uname().machine not in MACHINES:
+        return f"the system calls of {os.uname().machine} are not known here"
+    sandbox._scratch = await trio.to_thread.run_sync(_scratch, sandbox.confinement)
+    return await _problem(sandbox)
+
+
+def _scratch(confinement: Confinement) -> str:
+    """Make a folder for temporary files, and a home that holds but what may be read of the real one."""
+    folder = tempfile.mkdtemp(prefix="leeward-")
+    for name in (_HOME, _TEMPORARY):
+        Path(folder, name).mkdir()
+    linked: list[str] = []
+    for path in sorted(confinement.readable):
+        is_there = is_inside(path, confinement.home) and not is_inside(path, *linked)
+        if is_there and Path(path).exists():
+            link = Path(folder, _HOME, posixpath.relpath(path, confinement.home))
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
+            linked.append(path)
+    return folder
+
+
+async def _problem(sandbox: Sandbox) -> str | None:
+    """Return what goes wrong with the smallest of programs."""
+    try:
+        starter = await sandbox._starter(Seen(), "/")
+        finished = await run_process(
+            ["/bin/sh", "-c", ":"],
+            cwd="/",
+            env={"PATH": SEARCH_PATH},
+            deadline=trio.current_time() + _LONGEST_PROBE,
+            max_bytes=4096,
+            starter=starter,
+        )
+    except PermanentFailure as error:
+        return str(error)
+    return (
+        None if finished.exit_code == 0 else finished.stderr.strip() or "the smallest of programs fails in it"
+    )
+
+
+_PREPARE = {SandboxLevel.BUBBLEWRAP: _prepare_bubblewrap, SandboxLevel.LANDLOCK: _prepare_landlock}
+_LADDER = {
+    "auto": (SandboxLevel.BUBBLEWRAP, SandboxLevel.LANDLOCK),
+    "bubblewrap": (SandboxLevel.BUBBLEWRAP,),
+    "landlock": (SandboxLevel.LANDLOCK,),
+    "none": (),
+}

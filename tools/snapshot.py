@@ -1,0 +1,318 @@
+"""What stands in the workspace, and what do its files hold? Looked at beneath handles, no link followed.
+
+A file that has the same size, times, number and mode as when it was looked at last is not read again.
+What is secret is neither read nor named, what is protected or made by a tool is left out, and what is too
+big is known by its size alone. Contents go to whoever keeps them, some at a time. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import trio
+
+from leeward.memory import Packed, Revision, Version, packed_content
+from leeward.security import ToolError
+
+from .beneath import Folder, open_folder, shown_name
+from .guard import Guard, HardLinks
+from .walk import SKIPPED_FOLDERS
+
+__all__ = ["Contents", "Limits", "Look", "Node", "Snapshot", "Stamp", "Uncovered", "revisions", "stamp_of"]
+
+_BATCH = 1024 * 1024
+_BATCH_FILES = 200
+_FEW = 3
+_LEFT_OUT = SKIPPED_FOLDERS | {".leeward", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+
+# A file may change twice within one tick of the clock that stamps it; what is that young is read again.
+_TICK = 50_000_000
+_KINDS = frozenset({stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK})
+
+Stamp = tuple[int, ...]
+
+
+class Contents(Protocol):
+    """Whoever keeps contents, as a thread may ask."""
+
+    def missing(self, digests: Iterable[str]) -> set[str]:
+        """Return which of them are not kept."""
+        ...
+
+    def put(self, contents: Sequence[Packed]) -> None:
+        """Keep some."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many bytes of content, and how many files and folders, one look at a workspace covers."""
+
+    max_bytes: int
+    max_entries: int = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Something in the workspace, and what tells that it is still the same (its `stamp`)."""
+
+    version: Version
+    stamp: Stamp
+    is_settled: bool = True
+
+
+@dataclass(slots=True)
+class Uncovered:
+    """What a look does not cover: too big, secret, unreadable, left out, and whether there was too much.
+
+    `outside` is what lies outside of the workspace.
+    """
+
+    outside: list[str] = field(default_factory=list)
+    big: list[tuple[str, int]] = field(default_factory=list)
+    secret: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    is_cut: bool = False
+
+    def told(self) -> str:
+        """Say it in words, with the names of the first few; "" where all is covered."""
+        largest = sorted(self.big, key=lambda one: -one[1])
+        big = (f"{shown_name(path)} ({size} bytes)" for path, size in largest)
+        parts = [
+            _named("outside of the workspace", map(shown_name, self.outside)),
+            _named("too big", big),
+            _named("unreadable", map(shown_name, self.unreadable)),
+            f"secret files: {self.secret}" if self.secret else "",
+            _named("left out", (f"{shown_name(path)}/" for path in sorted(self.left_out))),
+            "and there are too many files to look at all of them" if self.is_cut else "",
+        ]
+        return "; ".join(filter(None, parts))
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What was found, by path from the workspace; `uncovered` is what was not looked into."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    uncovered: Uncovered = field(default_factory=Uncovered)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A name that a walk came across."""
+
+    path: str
+    status: os.stat_result
+    stamp: Stamp
+
+
+def _named(what: str, names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
+    return f"{what}: {', '.join(listed[:_FEW])}{more}" if listed else ""
+
+
+def stamp_of(of: os.stat_result) -> Stamp:
+    """Return what changes when a file does, whatever a program does to hide that."""
+    return of.st_mode, of.st_size, of.st_mtime_ns, of.st_ctime_ns, of.st_ino, of.st_dev
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a workspace is looked at; `root` is absolute and resolved. Without `contents` no file is read."""
+
+    root: str
+    guard: Guard
+    limits: Limits
+    contents: Contents | None = None
+
+    def whole(self, known: Mapping[str, Node]) -> Snapshot:
+        """Look at all of it; `known` is what was found the last time."""
+        return self._taken(known, [""], is_deep=True)
+
+    def at(self, paths: Iterable[str], *, is_deep: bool) -> Snapshot:
+        """Look at some paths, and with `is_deep` at all that lies below."""
+        return self._taken({}, sorted(set(paths)), is_deep=is_deep)
+
+    def _taken(self, known: Mapping[str, Node], starts: Iterable[str], *, is_deep: bool) -> Snapshot:
+        snapshot = Snapshot()
+        with open_folder(self.root) as top:
+            found: dict[str, Found] = {}
+            for start in starts:
+                walk = self._walk(top, start, snapshot, known, is_deep=is_deep)
+                found.update((one.path, one) for one in walk)
+            self._add(top, tuple(found.values()), known, snapshot)
+        return snapshot
+
+    def _walk(
+        self, top: Folder, start: str, snapshot: Snapshot, known: Mapping[str, Node], *, is_deep: bool
+    ) -> Iterator[Found]:
+        """Yield what lies at a path and below it, above before below."""
+        waiting = [start]
+        if start:
+            waiting = []
+            one = _at(top, start)
+            if one is not None and self._is_covered(one, snapshot, known):
+                yield one
+                waiting = [start] if is_deep and stat.S_ISDIR(one.status.st_mode) else []
+        seen = 0
+        for folder in waiting:
+            for one in _entries(top, folder):
+                seen += 1
+                if seen > self.limits.max_entries:
+                    snapshot.uncovered.is_cut = True
+                    return
+                if self._is_covered(one, snapshot, known):
+                    yield one
+                    if stat.S_ISDIR(one.status.st_mode):
+                        waiting.append(one.path)
+
+    def _is_covered(self, one: Found, snapshot: Snapshot, known: Mapping[str, Node]) -> bool:
+        before = known.get(one.path)
+        if before is not None and before.stamp == one.stamp:
+            return True
+        mode, uncovered = one.status.st_mode, snapshot.uncovered
+        if stat.S_ISDIR(mode) and one.path.rpartition("/")[2] in _LEFT_OUT:
+            uncovered.left_out.append(one.path)
+            return False
+        path = f"{self.root}/{one.path}"
+        if self.guard.secret(path) is not None:
+            uncovered.secret += 1
+            return False
+        return self.guard.protected(path) is None and stat.S_IFMT(mode) in _KINDS
+
+    def _add(
+        self, top: Folder, found: Sequence[Found], known: Mapping[str, Node], snapshot: Snapshot
+    ) -> None:
+        files, left = [], self.limits.max_bytes
+        for one in found:
+            if stat.S_ISREG(one.status.st_mode):
+                files.append(one)
+            elif (version := _plain(top, one)) is not None:
+                snapshot.nodes[one.path] = Node(version, one.stamp)
+        unread: list[Found] = []
+        if sum(one.status.st_size for one in files) > left:
+            # The smallest first: so what does not fit is as little as can be.
+            files.sort(key=lambda one: (one.status.st_size, one.path))
+        for one in files:
+            size, before = one.status.st_size, known.get(one.path)
+            is_small, left = size <= left, left - size
+            if not is_small:
+                snapshot.uncovered.big.append((one.path, size))
+            if is_small and before is not None and self._is_still(before, one):
+                snapshot.nodes[one.path] = before
+                continue
+            snapshot.nodes[one.path] = Node(Version("file", _mode(one), size), one.stamp)
+            if is_small:
+                unread.append(one)
+        if self.contents is not None:
+            self._read(top, unread, snapshot, self.contents)
+
+    def _is_still(self, before: Node, one: Found) -> bool:
+        is_known = before.version.digest is not None or self.contents is None
+        return is_known and before.is_settled and before.stamp == one.stamp
+
+    def _read(self, top: Folder, files: Sequence[Found], snapshot: Snapshot, contents: Contents) -> None:
+        links = HardLinks(self.guard)
+        batch: dict[str, bytes] = {}
+        size = 0
+        for one in files:
+            content = self._content(top, one, links, snapshot)
+            if content is None:
+                continue
+            digest = hashlib.sha256(content).hexdigest()
+            newest = max(one.status.st_mtime_ns, one.status.st_ctime_ns)
+            version = Version("file", _mode(one), len(content), digest)
+            snapshot.nodes[one.path] = Node(version, one.stamp, is_settled=newest < time.time_ns() - _TICK)
+            batch[digest] = content
+            size += len(content)
+            if size >= _BATCH or len(batch) >= _BATCH_FILES:
+                _kept(batch, contents)
+                batch, size = {}, 0
+        _kept(batch, contents)
+
+    def _content(self, top: Folder, one: Found, links: HardLinks, snapshot: Snapshot) -> bytes | None:
+        folder, _, name = one.path.rpartition("/")
+        try:
+            with closing(top.descend(folder)) as opened:
+                descriptor = opened.open_known_file(name)
+            with os.fdopen(descriptor, "rb") as file:
+                if not links.is_secret(os.fstat(file.fileno())):
+                    # It may have grown since; no more is taken than was seen of it.
+                    return file.read(one.status.st_size)
+        except (OSError, ToolError):
+            snapshot.uncovered.unreadable.append(one.path)
+            return None
+        del snapshot.nodes[one.path]
+        snapshot.uncovered.secret += 1
+        return None
+
+
+def revisions(before: Snapshot, after: Snapshot) -> list[Revision]:
+    """Return what is another one than before, by path."""
+    paths = sorted(before.nodes.keys() | after.nodes.keys())
+    pairs = ((path, before.nodes.get(path), after.nodes.get(path)) for path in paths)
+    return [
+        Revision(os.fsencode(path), _version(was), _version(became))
+        for path, was, became in pairs
+        if _differ(was, became)
+    ]
+
+
+def _differ(was: Node | None, became: Node | None) -> bool:
+    if was is None or became is None:
+        return was is not became
+    are_files = was.version.kind == became.version.kind == "file"
+    if are_files and None in (was.version.digest, became.version.digest):
+        return was.stamp != became.stamp
+    return was.version != became.version
+
+
+def _version(node: Node | None) -> Version | None:
+    return None if node is None else node.version
+
+
+def _kept(batch: Mapping[str, bytes], contents: Contents) -> None:
+    if batch:
+        missing = contents.missing(batch)
+        contents.put([packed_content(digest, batch[digest]) for digest in missing])
+
+
+def _entries(top: Folder, folder: str) -> Iterator[Found]:
+    prefix = f"{folder}/" if folder else ""
+    trio.from_thread.check_cancelled()
+    with suppress(OSError, ToolError), closing(top.descend(folder)) as opened, opened.entries() as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                yield Found(prefix + entry.name, status, stamp_of(status))
+
+
+def _at(top: Folder, path: str) -> Found | None:
+    folder, _, name = path.rpartition("/")
+    with suppress(OSError, ToolError), closing(top.descend(folder)) as opened:
+        status = opened.stat(name)
+        return None if status is None else Found(path, status, stamp_of(status))
+    return None
+
+
+def _plain(top: Folder, one: Found) -> Version | None:
+    """Return a folder or a link as it stands."""
+    if stat.S_ISDIR(one.status.st_mode):
+        return Version("folder", _mode(one))
+    folder, _, name = one.path.rpartition("/")
+    with suppress(OSError, ToolError), closing(top.descend(folder)) as opened:
+        return Version("link", 0, target=os.fsencode(os.readlink(name, dir_fd=opened.handle)))
+    return None
+
+
+def _mode(one: Found) -> int:
+    return stat.S_IMODE(one.status.st_mode)

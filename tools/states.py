@@ -1,0 +1,56 @@
+"""What does a file hold that a call is about to change? Looked up before judging: a yes is to that."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+
+from leeward.security import FileState, Policy, ToolError, secret_reason
+
+from .beneath import file_kind, opened_parent
+from .guard import file_identity
+
+__all__ = ["content_mark", "state_of", "states"]
+
+_MOST_HASHED = 16 * 1024 * 1024
+_MOST_KEPT = 1024 * 1024
+
+
+def states(paths: Sequence[str], policy: Policy) -> dict[str, FileState]:
+    """Return what stands at each of some absolute paths without links, looked up in this thread.
+
+    What is secret is not opened; what cannot be looked at has no entry.
+    """
+    found = ((path, state_of(path)) for path in paths if secret_reason(path, policy) is None)
+    return {path: state for path, state in found if state is not None}
+
+
+def state_of(path: str) -> FileState | None:
+    """Return what stands at a path, or None where that cannot be told."""
+    try:
+        with opened_parent(path) as (folder, name):
+            found = folder.stat(name)
+            if found is None:
+                return FileState()
+            if not stat.S_ISREG(found.st_mode):
+                return FileState(file_kind(found))
+            with os.fdopen(folder.open_file(name), "rb") as file:
+                opened = os.fstat(file.fileno())
+                content = file.read(_MOST_HASHED + 1)
+    except ToolError:
+        # What is missing above it is made when it is written.
+        return FileState()
+    except (OSError, ValueError):
+        return None
+    identity = file_identity(opened)
+    if len(content) > _MOST_HASHED:
+        return FileState(file_kind(opened), ":".join(map(str, identity)), identity)
+    kept = content if len(content) <= _MOST_KEPT else None
+    return FileState(file_kind(opened), content_mark(content), identity, kept)
+
+
+def content_mark(content: bytes) -> str:
+    """Return what a content is known by: its SHA-256 in hex."""
+    return hashlib.sha256(content).hexdigest()
