@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check figures lint types clean
+.PHONY: run test check figures fuzz crash lint types clean
 
 run: $(VENV)/installed
 	$(BIN)/leeward --model offline --script examples/tour.leeward
@@ -20,6 +20,23 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/batch.py
 	$(BIN)/python bench/turn.py
 	$(BIN)/python bench/fetch.py
+	$(BIN)/python bench/process.py
+	$(BIN)/python bench/audit.py
+	$(BIN)/python bench/sessions.py
+	$(BIN)/python bench/files.py
+	$(BIN)/python bench/overflow.py
+	$(BIN)/python bench/checkpoints.py
+
+# Random command lines against what a real bash starts; a short version of it is part of the suite.
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python fuzz/command_fuzz.py
+	$(BIN)/python fuzz/command_quiet_fuzz.py
+
+# A thousand kills at any moment, and every write of the database failing in turn; half an hour.
+# A short version of it is part of the suite. With strace more ways to fail are tried.
+crash: $(VENV)/installed-dev
+	$(BIN)/python fuzz/crash.py 1000
+	$(BIN)/python fuzz/faults.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

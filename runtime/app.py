@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import secrets
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,83 +15,62 @@ from functools import partial
 
 import trio
 
-from leeward.memory import AuditLogger, OverflowStore, Transcript
+from leeward.memory import (
+    AuditLogger,
+    Catalog,
+    GrantStore,
+    NoteStore,
+    OverflowStore,
+    SessionLock,
+    Transcript,
+    hash_key,
+)
 from leeward.security import (
-    Answer,
     Approver,
     Asker,
-    BreakerReset,
     Clock,
+    Event,
     Forgot,
     Json,
-    Known,
     LevelSet,
+    ModelSet,
     Origin,
     Pipeline,
     Policy,
     Ports,
     Provenance,
-    Question,
+    RecordError,
     Session,
     Source,
     ToolCall,
     ToolExecutor,
     ToolResult,
     TrustLevel,
-    Withdrawn,
-    tell,
     without_secrets,
 )
-from leeward.tools import CompositeExecutor, Resolver, Surveyor, dns_resolver, open_builtin_tools
+from leeward.tools import CompositeExecutor, Resolver, Sandbox, Surveyor, dns_resolver, open_builtin_tools
 
-from .batches import OneAtATime
+from .background import jobs_of, news_of
+from .checkpointing import Foretelling, checkpoints_of
+from .clock import SystemClock
 from .config import Loaded, load
 from .config_policy import to_policy
+from .confinement import open_confinement
 from .conversation import Conversation
-from .events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, TurnEnded
+from .current import Alone, Current, Nobody, Relay
+from .events import CallEnded, CallStarted, RunEvent, TurnEnded
 from .given import given_by, given_by_config
+from .grants import holding, take_in
 from .models import Model, open_model
 from .places import Places, find_places
 from .providers import Provider, new_call_id
 from .registry import all_tools, builtin_settings
-from .storage import open_storage
+from .sessions import Kept, Left, configured, find, lock, new_session_id, take_up, unknown_lines
+from .storage import audit_of, open_storage
 from .talk import Talk
+from .tidying import tidy
 
 __all__ = ["Nobody", "Runtime", "SystemClock"]
-
-
-class SystemClock:
-    """The time of day."""
-
-    def now(self) -> float:
-        """Return seconds since the epoch."""
-        return time.time()
-
-
-class Nobody:
-    """The approver where nobody can be asked: every question is a refusal at once."""
-
-    async def ask(self, _question: Question) -> Answer:
-        """Return `Answer.NOBODY`."""
-        await trio.lowlevel.checkpoint()
-        return Answer.NOBODY
-
-
-class _Relay:
-    """The pipeline's observer: hands what it hears to all who listen. A listener may fail, a call may not."""
-
-    def __init__(self) -> None:
-        self.listeners: list[Callable[[RunEvent], None]] = []
-
-    def live(self, call: str, chunk: str) -> None:
-        self.emit(LiveOutput(call, chunk))
-
-    def alert(self, message: str) -> None:
-        self.emit(Alert(message))
-
-    def emit(self, event: RunEvent) -> None:
-        for listener in tuple(self.listeners):
-            tell(partial(listener, event))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,56 +83,39 @@ class _Parts:
     ports: Ports
     audit: AuditLogger
     overflow: OverflowStore
-    transcript: Transcript
+    kept: Kept
+    grants: GrantStore
+    notes: NoteStore
     model: Model
-
-
-class _Current:
-    """Which session is the current one: what `read_overflow` may read belongs to it."""
-
-    session = ""
-
-
-class _Alone:
-    """Sees that a conversation is changed by one at a time."""
-
-    def __init__(self) -> None:
-        self._busy = False
-
-    def __enter__(self) -> None:
-        if self._busy:
-            raise trio.BusyResourceError("a turn of this session is running")
-        self._busy = True
-
-    def __exit__(self, *_: object) -> None:
-        self._busy = False
+    key: bytes
 
 
 class Runtime:
     """One session at work: a conversation, its pipeline, and what is kept of both.
 
-    Made by `Runtime.open`. `audit`, `overflow` and `transcript` may be read at any time.
+    Made by `Runtime.open`. `audit`, `overflow`, `transcript`, `grants` and `notes` may be read at any time.
     """
 
-    def __init__(
-        self,
-        parts: _Parts,
-        tools: CompositeExecutor,
-        relay: _Relay,
-        current: _Current,
-    ) -> None:
+    def __init__(self, parts: _Parts, tools: CompositeExecutor, relay: Relay, current: Current) -> None:
         self._parts = parts
         self._relay = relay
         self._current = current
-        self._alone = _Alone()
+        self._alone = Alone()
+        self.pipeline: Pipeline
+        self.talk: Talk
+        self.sandbox: Sandbox
         self.loaded = parts.loaded
+        self.jobs, self.checkpoints = current.jobs, current.checkpoints
         self.config = parts.loaded.config
         self.places = parts.places
         self.tools = tools
         self.provider = parts.model.provider
         self.audit = parts.audit
         self.overflow = parts.overflow
-        self.transcript = parts.transcript
+        self.transcript = parts.kept.transcript
+        self.kept = parts.kept
+        self.grants = parts.grants
+        self.notes = parts.notes
 
     @classmethod
     @asynccontextmanager
@@ -189,8 +149,7 @@ class Runtime:
         """
         loaded = loaded or load()
         places = places or find_places(loaded.config)
-        clock = clock or SystemClock()
-        relay, current = _Relay(), _Current()
+        clock, relay, current = clock or SystemClock(), Relay(), Current()
         if listener is not None:
             relay.listeners.append(listener)
         policy = to_policy(
@@ -203,20 +162,40 @@ class Runtime:
         )
         async with AsyncExitStack() as stack:
             database = await stack.enter_async_context(open_storage(places.database))
-            overflow = OverflowStore(database, clock)
-            settings = builtin_settings(loaded.config, policy, overflow, lambda: current.session, resolve)
-            built_in = await stack.enter_async_context(open_builtin_tools(settings))
-            composite = all_tools(loaded.config, built_in, executors)
+            overflow = OverflowStore(database, clock, loaded.config.tools.overflow.max_total_bytes)
+            notes = NoteStore(database, clock)
+            grants = GrantStore(database, clock)
+            confined = open_confinement(loaded.config, places, policy, relay.alert)
+            sandbox, policy = await stack.enter_async_context(confined)
+            told = builtin_settings(loaded.config, policy, overflow, notes, current.session, resolve)
+            jobs = current.jobs = jobs_of(loaded.config, current, overflow, clock)
+            await stack.enter_async_context(jobs.opened())
+            told = replace(told, runner=sandbox.run, jobs=jobs)
+            built_in = await stack.enter_async_context(open_builtin_tools(told))
+            points = checkpoints_of(loaded.config, policy, database, clock, current, relay.alert)
+            current.checkpoints = points
+            composite = all_tools(loaded.config, built_in, executors, points)
             model = await stack.enter_async_context(open_model(loaded.config, provider))
-            audit = AuditLogger(database, clock)
-            asked = OneAtATime(approver or Nobody())
-            ports = Ports(composite, Surveyor(), asked, audit, overflow, clock, relay)
-            transcript = Transcript(database, clock)
-            parts = _Parts(loaded, places, policy, ports, audit, overflow, transcript, model)
+            audit = audit_of(database, clock, loaded, places)
+            surveyor = Surveyor(policy=policy)
+            asked = Nobody() if approver is None else Foretelling(approver, points)
+            ports = Ports(composite, surveyor, asked, audit, overflow, clock, relay)
+            kept = Kept(audit, Transcript(database, clock), Catalog(database, clock), database.path)
+            key = await trio.to_thread.run_sync(hash_key, places.data)
+            parts = _Parts(loaded, places, policy, ports, audit, overflow, kept, grants, notes, model, key)
+            stack.callback(current.leave)
             runtime = cls(parts, composite, relay, current)
-            await overflow.prune(loaded.config.tools.overflow.retention_days)
+            runtime.sandbox = sandbox
+            # Before anything else is done to sessions: those that were killed are settled and told of.
+            for line in (*database.take_notices(), *unknown_lines(await audit.unknown_outcomes())):
+                relay.tell_once(line)
+            await tidy(loaded.config, kept, overflow, grants, points)
             await runtime.new_session()
-            yield runtime
+            try:
+                with holding(places.database, lambda: runtime.pipeline):
+                    yield runtime
+            finally:
+                await current.end(audit, relay.alert)
 
     @property
     def session_id(self) -> str:
@@ -236,31 +215,60 @@ class Runtime:
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
-            parts = self._parts
-            session = Session(f"s_{secrets.token_hex(6)}", parts.policy, now=parts.ports.clock.now())
+            parts, session = self._parts, _fresh(self._parts, new_session_id())
+            taken = lock(parts.kept.database, session.id)
             workspace = str(parts.places.workspace)
             details: dict[str, Json] = {"autonomy": str(parts.policy.autonomy), "model": self.provider.name}
-            await parts.audit.start_session(session.id, workspace, parts.loaded.digest, details)
-            await parts.transcript.start(session.id, workspace)
-            self.pipeline = Pipeline(session, parts.ports, parts.model.secrets)
-            self.talk = Talk(
-                self.pipeline, self.tools, self.transcript, self.config, self.places, self._relay.alert
-            )
-            self._current.session = session.id
-            await self.pipeline.note(*given_by_config(self.config, session))
+            details["sandbox"] = parts.policy.sandbox.level
+            try:
+                await parts.audit.start_session(session.id, workspace, parts.loaded.digest, details)
+                await self.transcript.start(session.id, workspace)
+            except BaseException:
+                taken.release()
+                raise
+            await _begin(self, session, taken, *given_by_config(self.config, session))
+
+    async def resume(self, name: str = "") -> Left:
+        """Go on with another session: the one whose id begins so, or else the latest of this workspace.
+
+        What it had read, what it was given and allowed, and what was said in it come back; listeners hear
+        what did not, and which calls have no known end.
+
+        Raises:
+            CliError: there is no such session, or it is open elsewhere; the session before goes on.
+            RecordError: it could not be read; the session before goes on.
+            trio.BusyResourceError: a turn is running.
+        """
+        with self._alone:
+            parts = self._parts
+            found = await find(parts.kept.catalog, name, str(parts.places.workspace), self.session_id)
+            taken = lock(parts.kept.database, found.id)
+            try:
+                left = await take_up(parts.kept, found, _fresh(parts, found.id), parts.loaded.digest)
+            except BaseException:
+                taken.release()
+                raise
+            given = given_by_config(self.config, left.session) if left.lapsed else ()
+            await _begin(self, left.session, taken, *left.events, *given, left=left)
+            await self.conversation.store()
+            for line in left.told:
+                self._relay.tell_once(line)
+            return left
 
     async def clear(self) -> None:
         """Forget conversation, URLs, labels, grants and repeat counters; the rest stays.
 
         Raises:
+            RecordError: that the conversation is forgotten could not be recorded, so that the rest is not.
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
-            self.talk.clear()
+            if not await self.talk.clear():
+                raise RecordError("what was said is forgotten here, and what it led to could not be")
             session = self.pipeline.session
             await self.pipeline.note(Forgot(session.now), *given_by_config(self.config, session))
 
-    def switch_model(self, spec: str) -> None:
+    async def switch_model(self, spec: str) -> None:
         """Have another model answer from the next turn on; it is told everything that was said so far.
 
         Raises:
@@ -269,6 +277,8 @@ class Runtime:
         """
         with self._alone:
             self.provider = self._parts.model.choose(spec)
+            now = self.pipeline.session.now
+            await self.pipeline.note(ModelSet(now, self.provider.name, "the person, by /model"))
 
     async def give(self, text: str, provenance: Provenance) -> tuple[str, ...]:
         """Put what the person's words name into the ledger, and return it in canonical form."""
@@ -276,18 +286,19 @@ class Runtime:
         await self.pipeline.note(*events)
         return tuple(url for event in events for url in event.urls)
 
-    async def withdraw(self, known: Known) -> None:
-        """Forget one URL or destination, however it became known."""
-        await self.pipeline.note(Withdrawn(self.pipeline.session.now, (known.text,)))
-
     async def set_trust(self, tool: str, level: TrustLevel) -> None:
         """Set a tool's trust level for this session; raising a blocked one empties its window."""
         now = self.pipeline.session.now
         await self.pipeline.note(LevelSet(now, tool, level, "the person, by /trust"))
 
-    async def reset_breaker(self) -> None:
-        """Start counting denials anew."""
-        await self.pipeline.note(BreakerReset(self.pipeline.session.now))
+    async def compact(self) -> bool:
+        """Have what was said summed up, but for the person's words; return whether there was anything.
+
+        Raises:
+            trio.BusyResourceError: a turn is running.
+        """
+        with self._alone:
+            return await self.talk.compact(self.provider, self._relay.emit)
 
     async def call(
         self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL
@@ -335,6 +346,35 @@ class Runtime:
             if len(group.exceptions) > 1:
                 raise
             raise group.exceptions[0] from group.exceptions[0].__cause__
+
+
+def _fresh(parts: _Parts, session: str) -> Session:
+    """Return a session without a past."""
+    return Session(session, parts.policy, now=parts.ports.clock.now(), key=parts.key)
+
+
+async def _begin(
+    runtime: Runtime, session: Session, taken: SessionLock, *events: Event, left: Left | None = None
+) -> None:
+    """Make a session the current one, by these events and under the configuration that holds now."""
+    parts, alert = runtime._parts, runtime._relay.alert
+    try:
+        await runtime._current.end(parts.audit, alert)
+    except BaseException:
+        taken.release()
+        raise
+    # Nothing is awaited until all of it is there: words must not be said in half of a session.
+    pipeline = runtime.pipeline = Pipeline(session, parts.ports, parts.model.secrets)
+    news = partial(news_of, runtime._current, pipeline)
+    runtime.talk = Talk(
+        pipeline, runtime.tools, runtime.transcript, runtime.config, runtime.places, alert, news
+    )
+    runtime._current.begin(pipeline, taken)
+    if left is not None:
+        runtime.talk.resume(left.taken, left.charges)
+    model = ModelSet(session.now, runtime.provider.name, "chosen when the session was taken up")
+    await pipeline.note(*events, configured(parts.loaded, session), model)
+    await take_in(runtime.grants, pipeline)
 
 
 async def _turn_into(

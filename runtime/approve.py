@@ -1,8 +1,9 @@
 """How is a question put to the person? What would happen, who asks why, and what "always" would mean.
 
-Shown is the canonical action, which is what runs, in full; other values are cut, and that is said.
-Every value is spelled visibly and keeps to its own column: whatever it holds, and however long it
-is, it cannot look like a line of ours. What the answer leads to is the pipeline's business.
+Shown is the canonical action, which is what runs, in full, a command line as the tree of what it runs;
+other values are cut, and that is said. Every value is spelled visibly and keeps to its own column:
+whatever it holds, and however long it is, it cannot look like a line of ours. How an "always" comes to be
+stands in `always.py`; what the answer leads to is the pipeline's business.
 """
 
 from __future__ import annotations
@@ -10,7 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from leeward.security import Answer, Atom, Kind, Question, Url, canonical_json, host_facts, visible
+from leeward.security import (
+    Action,
+    Answer,
+    Atom,
+    CommandLine,
+    Kind,
+    Question,
+    Unreadable,
+    Url,
+    canonical_json,
+    explain,
+    host_facts,
+    visible,
+)
 
 from .screen import within
 
@@ -48,6 +62,8 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
         told += _value(name, shown, width)
         if shown != value:
             told.append(f"    … {len(value) - len(shown)} more characters")
+    if question.uncovered:
+        told += _value("/undo would not cover", question.uncovered, width)
     yield from told
     if len(told) > _LONG_QUESTION:
         yield f"  (all of the {len(told)} lines above belong to it)"
@@ -55,9 +71,10 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
         yield from within(width, f"  {gate} asks: ", visible(ask.question), "    ", by_words=True)
         for name, value in ask.facts:
             yield from _value(name if _FACT_NAME.fullmatch(name) else _quoted(name), value, width)
-    for tool, match in question.always or ():
-        what = f"every call of {tool}" if match is None else f"{tool} {match}"
-        yield from _value("always would allow, for this session", what, width)
+    for name, rules in (("always would allow", question.always), ("or, wider", question.wider)):
+        for tool, match in rules or ():
+            what = f"every call of {tool}" if match is None else f"{tool} {match}"
+            yield from _value(name, what, width)
 
 
 def is_cut(question: Question) -> bool:
@@ -67,9 +84,10 @@ def is_cut(question: Question) -> bool:
 
 def offer(question: Question, *, in_full: bool = False) -> str:
     """Return the prompt that names the answers there are."""
-    always = " / [a]lways in this session" if question.always is not None else ""
+    always = " / [a]lways" if question.always is not None else ""
+    wider = " / [w]ider" if question.wider is not None else ""
     show = " / [s]how all" if is_cut(question) and not in_full else ""
-    return f"  [y]es / [n]o{always}{show}? "
+    return f"  [y]es / [n]o{always}{wider}{show}? "
 
 
 def choice(typed: str, question: Question) -> Answer | None:
@@ -81,10 +99,15 @@ def choice(typed: str, question: Question) -> Answer | None:
 def _acts(question: Question) -> Iterator[tuple[str, str]]:
     """Yield what the call would do, as it was read: commands, paths, URLs, and what is odd about a host."""
     for atom in question.action.atoms:
-        if atom.declared and atom.kind in _NAMES:
-            yield _NAMES[atom.kind], _canonical(atom)
-            if isinstance(atom.canonical, Url):
-                yield from host_facts(atom.canonical)
+        if not atom.declared or atom.kind not in _NAMES:
+            continue
+        if atom.kind is Kind.COMMAND and isinstance(atom.canonical, Unreadable):
+            yield "not understood", atom.canonical.reason
+            yield "runs as written", atom.raw
+            continue
+        yield _NAMES[atom.kind], _canonical(atom)
+        if isinstance(atom.canonical, Url):
+            yield from host_facts(atom.canonical)
 
 
 def _rest(question: Question) -> Iterator[tuple[str, str]]:
@@ -92,14 +115,24 @@ def _rest(question: Question) -> Iterator[tuple[str, str]]:
     action = question.action
     told = {atom.pointer for atom in action.atoms if atom.declared and atom.kind in _NAMES}
     secrets = {atom.raw for atom in action.of_kind(Kind.SECRET) if atom.declared and atom.raw}
+    preview = action.preview()
+    if preview is not None:
+        yield preview.name, preview.text
+        told |= {f"/{key}" for key in preview.instead_of}
     for key, value in action.arguments.items():
-        if f"/{key}" in told:
+        if f"/{key}" in told or _is_default(action, key, value):
             continue
         shown = value if isinstance(value, str) else canonical_json(value)
         for secret in secrets:
             shown = shown.replace(secret, "[secret]")
         plain = _PLAIN_NAME.fullmatch(key) and key not in _NAMES.values()
         yield key if plain else _quoted(key), shown
+
+
+def _is_default(action: Action, key: str, value: object) -> bool:
+    """Whether a switch stands as it does where nobody touches it; it then says nothing."""
+    declared = action.spec.schema.get("properties", {}).get(key, {}) if action.spec is not None else {}
+    return isinstance(value, bool) and declared.get("default") is value
 
 
 def _quoted(name: str) -> str:
@@ -109,8 +142,10 @@ def _quoted(name: str) -> str:
 
 
 def _canonical(atom: Atom) -> str:
-    """A command line as it stands, for that is what the shell is given; all else in its canonical form."""
-    return atom.raw if atom.kind is Kind.COMMAND else atom.shown
+    """Return what is shown of an atom: a command line as the tree of what it runs, all else canonical."""
+    if isinstance(atom.canonical, CommandLine):
+        return "\n".join(explain(atom.canonical, atom.raw))
+    return atom.shown
 
 
 def _cut(value: str) -> str:

@@ -15,11 +15,8 @@ from itertools import groupby
 import trio
 
 from leeward.security import (
-    Answer,
-    Approver,
     Effect,
     Pipeline,
-    Question,
     Status,
     ToolCall,
     ToolResult,
@@ -31,7 +28,7 @@ from .conversation import CANCELLED
 from .events import CallEnded, CallStarted, RunEvent
 from .providers.events import Requested, new_call_id
 
-__all__ = ["AT_ONCE", "Calls", "OneAtATime", "RetryLimits", "batches", "is_passive"]
+__all__ = ["AT_ONCE", "Calls", "RetryLimits", "batches", "is_passive"]
 
 AT_ONCE = 8
 """How many calls run side by side, at most."""
@@ -73,19 +70,6 @@ def batches(
             yield tuple(group)
         else:
             yield from ((call,) for call in group)
-
-
-class OneAtATime:
-    """An approver that is asked one question at a time, however many calls wait for an answer."""
-
-    def __init__(self, approver: Approver) -> None:
-        self._approver = approver
-        self._turn = trio.Lock()
-
-    async def ask(self, question: Question) -> Answer:
-        """Put a question once those before it are answered."""
-        async with self._turn:
-            return await self._approver.ask(question)
 
 
 class Calls:

@@ -16,6 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .audit_options import add_audit
 from .exits import CliError, Exit
 from .options import Options
 from .printer import Printer
@@ -25,9 +26,13 @@ __all__ = ["read_command_line", "run"]
 _COMMANDS = {
     "call": ".commands:call",
     "check": ".commands:check",
-    "audit": ".lookups:audit",
+    "audit": ".audit_commands:audit",
+    "permissions": ".permissions:permissions",
+    "sessions": ".sessions_command:sessions",
+    "storage": ".storage_commands:storage",
     "tools": ".lookups:tools",
     "config": ".lookups:config",
+    "doctor": ".doctor:doctor",
     "models": ".offered:models",
     "prompt": ".headless:run_prompt",
     "script": ".headless:run_script",
@@ -52,18 +57,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         options = read_command_line(words)
         if options is None:
             return Exit.SUCCESS
-        return int(_started(options))
+        return int(_started(options, is_ours=arguments is None))
     except CliError as error:
         return Printer(_output_of(words)).fail(error)
     except KeyboardInterrupt:
         return Exit.SIGINT
 
 
-def _started(options: Options) -> Exit:
+def _started(options: Options, *, is_ours: bool) -> Exit:
+    """Run a command; `is_ours` tells that this whole process is there for nothing else."""
     name = options.command or _implied(options)
     module, _, function = _COMMANDS[name].partition(":")
     foreground = importlib.import_module(".foreground", __package__)
     command = getattr(importlib.import_module(module, __package__), function)
+    if is_ours:
+        importlib.import_module("leeward.tools").own_this_process()
     gc.freeze()
     gc.enable()
     started: Exit = (foreground.interactive if name == "chat" else foreground.foreground)(command, options)
@@ -117,11 +125,14 @@ def read_command_line(words: Sequence[str]) -> Options | None:
         return None
     known = {field.name for field in fields(Options)}
     given = {name: value for name, value in found.items() if name in known and value is not None}
-    for name in ("urls", "seen"):
+    for name in ("urls", "seen", "kept", "kinds"):
         given[name] = tuple(given.get(name, ()))
     options = Options(**given)
     if options.command and (options.prompt is not None or options.script is not None):
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"-p and --script do not go with {options.command}")
+    if options.command and options.resume is not None:
+        why = f"--resume does not go with {options.command}"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="leeward sessions --help")
     if options.prompt is not None and options.script is not None:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "give -p or --script, not both")
     if options.command == "check" and (options.batch is None) == (not options.tool):
@@ -155,6 +166,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--script", metavar="FILE", help="the turns and commands in a file (- is standard input)"
     )
+    resumed = "go on with a session: the one whose id begins so, or the latest of this workspace"
+    parser.add_argument("--resume", metavar="ID", nargs="?", const="", help=resumed)
     _common(parser, default=None)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     common = _Parser(add_help=False, allow_abbrev=False)
@@ -199,15 +212,18 @@ def _judging(commands: Any, shared: dict[str, Any]) -> None:
 
 
 def _looking(commands: Any, shared: dict[str, Any]) -> None:
-    audit = commands.add_parser("audit", **shared, help="what was decided and done")
-    actions = audit.add_subparsers(dest="action", metavar="list|show", required=True, parser_class=_Parser)
-    listing = actions.add_parser("list", **shared, help="the newest records")
-    listing.add_argument("--session", dest="name", metavar="ID", help="of this session only")
-    listing.add_argument("--limit", metavar="N", type=_count, default=50, help="how many (50)")
-    listing.add_argument("--egress", action="store_true", help="only what was opened, or would have been")
-    show = actions.add_parser("show", **shared, help="all about one call")
-    show.add_argument("name", metavar="CALL", help="its id, or how it begins")
+    add_audit(commands, shared, _Parser, _count)
+    permissions = commands.add_parser("permissions", **shared, help="what is always-allowed")
+    actions = permissions.add_subparsers(
+        dest="action", metavar="list|revoke", required=True, parser_class=_Parser
+    )
+    actions.add_parser("list", **shared, help="what holds beyond a session, in every workspace")
+    revoking = actions.add_parser("revoke", **shared, help="take one of it back")
+    revoking.add_argument("name", metavar="ID", help="as the list names it")
+    _sessions(commands, shared)
+    _storing(commands, shared)
     commands.add_parser("tools", **shared, help="the tools, their trust and effects")
+    commands.add_parser("doctor", **shared, help="whether what the protection rests on works here")
     models = commands.add_parser("models", **shared, help="the models a service offers")
     models.add_argument("name", metavar="PROVIDER", nargs="?", default="", help="the one in use, if left out")
     config = commands.add_parser("config", **shared, help="what is configured, and where")
@@ -215,6 +231,54 @@ def _looking(commands: Any, shared: dict[str, Any]) -> None:
     config.add_argument(
         "action", choices=words, nargs="?", default="show", help="values, files, or this workspace"
     )
+
+
+def _sessions(commands: Any, shared: dict[str, Any]) -> None:
+    sessions = commands.add_parser("sessions", **shared, help="what was said, and going on with it")
+    words = "list|show|search|export|fork|delete"
+    actions = sessions.add_subparsers(dest="action", metavar=words, required=True, parser_class=_Parser)
+    listing = actions.add_parser("list", **shared, help="the sessions used last, of every workspace")
+    search = actions.add_parser("search", **shared, help="where something was said")
+    search.add_argument("name", metavar="WORDS", help='all of them, or words that begin so; "a phrase"')
+    for parser in (listing, search):
+        parser.add_argument("--limit", metavar="N", type=_count, default=50, help="how many (50)")
+    for action, what in (
+        ("show", "what was said in one"),
+        ("export", "all of it, as Markdown, or as JSON with --output json"),
+        ("fork", "another one that begins with what was said in this"),
+        ("delete", "delete what was said; its audit stays"),
+    ):
+        one = actions.add_parser(action, **shared, help=what)
+        one.add_argument("name", metavar="ID", help="its id, or how it begins")
+        if action == "fork":
+            one.add_argument("--turn", metavar="N", type=_count, help="up to this turn (the last)")
+
+
+def _storing(commands: Any, shared: dict[str, Any]) -> None:
+    storage = commands.add_parser("storage", **shared, help="what is kept, and how much room it takes")
+    actions = storage.add_subparsers(
+        dest="action", metavar="status|prune|vacuum", required=True, parser_class=_Parser
+    )
+    actions.add_parser("status", **shared, help="sizes, ages, and whether the file is whole")
+    prune = actions.add_parser("prune", **shared, help="delete what is too old")
+    prune.add_argument("--older-than", metavar="DAYS", type=_days, help="as configured, if left out")
+    for kind, what in (
+        ("overflow", "outputs that were too long to show"),
+        ("transcripts", "sessions nobody went on with"),
+        ("audit", "records before the last signed head that is so old"),
+    ):
+        prune.add_argument(f"--{kind}", dest="kept", action="append_const", const=kind, help=what)
+    actions.add_parser("vacuum", **shared, help="give free room back to the disk")
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not (days >= 0 and math.isfinite(days)):
+        raise argparse.ArgumentTypeError("expected a number of days from 0")
+    return days
 
 
 def _seconds(text: str) -> float:

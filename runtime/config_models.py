@@ -15,10 +15,14 @@ import ada_url
 from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from leeward.security import HARD_BOUND, pattern_problem
+from leeward.memory import MAX_TOTAL
+from leeward.security import pattern_problem
 
+from .config_commands import Shell
+from .config_files import File
 from .config_limits import Agent, Cost, Retry
 from .config_network import Fetch, UrlGrounding
+from .config_sandbox import Sandbox
 from .config_values import (
     AuthHeader,
     Expected,
@@ -50,7 +54,6 @@ from .narrowing import (
     NO_HIGHER_AUTONOMY,
     ONLY_ASK_OR_DENY,
     STAYS_ON,
-    SUBSET,
     WEAKER_TRUST,
 )
 
@@ -62,6 +65,7 @@ __all__ = [
 ]
 
 _WEEK = 7 * 24 * 3600
+_MOST_KEPT = 1 << 40  # bytes; the budget for all of them, or the disk, is full before
 
 
 ONE_LAYER: Mapping[str, bool] = MappingProxyType({"layer": True})
@@ -81,9 +85,9 @@ class Provider(Section):
     """A service that answers for models. The key itself never stands in the configuration."""
 
     name: Annotated[ProviderName, Field(description="What it is called in PROVIDER:NAME.")]
-    kind: Annotated[
-        Literal["openai", "anthropic", "gemini"], Field(description="The dialect it speaks.")
-    ] = "openai"
+    kind: Annotated[Literal["openai", "anthropic", "gemini"], Field(description="The dialect it speaks.")] = (
+        "openai"
+    )
     base_url: Annotated[
         ServerUrl, Field(description="Where its interface begins; without one, at the dialect's own service.")
     ] = ""
@@ -230,17 +234,6 @@ class Security(Section):
     pre_execution_verify: PreExecutionVerify = PreExecutionVerify()
 
 
-class Shell(Section):
-    """Programs."""
-
-    timeout: Annotated[float, Field(gt=0, le=_WEEK, description="Seconds a command may run."), LOWER] = 30.0
-    allowed_paths: Annotated[
-        tuple[PathText, ...],
-        Field(strict=False, description="Folders outside the workspace that may be used without asking."),
-        SUBSET,
-    ] = ()
-
-
 class Anomaly(Section):
     """When a tool that keeps failing is blocked."""
 
@@ -280,14 +273,29 @@ class Overflow(Section):
     ] = 7
     max_overflow_bytes: Annotated[
         int,
-        Field(
-            ge=0,
-            le=HARD_BOUND,
-            description=f"Bytes looked at of an output; 0 is the hard bound, {HARD_BOUND}.",
-        ),
-        zero_means(HARD_BOUND),
+        Field(ge=0, le=_MOST_KEPT, description=f"Bytes kept of one output; 0 is the most, {_MOST_KEPT}."),
+        zero_means(_MOST_KEPT),
         LOWER,
     ] = 10 * 1024 * 1024
+    max_total_bytes: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=_MOST_KEPT,
+            description="Bytes all kept outputs take on disk, compressed; those read longest ago go first.",
+        ),
+    ] = MAX_TOTAL
+
+
+class Audit(Section):
+    """What was decided and done, signed."""
+
+    heads: Annotated[
+        PathText,
+        Field(
+            description="A file for signed heads of the audit, a line each; elsewhere, it shows a cut end."
+        ),
+    ] = ""
 
 
 class Tools(Section):
@@ -303,9 +311,20 @@ class Tools(Section):
     ] = ()
     retry: Retry = Retry()
     shell: Shell = Shell()
+    sandbox: Sandbox = Sandbox()
+    file: File = File()
     fetch: Fetch = Fetch()
     anomaly: Anomaly = Anomaly()
     overflow: Overflow = Overflow()
+    audit: Audit = Audit()
+
+
+class Memory(Section):
+    """What is remembered of sessions."""
+
+    retention_days: Annotated[
+        int, Field(ge=1, le=36_500, description="Days a session nobody goes on with is kept.")
+    ] = 90
 
 
 class Storage(Section):
@@ -325,4 +344,5 @@ class Config(Section):
     permissions: Permissions = Permissions()
     security: Security = Security()
     tools: Tools = Tools()
+    memory: Memory = Memory()
     storage: Storage = Storage()

@@ -7,10 +7,12 @@ nothing is decided here.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 
+from leeward.memory import KEPT, LOCKS, SIDES
 from leeward.security import (
     AnomalyLimits,
     Autonomy,
@@ -19,12 +21,15 @@ from leeward.security import (
     Policy,
     Rule,
     RuleAction,
+    Sandboxing,
+    ShellRules,
     TrustLevel,
 )
 
 from .config import WORKSPACE_FILE, Loaded
 from .config_keys import printable
 from .config_models import Anomaly, Config
+from .installation import running_code
 
 __all__ = ["to_policy", "workspace_question"]
 
@@ -41,8 +46,10 @@ def to_policy(
     security, tools = config.security, config.tools
     secret = [data_dir, config_dir / "keys", *_database_files(config)]
     secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
-    relied_on = [Path(file) for file in (config.llm.ca_file, tools.fetch.ca_file) if file]
+    named = (config.llm.ca_file, tools.fetch.ca_file, tools.audit.heads)
+    relied_on = [Path(file) for file in named if file]
     protected = [*secret, config_dir, *loaded.files, workspace / Path(WORKSPACE_FILE).parent, *relied_on]
+    protected += running_code(config, workspace)
     return Policy(
         workspace=os.path.realpath(workspace),
         home=os.path.realpath(home),
@@ -52,6 +59,8 @@ def to_policy(
         allowed_paths=_both_names(map(Path, tools.shell.allowed_paths)),
         secret_paths=_both_names(secret),
         protected_paths=_both_names(protected),
+        deny_read=_globs(tools.file.deny_read, workspace, home),
+        allow_read=_globs(tools.file.allow_read, workspace, home),
         levels=MappingProxyType({name: TrustLevel[word.upper()] for name, word in security.trust.items()}),
         url_grounding=security.pre_execution_verify.url_grounding.enabled,
         search_tools=frozenset(security.pre_execution_verify.url_grounding.search_tools),
@@ -64,6 +73,14 @@ def to_policy(
         calls=_call_limits(config),
         anomaly=_anomaly_limits(tools.anomaly),
         breaker=BreakerLimits(security.breaker.consecutive, security.breaker.total),
+        shell=ShellRules(
+            tools.shell.blocked_commands, tools.shell.allowed_commands, tools.shell.confirm_patterns
+        ),
+        sandbox=Sandboxing(
+            network=tools.sandbox.network,
+            extra_read=_real(tools.sandbox.extra_read),
+            extra_write=_real(tools.sandbox.extra_write),
+        ),
     )
 
 
@@ -100,16 +117,35 @@ def _anomaly_limits(anomaly: Anomaly) -> AnomalyLimits:
 
 
 def _database_files(config: Config) -> list[Path]:
-    """A database elsewhere than in the data folder, and what SQLite keeps beside it while it is open."""
+    """A database elsewhere than in the data folder, and what SQLite and we keep beside it."""
     if not config.storage.path:
         return []
-    return [Path(config.storage.path + end) for end in ("", "-wal", "-shm", "-journal")]
+    return [Path(config.storage.path + end) for end in (*SIDES, KEPT, LOCKS)]
 
 
 def _both_names(paths: Iterable[Path]) -> tuple[str, ...]:
     """Name each path as it is written and as it lies on disk, for gates look at both names of a path."""
     names = (name for path in paths for name in (os.path.normpath(path), os.path.realpath(path)))
     return tuple(dict.fromkeys(names))
+
+
+def _real(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths))
+
+
+def _globs(patterns: Iterable[str], workspace: Path, home: Path) -> tuple[str, ...]:
+    """Name what globs mean as it is written and as it lies on disk; a bare name is the same anywhere."""
+    found: list[str] = []
+    for pattern in patterns:
+        found.append(pattern)
+        if "/" not in pattern.rstrip("/"):
+            continue
+        whole = f"{home}{pattern[1:]}" if pattern.startswith("~/") else str(workspace / pattern)
+        parts = whole.split("/")
+        fixed = next((at for at, part in enumerate(parts) if set("*?[") & set(part)), len(parts))
+        real = os.path.realpath("/".join(parts[:fixed]) or "/")
+        found.append("/".join((re.sub(r"([*?\[])", r"[\1]", real.rstrip("/")), *parts[fixed:])))
+    return tuple(dict.fromkeys(found))
 
 
 def workspace_question(workspace: Path, home: Path, config_dir: Path, data_dir: Path) -> str | None:

@@ -200,9 +200,7 @@ PluginName = Annotated[
 ModelName = Annotated[
     str, *_matches(r"[a-z0-9][a-z0-9_-]*(:\S(.*\S)?)?", '"PROVIDER:NAME", "offline" or ""', least=0)
 ]
-FallbackName = Annotated[
-    str, *_matches(r"[a-z0-9][a-z0-9_-]*(:\S(.*\S)?)?", '"PROVIDER:NAME"')
-]
+FallbackName = Annotated[str, *_matches(r"[a-z0-9][a-z0-9_-]*(:\S(.*\S)?)?", '"PROVIDER:NAME"')]
 ModelGlob = Annotated[
     str, *_matches(r"[!-~](?:[ -~]*[!-~])?", "PROVIDER:NAME, or a pattern such as openai:* or *:NAME-*")
 ]

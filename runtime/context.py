@@ -1,16 +1,20 @@
 """Does a conversation still fit into what its model reads at once? Estimated before anything is sent.
 
 What does not fit is made to: the oldest results of tools, and then the arguments of calls that were made,
-go as a notice in their place, in what is sent and nowhere else. What the person and the model said is
-never touched; where that alone is too much, nothing is sent.
+go as a notice in their place, in what is sent and nowhere else. Where that is not enough, a summary may
+take the place of the rest (`compaction.py`). What the person said is never touched; where that alone is
+too much, nothing is sent.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+
+from leeward.memory import Weighed, first_kept, oldest_first
 
 from .providers.events import Message, Request, Requested, ToolView
 
@@ -21,7 +25,7 @@ _FIRST_GUESS = 1.25
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 4.0
 _LARGEST_RESERVE = 8192  # tokens left free for the reply, where that is less than an eighth of all
 _ROOMY = 0.75  # down to which share of the room results are shortened at once
-_WORTH_IT = 80  # tokens below which shortening gains nothing
+_TAIL = 0.25  # which share of the room the latest messages have that no summary stands for
 _LONGEST_TAIL = 2000
 _LONG = 400  # characters of arguments that are left out first
 _SPAN = re.compile(r"«UNTRUSTED:([0-9a-f]{32}):[^»]{0,64}»")
@@ -66,6 +70,11 @@ class ContextWindow:
         """How many tokens the last request is thought to have."""
         return round(self._request_size * self._factor)
 
+    @property
+    def room(self) -> float:
+        """How many tokens a request may have that nothing is sent along with, infinite where any may be."""
+        return (self._tokens - self._reserve) / self._factor if self._tokens else math.inf
+
     def learn(self, input_tokens: int) -> None:
         """Take in what a service counted for the last request."""
         if input_tokens > 0 and self._request_size:
@@ -79,13 +88,32 @@ class ContextWindow:
             TooLong: it would not fit, whatever is shortened.
         """
         self._take_in(messages)
-        if tools != self._views:
-            self._views, self._views_size = tools, sum(map(_tool_size, tools))
-        around = _size(system) + self._views_size
+        around = self._around(system, tools)
         if self._tokens:
             self._fit(around)
         self._request_size = around + self._size
         return Request((system, *self._sent), tools)
+
+    def is_full(self, system: Message, messages: Sequence[Message], tools: tuple[ToolView, ...]) -> bool:
+        """Whether leaving out what the model has read before is not enough; it is left out by then."""
+        self._take_in(messages)
+        room = self.room - self._around(system, tools)
+        self._shorten_read(room)
+        return self._size > room
+
+    def first_kept(self) -> int:
+        """Return which message is the first to stay if all before it are summed up, 0 if that cannot help."""
+        weighed = [
+            Weighed(message.role, size, bool(message.calls))
+            for message, size in zip(self._sent, self._sizes, strict=True)
+        ]
+        return first_kept(weighed, self.room * _TAIL)
+
+    def shorten(self, messages: Sequence[Message]) -> int:
+        """Leave out every result that can be, and return how many of them are left out now."""
+        self._take_in(messages)
+        self._shorten(range(len(self._sent)), -1, _without_result)
+        return sum(now is not was for now, was in zip(self._sent, self._messages, strict=True))
 
     def _take_in(self, messages: Sequence[Message]) -> None:
         """Look at what is new; a conversation that is not the one before is begun with."""
@@ -98,35 +126,52 @@ class ContextWindow:
             self._sizes.append(_size(message))
             self._size += self._sizes[-1]
 
+    @property
+    def _reserve(self) -> int:
+        return min(_LARGEST_RESERVE, self._tokens // 8)
+
+    def _around(self, system: Message, tools: tuple[ToolView, ...]) -> float:
+        if tools != self._views:
+            self._views, self._views_size = tools, sum(map(_tool_size, tools))
+        return _size(system) + self._views_size
+
     def _fit(self, around: float) -> None:
-        reserve = min(_LARGEST_RESERVE, self._tokens // 8)
-        room = (self._tokens - reserve) / self._factor - around
-        if self._size <= room:
-            return
-        unseen = next((n for n in reversed(range(len(self._sent))) if self._sent[n].calls), 0)
-        self._shorten(range(unseen), room * _ROOMY, _without_result)
+        room = self.room - around
+        unseen = self._shorten_read(room)
         # What the model has not seen yet goes late, and no more of it than must.
-        self._shorten(range(unseen), room * _ROOMY, _without_arguments)
         self._shorten(range(unseen, len(self._sent)), room, _without_result)
         self._shorten(range(unseen, len(self._sent)), room, _without_arguments)
         if self._size > room:
-            needed = round((around + self._size) * self._factor) + reserve
+            needed = round((around + self._size) * self._factor) + self._reserve
             raise TooLong(
                 f"the conversation needs about {needed} tokens, more than the {self._tokens} of [agent] "
                 "context_tokens, and nothing was sent; /clear begins anew"
             )
 
+    def _shorten_read(self, room: float) -> int:
+        """Shorten what the model has read before, if there is need; return where the rest begins."""
+        unseen = next((n for n in reversed(range(len(self._sent))) if self._sent[n].calls), 0)
+        if self._size > room:
+            self._shorten(range(unseen), room * _ROOMY, _without_result)
+            self._shorten(range(unseen), room * _ROOMY, _without_arguments)
+        return unseen
+
     def _shorten(self, places: Iterable[int], room: float, without: Callable[[Message], Message]) -> None:
-        """Shorten one message after the other until they fit; what was shortened once stays as it is."""
-        for place in places:
-            if self._size <= room:
-                return
-            message = self._sent[place]
-            shorter = without(message) if message is self._messages[place] else message
-            if shorter is not message and (gain := self._sizes[place] - _size(shorter)) > _WORTH_IT:
-                self._sent[place] = shorter
-                self._sizes[place] -= gain
-                self._size -= gain
+        """Shorten messages, oldest first, until they fit; what was shortened once stays as it is."""
+        shorter: dict[int, Message] = {}
+
+        def gains() -> Iterator[tuple[int, float]]:
+            for place in places:
+                message = self._sent[place]
+                if message is self._messages[place] and (short := without(message)) is not message:
+                    shorter[place] = short
+                    yield place, self._sizes[place] - _size(short)
+
+        for place in oldest_first(gains(), self._size - room):
+            self._sent[place] = shorter[place]
+            self._size -= self._sizes[place]
+            self._sizes[place] = _size(shorter[place])
+            self._size += self._sizes[place]
 
 
 def _size(message: Message) -> float:

@@ -6,9 +6,11 @@ a turn is decided in `turn.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from leeward.memory import Charge
 
 from .providers.events import Usage
 
@@ -84,19 +86,29 @@ class Meter:
         """Count a turn's own spending from here."""
         self.turn = Spent()
 
-    def add(self, model: str, usage: Usage) -> None:
-        """Count a reply of a model as its service told it."""
+    def resume(self, charges: Iterable[Charge]) -> None:
+        """Go on with what a session has spent before."""
+        for charge in charges:
+            unpriced = frozenset({charge.model}) if charge.cost is None else frozenset()
+            tokens = charge.input_tokens, charge.output_tokens, charge.cache_read_tokens
+            self.session += Spent(*tokens, charge.cost or 0.0, unpriced, charge.estimated)
+
+    def add(self, model: str, usage: Usage) -> Charge:
+        """Count a reply of a model as its service told it, and return what it cost."""
         price = self.price_of(model)
         cost = 0.0 if price is None else price.of(usage)
         tokens = usage.input_tokens, usage.output_tokens, usage.cache_read_tokens
         self._count(Spent(*tokens, cost, _missing(model, price)))
+        return Charge(model, *tokens, None if price is None else cost)
 
-    def add_untold(self, model: str, input_tokens: int, output_tokens: int) -> None:
-        """Count what a reply must have cost about which nothing was told."""
+    def add_untold(self, model: str, input_tokens: int, output_tokens: int) -> Charge:
+        """Count what a reply must have cost about which nothing was told, and return it."""
         price = self.price_of(model)
-        if price is None or price.input or price.output:
-            cost = 0.0 if price is None else price.of(Usage(input_tokens, output_tokens))
-            self._count(Spent(cost=cost, unpriced=_missing(model, price), untold=1))
+        if price is not None and not price.input and not price.output:
+            return Charge()
+        cost = 0.0 if price is None else price.of(Usage(input_tokens, output_tokens))
+        self._count(Spent(cost=cost, unpriced=_missing(model, price), untold=1))
+        return Charge(model, cost=None if price is None else cost, estimated=1)
 
     def price_of(self, model: str) -> Price | None:
         """Return the first price whose pattern fits, None where none does."""

@@ -5,19 +5,24 @@ Pure: from values to text. Everything that a model or a page may have written is
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from leeward.memory import Record
+from leeward.memory import Note, Record
 from leeward.security import (
     GATES,
     Effect,
+    Grant,
     Policy,
     RuleAction,
+    SandboxLevel,
+    Scope,
     Session,
     ToolSpec,
     TrustLevel,
+    canonical_json,
     host_warning,
     min_trust,
     visible,
@@ -29,9 +34,12 @@ __all__ = [
     "gates_off",
     "known_lines",
     "level_of",
+    "note_line",
+    "note_lines",
     "permission_lines",
     "record_lines",
     "record_text",
+    "sandbox_word",
     "status_lines",
     "tool_line",
     "trust_line",
@@ -49,7 +57,7 @@ def effects_of(effects: Effect) -> str:
 def level_of(spec: ToolSpec, session: Session) -> tuple[TrustLevel, str]:
     """Return the level a tool has now, and why: the session's own word, else the weakest declared."""
     said = session.level_of(spec.name)
-    if said is not None:
+    if said is not None and session.trust_in(spec) is said[0]:
         return said
     levels = session.policy.levels
     configured = [levels[key] for key in (spec.name, spec.source) if key in levels]
@@ -82,6 +90,7 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
     yield f"model       {visible(model)}"
     yield f"autonomy    {policy.autonomy}"
     yield f"workspace   {visible(policy.workspace)}"
+    yield f"sandbox     {sandbox_word(policy)}"
     yield f"gates       {len(GATES)} in order; off: {', '.join(gates_off(session)) or 'none'}"
     yield f"calls       {_used(session)}"
     tripped = "; tripped, /trust reset lifts it" if breaker.tripped else ""
@@ -91,11 +100,23 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
     )
     yield f"urls        {len(session.ledger)} known"
     yield f"labels      {', '.join(sorted(session.labels)) or 'none: nothing was read'}"
-    yield f"grants      {'; '.join(visible(str(rule)) for rule in session.grants) or 'none'}"
+    yield f"grants      {'; '.join(visible(str(one.rule)) for one in session.active_grants()) or 'none'}"
     windows = [f"{tool} {failed} of {seen} failed" for tool, failed, seen in _windows(session)]
     yield f"windows     {'; '.join(windows) or 'nothing ran yet'}"
     for tool, (level, cause) in session.levels.items():
         yield f"trust       {tool} {level.name.lower()}: {visible(cause)}"
+
+
+def sandbox_word(policy: Policy) -> str:
+    """Say in one line what keeps programs in."""
+    sandbox = policy.sandbox
+    if sandbox.level == SandboxLevel.NONE:
+        return "none: programs run with all your rights"
+    network = "network on" if sandbox.network else "no network"
+    more = len(sandbox.extra_write) + len(policy.allowed_paths)
+    changes = f"the workspace and {more} more can be changed" if more else "only the workspace can be changed"
+    answers = "; commands run without a question" if sandbox.answers else ""
+    return f"{sandbox.level}: {network}, {changes}{answers}"
 
 
 def _used(session: Session) -> str:
@@ -119,17 +140,31 @@ def known_lines(session: Session) -> Iterator[str]:
         yield "no URL is known; one becomes so when you write it"
 
 
-def permission_lines(policy: Policy, session: Session) -> Iterator[str]:
-    """Yield the autonomy level, every rule with its place, and what was granted in this session."""
+def permission_lines(policy: Policy) -> Iterator[str]:
+    """Yield the autonomy level and every rule with its place."""
     yield f"autonomy {policy.autonomy}"
     for action in (RuleAction.DENY, RuleAction.ASK, RuleAction.ALLOW):
         for rule in policy.rules:
             if rule.action is action:
                 yield f"{visible(str(rule))}  ({visible(rule.where)})"
-    for rule in session.grants:
-        yield f"{visible(str(rule))}  ({rule.where})"
-    if not policy.rules and not session.grants:
+    if not policy.rules:
         yield "no rules; the defaults hold"
+
+
+def note_line(note: Note) -> str:
+    """Return a note on one line: its id, when it was saved, what led to it, where it holds, its beginning."""
+    at = time.strftime("%Y-%m-%d", time.localtime(note.saved_at))
+    where = "everywhere" if note.workspace is None else "here"
+    return _cut(f"{note.id}  {at}  {note.origin:<9}  {where:<10}  {visible(note.text)}")
+
+
+def note_lines(note: Note) -> Iterator[str]:
+    """Yield all of a note."""
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note.saved_at))
+    where = "everywhere" if note.workspace is None else note.workspace
+    yield f"{note.id}, saved {at} in session {note.session}"
+    yield f"holds {visible(where)}; the least trusted text that led to it: {note.origin}"
+    yield from (f"  │ {visible(line)}" for line in note.text.split("\n"))
 
 
 def record_text(record: Record) -> str:
@@ -149,11 +184,18 @@ def record_text(record: Record) -> str:
         case "withdrawn":
             said = " ".join(body["urls"])
         case "session":
-            said = f"{record.session} in {body.get('workspace', '')}"
+            kept_in = f", programs in {body['sandbox']}" if "sandbox" in body else ""
+            said = f"{record.session} in {body.get('workspace', '')}{kept_in}"
         case "block" | "trust":
             said = f"{TrustLevel(body['level']).name.lower()}: {body['cause']}"
         case "grant":
-            said = str(body.get("match") or "every call")
+            said = _granted(body)
+        case "job":
+            said = _job(body)
+        case "snapshot":
+            said = _restored(body)
+        case "revocation":
+            said = str(body["id"])
         case "read":
             said = ", ".join(body["labels"])
         case _:
@@ -170,14 +212,31 @@ def record_lines(records: Iterable[Record]) -> Iterator[str]:
         yield f"{record.seq:>6}  {at}  {_cut(record_text(record))}{call}"
 
 
+def _granted(body: Mapping[str, Any]) -> str:
+    grant = Grant(body["id"], "", None, Scope(body["scope"]), body["until"])
+    how = "taken in" if body["stored"] else "granted"
+    return f"{how}: {body['match'] or 'every call'} for {grant.holds} ({grant.id})"
+
+
 def _decided(body: Mapping[str, Any]) -> str:
-    arguments = body["arguments"]
+    arguments = _said(body["arguments"])
     if body["allowed"]:
         by = f" answered by {body['approver']}" if body["approver"] else ""
         return f"allowed{by} {arguments}"
     who = f", {body['approver']} said no" if body["approver"] not in {"", "nobody"} else ""
     who = ", nobody was there to say yes" if body["approver"] == "nobody" else who
     return f"denied by {body['gate']} ({body['rule']}) {body['code']}{who}: {body['reason']} {arguments}"
+
+
+def _said(arguments: str) -> str:
+    """Return arguments without the options that are off: on one line there is no room for those."""
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return arguments
+    if not isinstance(values, dict) or not any(value is False for value in values.values()):
+        return arguments
+    return canonical_json({key: value for key, value in values.items() if value is not False})
 
 
 def _finished(body: Mapping[str, Any]) -> str:
@@ -197,6 +256,24 @@ def egress_lines(records: Iterable[Record]) -> Iterator[str]:
     for record in records:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at))
         yield f"{record.seq:>6}  {at}  {visible(record.tool or ''):<12} {visible(_sent(record.body))}"
+
+
+def _job(body: Mapping[str, Any]) -> str:
+    parts = [f"{body['job']} {body['state']}"]
+    if body["state"] != "running":
+        parts += [f"{body['size']} characters", f"{body['seconds']:.3f} s"]
+    if body["overflow"]:
+        parts.append(f"kept as {body['overflow']}")
+    if body["detail"]:
+        parts.append(body["detail"])
+    return ", ".join(parts)
+
+
+def _restored(body: Mapping[str, Any]) -> str:
+    how = "done" if body["done"] else "begun"
+    forced = ", forced" if body["forced"] else ""
+    left = f", {body['left']} left as they were" if body["left"] else ""
+    return f"{body['direction']} of {body['call'][:_ID]} {how}: {body['paths']} paths{left}{forced}"
 
 
 def _sent(body: Mapping[str, Any]) -> str:

@@ -15,10 +15,12 @@ from typing import NoReturn
 
 from leeward.security import (
     Answer,
-    Ask,
+    Asks,
     Cleared,
+    CommandFacts,
     Deny,
     Event,
+    FileState,
     Json,
     Origin,
     Output,
@@ -30,12 +32,15 @@ from leeward.security import (
     Question,
     RecordError,
     Session,
+    Spool,
     ToolCall,
     ToolSpec,
+    Wanted,
     after,
     error_object,
+    question_object,
 )
-from leeward.tools import builtin_tools, resolved
+from leeward.tools import SEARCH_PATH, builtin_tools, looked_up, resolved, states
 
 from .config_policy import to_policy
 from .given import given_as_such, given_by, given_by_config
@@ -123,6 +128,9 @@ class _Nothing:
     async def put(self, _session: str, _text: str, _origin: Origin) -> str:
         self._refuse()
 
+    def spool(self, _session: str) -> Spool:
+        self._refuse()
+
     def live(self, call: str, chunk: str) -> None:
         """Nothing runs, so nothing is put out."""
 
@@ -139,15 +147,27 @@ class _Surveyor:
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         return resolved(paths)
 
+    async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
+        return looked_up(wanted, policy, SEARCH_PATH)
 
-class _NoOverflow:
-    """The overflow store of a session that never was."""
+    async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
+        return states(paths, policy)
+
+
+class _NoStore:
+    """The overflow store and the notes of a session that never was."""
 
     async def get(self, *_: object, **__: object) -> NoReturn:
         raise RecordError("a dry run reads nothing")
 
     async def search(self, *_: object, **__: object) -> NoReturn:
         raise RecordError("a dry run reads nothing")
+
+    async def newest(self, *_: object, **__: object) -> NoReturn:
+        raise RecordError("a dry run reads nothing")
+
+    async def save(self, *_: object, **__: object) -> NoReturn:
+        raise RecordError("a dry run writes nothing")
 
 
 def policy_of(start: Start, workspace: Path | None = None) -> Policy:
@@ -169,7 +189,9 @@ def specs_of(start: Start) -> tuple[ToolSpec, ...]:
     Raises:
         CliError: one that the configuration names cannot be loaded.
     """
-    settings = builtin_settings(start.loaded.config, policy_of(start), _NoOverflow(), str)
+    policy, nothing = policy_of(start), _NoStore()
+    session = Session("dry-run", policy)
+    settings = builtin_settings(start.loaded.config, policy, nothing, nothing, lambda: session)
     return tuple(all_tools(start.loaded.config, builtin_tools(settings)).specs())
 
 
@@ -210,18 +232,8 @@ def _denied(gate: str, denial: Deny) -> Judged:
     return Judged("deny", gate, denial.rule, denial.code, str(error["message"]), error=error)
 
 
-def _open(left: tuple[tuple[str, Ask], ...]) -> Judged:
+def _open(left: Asks) -> Judged:
     (gate, first), *_ = left
     asks = tuple((name, ask.question) for name, ask in left)
-    error: dict[str, Json] = {
-        "code": "INPUT_REQUIRED",
-        "message": first.question,
-        "phase": "approval",
-        "retryable": False,
-        "gate": gate,
-        "rule": first.rule,
-        "asks": [{"gate": name, "question": question} for name, question in asks],
-    }
-    if first.facts:
-        error["facts"] = [{"name": name, "value": value} for name, value in first.facts]
-    return Judged("ask", gate, first.rule, "INPUT_REQUIRED", first.question, asks, error)
+    error = question_object(left, first.question)
+    return Judged("ask", gate, first.rule, str(error["code"]), first.question, asks, error)

@@ -101,6 +101,8 @@ class _Headless:
         self.printer.so_far = self.data
         account = Account(self.printer)
         async with Runtime.open(start.loaded, places=start.places, listener=account.hear) as runtime:
+            if self.options.resume is not None:
+                await runtime.resume(self.options.resume)
             self.session, self.model = runtime.session_id, runtime.provider.name
             for number, step in enumerate(self.script.steps, 1):
                 account.begin(step, number if self.options.script is not None else None)

@@ -1,21 +1,15 @@
-"""The commands that only look: `audit`, `tools`, `config`. (`config trust` notes what the person says.)"""
+"""The commands that only look: `tools`, `config`. (`config trust` notes what the person says.)"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import trio
+from leeward.security import Json, Session
 
-from leeward.memory import AuditLogger, Database, Island, Record
-from leeward.security import Json, Session, visible
-
-from .app import SystemClock
 from .config import Loaded, config_folder
 from .config_keys import KEYS, dotted, is_private
-from .describe import effects_of, egress_lines, level_of, record_lines, tool_line
+from .describe import effects_of, level_of, tool_line
 from .dryrun import policy_of, specs_of
 from .exits import CliError, Exit
 from .options import Options
@@ -23,76 +17,7 @@ from .printer import Printer, plain
 from .startup import Start, look
 from .trusted import set_trusted
 
-__all__ = ["audit", "config", "tools"]
-
-
-async def audit(options: Options, printer: Printer) -> Exit:
-    """List what was decided and done, or show all about one call.
-
-    Raises:
-        CliError: there is no such call.
-        RecordError: the database cannot be read.
-    """
-    records = await _records(options, look(options).places.database)
-    if options.action == "show" and not records:
-        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "there is no record of that call", call=options.name)
-    told = [_record_json(record) for record in records]
-    if options.action == "show":
-        printer.answer("".join(f"{line}\n" for record in records for line in _whole(record)))
-    elif options.egress:
-        printer.answer("".join(f"{line}\n" for line in egress_lines(records)))
-    else:
-        printer.answer("".join(f"{line}\n" for line in record_lines(records)))
-    for one in told:
-        printer.event({"schema": 1, "type": "record", **one})
-    return printer.finish(Exit.SUCCESS, {"records": told})
-
-
-async def _records(options: Options, database: Path) -> Sequence[Record]:
-    """Read from the database there is; looking makes none."""
-    if not await trio.Path(database).exists():
-        return ()
-    async with Island.open("storage") as island, Database.open(database, island) as opened:
-        logger = AuditLogger(opened, SystemClock())
-        if options.action == "show":
-            return await logger.show(options.name)
-        if options.egress:
-            # An attempt has up to two rows, told as one.
-            rows = await logger.list_records(options.name or None, 2 * options.limit, kinds=["egress"])
-            return list(_attempts(rows))[-options.limit :]
-        return await logger.list_records(options.name or None, options.limit)
-
-
-def _attempts(rows: Sequence[Record]) -> Iterable[Record]:
-    """Return one record for each attempt to open a URL: what was decided, and what came of it."""
-    found: dict[tuple[Json, ...], Record] = {}
-    for row in rows:
-        attempt = (row.session, row.call, row.body["hop"], row.body["url"])
-        decided = found.get(attempt)
-        if decided is not None and row.body["ended"]:
-            ruled = {name: decided.body[name] for name in ("gate", "rule", "allowed")}
-            found[attempt] = replace(decided, body={**row.body, **ruled})
-        else:
-            found[attempt] = row
-    return found.values()
-
-
-def _record_json(record: Record) -> dict[str, Json]:
-    return {
-        "seq": record.seq,
-        "at": record.at,
-        "session": record.session,
-        "kind": record.kind,
-        "call": record.call,
-        "tool": record.tool,
-        "body": dict(record.body),
-    }
-
-
-def _whole(record: Record) -> Sequence[str]:
-    """Return a record with every field that says something, one per line."""
-    said = ((name, value) for name, value in record.body.items() if value not in (None, "", [], {}))
-    return [*record_lines([record]), *(f"    {name}: {visible(str(value))}" for name, value in said)]
+__all__ = ["config", "tools"]
 
 
 async def tools(options: Options, printer: Printer) -> Exit:

@@ -23,6 +23,7 @@ __all__ = [
     "NARROWER_HOSTS",
     "NO_HIGHER_AUTONOMY",
     "ONLY_ASK_OR_DENY",
+    "STAYS_OFF",
     "STAYS_ON",
     "SUBSET",
     "WEAKER_TRUST",
@@ -61,6 +62,10 @@ def _higher_or_endless(old: float, new: float) -> Sequence[KeyPath]:
 
 def _switched_off(old: bool, new: bool) -> Sequence[KeyPath]:
     return _ALL if old and not new else ()
+
+
+def _switched_on(old: bool, new: bool) -> Sequence[KeyPath]:
+    return _ALL if new and not old else ()
 
 
 def _longer(old: Sequence[str], new: Sequence[str]) -> Sequence[KeyPath]:
@@ -103,6 +108,7 @@ def _more_trusted(old: Mapping[str, str], new: Mapping[str, str]) -> Sequence[Ke
 LOWER = Narrowing("lower it", _higher)
 LOWER_FROM_ENDLESS = Narrowing("lower it (0 is endless)", _higher_or_endless)
 STAYS_ON = Narrowing("switch it on", _switched_off)
+STAYS_OFF = Narrowing("switch it off", _switched_on)
 SUBSET = Narrowing("take entries away", _longer)
 MORE = Narrowing("add entries", _shorter)
 NARROWER_HOSTS = Narrowing("name hosts that are covered already", _wider)

@@ -17,9 +17,13 @@ Output: TypeAlias = Literal["text", "json", "jsonl"]
 class Options:
     """The command line, read; what was not given is None, empty or False.
 
-    `command` is the first word ("" where there was none), `action` the second of `audit` and `config`,
-    `name` the session or call that `audit` is asked about. `urls` and `seen` are what the person gave
-    and what was read before a `call` or `check`. `timeout` is in seconds.
+    `command` is the first word ("" where there was none), `action` the second of `audit`, `config` and
+    `permissions`, `name` the session, call or grant that is asked about. `urls` and `seen` are what the
+    person gave and what was read before a `call` or `check`. `timeout` is in seconds.
+    `session`, `kinds`, `tool`, `denied` and `since` (seconds since the epoch) say which records are meant,
+    `form` is how they are exported, `head` a signed head of the audit, or the file it stands in.
+    `resume` is the session to go on with, "" the latest; `turn` the one behind which it is forked.
+    `older_than` (days) and `kept` (overflow, transcripts, audit) say what `storage prune` may delete.
     """
 
     command: str = ""
@@ -41,6 +45,16 @@ class Options:
     name: str = ""
     limit: int = 50
     egress: bool = False
+    session: str | None = None
+    kinds: tuple[str, ...] = ()
+    denied: bool = False
+    since: float | None = None
+    form: str = ""
+    head: str | None = None
+    older_than: float | None = None
+    kept: tuple[str, ...] = ()
+    resume: str | None = None
+    turn: int | None = None
     urls: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
     request: Request = field(default_factory=Request)

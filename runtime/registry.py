@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from leeward.security import Place, Policy, ToolExecutor, TrustLevel, holding_back, secret_reason
+from leeward.security import HARD_BOUND, Policy, Session, ToolExecutor, TrustLevel
 from leeward.tools import (
     DEFAULT_BODY_BYTES,
     BuiltinSettings,
+    Checkpoints,
     CompositeExecutor,
+    NoteKeeper,
     OverflowReader,
     Registered,
     Resolver,
@@ -21,34 +23,29 @@ from leeward.tools import (
 
 from .config import Config
 from .exits import CliError, Exit
+from .installation import ENTRY_POINTS
 
 __all__ = ["ENTRY_POINTS", "all_tools", "builtin_settings", "configured_executors"]
-
-ENTRY_POINTS = "leeward.executors"
-"""The entry-point group under which a plug-in package offers a factory for its executor."""
 
 
 def builtin_settings(
     config: Config,
     policy: Policy,
     store: OverflowReader,
-    session: Callable[[], str],
+    notes: NoteKeeper,
+    session: Callable[[], Session],
     resolve: Resolver = dns_resolver,
 ) -> BuiltinSettings:
-    """Return what the built-in tools need to know; `session` tells whose overflow may be read."""
-
-    def is_held_back(tool: str, place: Place, below: Place) -> bool:
-        return holding_back(tool, place, below, policy) is not None
-
+    """Return what the built-in tools need to know; `session` tells whose overflow and notes are meant."""
     return BuiltinSettings(
         workspace=policy.workspace,
         home=policy.home,
         store=store,
+        notes=notes,
         session=session,
-        is_secret=lambda path: secret_reason(path, policy) is not None,
-        is_held_back=is_held_back,
+        policy=policy,
         shell_timeout=config.tools.shell.timeout,
-        max_output=policy.max_bytes,
+        max_output=min(policy.max_bytes, HARD_BOUND),
         fetch_timeout=config.tools.fetch.timeout,
         max_body_bytes=config.tools.fetch.max_body_bytes or DEFAULT_BODY_BYTES,
         allow_networks=policy.allow_networks,
@@ -60,7 +57,10 @@ def builtin_settings(
 
 
 def all_tools(
-    config: Config, built_in: Iterable[ToolExecutor], own: Iterable[ToolExecutor] = ()
+    config: Config,
+    built_in: Iterable[ToolExecutor],
+    own: Iterable[ToolExecutor] = (),
+    checkpoints: Checkpoints | None = None,
 ) -> CompositeExecutor:
     """Return all tools as one executor: built in, handed in, named by the configuration.
 
@@ -71,7 +71,8 @@ def all_tools(
     handed_in = (Registered(executor, "handed in") for executor in own)
     executors: list[ToolExecutor | Registered] = [*built_in, *handed_in, *configured_executors(config)]
     try:
-        return CompositeExecutor(executors, guarded_tools=guarded)
+        around = None if checkpoints is None else checkpoints.around
+        return CompositeExecutor(executors, guarded_tools=guarded, around=around)
     except ValueError as error:
         raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
 

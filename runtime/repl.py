@@ -17,15 +17,17 @@ import trio
 from rich.console import Console
 
 from leeward.memory import Island
-from leeward.security import Answer, Question, RecordError, visible
+from leeward.security import Answer, Question, RecordError, Reply, visible
 
+from .always import choose_always
 from .app import Runtime
 from .approve import CHOICES, choice, is_cut, offer, question_lines
-from .describe import gates_off
+from .describe import gates_off, sandbox_word
 from .exits import CliError, Exit
 from .options import Options
 from .render import Renderer
 from .screen import Screen
+from .sessions_text import last_lines
 from .slash import COMMANDS, SlashCommand, dispatch, parse
 from .startup import Start, look
 from .terminal import Closed, Gone, Interrupt, Terminal, Typed, quiet
@@ -37,6 +39,8 @@ __all__ = ["Repl", "Stoppable", "TerminalApprover", "banner", "run_repl"]
 _PROMPT = "› "
 _HISTORY = "history"
 _SHOW = frozenset({"s", "show"})
+_WIDER = frozenset({"w", "wider"})
+_LOWEST_PAGE = 5  # lines
 _SIGNALS = {signal.SIGINT: Exit.SIGINT, signal.SIGTERM: Exit.SIGTERM, signal.SIGHUP: Exit.SIGTERM}
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
@@ -125,6 +129,9 @@ class _Chat:
         async with opened as runtime:
             for line in banner(runtime):
                 self.renderer.screen.block(line, "dim")
+            if self.options.resume is not None:
+                left = await runtime.resume(self.options.resume)
+                self.renderer.screen.block("\n".join(last_lines(left.conversation, left.taken)), "dim")
             self.stoppable.chats = True
             self.ended = await Repl(runtime, terminal, self.renderer, self.stoppable).chat()
 
@@ -172,6 +179,8 @@ def banner(runtime: Runtime) -> Iterator[str]:
     yield f"workspace {visible(str(runtime.places.workspace))} · /help lists the commands, Ctrl-D leaves"
     if not config.llm.model:
         yield "no model is configured: the offline one answers and follows plain instructions"
+    yield f"sandbox {sandbox_word(runtime.pipeline.session.policy)}"
+    yield from (f"  not {visible(reason)}" for reason in runtime.sandbox.weaker_because)
     off = gates_off(runtime.pipeline.session)
     if off:
         yield f"switched off by configuration: {', '.join(off)}"
@@ -186,27 +195,48 @@ class TerminalApprover:
         self._stop = stop
         self._turn = trio.Lock()
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> Reply:
         """Show a question and return the answer; what is none is asked for again."""
         async with self._turn:
-            self._show(question)
-            in_full = False
-            while True:
-                try:
-                    typed = await self._terminal.answer(offer(question, in_full=in_full))
-                except (Interrupt, Closed):
-                    self._stop()
-                    return Answer.NO
-                answer = choice(typed, question)
-                if answer is not None:
-                    return answer
-                if typed.strip().lower() in _SHOW and is_cut(question):
-                    in_full = True
-                    self._show(question, in_full=True)
+            try:
+                return await self._asked(question)
+            except (Interrupt, Closed):
+                self._stop()
+                return Answer.NO
 
-    def _show(self, question: Question, *, in_full: bool = False) -> None:
-        for line in question_lines(question, self._renderer.screen.width, in_full=in_full):
-            self._renderer.screen.line(line, "yellow")
+    async def _asked(self, question: Question) -> Reply:
+        in_full = False
+        if not await self._show(question):
+            return Answer.NO
+        while True:
+            typed = (await self._terminal.answer(offer(question, in_full=in_full))).strip().lower()
+            answer = choice(typed, question)
+            if answer is Answer.ALWAYS or (typed in _WIDER and question.wider is not None):
+                rules = question.wider if typed in _WIDER else question.always
+                always = await choose_always(question, rules or (), self._terminal, self._renderer.screen)
+                if always is not None:
+                    return always
+            elif answer is not None:
+                return answer
+            elif typed in _SHOW and is_cut(question):
+                in_full = True
+                if not await self._show(question, in_full=True):
+                    return Answer.NO
+
+    async def _show(self, question: Question, *, in_full: bool = False) -> bool:
+        """Show a question, page by page where it is higher than the screen; a no may come before its end."""
+        screen = self._renderer.screen
+        lines = tuple(question_lines(question, screen.width, in_full=in_full))
+        room = max(screen.height - 2, _LOWEST_PAGE)
+        for start in range(0, len(lines), room):
+            if start:
+                prompt = f"  {start} of {len(lines)} lines; Enter goes on, [n]o refuses "
+                typed = await self._terminal.answer(prompt)
+                if CHOICES.get(typed.strip().lower()) is Answer.NO:
+                    return False
+            for line in lines[start : start + room]:
+                screen.line(line, "yellow")
+        return True
 
 
 class Repl:

@@ -33,6 +33,11 @@ class Screen:
         """Columns of the terminal, now."""
         return self._console.width
 
+    @property
+    def height(self) -> int:
+        """Lines of the terminal, now."""
+        return self._console.height
+
     def put(self, text: Text, end: str = "\n") -> None:
         """Print; a terminal that is gone sees nothing, and the signal that tells of it ends the chat."""
         try:

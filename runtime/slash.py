@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,20 +16,38 @@ from typing import TypeAlias
 from leeward.memory import Record
 from leeward.security import (
     Asker,
+    BreakerReset,
     Granted,
     Provenance,
     Status,
+    ToolError,
     TrustLevel,
     Url,
+    Withdrawn,
     pattern_problem,
+    redact_text,
     visible,
 )
 
 from .app import Runtime
+from .audit_reading import explanation_of, records_of
 from .cost import cost_lines
-from .describe import known_lines, permission_lines, record_lines, status_lines, tool_line, trust_line
+from .describe import (
+    known_lines,
+    permission_lines,
+    record_lines,
+    status_lines,
+    tool_line,
+    trust_line,
+)
 from .exits import CliError
 from .given import known_place
+from .grants import grant_lines, revoke
+from .jobs_command import jobs_told
+from .notes_command import notes_told
+from .sessions import find, fork
+from .sessions_text import last_lines, session_line
+from .undoing import diff_told, redo_told, undo_told
 
 __all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
 
@@ -126,6 +145,35 @@ async def _new(runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult(f"session {runtime.session_id}")
 
 
+async def _resume(runtime: Runtime, argument: str) -> SlashResult:
+    try:
+        left = await runtime.resume(argument)
+    except CliError as error:
+        return _failed(visible(error.message))
+    return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
+
+
+async def _sessions(runtime: Runtime, _argument: str) -> SlashResult:
+    found = await runtime.kept.catalog.sessions(_RECORDS, runtime.pipeline.session.policy.workspace)
+    lines = [session_line(one, where=False) for one in found]
+    return SlashResult("\n".join(lines) or "nothing was said in this workspace yet")
+
+
+async def _fork(runtime: Runtime, argument: str) -> SlashResult:
+    if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
+        return _usage("fork")
+    try:
+        this = await find(runtime.kept.catalog, runtime.session_id, "")
+        left = await runtime.resume(await fork(runtime.kept, this, int(argument) if argument else None))
+    except CliError as error:
+        return _failed(visible(error.message))
+    return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
+
+
+async def _compact(runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("" if await runtime.compact() else "there is nothing to sum up")
+
+
 async def _browse(runtime: Runtime, argument: str) -> SlashResult:
     url, _, question = argument.partition(" ")
     if not url:
@@ -148,7 +196,8 @@ async def _forget(runtime: Runtime, text: str) -> SlashResult:
     known = known_place(text) or known_place(f"https://{text}")
     if known is None or not text:
         return _usage("browse")
-    await runtime.withdraw(known)
+    session = runtime.pipeline.session
+    await runtime.pipeline.note(Withdrawn(session.now, (known.text,)))
     left = runtime.pipeline.session.ledger.lookup(known).source if isinstance(known, Url) else None
     still = f"; {visible(left.text)} still stands for it" if left is not None else ""
     return SlashResult(f"forgotten: {visible(known.text)}{still}")
@@ -162,7 +211,7 @@ async def _tools(runtime: Runtime, _argument: str) -> SlashResult:
 async def _model(runtime: Runtime, argument: str) -> SlashResult:
     if argument:
         try:
-            runtime.switch_model(argument)
+            await runtime.switch_model(argument)
         except CliError as error:
             return _failed(visible(error.message))
     return SlashResult(visible(runtime.provider.name))
@@ -175,17 +224,31 @@ async def _cost(runtime: Runtime, _argument: str) -> SlashResult:
 async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
     session = runtime.pipeline.session
     if not argument:
-        return SlashResult("\n".join(permission_lines(session.policy, session)))
+        granted = grant_lines(session, await runtime.grants.all())
+        return SlashResult("\n".join([*permission_lines(session.policy), *granted]))
     word, _, rest = argument.partition(" ")
+    if word == "revoke" and rest.strip():
+        return await _revoked(runtime, rest.strip())
     tool, _, pattern = rest.strip().partition(" ")
     if word != "allow" or not _TOOL.fullmatch(tool):
         return _usage("permissions")
     match = pattern.strip() or None
     problem = pattern_problem(match) if match is not None else None
+    if match is not None and redact_text(match, session.secrets) != match:
+        return _failed("the pattern holds a secret, and what is granted is kept and shown")
     if problem is not None:
         return _failed(f"{visible(pattern)}: {problem}")
-    await runtime.pipeline.note(Granted(session.now, tool, match))
-    return SlashResult(f"allowed for this session: {tool}{f' {visible(match)}' if match is not None else ''}")
+    name = f"g_{secrets.token_hex(4)}"
+    await runtime.pipeline.note(Granted(session.now, tool, match, name))
+    what = f"{tool}{f' {visible(match)}' if match is not None else ''}"
+    return SlashResult(f"allowed for this session: {what} ({name})")
+
+
+async def _revoked(runtime: Runtime, name: str) -> SlashResult:
+    try:
+        return SlashResult(await revoke(name, runtime.grants, runtime.pipeline, runtime.places.database))
+    except CliError as error:
+        return _failed(error.message)
 
 
 async def _trust(runtime: Runtime, argument: str) -> SlashResult:
@@ -194,7 +257,7 @@ async def _trust(runtime: Runtime, argument: str) -> SlashResult:
     if not words:
         return SlashResult("\n".join(trust_line(spec, session) for spec in runtime.tools.specs()))
     if words == ["reset"]:
-        await runtime.reset_breaker()
+        await runtime.pipeline.note(BreakerReset(session.now))
         return SlashResult("denials are counted anew")
     if len(words) != 2:
         return _usage("trust")
@@ -210,12 +273,28 @@ async def _trust(runtime: Runtime, argument: str) -> SlashResult:
 
 async def _audit(runtime: Runtime, argument: str) -> SlashResult:
     words = argument.split()
+    if words[:1] == ["why"] and len(words) < 3:
+        return await _why(runtime, "".join(words[1:]))
     if words[:1] == ["show"] and len(words) == 2:
-        return _records([r for r in await runtime.audit.show(words[1]) if r.session == runtime.session_id])
+        try:
+            return _records(await records_of(words[1], runtime.audit, runtime.session_id))
+        except CliError as error:
+            return _failed(visible(error.message))
     if len(words) > 1 or not all(word.isascii() and word.isdigit() and len(word) < 7 for word in words):
         return _usage("audit")
     limit = int(words[0]) if words else _RECORDS
     return _records(await runtime.audit.list_records(runtime.session_id, limit))
+
+
+async def _why(runtime: Runtime, argument: str) -> SlashResult:
+    """Explain a call of this session: each gate's answer, and what would have allowed it."""
+    if len(argument.split()) > 1:
+        return _usage("why")
+    try:
+        explanation = await explanation_of(argument, runtime.audit, runtime.session_id)
+    except CliError as error:
+        return _failed(visible(error.message))
+    return SlashResult("\n".join(explanation.lines()))
 
 
 def _records(records: list[Record]) -> SlashResult:
@@ -224,7 +303,11 @@ def _records(records: list[Record]) -> SlashResult:
 
 async def _overflow(runtime: Runtime, _argument: str) -> SlashResult:
     kept = await runtime.overflow.entries(runtime.session_id)
-    lines = [f"{entry.id}  {entry.chars} characters in {entry.lines} lines" for entry in kept]
+    lines = [
+        f"{entry.id}  {entry.chars} characters in {entry.lines} lines, from {entry.origin},"
+        f" {entry.stored} bytes on disk"
+        for entry in kept
+    ]
     return SlashResult("\n".join(lines) or "nothing was too long to show")
 
 
@@ -234,6 +317,18 @@ async def _status(runtime: Runtime, _argument: str) -> SlashResult:
 
 async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult(exit=True)
+
+
+def _told(tell: Callable[[Runtime, str], Awaitable[str]]) -> Handler:
+    """Return a command that has something to say, or fails with why it has not."""
+
+    async def handler(runtime: Runtime, argument: str) -> SlashResult:
+        try:
+            return SlashResult(await tell(runtime, argument))
+        except (CliError, ToolError) as error:
+            return _failed(visible(str(error)))
+
+    return handler
 
 
 def _failed(why: str) -> SlashResult:
@@ -248,6 +343,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("help", "/help [COMMAND]", "what may be typed", _help, ("h", "?")),
     Command("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
     Command("new", "/new", "begin another session", _new),
+    Command("sessions", "/sessions", "the sessions of this workspace", _sessions),
+    Command("resume", "/resume [ID]", "go on with a session, or with the latest before this", _resume),
+    Command("fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork),
+    Command("compact", "/compact", "sum up what was said, so that more fits", _compact),
     Command(
         "browse",
         "/browse [URL [QUESTION] | --forget URL]",
@@ -260,14 +359,25 @@ COMMANDS: tuple[Command, ...] = (
     Command("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
     Command(
         "permissions",
-        "/permissions [allow TOOL [PATTERN]]",
-        "the rules; allow something for this session",
+        "/permissions [allow TOOL [PATTERN] | revoke ID]",
+        "the rules and grants; allow something for this session, take a grant back",
         _permissions,
         ("perms",),
     ),
     Command("trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", _trust),
-    Command("audit", "/audit [NUMBER | show CALL]", "what was decided and done", _audit),
+    Command("audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit),
+    Command("why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why),
     Command("overflow", "/overflow", "outputs that were too long to show", _overflow),
+    Command(
+        "memory",
+        "/memory [ID | delete ID | everywhere ID]",
+        "notes for later sessions; read, delete, let one hold everywhere",
+        _told(notes_told),
+    ),
+    Command("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
+    Command("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
+    Command("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
+    Command("jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)),
     Command("status", "/status", "model, limits, breaker, windows, labels", _status),
     Command("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
 )

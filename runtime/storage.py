@@ -12,9 +12,13 @@ from pathlib import Path
 
 import trio
 
-from leeward.memory import Database, Island
+from leeward.memory import AuditLogger, Database, Island
+from leeward.security import Clock
 
-__all__ = ["open_storage"]
+from .config import Loaded
+from .places import Places
+
+__all__ = ["audit_of", "open_storage"]
 
 
 @dataclass(slots=True)
@@ -36,6 +40,13 @@ class _Open:
 
 
 _OPEN: trio.lowlevel.RunVar[_Open] = trio.lowlevel.RunVar("open databases")
+
+
+def audit_of(database: Database, clock: Clock, loaded: Loaded, places: Places) -> AuditLogger:
+    """Return the audit in a database; its key lies in the data folder, wherever the database does."""
+    heads = loaded.config.tools.audit.heads
+    key = places.data / "audit.key"
+    return AuditLogger(database, clock, key=key, heads=Path(heads) if heads else None)
 
 
 @asynccontextmanager

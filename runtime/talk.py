@@ -5,34 +5,27 @@ A turn itself stands in `turn.py`; which model answers is said anew for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import trio
 
-from leeward.memory import Transcript
-from leeward.security import (
-    Json,
-    Origin,
-    Pipeline,
-    Policy,
-    Source,
-    integrity,
-    secret_reason,
-    without_secrets,
-)
+from leeward.memory import Charge, Line, Transcript
+from leeward.security import Origin, Pipeline, Policy, Source, secret_reason, without_secrets
 from leeward.tools import CompositeExecutor
 
 from .batches import Calls, RetryLimits
+from .compaction import ModelSummarizer, compact, weakest
 from .config import Config
 from .context import ContextWindow
-from .conversation import Conversation, Pending
+from .conversation import Conversation, Pending, Taken
 from .cost import Meter, Price
 from .events import RunEvent, TurnEnded
 from .places import Places
 from .project_files import ProjectFile, read_project_files
 from .prompt import system_prompt
-from .providers.events import Message, Provider, Role, ToolView
+from .providers.events import Message, Provider, ToolView
 from .trusted import is_trusted
 from .turn import Means, Turn
 
@@ -50,7 +43,9 @@ class Talk:
         config: Config,
         places: Places,
         warn: Callable[[str], None],
+        news: Callable[[Callable[[RunEvent], None]], Awaitable[str]],
     ) -> None:
+        self._news = news
         self._pipeline = pipeline
         self._tools = tools
         self._config = config
@@ -64,16 +59,34 @@ class Talk:
         prices = (Price(p.model, p.input, p.output, p.cache_read, p.cache_write) for p in cost.prices)
         self.meter = Meter(tuple(prices), cost.max_session)
 
-    def clear(self) -> None:
-        """Forget what was said; what it has cost stays known."""
+    def resume(self, taken: Taken, charges: Sequence[Charge]) -> None:
+        """Go on with what was said and spent before; what was left open is answered, and stored as such."""
+        self.conversation.resume(taken)
+        self.conversation.hand_over()
+        self.meter.resume(charges)
+
+    async def clear(self) -> bool:
+        """Forget what was said; what it has cost stays known. Return whether that is on the disk."""
         self.conversation.clear()
         self._window.begin()
         self._system = None
+        return await self.conversation.store()
+
+    async def compact(self, provider: Provider, emit: Callable[[RunEvent], None]) -> bool:
+        """Have all that was said summed up but for the person's words; return whether there was anything."""
+        messages = self.conversation.messages
+        if all(message.role == "user" for message in messages):
+            return False
+        summarizer = ModelSummarizer(provider, self.meter, self._window.room)
+        await compact(len(messages), summarizer, self.conversation, self._window, self._pipeline, emit)
+        await self.conversation.store()
+        return True
 
     async def turn(
         self, provider: Provider, text: str, attached: str, emit: Callable[[RunEvent], None]
     ) -> TurnEnded:
-        """Run one turn on the person's words."""
+        """Run one turn on the person's words, and on what came to its end since the last one."""
+        attached = "\n\n".join(filter(None, (attached, await self._news(emit))))
         agent, retry = self._config.agent, self._config.tools.retry
         limits = RetryLimits(retry.retries, retry.first_wait, retry.longest_wait)
         calls = Calls(self._pipeline, self._tools.spec, limits, emit)
@@ -86,6 +99,7 @@ class Talk:
             self.conversation,
             self._window,
             self.meter,
+            ModelSummarizer(provider, self.meter, self._window.room),
         )
         return await Turn(means, agent.max_turns, agent.timeout or None, emit).run(text, attached)
 
@@ -116,9 +130,13 @@ def _masked(tools: CompositeExecutor, tool: str, arguments: str) -> str:
     return without_secrets(arguments, tools.spec(tool))
 
 
-def _keep(transcript: Transcript, pipeline: Pipeline, turn: int, role: Role, content: Json) -> Pending:
-    """Store a message as whose words it is; a result weighs no more than the least that was read so far."""
+def _keep(transcript: Transcript, pipeline: Pipeline, line: Line) -> Pending:
+    """Store a line as whose words it is; what was brought weighs no more than the least that was read."""
     session = pipeline.session
-    read = min(session.labels, key=lambda label: integrity(frozenset({label})), default=Origin.TOOL)
-    origin = {"user": Origin.PERSON, "assistant": Origin.MODEL}.get(role, read)
-    return transcript.add(session.id, turn, role, content, origin)
+    if line.role in {"tool", "summary"}:
+        line = replace(line, origin=weakest(session.labels | {line.origin}))
+    elif isinstance(line.content, Mapping) and "attached" in line.content:
+        # The words are the person's, what goes along with them is not.
+        brought = weakest(session.labels | {Origin.TOOL}).value
+        line = replace(line, content={**line.content, "brought": brought})
+    return transcript.add(session.id, line)

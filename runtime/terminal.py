@@ -139,13 +139,15 @@ class Terminal:
         text = await self._island.run_cancellable(self._edit, prompt)
         return Typed(text, self._is_pasted)
 
-    async def answer(self, prompt: str) -> str:
+    async def answer(self, prompt: str, text: str = "") -> str:
         """Read a short answer, which enters no history; what was typed before it was asked for is dropped.
+
+        `text` stands there already, to be edited.
 
         Raises:
             Interrupt, Closed: as for `line`.
         """
-        return await self._island.run_cancellable(self._ask, prompt)
+        return await self._island.run_cancellable(self._ask, prompt, text)
 
     async def _edit(self, prompt: str) -> str:
         # Made inside the island: prompt_toolkit binds to the loop it is made in.
@@ -164,13 +166,13 @@ class Terminal:
         self._has_typed_slash = self._begins_pasted = self._is_pasted = False
         return await _prompted(self._editor, prompt)
 
-    async def _ask(self, prompt: str) -> str:
+    async def _ask(self, prompt: str, text: str) -> str:
         if self._asker is None:
             self._asker = PromptSession(interrupt_exception=Interrupt, eof_exception=Closed)
         clear_typeahead(self._asker.input)
         with suppress(OSError, ValueError, termios.error):
             termios.tcflush(self._asker.input.fileno(), termios.TCIFLUSH)
-        return await _prompted(self._asker, prompt)
+        return await _prompted(self._asker, prompt, text)
 
     def _look_at_slash(self, buffer: Buffer) -> None:
         self._has_typed_slash &= buffer.text.startswith("/")
@@ -221,8 +223,8 @@ class Terminal:
             buffer.text = text
 
 
-async def _prompted(session: PromptSession[str], prompt: str) -> str:
-    """Run one prompt; a terminal that is gone has ended the input.
+async def _prompted(session: PromptSession[str], prompt: str, text: str = "") -> str:
+    """Run one prompt, in which a text may stand already; a terminal that is gone has ended the input.
 
     Raises:
         Gone: it is.
@@ -232,7 +234,9 @@ async def _prompted(session: PromptSession[str], prompt: str) -> str:
     try:
         # What is printed by us meanwhile holds our own styles, and nothing else a terminal obeys.
         with patch_stdout(raw=True):
-            return await session.prompt_async(prompt, set_exception_handler=False, handle_sigint=False)
+            return await session.prompt_async(
+                prompt, default=text, set_exception_handler=False, handle_sigint=False
+            )
     except (EOFError, OSError) as error:
         raise Gone from error
 

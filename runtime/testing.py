@@ -27,6 +27,7 @@ from leeward.security import (
     Autonomy,
     Event,
     Json,
+    Origin,
     Pipeline,
     Policy,
     Ports,
@@ -65,6 +66,9 @@ class _Memory:
         self._bench.record.extend(event for event in events if id(event) not in known)
         await trio.lowlevel.checkpoint()
 
+    def spool(self, _session: str) -> _Spool:
+        return _Spool(self)
+
     async def put(self, _session: str, text: str, *_: object) -> str:
         key = f"of_{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
         self._bench.kept[key] = text
@@ -81,6 +85,24 @@ class _Memory:
         self._bench.questions.append(question)
         await trio.lowlevel.checkpoint()
         return self._bench.answers.popleft() if self._bench.answers else Answer.NOBODY
+
+
+class _Spool:
+    """An output that is kept while it comes."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self._memory = memory
+        self._pieces: list[str] = []
+
+    async def write(self, text: str) -> None:
+        self._pieces.append(text)
+        await trio.lowlevel.checkpoint()
+
+    async def finish(self, _origin: Origin) -> str:
+        return await self._memory.put("", "".join(self._pieces))
+
+    def abandon(self) -> None:
+        """Nothing is kept before the end."""
 
 
 class ToolBench:
@@ -125,7 +147,7 @@ class ToolBench:
         policy = Policy(str(folder), str(folder.parent), autonomy, rules=rules)
         tools = CompositeExecutor(Registered(executor, level=level) for executor in executors)
         memory = _Memory(self)
-        ports = Ports(tools, Surveyor(), memory, memory, memory, memory, memory)
+        ports = Ports(tools, Surveyor(policy=policy), memory, memory, memory, memory, memory)
         self.pipeline = Pipeline(Session("test", policy, now=_NOW), ports)
         self._calls = 0
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 
 import trio
 
-from leeward.security import Pipeline, Provenance, TurnStarted
+from leeward.memory import Charge
+from leeward.security import ModelSet, Pipeline, Provenance, TurnStarted, redact_text
 
 from .batches import Calls
+from .compaction import Summarizer, compact
 from .context import ContextWindow, TooLong, tokens_in
 from .conversation import Conversation
 from .cost import Meter
@@ -42,6 +44,7 @@ from .providers.events import (
 __all__ = ["Means", "Turn"]
 
 _CLOSING_SECONDS = 5.0
+_LONGEST_CAUSE = 300
 
 _CUT = {
     StopReason.LENGTH: "the reply was cut off at the model's limit of length",
@@ -53,7 +56,7 @@ _CUT = {
 class Means:
     """What a turn works with: whom it asks and what with, where calls go, what keeps count.
 
-    `opening` returns the system prompt.
+    `opening` returns the system prompt; `summarizer` is asked when the conversation is too long.
     """
 
     provider: Provider
@@ -64,6 +67,7 @@ class Means:
     conversation: Conversation
     window: ContextWindow
     meter: Meter
+    summarizer: Summarizer
 
 
 @dataclass(slots=True)
@@ -93,6 +97,7 @@ class Turn:
         self._model = means.provider.name
         self._said: list[str] = []
         self._system = Message("system", "")
+        self._is_summed_up_in_vain = False
 
     async def run(self, text: str, attached: str = "") -> TurnEnded:
         """Run the turn on the person's words; `attached` is fenced text that goes with them.
@@ -126,14 +131,15 @@ class Turn:
         self._system = await self._means.opening()
         conversation.say(text, attached)
         try:
-            self._request()
+            await self._request()
         except TooLong as error:
             conversation.take_back()
             self._emit(Alert(str(error)))
             return False
         conversation.hand_over()
         session = pipeline.session
-        await pipeline.note(TurnStarted(session.now), *given_by(text, Provenance.PERSON, session))
+        started = TurnStarted(session.now, conversation.turn)
+        await pipeline.note(started, *given_by(text, Provenance.PERSON, session))
         return True
 
     def _end(self, reason: EndReason, error: ModelError | None = None) -> TurnEnded:
@@ -172,13 +178,21 @@ class Turn:
             conversation.close()
             await self._stored()
 
-    def _request(self) -> Request:
+    async def _request(self) -> Request:
+        """Return what is sent; a conversation that has got too long is summed up first, if it can be."""
         means = self._means
-        return means.window.request(self._system, means.conversation.messages, means.tools)
+        window, conversation = means.window, means.conversation
+        is_full = window.is_full(self._system, conversation.messages, means.tools)
+        if is_full and not self._is_summed_up_in_vain and (kept := window.first_kept()):
+            self._is_summed_up_in_vain = not await compact(
+                kept, means.summarizer, conversation, window, means.pipeline, self._emit
+            )
+        return window.request(self._system, conversation.messages, means.tools)
 
     async def _ask(self) -> tuple[Requested, ...]:
         """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
-        conversation, request, reply = self._means.conversation, self._request(), _Reply()
+        conversation, reply = self._means.conversation, _Reply()
+        request = await self._request()
         # Nothing before this waits for sure: who is cancelled already asks nobody.
         await trio.lowlevel.checkpoint_if_cancelled()
         complete = False
@@ -187,16 +201,17 @@ class Turn:
             complete = True
         finally:
             said = "".join(reply.text)
-            self._count(reply, said, complete=complete)
+            charge = self._count(reply, said, complete=complete)
             if said:
                 self._said.append(said)
             calls = tuple(reply.calls) if complete else ()
-            calls = conversation.reply(said, calls, reply.verbatim if complete else None)
+            calls = conversation.reply(said, calls, reply.verbatim if complete else None, charge)
             # In line before any call is: what was asked for is stored with the first decision about it.
             conversation.hand_over()
         return calls
 
     async def _stream(self, request: Request, reply: _Reply) -> None:
+        usual = self._model = self._means.provider.name
         async with self._means.provider.stream(request) as events:
             async for event in events:
                 match event:
@@ -215,19 +230,30 @@ class Turn:
                         self._emit(Alert(_CUT[reason]))
                     case Retrying(reason, seconds):
                         self._emit(Alert(f"{reason}; asking again in {seconds:.1f} seconds"))
-                    case FellBack(name, reason):
-                        self._model = name
-                        self._emit(Alert(f"{reason}; {name} answers instead"))
+                    case FellBack(name, reason, again):
+                        await self._answered_by(name, f"it stands in: {reason}")
+                        if not again:
+                            self._emit(Alert(f"{reason}; {name} answers instead"))
+        if self._model == usual != self._means.pipeline.session.model:
+            await self._answered_by(usual, "it answers")
 
-    def _count(self, reply: _Reply, said: str, *, complete: bool) -> None:
+    async def _answered_by(self, name: str, cause: str) -> None:
+        """Put on record who answers; what a service said of why may say anything."""
+        self._model, session = name, self._means.pipeline.session
+        told = redact_text(cause, session.secrets)[:_LONGEST_CAUSE]
+        await self._means.pipeline.note(ModelSet(session.now, name, told))
+
+    def _count(self, reply: _Reply, said: str, *, complete: bool) -> Charge:
         """Count what a reply cost; one that broke off had a price, too, once anything of it came."""
         window, meter = self._means.window, self._means.meter
         if reply.usage is not None:
             window.learn(reply.usage.input_tokens)
-            meter.add(self._model, reply.usage)
-        elif complete or said or reply.calls or reply.thought:
+            return meter.add(self._model, reply.usage)
+        if complete or said or reply.calls or reply.thought:
             asked = sum(tokens_in(call.arguments) for call in reply.calls)
-            meter.add_untold(self._model, window.expected, round(reply.thought + tokens_in(said) + asked))
+            spent = round(reply.thought + tokens_in(said) + asked)
+            return meter.add_untold(self._model, window.expected, spent)
+        return Charge()
 
     async def _stored(self) -> None:
         """Store what was said, also in a turn that is being cancelled."""

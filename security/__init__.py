@@ -5,8 +5,10 @@ Start with `pipeline.py` (the order), then `call.py` (the nouns) and `action.py`
 
 from .action import NAME_RULE, canonical_json, is_tool_name, thaw
 from .addresses import judge_address, judge_host
+from .answers import Asks, answered
 from .book import tell
 from .call import (
+    BUILT_IN,
     KIND_KEY,
     Action,
     Asker,
@@ -27,8 +29,28 @@ from .call import (
     ToolExecutor,
     ToolResult,
     ToolSpec,
+    pointer_step,
 )
+from .command import DEFAULT_CONFIRM, CommandFacts, CommandLine, ShellRules
+from .command.explain import explain, is_shown_in_full
+from .command.repository import running_settings
+from .command.rules import command_entry_problem
+from .command.survey import Wanted
 from .confidential import without_secrets
+from .confine import (
+    SYSTEM_FOLDERS,
+    Confinement,
+    Masks,
+    PathGrant,
+    PathRight,
+    SandboxLevel,
+    Spot,
+    bubblewrap_arguments,
+    confinement_of,
+    folders_in_between,
+    landlock_grants,
+    toolchains,
+)
 from .confusable import host_facts, host_warning
 from .destination import Destination, destinations_given, parse_destination
 from .domains import covers_domain, domain_pattern, is_address, listed_problem
@@ -49,6 +71,7 @@ from .errors import (
 from .events import (
     Asked,
     BreakerReset,
+    Configured,
     Decided,
     Egress,
     Event,
@@ -56,22 +79,43 @@ from .events import (
     Forgot,
     Given,
     Granted,
+    JobChanged,
     LevelSet,
+    ModelSet,
     Read,
+    Restored,
+    Resumed,
+    Revoked,
     TurnStarted,
     Withdrawn,
 )
+from .evidence import Part, Reading, Said
 from .extract import suspects_in, urls_given, urls_hinted, urls_in
 from .filters import HARD_BOUND, Source, Stepwise, redact, strip
 from .follow import MOST_HOPS
+from .grant import Grant, Scope
+from .granting import LONGEST, Always
 from .invisible import visible
-from .kinds import changes, pointer_step
+from .kinds import changes
 from .label import Origin, integrity
+from .lasting import Lasting
 from .ledger import Grounding, Known, Ledger, Provenance
 from .level import TrustLevel, min_trust
+from .marks import mark_in
 from .matching import holding_back, pattern_problem
+from .obeyed import Change, Mark, MarkKind, Role, changes_to_undo, harmful_settings
 from .pipeline import FILTERS, GATES, Pipeline, judge
-from .policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Policy, Rule, RuleAction
+from .place import FileState, Preview
+from .policy import (
+    AnomalyLimits,
+    Autonomy,
+    BreakerLimits,
+    CallLimits,
+    Policy,
+    Rule,
+    RuleAction,
+    Sandboxing,
+)
 from .ports import (
     Answer,
     Approver,
@@ -82,26 +126,37 @@ from .ports import (
     Ports,
     Question,
     RecordError,
+    Reply,
+    Spool,
     Surveyor,
 )
-from .refusal import error_object, refused
+from .record import words_of
+from .refusal import error_object, question_object, refused
+from .reread import OF_THE_CALL, not_looked_up, reread, standpoint, untold
+from .runs_later import runs_later_reason
 from .secrets import redact_text
 from .session import Session, after
 from .unreadable import Unreadable
 from .url import Url, join_url, parse_url, same_site
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 from .window import AnomalyDetector, Breaker
-from .workspace import secret_reason
+from .workspace import is_inside, protected_places, protected_reason, secret_places, secret_reason
 
 __all__ = [
+    "BUILT_IN",
+    "DEFAULT_CONFIRM",
     "FILTERS",
     "GATES",
     "HARD_BOUND",
     "KIND_KEY",
+    "LONGEST",
     "MOST_HOPS",
     "NAME_RULE",
+    "OF_THE_CALL",
+    "SYSTEM_FOLDERS",
     "Action",
     "Allow",
+    "Always",
     "AnomalyDetector",
     "AnomalyLimits",
     "Answer",
@@ -109,6 +164,7 @@ __all__ = [
     "Ask",
     "Asked",
     "Asker",
+    "Asks",
     "Atom",
     "Audit",
     "Autonomy",
@@ -117,9 +173,14 @@ __all__ = [
     "BreakerReset",
     "CallLimits",
     "Category",
+    "Change",
     "Checked",
     "Cleared",
     "Clock",
+    "CommandFacts",
+    "CommandLine",
+    "Configured",
+    "Confinement",
     "Decided",
     "Decision",
     "Deny",
@@ -128,42 +189,67 @@ __all__ = [
     "Egress",
     "Event",
     "Exchange",
+    "FileState",
     "Finished",
     "Follower",
     "Forgot",
     "Given",
+    "Grant",
     "Granted",
     "Grounding",
     "InvalidParameters",
+    "JobChanged",
     "Json",
     "Kind",
     "Known",
+    "Lasting",
     "Ledger",
     "LevelSet",
+    "Mark",
+    "MarkKind",
+    "Masks",
+    "ModelSet",
     "NetworkError",
     "Observer",
     "Origin",
     "Outcome",
     "Output",
     "OverflowStore",
+    "Part",
+    "PathGrant",
+    "PathRight",
     "PermanentFailure",
     "Pipeline",
     "Place",
     "Policy",
     "PolicyBlocked",
     "Ports",
+    "Preview",
     "Problem",
     "Provenance",
     "Question",
     "RateLimited",
     "Read",
+    "Reading",
     "RecordError",
+    "Reply",
     "ResourceNotFound",
+    "Restored",
+    "Resumed",
+    "Revoked",
+    "Role",
     "Rule",
     "RuleAction",
+    "Said",
+    "SandboxLevel",
+    "Sandboxing",
+    "Scope",
     "ServerError",
     "Session",
+    "ShellRules",
     "Source",
+    "Spool",
+    "Spot",
     "Status",
     "Stepwise",
     "Surveyor",
@@ -180,43 +266,68 @@ __all__ = [
     "Unreadable",
     "Url",
     "Verdict",
+    "Wanted",
     "Withdrawn",
     "Word",
     "after",
+    "answered",
+    "bubblewrap_arguments",
     "canonical_json",
     "changes",
+    "changes_to_undo",
+    "command_entry_problem",
+    "confinement_of",
     "covers_domain",
     "destinations_given",
     "domain_pattern",
     "error_object",
+    "explain",
+    "folders_in_between",
+    "harmful_settings",
     "holding_back",
     "host_facts",
     "host_warning",
     "integrity",
     "is_address",
+    "is_inside",
+    "is_shown_in_full",
     "is_tool_name",
     "join_url",
     "judge",
     "judge_address",
     "judge_host",
+    "landlock_grants",
     "listed_problem",
+    "mark_in",
     "min_trust",
+    "not_looked_up",
     "parse_destination",
     "parse_url",
     "pattern_problem",
     "pointer_step",
+    "protected_places",
+    "protected_reason",
+    "question_object",
     "redact",
     "redact_text",
     "refused",
+    "reread",
+    "running_settings",
+    "runs_later_reason",
     "same_site",
+    "secret_places",
     "secret_reason",
+    "standpoint",
     "strip",
     "suspects_in",
     "tell",
     "thaw",
+    "toolchains",
+    "untold",
     "urls_given",
     "urls_hinted",
     "urls_in",
     "visible",
     "without_secrets",
+    "words_of",
 ]

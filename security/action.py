@@ -1,8 +1,9 @@
 """Reading a call, once: what did it say, does it fit, what is each string of it?
 
-    draft = Draft.of(call, specs)          limits, JSON, schema: no I/O
+    draft = Draft.of(call, specs)                 limits, JSON, schema, command lines: no I/O
     resolved = await surveyor.resolve(draft.paths(policy))
-    action = draft.read(policy, resolved)  atoms, digest, frozen
+    facts = await surveyor.look_up(draft.wanted(policy), policy)
+    action = draft.read(policy, resolved, facts)  atoms, effects, digest, frozen
 
 Whether it may run is the gates' question, not asked here. JSON is read strictly: a duplicate key,
 NaN or a lone surrogate means two readers could see two calls, so it is a problem and not a guess.
@@ -15,16 +16,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from .call import Action, Atom, Effect, Json, Kind, Place, Problem, ToolCall, ToolSpec
-from .command import parse_command
+from .command import CommandFacts, CommandLine, parse_command
+from .command.survey import Wanted, surveyed, together, wanted
+from .command.verdict import effects_of
 from .destination import destinations_in
 from .errors import Category
 from .extract import suspects_in
 from .kinds import Leaf, changes, leaves
+from .level import TrustLevel
 from .policy import Policy
 from .unreadable import Unreadable
 from .url import parse_url
@@ -68,6 +72,7 @@ class Draft:
     arguments: Mapping[str, Any]
     problems: tuple[Problem, ...]
     strings: tuple[Leaf, ...] = ()
+    lines: Mapping[str, CommandLine | Unreadable] = field(default_factory=dict)
 
     @classmethod
     def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Draft:
@@ -90,7 +95,8 @@ class Draft:
             for pointer in changes(given, checked.arguments)
         )
         found = () if changed else tuple(leaves(checked.arguments, spec.schema))
-        return cls(call, spec, None, checked.arguments, changed, found)
+        lines = {leaf.text: parse_command(leaf.text) for leaf in found if _is_line(leaf, spec.effects)}
+        return cls(call, spec, None, checked.arguments, changed, found, lines)
 
     def paths(self, policy: Policy) -> tuple[str, ...]:
         """Return what must be looked up before this call can be judged: absolute paths, and each `~name`."""
@@ -100,21 +106,49 @@ class Draft:
         paths = [place.text for place in located if isinstance(place, Place)]
         return tuple(dict.fromkeys((*paths, *users)))
 
-    def read(self, policy: Policy, resolved: Mapping[str, str]) -> Action:
-        """Return the frozen Action; `resolved` maps each of `paths()` to the path with links followed."""
-        return Action(
+    def wanted(self, policy: Policy) -> Wanted:
+        """Return what must be looked up for the command lines in this call."""
+        lines = (line for line in self.lines.values() if isinstance(line, CommandLine))
+        return together(wanted(line, policy, policy.shell) for line in lines)
+
+    def read(self, policy: Policy, resolved: Mapping[str, str], facts: CommandFacts | None = None) -> Action:
+        """Return the frozen Action.
+
+        `resolved` maps each of `paths()` to the path with links followed; `facts` are what was found of
+        `wanted()`. Without facts no command line counts as one that only reads.
+        """
+        known = CommandFacts() if facts is None else facts
+        lines = {text: _looked_up(line, known, policy) for text, line in self.lines.items()}
+        action = Action(
             call=self.call,
             spec=self.spec,
             arguments=_freeze(self.arguments),
             digest=_digest(self.call.tool, self.arguments),
             problems=self.problems,
-            atoms=tuple(_atoms(self.strings, self._effects(), policy, resolved)),
-            effects=self._effects(),
+            atoms=tuple(_atoms(self.strings, policy, resolved, lines)),
+            effects=self.spec.effects if self.spec is not None else Effect.ALL,
             nearest=self.nearest,
         )
+        return replace(action, effects=action.effects & _done(action, policy))
 
-    def _effects(self) -> Effect:
-        return self.spec.effects if self.spec is not None else Effect.ALL
+
+def _looked_up(
+    line: CommandLine | Unreadable, facts: CommandFacts, policy: Policy
+) -> CommandLine | Unreadable:
+    return line if isinstance(line, Unreadable) else surveyed(line, facts, policy)
+
+
+def _done(action: Action, policy: Policy) -> Effect:
+    """Return what a call can do at most: where it says command lines and nothing else, what they can.
+
+    That holds for a trusted tool: another may do more with a line than run it.
+    """
+    if not action.is_command or action.spec is None or action.spec.level is not TrustLevel.TRUSTED:
+        return Effect.ALL
+    done = Effect.READ
+    for atom in action.atoms:
+        done |= effects_of(atom.canonical, atom.raw, policy, policy.shell)  # type: ignore[arg-type]
+    return done
 
 
 def is_tool_name(name: str) -> bool:
@@ -133,8 +167,16 @@ def _is_path(leaf: Leaf) -> bool:
     return Kind.PATH in leaf.kinds or (Kind.UNDECLARED in leaf.kinds and could_be_path(leaf.text))
 
 
+def _is_line(leaf: Leaf, effects: Effect) -> bool:
+    """Whether a string is a command line, or could be one."""
+    return Kind.COMMAND in leaf.kinds or (Kind.UNDECLARED in leaf.kinds and Effect.EXECUTE in effects)
+
+
 def _atoms(
-    found: Iterable[Leaf], effects: Effect, policy: Policy, resolved: Mapping[str, str]
+    found: Iterable[Leaf],
+    policy: Policy,
+    resolved: Mapping[str, str],
+    lines: Mapping[str, CommandLine | Unreadable],
 ) -> Iterator[Atom]:
     for leaf in found:
         for kind in sorted(leaf.kinds):
@@ -144,16 +186,21 @@ def _atoms(
                 case Kind.URL:
                     yield Atom(kind, leaf.pointer, leaf.text, parse_url(leaf.text))
                 case Kind.COMMAND:
-                    yield Atom(kind, leaf.pointer, leaf.text, parse_command(leaf.text))
+                    yield Atom(kind, leaf.pointer, leaf.text, lines[leaf.text])
                 case Kind.DESTINATION:
                     yield from _destinations(leaf)
                 case _:
                     yield Atom(kind, leaf.pointer, leaf.text, leaf.text)
         if leaf.kinds & {Kind.UNDECLARED, Kind.DESTINATION}:
-            yield from _readings(leaf, effects, policy, resolved)
+            yield from _readings(leaf, policy, resolved, lines)
 
 
-def _readings(leaf: Leaf, effects: Effect, policy: Policy, resolved: Mapping[str, str]) -> Iterator[Atom]:
+def _readings(
+    leaf: Leaf,
+    policy: Policy,
+    resolved: Mapping[str, str],
+    lines: Mapping[str, CommandLine | Unreadable],
+) -> Iterator[Atom]:
     """Yield everything a string nobody declared could be: URLs, a path, a command line."""
     for suspect in suspects_in(leaf.text):
         yield Atom(Kind.URL, leaf.pointer, suspect, parse_url(suspect), declared=False)
@@ -161,8 +208,8 @@ def _readings(leaf: Leaf, effects: Effect, policy: Policy, resolved: Mapping[str
         return
     if could_be_path(leaf.text):
         yield Atom(Kind.PATH, leaf.pointer, leaf.text, _place(leaf.text, policy, resolved), declared=False)
-    if Effect.EXECUTE in effects:
-        yield Atom(Kind.COMMAND, leaf.pointer, leaf.text, parse_command(leaf.text), declared=False)
+    if leaf.text in lines:
+        yield Atom(Kind.COMMAND, leaf.pointer, leaf.text, lines[leaf.text], declared=False)
 
 
 def _destinations(leaf: Leaf) -> Iterator[Atom]:

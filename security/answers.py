@@ -11,14 +11,16 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from .call import Action, Asker, Atom, Kind, Place
-from .matching import covers, exact_patterns
+from .call import BUILT_IN, Action, Asker, Atom, Place
+from .grant import Grant
+from .matching import covers
 from .policy import Autonomy, Rule, RuleAction
+from .runs_later import is_meant_to_run_later
 from .session import Session
 from .verdict import Ask, Decision, Deny, Word
 from .workspace import is_inside
 
-__all__ = ["APPROVAL", "Asks", "answer_in_advance", "answered", "proposed_grants", "reconsidered"]
+__all__ = ["APPROVAL", "Asks", "answer_in_advance", "answered", "grants_behind", "reconsidered"]
 
 Asks: TypeAlias = tuple[tuple[str, Ask], ...]
 """Gates and what they asked."""
@@ -39,13 +41,14 @@ def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> 
     if ask.force:
         return None
     allowing = tuple(rule for rule in session.policy.rules if rule.action is RuleAction.ALLOW)
-    if not ask.own_rule and (rule := _covering(allowing, gate, ask, action, session)) is not None:
-        return f"{rule} at {rule.where}" if rule.where else str(rule)
-    if (rule := _covering(session.grants, gate, ask, action, session)) is not None:
-        return f"grant: {rule} for {rule.where}"
+    if not ask.own_rule and (found := _covering(allowing, gate, ask, action, session)):
+        return "; ".join(f"{rule} at {rule.where}" if rule.where else str(rule) for rule in found)
+    granted = tuple(grant.rule for grant in _active(action, session))
+    if found := _covering(granted, gate, ask, action, session):
+        return "; ".join(f"grant: {rule} for {rule.where}" for rule in found)
     if session.policy.autonomy is Autonomy.FULL and _within_full(gate, ask, session):
         return "autonomy full"
-    return None
+    return "sandbox" if _within_sandbox(gate, ask, action, session) else None
 
 
 def answered(asks: Asks, action: Action, session: Session) -> tuple[Asks, str]:
@@ -62,18 +65,22 @@ def _leads_elsewhere(atom: Atom) -> bool:
 
 def _covering(
     rules: tuple[Rule, ...], gate: str, ask: Ask, action: Action, session: Session
-) -> Rule | None:
-    """Return a rule if the rules together cover everything an Ask is about."""
+) -> tuple[Rule, ...]:
+    """Return the rules that together cover everything an Ask is about, or none."""
     tool = action.call.tool
+    if ask.by_name:
+        rules = tuple(rule for rule in rules if rule.match is not None and is_meant_to_run_later(rule.match))
     if gate in _ABOUT_THE_TOOL:
         for rule in rules:
             if rule.match is None and fnmatchcase(tool, rule.tool):
-                return rule
+                return (rule,)
     found = [covers(rules, tool, atom, session.policy) for atom in ask.about]
-    return found[0] if found and all(found) else None
+    return tuple(dict.fromkeys(rule for group in found for rule in group)) if all(found) else ()
 
 
 def _within_full(gate: str, ask: Ask, session: Session) -> bool:
+    if ask.by_name:
+        return False
     if gate in _ABOUT_THE_TOOL:
         return True
     return gate == "paths" and all(
@@ -84,17 +91,28 @@ def _within_full(gate: str, ask: Ask, session: Session) -> bool:
     )
 
 
-def proposed_grants(asks: Asks, action: Action) -> tuple[tuple[str, str | None], ...] | None:
-    """Return the narrowest rules (tool, pattern) that "always" would grant; None where it is not on offer."""
-    if any(ask.force for _, ask in asks):
-        return None
-    about = {atom for _, ask in asks for atom in ask.about if atom.kind is not Kind.TEXT}
-    if not about:
-        return ((action.call.tool, None),)
-    patterns = [exact_patterns(atom) for atom in sorted(about, key=lambda atom: (atom.pointer, atom.kind))]
-    if not all(patterns):
-        return None
-    return tuple(dict.fromkeys((action.call.tool, pattern) for group in patterns for pattern in group))
+def _within_sandbox(gate: str, ask: Ask, action: Action, session: Session) -> bool:
+    """Whether what `commands` asks about runs where it can do no harm but to the workspace.
+
+    Only the built-in tools start their programs there, and no sandbox knows what a person meant by a rule.
+    """
+    if gate != "commands" or ask.own_rule or ask.by_name or not session.policy.sandbox.answers:
+        return False
+    return action.is_command and action.spec is not None and action.spec.source == BUILT_IN
+
+
+def grants_behind(asks: Asks, action: Action, session: Session) -> tuple[str, ...]:
+    """Return the ids of the grants that answer questions about an action."""
+    active = _active(action, session)
+    rules = tuple(grant.rule for grant in active)
+    answered = (_covering(rules, gate, ask, action, session) for gate, ask in asks if not ask.force and rules)
+    used = {rule for group in answered for rule in group}
+    return tuple(grant.id for grant, rule in zip(active, rules, strict=True) if rule in used)
+
+
+def _active(action: Action, session: Session) -> tuple[Grant, ...]:
+    """Return the grants about a tool that have not expired."""
+    return tuple(grant for grant in session.active_grants() if fnmatchcase(action.call.tool, grant.tool))
 
 
 def reconsidered(asked: Action, answered: Asks, again: Action, decision: Decision, left: Asks) -> Decision:

@@ -13,17 +13,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, Flag, StrEnum, auto
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from .brought import Output
 from .command import CommandLine
 from .destination import Destination
 from .errors import Category, PolicyBlocked
+from .exchange import Exchange, Follower
 from .level import TrustLevel
+from .place import Place, Preview
 from .unreadable import Unreadable
 from .url import Url
 
 __all__ = [
+    "BUILT_IN",
     "KIND_KEY",
     "Action",
     "Asker",
@@ -44,9 +48,13 @@ __all__ = [
     "ToolExecutor",
     "ToolResult",
     "ToolSpec",
+    "pointer_step",
 ]
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+BUILT_IN = "built in"
+"""The source of the product's own tools; registration gives every other tool another one."""
 
 KIND_KEY = "x-leeward-kind"
 """The JSON Schema keyword under which an argument's schema names its `Kind`."""
@@ -117,7 +125,7 @@ class ToolSpec:
     `schema` is the JSON Schema of the arguments object; a string in it names its `Kind` under
     `KIND_KEY`. `check` validates arguments against it and hides which library does. `source` says
     where the tool came in ("built in", "plug-in NAME", …), `timeout` is in seconds, `idempotent`
-    tells that a failed call may be repeated.
+    tells that a failed call may be repeated. `preview` says what a call would change.
     """
 
     name: str
@@ -126,22 +134,10 @@ class ToolSpec:
     check: Callable[[Mapping[str, Any]], Checked]
     effects: Effect = Effect.ALL
     level: TrustLevel = TrustLevel.TRUSTED
-    source: str = "built in"
+    source: str = BUILT_IN
     timeout: float = 30.0
     idempotent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A path as it was read and as it lies on disk, both absolute.
-
-    `text` is normalised without looking; `real` has every link resolved. `escaped` tells that a
-    relative spelling climbed out of the workspace.
-    """
-
-    text: str
-    real: str
-    escaped: bool = False
+    preview: Callable[[Action], Preview | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,40 +182,20 @@ class Action:
     effects: Effect
     nearest: str | None = None
 
+    @property
+    def is_command(self) -> bool:
+        """Whether all that the call says are command lines: what it does is then what they do."""
+        return bool(self.atoms) and all(atom.kind is Kind.COMMAND and atom.declared for atom in self.atoms)
+
     def of_kind(self, *kinds: Kind) -> tuple[Atom, ...]:
         """Return the atoms of these kinds, in the order of the arguments."""
         return tuple(atom for atom in self.atoms if atom.kind in kinds)
 
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """What became of one attempt to open a URL: the part of its record that only the client knows.
-
-    `address` is the one that was connected to, "" where none was; `sent` and `received` are bytes of
-    the request and of the response as they were on the wire; `problem` says in our words why there is
-    no `status`, or why the body was not read to its end.
-    """
-
-    url: Url
-    method: str
-    address: str = ""
-    status: int | None = None
-    sent: int = 0
-    received: int = 0
-    seconds: float = 0.0
-    problem: str = ""
-
-
-class Follower(Protocol):
-    """What judges where a cleared call goes on to, and records where it went (`security/follow.py`)."""
-
-    async def follow(self, reference: str, pointer: str | None = None) -> Url:
-        """Return what a reference leads to from the URL at a pointer, once it is judged and on record."""
-        ...
-
-    def report(self, exchange: Exchange) -> None:
-        """Take down what became of an attempt; it is on record before the call's result goes back."""
-        ...
+    def preview(self) -> Preview | None:
+        """Return what the call would change, where its tool can tell."""
+        if self.spec is None or self.spec.preview is None or self.problems:
+            return None
+        return self.spec.preview(self)
 
 
 class Cleared:
@@ -244,7 +220,7 @@ class Cleared:
         self._taken = False
 
     def take(self) -> Mapping[str, Json]:
-        """Return the arguments and use the leave up.
+        """Return the arguments and use the leave up; a command line stands there as `command` has it.
 
         Raises:
             PolicyBlocked: the leave was used before; a second run needs a second judgement.
@@ -252,7 +228,26 @@ class Cleared:
         if self._taken:
             raise PolicyBlocked("this call was cleared for one run and has run already")
         self._taken = True
-        return self.action.arguments
+        arguments: Mapping[str, Json] = _with_lines(self.action.arguments, self._lines())
+        return arguments
+
+    def command(self, pointer: str) -> str:
+        """Return the command line at a JSON pointer as it is to be run: the print of what was judged.
+
+        So a mistake of the parser changes what a program is told, and starts none that was not judged. A
+        line that cannot be printed was shown as it stands, and what a person typed is what they meant.
+
+        Raises:
+            PolicyBlocked: no command line was judged there, so none may be run.
+        """
+        try:
+            return self._lines()[pointer]
+        except KeyError:
+            raise PolicyBlocked("no command line was judged for this argument") from None
+
+    def _lines(self) -> Mapping[str, str]:
+        commands = (atom for atom in self.action.of_kind(Kind.COMMAND) if atom.declared)
+        return {atom.pointer: _to_run(atom, self.action.call.asker) for atom in commands}
 
     def place(self, pointer: str) -> Place:
         """Return the judged path at a JSON pointer.
@@ -299,14 +294,46 @@ class Cleared:
         await self._emit(chunk)
 
 
+def _to_run(atom: Atom, asker: Asker) -> str:
+    line = atom.canonical
+    if asker is Asker.PERSON or not isinstance(line, CommandLine) or line.printed is None:
+        return atom.raw
+    return line.printed
+
+
+def _with_lines(value: Any, lines: Mapping[str, str], pointer: str = "") -> Any:
+    """Return arguments in which the strings at some pointers are others; untouched where there are none."""
+    if not any(line.startswith(pointer) for line in lines):
+        return value
+    if isinstance(value, str):
+        return lines.get(pointer, value)
+    if isinstance(value, Mapping):
+        return MappingProxyType(
+            {key: _with_lines(one, lines, pointer + pointer_step(key)) for key, one in value.items()}
+        )
+    if isinstance(value, tuple):
+        return tuple(_with_lines(one, lines, f"{pointer}/{index}") for index, one in enumerate(value))
+    return value
+
+
+def pointer_step(key: object) -> str:
+    """Return a key or an index as a step of a JSON pointer, its slash included (RFC 6901, 3)."""
+    return "/" + str(key).replace("~", "~0").replace("/", "~1")
+
+
 class Status(StrEnum):
-    """How a call ended."""
+    """How a call ended. `UNKNOWN`: the process did, in the middle of it; no result says so, only records.
+
+    `STARTED` stands in records alone, too: what the call began goes on, and its end has a record of its own.
+    """
 
     OK = "ok"
     ERROR = "error"
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     DENIED = "denied"
+    UNKNOWN = "unknown"
+    STARTED = "started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +351,8 @@ class ToolResult:
     """What goes back: `text` to the model (fenced), `shown` to the person (stripped and redacted).
 
     `error` is None or the JSON object of a refusal or failure: `code`, `message`, `phase`,
-    `retryable` and what else the refusing gate could tell.
+    `retryable` and what else the refusing gate could tell. `truncated`: not all is shown. `goes_on`:
+    what the call began is not over.
     """
 
     call: ToolCall
@@ -334,6 +362,8 @@ class ToolResult:
     error: Mapping[str, Json] | None = None
     overflow_id: str | None = None
     warnings: tuple[str, ...] = field(default=())
+    truncated: bool = False
+    goes_on: bool = False
 
 
 class ToolExecutor(Protocol):

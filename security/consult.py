@@ -1,51 +1,141 @@
 """How does the person come to be asked about a call, and what is on record of it, however that ends?
 
-What a yes is worth by then is judged anew, by the pipeline.
+One question stands open at a time. Whatever waits behind it is judged again before it is put: an "always"
+answers it too, and nobody is asked about what is refused by then. What a yes is worth when it comes is
+judged anew, by the pipeline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
+import trio
+
 from . import egress, record
-from .book import Book
+from .answers import Asks
+from .book import Book, tell
 from .call import Action, ToolCall
-from .ports import Answer, Approver, Question
+from .events import Granted
+from .grant import Scope
+from .granting import Always, problem_with, proposed_grants, wider_grants
+from .ports import Answer, Ports, Question, Reply
+from .session import Session
 from .verdict import Decision
 
-__all__ = ["YES", "consult"]
+__all__ = ["Consulted", "Questions"]
 
 Read: TypeAlias = Callable[[ToolCall], Awaitable[Action]]
-
-YES = frozenset({Answer.YES, Answer.ALWAYS})
-"""The answers upon which a call may run; whatever else comes back is none."""
+Judged: TypeAlias = Callable[[Action], tuple[Decision, Asks, str]]
 
 
-async def consult(
-    book: Book, approver: Approver, read: Read, question: Question, decision: Decision
-) -> tuple[Answer, Action]:
-    """Put a question; return the answer and, after a yes, the call as it reads by then.
+@dataclass(frozen=True, slots=True)
+class Consulted:
+    """What was asked in the end, what came back, and the call as it reads by then.
 
-    That it waits counts at once, before anything is awaited. An end without a yes, be it an error or a
-    cancellation, is on record when this returns.
-
-    Raises:
-        RecordError: it could not be recorded, so nobody was asked.
+    `reply` is None where there was nothing left to ask; `asked` is when it came to wait.
     """
-    action, who = question.action, "cancelled"
-    event = record.asked(book.session, action, question.asks)
-    book.fold(event)
-    try:
-        await book.write(event)
-        answer = await approver.ask(question)
-        if answer in YES:
-            action, who = await read(action.call), ""
-        else:
-            who = "nobody" if answer is Answer.NOBODY else "the person"
-    finally:
-        if who:
-            session = book.session
-            said = record.declined(session, action, decision, question.asks, who)
-            await book.note(said, *egress.attempts(said, action, session))
-    return answer, action
+
+    question: Question
+    reply: Reply | None
+    action: Action
+    asked: float
+
+    @property
+    def is_no(self) -> bool:
+        """Whether the call may not run for want of a yes; whatever is no answer is none."""
+        is_yes = self.reply in (Answer.YES, Answer.ALWAYS) or isinstance(self.reply, Always)
+        return bool(self.question.asks) and not is_yes
+
+    def told(self, approver: str, session: Session) -> tuple[str, float]:
+        """Return who answered, `approver` being who did so beforehand, and how long that took in seconds."""
+        who = f"the person; {approver}".rstrip("; ") if self.question.asks else approver
+        return who, session.now - self.asked
+
+    @property
+    def always(self) -> Always | None:
+        """What was granted for longer than this call, None where nothing was."""
+        if self.reply is Answer.ALWAYS:
+            return Always(self.question.always or ())
+        return self.reply if isinstance(self.reply, Always) else None
+
+
+@dataclass(slots=True)
+class Questions:
+    """The questions of one pipeline, put to the person one after another."""
+
+    book: Book
+    ports: Ports
+    read: Read
+    judged: Judged
+    _turn: trio.Lock = field(default_factory=trio.Lock)
+
+    @asynccontextmanager
+    async def put(self, action: Action, decision: Decision, left: Asks) -> AsyncIterator[Consulted]:
+        """Ask about a call whose questions are `left`; the next question waits until the block is left.
+
+        That it waits counts at once, before anything is awaited. An end without a yes, be it an error or a
+        cancellation, is on record by then.
+
+        Raises:
+            RecordError: it could not be recorded, so nobody was asked.
+        """
+        asking, who = self.book.session, "cancelled"
+        event = record.asked(asking, action, left)
+        self.book.fold(event)
+        try:
+            await self.book.write(event)
+            async with self._turn:
+                question = self._question(action)
+                reply = await self.ports.approver.ask(question) if question.asks else None
+                consulted = Consulted(question, reply, action, event.at)
+                if consulted.is_no:
+                    who = "nobody" if reply is Answer.NOBODY else "the person"
+                    left = question.asks
+                else:
+                    consulted, who = replace(consulted, action=await self.read(action.call)), ""
+                yield consulted
+        finally:
+            if who:
+                said = record.declined(asking, action, decision, left, who, self.book.now())
+                await self.book.note(said, *egress.attempts(said, action, asking))
+
+    def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
+        """Return the events of what an answer grants; the person is told where it can grant nothing."""
+        always, question, session = consulted.always, consulted.question, self.book.session
+        if always is None:
+            return ()
+        problem: str | None = "always is not on offer for this call"
+        if question.always is not None:
+            problem = problem_with(always, question.asks, question.action, session)
+        if problem is not None:
+            tell(partial(self.ports.observer.alert, f"allowed once, and nothing was granted: {problem}"))
+            return ()
+        until = None if always.seconds is None else session.now + always.seconds
+        workspace = session.policy.workspace if always.scope is Scope.WORKSPACE else None
+        return tuple(
+            Granted(
+                session.now,
+                tool,
+                match,
+                id=f"g_{secrets.token_hex(4)}",
+                scope=always.scope,
+                until=until,
+                workspace=workspace,
+                call=question.action.call.id,
+            )
+            for tool, match in dict.fromkeys(always.rules)
+        )
+
+    def _question(self, action: Action) -> Question:
+        """Return what is left to ask now that it is this call's turn; nothing, if it is refused by now."""
+        decision, left, _ = self.judged(action)
+        session = self.book.session
+        asks = left if decision.denial is None else ()
+        narrow = proposed_grants(asks, action, session)
+        wide = wider_grants(asks, action, session) if narrow is not None else None
+        return Question(action, asks, narrow, wide, session)

@@ -87,4 +87,4 @@ def _carries_value(added: str, known: Grounding, session: Session) -> bool:
     decoded = percent_decoded(added)
     if any(redact_text(text, session.secrets) != text for text in (added, decoded)):
         return True
-    return len(session.seen) > 0 and session.seen.carried_by(added, session.id)
+    return len(session.seen) > 0 and session.seen.carried_by(added, session.marks_key)

@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 from .call import Status
 from .errors import Category
+from .evidence import Reading, Said
+from .grant import Scope
 from .label import Origin
 from .ledger import Provenance
 from .level import TrustLevel
@@ -17,6 +19,7 @@ from .level import TrustLevel
 __all__ = [
     "Asked",
     "BreakerReset",
+    "Configured",
     "Decided",
     "Egress",
     "Event",
@@ -24,8 +27,13 @@ __all__ = [
     "Forgot",
     "Given",
     "Granted",
+    "JobChanged",
     "LevelSet",
+    "ModelSet",
     "Read",
+    "Restored",
+    "Resumed",
+    "Revoked",
     "TurnStarted",
     "Withdrawn",
 ]
@@ -33,9 +41,24 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """The person said something: a turn begins. Times are seconds since the epoch, everywhere below."""
+    """The person said something: a turn begins. Times are seconds since the epoch, everywhere below.
+
+    `turn` counts the turns of the conversation from 1; 0 stands in records of earlier releases.
+    """
 
     at: float
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A session was taken up again after it had ended, however it had.
+
+    `lapsed` tells that the workspace or the configuration is another one than before.
+    """
+
+    at: float
+    lapsed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +80,7 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class Forgot:
-    """`/clear`: conversation, URLs, labels, grants and repeat counters are gone."""
+    """`/clear`: conversation, URLs, labels, grants of the session and repeat counters are gone."""
 
     at: float
 
@@ -86,10 +109,15 @@ class Asked:
 class Decided:
     """A call was allowed or denied.
 
-    `arguments` is the redacted canonical JSON; `words` holds (gate, allow|ask|deny, rule) of every
-    gate; `approver` names the rule, grant, autonomy level or person that answered the Asks, or
-    "nobody" where an Ask found none. `hop` is not 0 where the decision is about a redirect, or a second
-    try, of a call that runs: such a decision neither books a call nor counts as a refusal of one.
+    `digest` is the keyed hash of the tool and its arguments, `arguments` the redacted canonical JSON,
+    `reading` what they were read as, and `words` what every gate said of that at `judged`, with the
+    `labels` and the `trust` (and where it came from) of that moment. `asker` is who asked for the call,
+    and `model` who answered then, if that was it. `approver` names the rule, grant, autonomy level or
+    person that answered the Asks, or "nobody" where an Ask found none; `grants` are the ids of the grants
+    among them; `waited` is how many seconds the question was open, and `always` the rules that the answer
+    "always" would have been. `hop` is not 0 where the decision is about a redirect, or a second try, of a
+    call that runs: such a decision neither books a call nor counts as a refusal of one. `led` is then the
+    URL that was known for this one request because it was led to.
     """
 
     at: float
@@ -103,9 +131,20 @@ class Decided:
     reason: str = ""
     category: Category | None = None
     arguments: str = ""
-    words: tuple[tuple[str, str, str], ...] = ()
+    words: tuple[Said, ...] = ()
     approver: str = ""
     hop: int = 0
+    grants: tuple[str, ...] = ()
+    judged: float = 0.0
+    waited: float = 0.0
+    asker: str = ""
+    model: str = ""
+    labels: tuple[Origin, ...] = ()
+    trust: str = ""
+    trust_from: str = ""
+    always: tuple[tuple[str, str | None], ...] = ()
+    led: str = ""
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +176,11 @@ class Egress:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A call that was allowed came to an end. `result` is the hash of what came back, redacted."""
+    """A call that was allowed came to an end.
+
+    `result` is the keyed hash of what came back, redacted; `size` is its bytes, `truncated` tells that
+    the model was shown less than that, and `overflow` names the whole where it was stored.
+    """
 
     at: float
     call: str
@@ -151,6 +194,44 @@ class Finished:
     overflow: str | None = None
     seconds: float = 0.0
     detail: str = ""
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanged:
+    """A command that a call left running began, or came to its end.
+
+    `state` is "running", or how it ended: "ended", "stopped", "timeout" or "failed"; `detail` says more of
+    that. `size` is the characters it printed, `overflow` names them where they are kept.
+    """
+
+    at: float
+    call: str
+    job: str
+    state: str
+    exit_code: int | None = None
+    seconds: float = 0.0
+    size: int = 0
+    overflow: str | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The person took back what a call had changed in the workspace ("undo"), or did it again ("redo").
+
+    Recorded before anything is touched, with the number of `paths`, and once more when it was `done`;
+    `left` then tells how many stayed as they were. `forced`: what had changed since were no obstacle.
+    """
+
+    at: float
+    call: str
+    step: int
+    direction: str
+    paths: int
+    done: bool = False
+    left: int = 0
+    forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +246,29 @@ class LevelSet:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The person said "always": an allow rule that lives as long as the session."""
+    """The person said "always": an allow rule, where it holds and until when.
+
+    `call` is the one it was given in answer to, `workspace` the only one it holds in. A `stored` one was
+    given in an earlier session and is only taken in.
+    """
 
     at: float
     tool: str
     match: str | None
+    id: str = ""
+    scope: Scope = Scope.SESSION
+    until: float | None = None
+    workspace: str | None = None
+    call: str | None = None
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The person took a grant back: it answers nothing more, in this session or a later one."""
+
+    at: float
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +278,38 @@ class BreakerReset:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class ModelSet:
+    """Another model answers from here on: `cause` says whether the person chose it or it stands in."""
+
+    at: float
+    model: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Under which configuration a session goes on.
+
+    `digest` is the hash of all values, `files` were read, and `sources` are (key, where it was said) of
+    each that is not the default. What else judging rests on stands beside it: folders, whether anybody
+    can be asked, and which gates are switched off.
+    """
+
+    at: float
+    digest: str
+    files: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    autonomy: str = ""
+    workspace: str = ""
+    home: str = ""
+    headless: bool = False
+    off: tuple[str, ...] = ()
+
+
 Event: TypeAlias = (
     TurnStarted
+    | Resumed
     | Given
     | Withdrawn
     | Forgot
@@ -189,7 +318,12 @@ Event: TypeAlias = (
     | Decided
     | Egress
     | Finished
+    | JobChanged
+    | Restored
     | LevelSet
     | Granted
+    | Revoked
     | BreakerReset
+    | ModelSet
+    | Configured
 )

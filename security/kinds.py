@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .call import KIND_KEY, Kind
+from .call import KIND_KEY, Kind, pointer_step
 
-__all__ = ["Leaf", "changes", "leaves", "pointer_step"]
+__all__ = ["Leaf", "changes", "leaves"]
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -65,11 +65,6 @@ def changes(given: Any, checked: Any, pointer: str = "") -> Iterator[str]:
             yield from changes(value, checked[index], f"{pointer}/{index}")
     elif given != checked or isinstance(given, bool) != isinstance(checked, bool):
         yield pointer
-
-
-def pointer_step(key: object) -> str:
-    """Return a key or an index as a step of a JSON pointer, its slash included (RFC 6901, 3)."""
-    return "/" + str(key).replace("~", "~0").replace("/", "~1")
 
 
 def _branches(schemas: Iterable[Any], root: Schema) -> tuple[Schema, ...]:

@@ -139,6 +139,14 @@ class Ledger:
             view = view._with(one, None)
         return view
 
+    def known_otherwise(self, than: Provenance) -> Ledger:
+        """Return a ledger without what is known in this way only."""
+        ledger = Ledger()
+        for known, provenance in self.entries():
+            if provenance is not than:
+                ledger = ledger._with(known, provenance)
+        return ledger
+
     def _with(self, known: Known, provenance: Provenance | None) -> Ledger:
         log = self._log
         if len(log.entries) > self._length:

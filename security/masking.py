@@ -53,6 +53,7 @@ class RuleSet:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
         self.longest = max(rule.longest for rule in self._rules)
+        self.names = frozenset(rule.name for rule in self._rules)
         anchors = {_bytes(anchor) for rule in self._rules for anchor in rule.anchors}
         # Most texts hold no anchor at all, which one automaton for all of them sees at a glance.
         self._anchor = re2.compile(b"|".join(map(re2.escape, sorted(anchors))), _as_bytes())

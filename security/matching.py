@@ -16,19 +16,20 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
 from .destination import Destination
+from .path_pattern import matches_parts
 from .policy import Autonomy, Policy, Rule, RuleAction
 from .url import Url
 from .url_pattern import url_pattern, url_problem
-from .workspace import locate
+from .workspace import is_inside, locate
 
-__all__ = ["JUDGED", "covers", "exact_patterns", "holding_back", "matched", "pattern_problem"]
+__all__ = ["JUDGED", "covers", "exact_patterns", "holding_back", "matched", "path_glob", "pattern_problem"]
 
 _RANGE = re.compile(r"\[!?(.)-(.)[^]]*\]")
 _WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
@@ -36,6 +37,10 @@ _QUOTES = str.maketrans("", "", "\"'\\")
 _ANY_TOOL = re.compile(r"[*?\[]")
 # A word that climbs ends up wherever it likes, so no wildcard vouches for it; `main..` is a range of git's.
 _CLIMBS = re.compile(r"(?:^|[^\w.])\.\.(?:[/\\]|$)|^-\w+\.\.[/\\]")
+# What a shell puts in the place of such a piece of a word is only known when it runs; a glob was looked up.
+_OPEN = re.compile(r"⟨(?![*?\[~])")
+_HOME, _NOWHERE = ("⟨~", "~/"), "/dev/null"
+_MARKS = str.maketrans("", "", "⟨⟩")
 _OPERATOR = re.compile(r"[;|&]+|[<>]+")
 
 JUDGED = (Kind.PATH, Kind.URL, Kind.COMMAND, Kind.DESTINATION, Kind.RESOURCE_ID)
@@ -56,9 +61,7 @@ def _speaks_of(pattern: str, atom: Atom, policy: Policy) -> bool:
     """Whether a pattern matches any part of an atom: any sub-command, a path by either of its names."""
     match atom.canonical:
         case CommandLine(actions):
-            # A program called by its path is the same program; no denial is lost by that.
-            called = (*actions, *((posixpath.basename(argv[0]), *argv[1:]) for argv in actions))
-            begins = any(_begins_with(argv, pattern) for argv in called)
+            begins = any(_begins_with(argv, pattern) for argv in _called(actions))
             return begins or _names_path(actions, pattern, policy)
         case Place(text, real):
             return _is_among((text, real), pattern, policy)
@@ -69,6 +72,21 @@ def _speaks_of(pattern: str, atom: Atom, policy: Policy) -> bool:
             return fnmatchcase(str(other), pattern)
     # What could not be read is spoken of by every rule for its kind of thing: a Deny must not be evaded.
     return _words_appear(pattern, atom.raw)
+
+
+def _called(actions: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:
+    """Yield every way to say what a line does, so that no denial is lost by how it is said.
+
+    A program called by its path, or in other letters where a disk folds them, is the same program, an open
+    word its text, and a file it is given as input one that it reads.
+    """
+    inputs = [target for operator, target in (argv for argv in actions if len(argv) == 2) if operator == "<"]
+    for argv in actions:
+        plain = tuple(word.translate(_MARKS) for word in argv)
+        name = posixpath.basename(plain[0])
+        for called in dict.fromkeys((argv, plain, (name, *plain[1:]), (name.lower(), *plain[1:]))):
+            yield called
+            yield from ((*called, given) for given in inputs)
 
 
 def _begins_with(argv: tuple[str, ...], pattern: str) -> bool:
@@ -110,17 +128,17 @@ def holding_back(tool: str, place: Place, below: Place, policy: Policy) -> Rule 
     return None
 
 
-def covers(rules: tuple[Rule, ...], tool: str, atom: Atom, policy: Policy) -> Rule | None:
-    """Return a rule that answers for an atom, or None; each sub-command must be covered by one of them.
+def covers(rules: tuple[Rule, ...], tool: str, atom: Atom, policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules that together answer for an atom, one for each sub-command, or none.
 
     Only a rule that names its tool answers for what runs: `*` with a path was not meant as a program.
     """
     named = [rule for rule in rules if rule.match is not None and fnmatchcase(tool, rule.tool)]
     units: list[Callable[[str], bool]]
     match atom.canonical:
-        case CommandLine(actions):
+        case CommandLine() as line:
             named = [rule for rule in named if not _ANY_TOOL.search(rule.tool)]
-            units = [partial(_covers_words, argv) for argv in actions]
+            units = [partial(_covers_words, line, policy, argv) for argv in line.open_actions]
         case Place() as place:
             units = [partial(_matches_place, place, policy)]
         case Url() as url:
@@ -128,16 +146,19 @@ def covers(rules: tuple[Rule, ...], tool: str, atom: Atom, policy: Policy) -> Ru
         case (str() | Destination()) as other:
             units = [partial(fnmatchcase, str(other))]
         case _:
-            return None
+            return ()
     found = [next((rule for rule in named if rule.match and unit(rule.match)), None) for unit in units]
-    return found[0] if found and all(found) else None
+    answering = tuple(rule for rule in found if rule is not None)
+    return answering if len(answering) == len(units) else ()
 
 
 def exact_patterns(atom: Atom) -> tuple[str, ...]:
     """Return the narrowest patterns that cover an atom: one for each sub-command, else one."""
     match atom.canonical:
-        case CommandLine(actions):
-            return tuple(shlex.join(map(_literal, argv)) for argv in actions)
+        case CommandLine() as line:
+            if any(_OPEN.search(word) for argv in line.open_actions for word in argv):
+                return ()
+            return tuple(map(_exact_words, line.open_actions))
         case Url() as url:
             return (_literal(url.text.partition("#")[0]),)
         case Place() as place:
@@ -145,6 +166,12 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
         case (str() | Destination()) as other:
             return (_literal(str(other)),)
     return ()
+
+
+def _exact_words(argv: tuple[str, ...]) -> str:
+    """Return a pattern of these words alone; an operator is written as such."""
+    first = argv[0] if _OPERATOR.fullmatch(argv[0]) else shlex.quote(_literal(argv[0]))
+    return " ".join((first, *(shlex.quote(_literal(word)) for word in argv[1:])))
 
 
 def pattern_problem(pattern: str) -> str | None:
@@ -192,14 +219,31 @@ def _matches_words(argv: tuple[str, ...], pattern: str) -> bool:
     return len(argv) == len(words) and all(map(fnmatchcase, argv, words))
 
 
-def _covers_words(argv: tuple[str, ...], pattern: str) -> bool:
-    """Whether each word matches its glob, and those that climb are spelled out in the pattern."""
+def _covers_words(line: CommandLine, policy: Policy, argv: tuple[str, ...], pattern: str) -> bool:
+    """Whether each word matches its glob; one that leads out, or is not known yet, must be spelled out."""
     if not _matches_words(argv, pattern):
         return False
     words = _words(pattern)
     spelled = [*words, *[""] * len(argv)]
-    climbing = (pair for pair in zip(argv, spelled, strict=False) if _CLIMBS.search(pair[0]))
-    return all(fnmatchcase(word, wanted) and not _is_glob(wanted) for word, wanted in climbing)
+    pairs = zip(argv, spelled, strict=False)
+    return all(_spells_out(wanted, word) for word, wanted in pairs if _leads_out(word, line, policy))
+
+
+def _spells_out(wanted: str, word: str) -> bool:
+    """Whether a word of a pattern says where a word leads: all of it, or from the root of the disk on."""
+    is_told = not _is_glob(wanted) or (wanted.startswith("/") and not _CLIMBS.search(word))
+    return is_told and fnmatchcase(word, wanted)
+
+
+def _leads_out(word: str, line: CommandLine, policy: Policy) -> bool:
+    """Whether a word is, or may turn out to be, a path that leaves what may be used without a question."""
+    text = word.rpartition("=")[2] if word.startswith("-") else word
+    if _CLIMBS.search(word) or _OPEN.search(word) or text.startswith(_HOME):
+        return True
+    path = posixpath.normpath(posixpath.join(policy.workspace, text))
+    real = line.facts.real.get(path, path) if line.facts is not None else path
+    allowed = (policy.workspace, *policy.allowed_paths)
+    return text != _NOWHERE and not all(is_inside(one, *allowed) for one in (path, real))
 
 
 def _is_glob(word: str) -> bool:
@@ -218,36 +262,18 @@ def _matches_place(place: Place, policy: Policy, pattern: str) -> bool:
 
 
 def _matches_path(path: str, policy: Policy, pattern: str) -> bool:
+    return matches_parts(path.lstrip("/").split("/"), path_glob(pattern, policy))
+
+
+def path_glob(pattern: str, policy: Policy) -> list[str]:
+    """Return the parts of a path pattern as it is held against absolute paths, each a glob."""
     if pattern == "~" or pattern.startswith("~/"):
         pattern = policy.home + pattern[1:]
     elif not pattern.startswith(("/", "**")):
         pattern = posixpath.join(_literal(policy.workspace), pattern)
     # A pattern is normalised like the paths are; one that ends in a slash is a folder with all in it.
     below = ["**"] if pattern.endswith("/") else []
-    wanted = posixpath.normpath(pattern).lstrip("/").split("/") + below
-    return _matches_parts(path.lstrip("/").split("/"), wanted)
-
-
-def _matches_parts(parts: list[str], wanted: list[str]) -> bool:
-    """Hold the parts of a path against those of a glob; `**` is any number, as the last one at least one.
-
-    Walked once, with all places of the glob that may have been reached: no path can make it slow.
-    """
-    reached = _behind({0}, wanted)
-    for part in parts:
-        reached.discard(len(wanted))
-        stays = {place for place in reached if wanted[place] == "**"}
-        goes_on = {place + 1 for place in reached if fnmatchcase(part, wanted[place])}
-        reached = _behind(stays | goes_on, wanted)
-    return len(wanted) in reached
-
-
-def _behind(reached: set[int], wanted: list[str]) -> set[int]:
-    """Add the places behind each `**` that may stand for nothing, which the last one may not."""
-    for place, part in enumerate(wanted[:-1]):
-        if part == "**" and place in reached:
-            reached.add(place + 1)
-    return reached
+    return posixpath.normpath(pattern).lstrip("/").split("/") + below
 
 
 def _words_appear(pattern: str, raw: str) -> bool:

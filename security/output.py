@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeAlias
 
-from .book import tell
 from .call import Action, Effect, Outcome, Output, Status, ToolResult
 from .confidential import secrets_in
 from .events import Read
-from .filters import Feeder, Screened, Source, redact, strip
+from .filters import Screened, Source
 from .fingerprints import fingerprints_in
 from .label import Origin, integrity
 from .level import TrustLevel
-from .ports import Observer, OverflowStore, RecordError
+from .live import Live, told_kept, told_lost
+from .ports import OverflowStore, RecordError
 from .session import Session
 
 __all__ = [
     "Keep",
     "Keeper",
-    "Live",
     "bounded",
+    "brought",
     "completed",
     "is_trusted",
     "read_by_model",
     "source_of",
-    "unscreened",
 ]
 
 Keep: TypeAlias = Callable[[str], Awaitable[str]]
@@ -63,24 +61,38 @@ def bounded(source: Source, session: Session) -> Source:
 def read_by_model(source: Source, text: str, session: Session) -> Iterator[Read]:
     """Yield the event of a text that reaches the model, if it brings a new label or value along."""
     labels = {source.origin} - session.labels
-    marks = fingerprints_in(text, session.id) if source.is_private else ()
+    marks = fingerprints_in(text, session.marks_key) if source.is_private else ()
     new = tuple(mark for mark in marks if mark not in session.seen)
     if labels or new:
         yield Read(session.now, tuple(labels), new)
 
 
-def unscreened(action: Action, output: Output, session: Session) -> Screened:
-    """Return an output as filters take it; only a trusted tool's notices stand outside the fence.
+async def brought(
+    action: Action, output: Output, live: Live, session: Session
+) -> tuple[Screened, Source, Keeper]:
+    """Return an output as filters take it, what is known of it, and what keeps the whole where it is cut.
 
     Raises:
         TypeError: it holds something else than it should.
     """
-    # A subclass of str may turn into another text each time it is looked at.
-    text = str.__str__(output.text)
+    source = source_of(action, output, session)
+    if output.emitted:
+        text = await live.finish(source.origin)
+        # It was shortened while it came; what is left of it is shown as it is.
+        source = replace(source, threshold=max(source.threshold, len(text.text)))
+    else:
+        # A subclass of str may turn into another text each time it is looked at.
+        text = Screened(str.__str__(output.text))
+    keep = Keeper(live.store, session.id, source.origin, live.id)
+    return _with_remarks(action, output, text, session), source, keep
+
+
+def _with_remarks(action: Action, output: Output, text: Screened, session: Session) -> Screened:
+    """Add what a tool says of its output; only a trusted tool's words stand outside the fence."""
     if is_trusted(action, session):
-        return Screened(text, output.notices, output.facts)
+        return replace(text, notices=(*output.notices, *text.notices), facts=output.facts)
     facts = (f"{name}: {value}" for name, value in output.facts)
-    return Screened("\n".join((text, *output.notices, *facts)))
+    return replace(text, text="\n".join((text.text, *output.notices, *facts)))
 
 
 def is_trusted(action: Action, session: Session) -> bool:
@@ -102,12 +114,8 @@ class Keeper:
         try:
             self.id = await self.store.put(self.session, text, self.origin)
         except RecordError as error:
-            return f"the whole text could not be stored: {error}"
-        lines = text.count("\n") + (not text.endswith("\n"))
-        return (
-            f"the whole text, {len(text)} characters in {lines} lines, is kept as {self.id}; "
-            "read_overflow reads it by page"
-        )
+            return told_lost(error)
+        return told_kept(self.id, len(text), text.count("\n") + (not text.endswith("\n")))
 
 
 def completed(
@@ -121,7 +129,8 @@ def completed(
     code = None if output.exit_code is None else int.__int__(output.exit_code)
     if failure is None:
         outcome = Outcome(Status.OK, exit_code=code)
-        return ToolResult(action.call, outcome, screened.text, screened.plain, overflow_id=kept)
+        told = ToolResult(action.call, outcome, screened.text, screened.plain, overflow_id=kept)
+        return replace(told, truncated=screened.is_cut, goes_on=output.goes_on is True)
     return replace(
         failure,
         outcome=replace(failure.outcome, exit_code=code),
@@ -129,33 +138,5 @@ def completed(
         shown=f"{failure.shown}\n{screened.plain}",
         error={**(failure.error or {}), "output": screened.plain},
         overflow_id=kept,
+        truncated=screened.is_cut,
     )
-
-
-class Live:
-    """Output while it comes: through the same `strip` and `redact`, then to the observer."""
-
-    def __init__(self, action: Action, source: Source, observer: Observer) -> None:
-        self._call = action.call.id
-        self._source = source
-        self._observer = observer
-        self._feeders: tuple[Feeder, ...] = ()
-
-    async def emit(self, chunk: str) -> None:
-        """Screen a piece and show what is certain of it by now."""
-        # Most calls put nothing out while they run, so what screens it is made when something comes.
-        self._feeders = self._feeders or (strip.start(self._source), redact.start(self._source))
-        for feeder in self._feeders:
-            chunk = feeder.feed(chunk)
-        self._show(chunk)
-
-    def close(self) -> None:
-        """Show what was held back."""
-        rest = ""
-        for feeder in self._feeders:
-            rest = feeder.feed(rest) + feeder.flush()
-        self._show(rest)
-
-    def _show(self, text: str) -> None:
-        if text:
-            tell(partial(self._observer.live, self._call, text))

@@ -14,18 +14,19 @@ from typing import TypeAlias, TypeVar
 import trio
 
 from . import egress, record
-from .answers import Asks, answered, proposed_grants, reconsidered
+from .answers import Asks, answered, reconsidered
 from .book import Book
 from .call import Action, Cleared, Output, ToolCall, ToolResult
 from .confidential import secrets_in
-from .consult import YES, consult
+from .consult import Questions
 from .errors import ToolError, ToolTimeout
-from .events import Event, Granted
+from .events import Decided, Event, Granted
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .follow import Trail
-from .gates import anomaly, arguments, budget, grounding, hosts, known, paths, permissions, trust
-from .output import Keep, Keeper, Live, bounded, completed, read_by_model, source_of, unscreened
-from .ports import Answer, Executor, Ports, Question, RecordError
+from .gates import anomaly, arguments, budget, commands, grounding, hosts, known, paths, permissions, trust
+from .live import Live
+from .output import Keep, Keeper, bounded, brought, completed, read_by_model, source_of
+from .ports import Answer, Executor, Ports, RecordError
 from .reading import read_call, unread
 from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
 from .session import Session
@@ -47,6 +48,7 @@ GATES: tuple[Gate, ...] = (
     paths,
     grounding,
     hosts,
+    commands,
     budget,
 )
 
@@ -91,6 +93,7 @@ class Pipeline:
         self._ports = ports
         self._secrets = secrets
         self._book = Book(replace(session, secrets=secrets), ports.audit, ports.clock, ports.observer)
+        self._questions = Questions(self._book, ports, self.read, self.judged)
         self._specs = {spec.name: spec for spec in ports.executor.specs()}
 
     @property
@@ -115,8 +118,9 @@ class Pipeline:
 
     async def admit(self, text: str, source: Source) -> str:
         """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
-        session = self.session
-        screened, _ = await self._show(Screened(text), bounded(source, session), session)
+        source = bounded(source, self.session)
+        keep = Keeper(self._ports.store, self.session.id, source.origin)
+        screened = await self._show(Screened(text), source, keep)
         await self._book.note()
         return screened.text
 
@@ -139,15 +143,14 @@ class Pipeline:
     async def _decide(self, action: Action) -> Ruling:
         """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
         # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
-        decision, left, approver = self.judged(action)
+        session = self.session
+        decision, left, approver = self.judged(action, session)
         if left and decision.denial is None:
             return await self._consult(action, decision, left)
-        return await self._conclude(action, decision, approver)
+        return await self._end(action, decision, record.decided(session, action, decision, approver))
 
-    async def _conclude(self, action: Action, decision: Decision, approver: str, *grants: Granted) -> Ruling:
-        session = self.session
-        decided = record.decided(session, action, decision, approver)
-        events: tuple[Event, ...] = (decided, *egress.attempts(decided, action, session), *grants)
+    async def _end(self, action: Action, decision: Decision, decided: Decided, *grants: Granted) -> Ruling:
+        events: tuple[Event, ...] = (decided, *egress.attempts(decided, action, self.session), *grants)
         self._book.fold(*events)
         if decision.denial is None:
             return action, events
@@ -156,16 +159,16 @@ class Pipeline:
 
     async def _consult(self, action: Action, decision: Decision, left: Asks) -> Ruling:
         """Put what is open to the person; then judge again, for time has passed."""
-        grants = proposed_grants(left, action)
-        question = Question(action, left, grants)
-        answer, again = await consult(self._book, self._ports.approver, self.read, question, decision)
-        if answer not in YES:
-            return unanswered(action.call, left, nobody=answer is Answer.NOBODY)
-        decision, still_open, approver = self.judged(again)
-        decision = reconsidered(action, left, again, decision, still_open)
-        is_lasting = answer is Answer.ALWAYS and decision.denial is None
-        granted = [Granted(self._book.now(), *grant) for grant in grants or () if is_lasting]
-        return await self._conclude(again, decision, f"the person; {approver}".rstrip("; "), *granted)
+        async with self._questions.put(action, decision, left) as consulted:
+            asked, again = consulted.question.asks, consulted.action
+            if consulted.is_no:
+                return unanswered(action.call, asked, nobody=consulted.reply is Answer.NOBODY)
+            session = self.session
+            decision, still_open, approver = self.judged(again, session)
+            decision = reconsidered(action, asked, again, decision, still_open)
+            grants = self._questions.granted(consulted) if decision.denial is None else ()
+            decided = record.decided(session, again, decision, *consulted.told(approver, session))
+            return await self._end(again, decision, decided, *grants)
 
     async def _execute(self, action: Action, events: tuple[Event, ...]) -> ToolResult:
         """Record the decision, run, screen, record the outcome; nothing runs before the record stands."""
@@ -180,7 +183,7 @@ class Pipeline:
             result = unrecorded(action.call, str(error))
         finally:
             seconds = trio.current_time() - began
-            await self._book.note(record.finished(self._book.now(), action, result, seconds, detail))
+            await self._book.note(record.finished(self.session, action, result, seconds, detail))
             await self._book.watch(action.call.tool)
         return result
 
@@ -188,33 +191,32 @@ class Pipeline:
         """Run a recorded call and screen what it brings, or what it had brought when it failed."""
         session, failure = self.session, None
         source = source_of(action, Output(""), session)
-        live = Live(action, source, self._ports.observer)
         trail = Trail(action, self._book, self.read, self.judged)
-        came = await _caught(_run(self._ports.executor, action, live, trail), lambda error: error)
-        live.close()
-        if isinstance(came, Exception):
-            failure = failed(action.call, source.secrets, came)
-            self._book.owe(*read_by_model(source, failure.shown, session))
-            if not isinstance(came, ToolError) or not isinstance(came.output, Output):
-                return failure
-            came = came.output
-        return await _caught(self._screened(action, came, trail, failure), partial(withheld, action.call))
+        with Live(action, source, self._ports.observer, self._ports.store, session.id) as live:
+            came = await _caught(_run(self._ports.executor, action, live, trail), lambda error: error)
+            await live.close()
+            if isinstance(came, Exception):
+                failure = failed(action.call, source.secrets, came)
+                self._book.owe(*read_by_model(source, failure.shown, session))
+                if not isinstance(came, ToolError) or not isinstance(came.output, Output):
+                    return failure
+                came = came.output
+            told = partial(withheld, action.call)
+            return await _caught(self._screened(action, came, live, trail, failure), told)
 
     async def _screened(
-        self, action: Action, output: Output, trail: Trail, failure: ToolResult | None
+        self, action: Action, output: Output, live: Live, trail: Trail, failure: ToolResult | None
     ) -> ToolResult:
-        session = self.session
-        source = source_of(action, output, session)
-        screened, kept = await self._show(unscreened(action, output, session), source, session)
+        raw, source, keep = await brought(action, output, live, self.session)
+        screened = await self._show(raw, source, keep)
         self._book.owe(*trail.found_in(output, screened.plain))
-        return completed(action, output, screened, kept, failure)
+        return completed(action, output, screened, keep.id, failure)
 
-    async def _show(self, raw: Screened, source: Source, session: Session) -> tuple[Screened, str | None]:
-        """Screen a text, count that the model has read it, and return the id of the whole if it was cut."""
-        keep = Keeper(self._ports.store, session.id, source.origin)
+    async def _show(self, raw: Screened, source: Source, keep: Keeper) -> Screened:
+        """Screen a text, of which what is cut is kept, and count that the model has read it."""
         screened = await screen(raw, source, keep)
-        self._book.owe(*read_by_model(source, screened.plain, session))
-        return screened, keep.id
+        self._book.owe(*read_by_model(source, screened.plain, self.session))
+        return screened
 
 
 async def _run(executor: Executor, action: Action, live: Live, trail: Trail) -> Output:

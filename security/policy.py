@@ -10,9 +10,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from .command import ShellRules
 from .level import TrustLevel
 
-__all__ = ["AnomalyLimits", "Autonomy", "BreakerLimits", "CallLimits", "Policy", "Rule", "RuleAction"]
+__all__ = [
+    "AnomalyLimits",
+    "Autonomy",
+    "BreakerLimits",
+    "CallLimits",
+    "Policy",
+    "Rule",
+    "RuleAction",
+    "Sandboxing",
+]
 
 
 class Autonomy(StrEnum):
@@ -80,16 +90,34 @@ class CallLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Sandboxing:
+    """`[tools.sandbox]`: what programs may reach, and what of it was found to hold.
+
+    `level` is what keeps programs in (`confine.py` names the levels), as it was found at start. `answers`
+    tells that it holds so well that it answers what `commands` asks: the person wished it, the self-test
+    found no way out, and only the workspace can be changed. Paths are absolute and resolved.
+    """
+
+    level: str = "none"
+    network: bool = False
+    extra_read: tuple[str, ...] = ()
+    extra_write: tuple[str, ...] = ()
+    answers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything a gate may know of what the person allows.
 
     Paths are absolute and resolved. `secret_paths` may be neither read nor written by any tool,
     `protected_paths` not written; both hold folders and single files beside the built-in ones of
-    `workspace.py`. `levels` maps a tool's name or its source to a trust level. `headless` tells
-    that nobody can be asked. `search_tools` names tools whose results become known URLs; `allow_http`
-    and the two lists hold patterns as `domains.py` reads them. `max_bytes` is the most of one output
-    that is looked at at all, and `threshold` the number of characters above which it is stored and
-    shown shortened.
+    `workspace.py`. `deny_read` and `allow_read` are globs of `[tools.file]`: what no tool reads, and what
+    a name alone does not make secret. `levels` maps a tool's name or its source to a trust level.
+    `headless` tells that nobody can be asked. `search_tools` names tools whose results become known URLs;
+    `allow_http` and the two lists hold patterns as `domains.py` reads them. `max_bytes` is the most of
+    one output that is looked at at all, and `threshold` the number of characters above which it is stored
+    and shown shortened. `shell` is what `[tools.shell]` says of commands, `sandbox` what keeps the
+    programs they start in.
     """
 
     workspace: str
@@ -100,6 +128,8 @@ class Policy:
     allowed_paths: tuple[str, ...] = ()
     secret_paths: tuple[str, ...] = ()
     protected_paths: tuple[str, ...] = ()
+    deny_read: tuple[str, ...] = ()
+    allow_read: tuple[str, ...] = ()
     levels: Mapping[str, TrustLevel] = field(default_factory=lambda: MappingProxyType({}))
     url_grounding: bool = True
     search_tools: frozenset[str] = frozenset()
@@ -112,3 +142,5 @@ class Policy:
     calls: CallLimits = CallLimits()
     anomaly: AnomalyLimits = AnomalyLimits()
     breaker: BreakerLimits = BreakerLimits()
+    shell: ShellRules = field(default_factory=ShellRules)
+    sandbox: Sandboxing = Sandboxing()

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from .call import Action, Cleared, Output, ToolSpec
+from .command import CommandFacts
+from .command.survey import Wanted
 from .events import Event
+from .granting import Always, Patterns, problem_with
 from .label import Origin
+from .place import FileState
+from .policy import Policy
+from .session import Session
 from .verdict import Ask
 
 __all__ = [
@@ -23,6 +29,7 @@ __all__ = [
     "Ports",
     "Question",
     "RecordError",
+    "Spool",
     "Surveyor",
 ]
 
@@ -32,7 +39,10 @@ class RecordError(Exception):
 
 
 class Answer(Enum):
-    """What came back for a question. `NOBODY`: there was no one to ask, which is not a yes."""
+    """What came back for a question. `ALWAYS` grants the rules that were offered, for the session.
+
+    `NOBODY`: there was no one to ask, which is not a yes.
+    """
 
     YES = "yes"
     ALWAYS = "always"
@@ -40,17 +50,31 @@ class Answer(Enum):
     NOBODY = "nobody"
 
 
+Reply: TypeAlias = Answer | Always
+"""An answer, or a yes that lasts with the rules, the scope and the expiry that the person chose."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One call put to the person, once, with everything that was asked about it.
 
-    `always` is the rule (tool and match) that "always" would grant for the session, or None where
-    that is not on offer.
+    `always` are the rules (tool and pattern) that "always" would grant, or None where that is not on
+    offer; `wider` are rules one step wider, where that is safe. `session` is what the question is put in.
+    `uncovered` says what of all that the call may change could not be undone.
     """
 
     action: Action
     asks: tuple[tuple[str, Ask], ...]
-    always: tuple[tuple[str, str | None], ...] | None
+    always: Patterns | None
+    wider: Patterns | None = None
+    session: Session | None = field(default=None, repr=False, compare=False)
+    uncovered: str = ""
+
+    def problem(self, always: Always) -> str | None:
+        """Say why an "always" would grant nothing, this call still being asked about included, or None."""
+        if self.always is None or self.session is None:
+            return "always is not on offer for this call"
+        return problem_with(always, self.asks, self.action, self.session)
 
 
 class Executor(Protocol):
@@ -75,11 +99,19 @@ class Surveyor(Protocol):
         """
         ...
 
+    async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
+        """Return what was found of what judging a command line asks for; what is left out is unknown."""
+        ...
+
+    async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
+        """Return what stands at each absolute path without links; what cannot be looked at is left out."""
+        ...
+
 
 class Approver(Protocol):
     """Puts questions to the person."""
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> Reply:
         """Return the person's answer, or `Answer.NOBODY` at once where nobody can be asked."""
         ...
 
@@ -99,8 +131,36 @@ class Audit(Protocol):
         ...
 
 
+class Spool(Protocol):
+    """A text that is stored while it comes; nobody can read it before it is finished."""
+
+    async def write(self, text: str) -> None:
+        """Store a further piece. It counts as soon as this is called: a caller who is cancelled leaves it in.
+
+        Raises:
+            RecordError: it could not be stored; what came before is of no use now.
+        """
+        ...
+
+    async def finish(self, origin: Origin) -> str:
+        """Let the session read what came from somewhere, and return its id.
+
+        Raises:
+            RecordError: it could not be stored, or not all of it.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Leave what was written to be cleaned up; after `finish` this does nothing."""
+        ...
+
+
 class OverflowStore(Protocol):
     """Keeps what is too big to show."""
+
+    def spool(self, session: str) -> Spool:
+        """Begin a text for a session."""
+        ...
 
     async def put(self, session: str, text: str, origin: Origin) -> str:
         """Store a text that came from somewhere for a session, and return its id.

@@ -6,10 +6,12 @@ What a call says is read by `action.py`; what has to be looked up for it, by the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from .action import Draft
-from .call import Action, Problem, ToolCall, ToolSpec
+from .call import Action, Atom, Kind, Place, Problem, ToolCall, ToolSpec
 from .errors import Category
+from .place import FileState
 from .policy import Policy
 from .ports import Surveyor
 from .refusal import class_name
@@ -20,10 +22,25 @@ __all__ = ["read_call", "unread"]
 async def read_call(
     call: ToolCall, specs: Mapping[str, ToolSpec], policy: Policy, surveyor: Surveyor
 ) -> Action:
-    """Return a call as it is judged: parsed, checked, its paths looked up."""
+    """Return a call as it is judged: parsed, checked, its paths and what its commands need looked up.
+
+    Of a tool that shows what it would change, the files are looked at, too: a yes is to what they hold.
+    """
     draft = Draft.of(call, specs)
-    wanted = draft.paths(policy)
-    return draft.read(policy, await surveyor.resolve(wanted) if wanted else {})
+    paths, wanted = draft.paths(policy), draft.wanted(policy)
+    resolved = await surveyor.resolve(paths) if paths else {}
+    action = draft.read(policy, resolved, await surveyor.look_up(wanted, policy) if wanted else None)
+    if draft.spec is None or draft.spec.preview is None:
+        return action
+    places = [atom.canonical.real for atom in action.atoms if isinstance(atom.canonical, Place)]
+    states = await surveyor.states(places, policy) if places else {}
+    return replace(action, atoms=tuple(_with_state(atom, states) for atom in action.atoms))
+
+
+def _with_state(atom: Atom, states: Mapping[str, FileState]) -> Atom:
+    if atom.kind is not Kind.PATH or not isinstance(atom.canonical, Place):
+        return atom
+    return replace(atom, canonical=replace(atom.canonical, state=states.get(atom.canonical.real)))
 
 
 def unread(call: ToolCall, spec: ToolSpec | None, policy: Policy, error: Exception) -> Action:

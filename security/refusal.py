@@ -57,6 +57,9 @@ def question_object(
     about["asks"] = [{"gate": name, "question": ask.question} for name, ask in asks]
     if first.facts:
         about["facts"] = _facts(first.facts)
+    suggestion = next((ask.suggestion for _, ask in asks if ask.suggestion is not None), None)
+    if suggestion is not None:
+        about["suggestion"] = suggestion
     return _object(code, message, "approval", Category.CONFIRMATION_REQUIRED, about)
 
 
@@ -93,6 +96,7 @@ def unanswered(call: ToolCall, asks: tuple[tuple[str, Ask], ...], nobody: bool) 
     who = "nobody is here to say yes" if nobody else "the person said no"
     lines = [f"{call_name(call)} was not run: {who}"]
     lines += [f"{gate} asked: {ask.question}" for gate, ask in asks]
+    lines += [f"suggestion: {label(ask.suggestion)}" for _, ask in asks if ask.suggestion is not None]
     error = question_object(asks, lines[0], "INPUT_REQUIRED" if nobody else "DECLINED")
     outcome = Outcome(Status.DENIED, Category.CONFIRMATION_REQUIRED, asks[0][0])
     return ToolResult(call, outcome, "\n".join(lines), lines[0], error)

@@ -20,7 +20,7 @@ from typing import Any
 
 from .masking import Masker, Rule, RuleSet, without_hidden
 
-__all__ = ["MIN_KNOWN_LENGTH", "Redactor", "redact_text"]
+__all__ = ["MASK_NAMES", "MIN_KNOWN_LENGTH", "Redactor", "redact_text"]
 
 MIN_KNOWN_LENGTH = 6
 """Known values below this many characters are not looked for: they would be found in ordinary words."""
@@ -126,6 +126,9 @@ def _percent_pattern(char: str) -> str:
 
 
 _WRITTEN = _written_rules()
+
+MASK_NAMES = frozenset({_KNOWN, *_WRITTEN.names})
+"""Every NAME that a mask can have."""
 
 
 class Redactor:

@@ -7,6 +7,7 @@ append-only view and is never copied.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from .errors import Category
 from .events import (
     Asked,
     BreakerReset,
+    Configured,
     Decided,
     Egress,
     Event,
@@ -24,16 +26,22 @@ from .events import (
     Forgot,
     Given,
     Granted,
+    JobChanged,
     LevelSet,
+    ModelSet,
     Read,
+    Restored,
+    Resumed,
+    Revoked,
     TurnStarted,
     Withdrawn,
 )
 from .fingerprints import Fingerprints
+from .grant import Grant
 from .label import Origin
-from .ledger import Known, Ledger
+from .ledger import Known, Ledger, Provenance
 from .level import TrustLevel, min_trust
-from .policy import Policy, Rule, RuleAction
+from .policy import Policy
 from .url import Url, parse_url
 from .window import AnomalyDetector, Breaker
 
@@ -48,18 +56,24 @@ class Session:
     """The past and the policy, as a gate sees them. `now` is seconds since the epoch.
 
     `secrets` are the values that must never leave; they come from the configuration and stand in no
-    event.
+    event. `root` is the session this one was forked from at first, "" if it was not. The levels of the
+    tools in `capped` were set for another workspace or configuration, and can only weaken what holds now.
+    `model` is who answers. With `key`, which stands in no event either, hashes on record are made; where
+    it is empty, they are plain.
     """
 
     id: str
     policy: Policy
     now: float = 0.0
     secrets: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    key: bytes = field(default=b"", repr=False, compare=False)
+    model: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     seen: Fingerprints = field(default_factory=Fingerprints)
     labels: frozenset[Origin] = frozenset()
-    grants: tuple[Rule, ...] = ()
+    grants: tuple[Grant, ...] = ()
     levels: Mapping[str, tuple[TrustLevel, str]] = field(default_factory=lambda: MappingProxyType({}))
+    capped: frozenset[str] = frozenset()
     anomaly: AnomalyDetector = field(default_factory=AnomalyDetector)
     breaker: Breaker = field(default_factory=Breaker)
     turn_started: float = 0.0
@@ -69,6 +83,22 @@ class Session:
     running: frozenset[str] = frozenset()
     last: tuple[str, str] = ("", "")
     repeats: int = 0
+    root: str = ""
+
+    @property
+    def marks_key(self) -> str:
+        """The key its fingerprints are taken with: a fork goes on with those it was given."""
+        return self.root or self.id
+
+    def active_grants(self) -> tuple[Grant, ...]:
+        """The grants that have not expired by now."""
+        return tuple(grant for grant in self.grants if grant.holds_at(self.now))
+
+    def keyed(self, digest: str) -> str:
+        """Return a hash as it goes on record: without the key nobody can try out what it may be of."""
+        if not self.key:
+            return digest
+        return hashlib.blake2b(digest.encode(), digest_size=32, key=self.key).hexdigest()
 
     def level_of(self, tool: str) -> tuple[TrustLevel, str] | None:
         """The level this session set for a tool and why, or None where it set none."""
@@ -77,10 +107,11 @@ class Session:
     def trust_in(self, spec: ToolSpec) -> TrustLevel:
         """The person's word in this session, else the weakest of what is configured and declared."""
         said = self.level_of(spec.name)
-        if said is not None:
+        if said is not None and spec.name not in self.capped:
             return said[0]
         configured = (self.policy.levels.get(key) for key in (spec.name, spec.source))
-        return min_trust(spec.level, *(level for level in configured if level is not None))
+        found = (*configured, said[0] if said is not None else None)
+        return min_trust(spec.level, *(level for level in found if level is not None))
 
 
 def after(session: Session, event: Event) -> Session:
@@ -93,12 +124,14 @@ def _changes(session: Session, event: Event) -> dict[str, Any]:
     match event:
         case TurnStarted():
             return {"turn_started": event.at, "calls_this_turn": 0, "last": ("", ""), "repeats": 0}
+        case Resumed():
+            return _resumed(session, event)
         case Given():
             return {"ledger": session.ledger.with_urls(_known(event.urls), event.provenance)}
         case Withdrawn():
             return {"ledger": session.ledger.without(_known(event.urls))}
         case Forgot():
-            return _forgotten()
+            return _forgotten(session)
         case Read():
             labels, seen = session.labels.union(event.labels), session.seen.with_marks(event.marks)
             return {"labels": labels, "seen": seen}
@@ -111,11 +144,14 @@ def _changes(session: Session, event: Event) -> dict[str, Any]:
         case LevelSet():
             return _levelled(session, event)
         case Granted():
-            grant = Rule(event.tool, RuleAction.ALLOW, event.match, where="this session")
-            return {"grants": (*session.grants, grant)}
+            return _granted(session, event)
+        case Revoked():
+            return {"grants": tuple(grant for grant in session.grants if grant.id != event.id)}
         case BreakerReset():
             return {"breaker": Breaker()}
-        case Egress():
+        case ModelSet():
+            return {"model": event.model}
+        case Egress() | Configured() | JobChanged() | Restored():
             return {}
 
 
@@ -128,13 +164,34 @@ def _known(texts: tuple[str, ...]) -> Iterator[Known]:
             yield known
 
 
-def _forgotten() -> dict[str, Any]:
-    """Forget what belongs to the conversation, keep what protects the person from it."""
+def _granted(session: Session, event: Granted) -> dict[str, Any]:
+    """Take a grant in; one that was given for another workspace holds in none but that."""
+    if event.workspace not in (None, session.policy.workspace):
+        return {}
+    grant = Grant(event.id, event.tool, event.match, event.scope, event.until)
+    return {"grants": (*session.grants, grant)}
+
+
+def _resumed(session: Session, event: Resumed) -> dict[str, Any]:
+    """Nothing runs any more; what the person allowed for another workspace or configuration is over.
+
+    So is what that configuration named. Grants that outlive a session are taken in anew each time.
+    """
+    own = tuple(grant for grant in session.grants if not grant.scope.is_lasting)
+    changes: dict[str, Any] = {"pending": frozenset(), "running": frozenset(), "grants": own}
+    if event.lapsed:
+        ledger = session.ledger.known_otherwise(Provenance.CONFIG)
+        changes |= {"grants": (), "ledger": ledger, "capped": frozenset(session.levels)}
+    return changes
+
+
+def _forgotten(session: Session) -> dict[str, Any]:
+    """Forget what belongs to the conversation, keep what protects the person from it, or was to last."""
     return {
         "ledger": Ledger(),
         "seen": Fingerprints(),
         "labels": frozenset(),
-        "grants": (),
+        "grants": tuple(grant for grant in session.grants if grant.scope.is_lasting),
         "last": ("", ""),
         "repeats": 0,
     }
@@ -172,16 +229,25 @@ def _finished(session: Session, event: Finished) -> dict[str, Any]:
     if event.call not in session.running:
         return {}
     running = session.running - {event.call}
-    if event.status in {Status.CANCELLED, Status.DENIED}:
-        # It was stopped, or never started for want of a record: no result, and no failure of the tool.
+    if event.status in {Status.CANCELLED, Status.DENIED, Status.UNKNOWN}:
+        # It was stopped, or never started for want of a record, or the process ended: no result that
+        # could count as the same again, and no failure of the tool.
         return {"running": running}
-    this, succeeded = (event.digest, event.result), event.status is Status.OK
-    return {
+    this, succeeded = (event.digest, event.result), event.status in {Status.OK, Status.STARTED}
+    changes = {
         "running": running,
         "last": this,
         "repeats": session.repeats + 1 if this == session.last else 1,
-        "anomaly": session.anomaly.record(event.tool, succeeded, session.policy.anomaly),
     }
+    if _is_another_try(session, event):
+        return changes
+    return changes | {"anomaly": session.anomaly.record(event.tool, succeeded, session.policy.anomaly)}
+
+
+def _is_another_try(session: Session, event: Finished) -> bool:
+    """Whether this is the call that ended last, with the same failure: an outage is one failure of a tool."""
+    is_same = (event.digest, event.result) == session.last
+    return is_same and event.category is not None and event.category.retryable
 
 
 def _levelled(session: Session, event: LevelSet) -> dict[str, Any]:
@@ -189,7 +255,8 @@ def _levelled(session: Session, event: LevelSet) -> dict[str, Any]:
     levels = MappingProxyType({**session.levels, event.tool: (event.level, event.cause)})
     if event.level is TrustLevel.BLOCKED:
         return {"levels": levels}
-    return {"levels": levels, "anomaly": session.anomaly.emptied(event.tool)}
+    anomaly, capped = session.anomaly.emptied(event.tool), session.capped - {event.tool}
+    return {"levels": levels, "anomaly": anomaly, "capped": capped}
 
 
 def _is_blocked(session: Session, tool: str) -> bool:

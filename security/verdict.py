@@ -29,7 +29,9 @@ class Ask:
     `question` is in our words; the canonical values it is about stand in `about` (empty: the tool
     as such), and an answer given in advance must cover all of them. `force` marks an Ask that only
     a person present can answer; `own_rule` one that the person's own `ask` rule put, which no allow
-    rule outweighs. `facts` are named values to show beside the question.
+    rule outweighs; `by_name` one that only answers which name such files by their own words cover, and
+    no autonomy. `facts` are named values to show beside the question, `suggestion` what would pass
+    without one.
     """
 
     rule: str
@@ -37,7 +39,9 @@ class Ask:
     about: tuple[Atom, ...] = ()
     force: bool = False
     own_rule: bool = False
+    by_name: bool = False
     facts: tuple[tuple[str, str], ...] = ()
+    suggestion: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

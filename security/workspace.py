@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from .call import Place
+from .path_pattern import as_one_name, means_path
 from .policy import Policy
 from .unreadable import Unreadable
 
@@ -19,7 +20,9 @@ __all__ = [
     "is_inside",
     "is_user_or_file",
     "locate",
+    "protected_places",
     "protected_reason",
+    "secret_places",
     "secret_reason",
 ]
 
@@ -82,6 +85,8 @@ _SECRET_NAME = re.compile(
     r"|[._](?:netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|my\.cnf)"
     r"|ssh_host_\w+_key"
 )
+# What stands in every such name, so that most names are looked at once.
+_HINT = re.compile(r"id_|env|key|p12|pfx|jks|kdbx|ppk|rc|pgpass|credentials|htpasswd|cnf")
 _PROC = re.compile(
     r"/proc/(?:self|thread-self|\d+)/(?:environ|mem|root|cwd|fd|fdinfo|exe|maps|map_files|task)(?:/|$)"
 )
@@ -97,6 +102,7 @@ _SECRET_SYSTEM = (
     "/var/run/secrets",
     "/dev",
 )
+_SYSTEM = ("/etc", "/proc", "/run", "/var/run", "/dev")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")  # noqa: S108 — named, not used
 
 _RC_FILES = frozenset({
@@ -184,21 +190,46 @@ def _decoded(text: str) -> str:
     return _ENCODED.sub(lambda found: {"2e": ".", "2f": "/", "5c": "\\"}[found[0][-2:].lower()], text)
 
 
+def _is_below(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether a path in its one spelling is one of the roots or lies below one, however these are spelled."""
+    exactly, below = _one_spelling(roots)
+    return path in exactly or path.startswith(below)
+
+
+@lru_cache(maxsize=256)
+def _one_spelling(roots: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    return _bounds(tuple(map(as_one_name, roots)))
+
+
 def secret_reason(path: str, policy: Policy) -> str | None:
-    """Say why a file's contents are secret, in our words, or None; `path` is absolute and normalised."""
-    if is_inside(path, *policy.secret_paths):
+    """Say why a file's contents are secret, in our words, or None; `path` is absolute and normalised.
+
+    `allow_read` lifts nothing but what a name says; the person's own `deny_read` outweighs it.
+    """
+    path_as_one = as_one_name(path)
+    if _is_below(path_as_one, policy.secret_paths):
         return "it belongs to Leeward's own data and keys"
-    folder, name = posixpath.split(path)
-    names = _originals(name)
+    if means_path(policy.deny_read, path, policy.workspace, policy.home, folds=True):
+        return "the configuration says that it is not to be read (deny_read)"
+    folder, _, name = path_as_one.rpartition("/")
     # All these places are hidden or a library's; looking for that first spares most paths the rest.
-    may_be_kept_there = "/." in path or "/library" in path.lower()
-    if may_be_kept_there and any(_credentials(policy.home).search(f"{folder}/{name}") for name in names):
-        return "it is where credentials are kept"
-    if _PROC.match(path) or (is_inside(path, *_SECRET_SYSTEM) and not is_inside(path, *_DEVICES)):
+    if "/." in path_as_one or "/library" in path_as_one:
+        credentials = _credentials(policy.home)
+        if any(credentials.search(f"{folder}/{original}") for original in _originals(name)):
+            return "it is where credentials are kept"
+    if path_as_one.startswith(_SYSTEM) and _is_secret_of_system(path_as_one):
         return "it is a part of the system that holds secrets"
-    if any(map(_SECRET_NAME.fullmatch, names)):
-        return "its name says that it holds a key or passwords"
-    return None
+    if not _HINT.search(name) or not any(map(_SECRET_NAME.fullmatch, _originals(name))):
+        return None
+    if means_path(policy.allow_read, path, policy.workspace, policy.home, folds=False):
+        return None
+    return "its name says that it holds a key or passwords"
+
+
+def _is_secret_of_system(path: str) -> bool:
+    if _PROC.match(path):
+        return True
+    return _is_below(path, _SECRET_SYSTEM) and not _is_below(path, _DEVICES)
 
 
 @lru_cache(maxsize=256)
@@ -225,16 +256,30 @@ def _originals(name: str) -> tuple[str, ...]:
 
 def protected_reason(path: str, policy: Policy) -> str | None:
     """Say why a file must not be written, in our words, or None; `path` is absolute and normalised."""
-    if is_inside(path, *policy.protected_paths):
+    path_as_one = as_one_name(path)
+    if _is_below(path_as_one, policy.protected_paths):
         return "it belongs to Leeward or to what runs it"
-    parts = path.split("/")
-    obeyed = next((why for part in parts if (why := _OBEYED.get(part.casefold()))), None)
+    folder, name = posixpath.split(path_as_one)
+    obeyed = next((why for part in path_as_one.split("/") if (why := _OBEYED.get(part))), None)
     if obeyed is not None:
         return obeyed
-    home = policy.home.rstrip("/")
-    runs_at_start = is_inside(path, *_at(policy.home, _RC_FOLDERS))
-    if runs_at_start or (posixpath.dirname(path) == home and parts[-1] in _RC_FILES):
+    runs_at_start = _is_below(path_as_one, _at(policy.home, _RC_FOLDERS))
+    if runs_at_start or (name in _RC_FILES and folder == as_one_name(policy.home.rstrip("/"))):
         return "a shell or a program runs it at start"
-    if is_inside(path, *_PROTECTED_SYSTEM) and not is_inside(path, *_DEVICES, policy.workspace):
+    system = _is_below(path_as_one, _PROTECTED_SYSTEM) and not _is_below(path_as_one, _DEVICES)
+    if system and not is_inside(path, policy.workspace):
         return "it belongs to the system"
     return None
+
+
+def secret_places(policy: Policy) -> tuple[str, ...]:
+    """Return the folders and files that hold secrets wherever they exist; names that say so come on top."""
+    credentials = _at(policy.home, tuple(dict.fromkeys((*_SECRET_OF_HOMES, *_SECRET_ANYWHERE))))
+    return tuple(dict.fromkeys((*policy.secret_paths, *credentials)))
+
+
+def protected_places(policy: Policy) -> tuple[str, ...]:
+    """Return the folders and files outside of the system that nothing writes, wherever they exist."""
+    obeyed = _at(policy.workspace, tuple(_OBEYED))
+    at_start = (*_at(policy.home, tuple(sorted(_RC_FILES))), *_at(policy.home, _RC_FOLDERS))
+    return tuple(dict.fromkeys((*policy.protected_paths, *obeyed, *at_start)))

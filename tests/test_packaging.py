@@ -44,7 +44,9 @@ def shipped() -> set[str]:
     own = [path for path in (ROOT / "src" / "leeward").iterdir() if path.is_file()]
     files = {f"leeward/{path.name}" for path in own}
     for folder in FOLDERS:
-        below = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        below = (
+            path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts
+        )
         files |= {f"leeward/{path.relative_to(ROOT)}" for path in below}
     return files
 
@@ -90,7 +92,11 @@ def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
     with zipfile.ZipFile(archives[name]) as wheel:
         held = {entry for entry in wheel.namelist() if ".dist-info/" not in entry}
     assert held == shipped()
-    assert {entry for entry in held if entry.endswith((".toml", ".typed"))} >= {"leeward/py.typed", "leeward/security/secrets.toml", "leeward/security/command/programs.toml"}
+    assert {entry for entry in held if entry.endswith((".toml", ".typed"))} >= {
+        "leeward/py.typed",
+        "leeward/security/secrets.toml",
+        "leeward/security/command/programs.toml",
+    }
 
 
 def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
@@ -101,8 +107,18 @@ def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
     (folder / "notes.md").write_text("the ferry leaves at seven\n")
     around = LOGIN | {"HOME": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")}
     code = "import sys, leeward; print(leeward.__file__); from leeward.__main__ import main; sys.exit(main())"
-    for words, wanted in ((("call", "read", '{"path": "notes.md"}'), "leaves at seven"), (("check", "shell", '{"command": "rm notes.md"}'), "ask ")):
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, env=around, capture_output=True, text=True, timeout=60)
+    for words, wanted in (
+        (("call", "read", '{"path": "notes.md"}'), "leaves at seven"),
+        (("check", "shell", '{"command": "rm notes.md"}'), "ask "),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words],
+            cwd=folder,
+            env=around,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         where, _, told = done.stdout.partition("\n")
         assert Path(where).is_relative_to(tmp_path / "site"), done.stderr
         assert wanted in told + done.stderr
@@ -126,7 +142,9 @@ def test_make_says_which_python_it_needs(tmp_path) -> None:
     old.chmod(0o755)
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
-    done = subprocess.run(["make", f"PYTHON={old}", "run"], cwd=tmp_path, env=LOGIN, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["make", f"PYTHON={old}", "run"], cwd=tmp_path, env=LOGIN, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode != 0
     assert "Leeward needs Python 3.11 or newer" in done.stdout + done.stderr
     assert not (tmp_path / ".venv").exists()

@@ -22,7 +22,9 @@ def missed(checkout: Path) -> set[str]:
     """The figures of a checkout that fall short of their bars; how much is tested is printed by `make check`."""
     metrics, bars = bench("style_metrics"), bench("style_bars")
     figures = metrics.report(checkout, metrics.package_roots(checkout), [], "x")
-    short = {name for name, bar in bars.AT_MOST.items() if figures[name] > bar} | {name for name, bar in bars.AT_LEAST.items() if figures[name] < bar}
+    short = {name for name, bar in bars.AT_MOST.items() if figures[name] > bar} | {
+        name for name, bar in bars.AT_LEAST.items() if figures[name] < bar
+    }
     return (short - {"tests_per_source"}) | ({"generic_modules"} if figures["generic_modules"] else set())
 
 
@@ -41,10 +43,14 @@ def test_nothing_falls_short_of_the_bars() -> None:
 STYLE = {
     "fn_code_p90": "def f() -> None:\n" + "    x = 1\n" * 21,
     "fn_over_60_pct": "def f() -> None:\n" + "    x = 1\n" * 61,
-    "nesting_max": "def f() -> None:\n" + "".join("    " * (depth + 1) + "if x:\n" for depth in range(5)) + "    " * 6 + "pass\n",
+    "nesting_max": "def f() -> None:\n"
+    + "".join("    " * (depth + 1) + "if x:\n" for depth in range(5))
+    + "    " * 6
+    + "pass\n",
     "file_max": "x = 1\n" * 401,
     "params_max": "def f(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int) -> None: ...\n",
-    "class_methods_max": "class A:\n" + "".join(f"    def f{number}(self) -> None: ...\n" for number in range(16)),
+    "class_methods_max": "class A:\n"
+    + "".join(f"    def f{number}(self) -> None: ...\n" for number in range(16)),
     "annotated_pct": "def f(x): ...\n",
     "comment_echo_pct": "# increment the counter\ncounter = increment(counter)\n",
     "broad_except_swallowing": "try: ...\nexcept Exception: ...\n" * 4,
@@ -58,7 +64,11 @@ def test_what_falls_short_is_found(tmp_path: Path, bar: str, source: str) -> Non
     package.mkdir(parents=True)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_x.py").write_text("# a line\n" * 500)
-    for name, text in {"__init__": "", "other": "from . import planted\n", "planted": "def f() -> None: ...\n"}.items():
+    for name, text in {
+        "__init__": "",
+        "other": "from . import planted\n",
+        "planted": "def f() -> None: ...\n",
+    }.items():
         (package / f"{name}.py").write_text(text)
     assert bar not in missed(tmp_path)
     (package / "planted.py").write_text(source)

@@ -81,7 +81,7 @@ class Message:
     """One message of a conversation.
 
     `calls` and `verbatim` stand on an assistant's message only, `call_id` on a tool's: which call it
-    answers.
+    answers. `words` are the person's own in a message that something is attached to, None elsewhere.
     """
 
     role: Role
@@ -89,6 +89,7 @@ class Message:
     calls: tuple[Requested, ...] = ()
     call_id: str = ""
     verbatim: Verbatim | None = None
+    words: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +155,14 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """Another model answers in place of the one that failed; nothing of the answer was told yet."""
+    """Another model answers in place of the one that failed; nothing of the answer was told yet.
+
+    `again` tells that it has done so before, and the one that failed was not asked this time.
+    """
 
     name: str
     reason: str
+    again: bool = False
 
 
 class StopReason(StrEnum):

@@ -34,6 +34,7 @@ class FallbackProvider:
         self._return_after = return_after
         self._first = 0
         self._until = 0.0
+        self._reason = ""
 
     @property
     def name(self) -> str:
@@ -42,7 +43,7 @@ class FallbackProvider:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[ModelEvent], None]:
-        """Ask, and read the reply as it comes; `FellBack` tells who stands in and why.
+        """Ask, and read the reply as it comes; `FellBack` tells who stands in and why, each time.
 
         Raises:
             ModelError: no provider could answer, or one failed after a part of its answer was told.
@@ -67,6 +68,8 @@ class FallbackProvider:
             told = False
             if why is not None:
                 yield FellBack(provider.name, str(why))
+            elif index != 0:
+                yield FellBack(provider.name, self._reason, again=True)
             try:
                 async with provider.stream(request) as events:
                     async for event in events:
@@ -77,15 +80,16 @@ class FallbackProvider:
                     raise
                 why = error if why is None else _both(why, error, provider.name)
             else:
-                self._stay_with(index)
+                self._stay_with(index, why)
                 return
         assert why is not None
         raise why
 
-    def _stay_with(self, index: int) -> None:
+    def _stay_with(self, index: int, why: ModelError | None) -> None:
         """Ask this one first for a while, so that not every request waits for the one that failed."""
         if index != self._first:
             self._first, self._until = index, trio.current_time() + self._return_after
+            self._reason = str(why)
 
 
 def _both(first: ModelError, then: ModelError, name: str) -> ModelError:

@@ -51,9 +51,7 @@ class Gemini(ChatCompletions):
             told["parameters"] = narrowed(view.schema)
         return told
 
-    def verbatim(
-        self, message: Message, owner: str
-    ) -> tuple[Mapping[str, Json], list[Mapping[str, Json]]]:
+    def verbatim(self, message: Message, owner: str) -> tuple[Mapping[str, Json], list[Mapping[str, Json]]]:
         """Return what goes back; the first of a message's calls never goes without a signature."""
         own, extras = ChatCompletions.verbatim(self, message, owner)
         if self.signed and extras and not any(extras):

@@ -66,9 +66,7 @@ class ChatCompletions:
             ]
         return encoded
 
-    def verbatim(
-        self, message: Message, owner: str
-    ) -> tuple[Mapping[str, Json], list[Mapping[str, Json]]]:
+    def verbatim(self, message: Message, owner: str) -> tuple[Mapping[str, Json], list[Mapping[str, Json]]]:
         """Return the fields that go back with a message, and those that go back with each of its calls."""
         none: list[Mapping[str, Json]] = [{}] * len(message.calls)
         kept = message.verbatim

@@ -1,7 +1,7 @@
 """What a text passes before it is seen; the order is `FILTERS` in `pipeline.py`."""
 
 from .cap import cap
-from .distill import distill
+from .distill import Excerpt, distill
 from .fence import fence, inline, label
 from .redact import redact
 from .screened import HARD_BOUND, Feeder, Filter, Screened, Source, Stepwise, applied
@@ -9,6 +9,7 @@ from .strip import strip
 
 __all__ = [
     "HARD_BOUND",
+    "Excerpt",
     "Feeder",
     "Filter",
     "Screened",

@@ -22,4 +22,5 @@ def cap(screened: Screened, source: Source) -> Screened:
     # A last line that is longer than everything before it is cut through rather than lost.
     kept = kept[:line_end] if line_end * 2 >= bound else kept
     notice = f"cut to {len(kept)} of {len(encoded)} bytes; the rest was dropped and is not stored"
-    return replace(screened, text=kept.decode("utf-8", "ignore"), notices=(*screened.notices, notice))
+    notices, shown = (*screened.notices, notice), kept.decode("utf-8", "ignore")
+    return replace(screened, text=shown, notices=notices, is_cut=True)

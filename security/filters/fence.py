@@ -7,9 +7,9 @@ help a model that is willing to heed them; no gate relies on them.
 from __future__ import annotations
 
 import re
-import secrets
 
 from ..label import Origin
+from ..marks import new_nonce
 from .redact import redact
 from .screened import Screened, Source
 from .strip import strip
@@ -18,13 +18,12 @@ __all__ = ["LABEL_LENGTH", "fence", "inline", "label"]
 
 LABEL_LENGTH = 512
 _READ_LENGTH = 64 * 1024
-_NONCE_BYTES = 16
 _NOT_KIND = re.compile(r"[^a-z0-9_-]+")
 
 
 def fence(screened: Screened, source: Source) -> Screened:
     """Put the text between marks with a fresh 128-bit nonce; notices and facts follow, one line each."""
-    nonce = secrets.token_hex(_NONCE_BYTES)
+    nonce = new_nonce()
     kind = _NOT_KIND.sub("-", source.kind.lower())[:32] or "text"
     marked = f"«UNTRUSTED:{nonce}:{kind}»{screened.text}«END:{nonce}»"
     # A notice may name a value; it stays one line of its own, cleaned like any text.
@@ -33,7 +32,7 @@ def fence(screened: Screened, source: Source) -> Screened:
     told = [f"[{name}: {value.text}]" for name, value in facts]
     shown = [f"[{name}: {value.plain}]" for name, value in facts]
     plain = "\n".join((screened.text, *notices, *shown))
-    return Screened("\n".join((marked, *notices, *told)), plain=plain)
+    return Screened("\n".join((marked, *notices, *told)), plain=plain, is_cut=screened.is_cut)
 
 
 def label(text: str, source: Source | None = None) -> str:

@@ -44,13 +44,14 @@ class Screened:
 
     `facts` are values that somebody else chose, each with a name of ours; `fence` gives each marks of
     its own. `plain` is what `fence` was given, notices included: for the person's eyes, never for the
-    model.
+    model. `is_cut` tells that the text is not all there was.
     """
 
     text: str
     notices: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     plain: str = ""
+    is_cut: bool = False
 
 
 class Feeder(Protocol):

@@ -3,6 +3,7 @@
 from .anomaly import anomaly
 from .arguments import arguments
 from .budget import budget
+from .commands import commands
 from .grounding import grounding
 from .hosts import hosts
 from .known import known
@@ -14,6 +15,7 @@ __all__ = [
     "anomaly",
     "arguments",
     "budget",
+    "commands",
     "grounding",
     "hosts",
     "known",

@@ -27,7 +27,7 @@ def budget(action: Action, session: Session) -> Verdict:
     spent = session.now - session.turn_started if session.turn_started else 0.0
     if limits.seconds is not None and spent >= limits.seconds:
         return Deny("seconds", f"this turn has used its {limits.seconds:g} seconds")
-    if session.repeats >= limits.repeats and session.last[0] == action.digest:
+    if session.repeats >= limits.repeats and session.last[0] == session.keyed(action.digest):
         return Deny(
             "repeated",
             f"the same call brought the same result {session.repeats} times in a row; do something else",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from ..addresses import judge_host
 from ..call import Action, Atom, Kind
+from ..command import CommandLine
+from ..command.reach import hosts_of
 from ..confusable import host_facts
 from ..destination import Destination, DestinationKind
 from ..domains import in_domains, listed_problem
@@ -26,7 +28,21 @@ def hosts(action: Action, session: Session) -> Verdict:
         denial = _of_destination(atom, session.policy) or _of_url(atom, session.policy)
         if denial is not None:
             return denial
+    for atom in action.of_kind(Kind.COMMAND):
+        denial = _of_command(atom, session.policy)
+        if denial is not None:
+            return denial
     return Allow()
+
+
+def _of_command(atom: Atom, policy: Policy) -> Deny | None:
+    """Hold the hosts a command names against the lists; where else it may reach is for `commands`."""
+    for host in hosts_of(atom.canonical) if isinstance(atom.canonical, CommandLine) else ():
+        unlisted = listed_problem(host, policy.domain_allowlist, policy.domain_denylist)
+        if unlisted is not None:
+            facts = (("host", host),)
+            return Deny(unlisted[0], f"the command would reach a host: {unlisted[1]}", facts=facts)
+    return None
 
 
 def _of_destination(atom: Atom, policy: Policy) -> Deny | None:

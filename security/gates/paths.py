@@ -1,4 +1,4 @@
-"""Does every path stay inside the workspace, off protected and secret files?
+"""Does every path stay inside the workspace, off protected and secret files, and off what runs later?
 
 Judged by the normalised text and by what it resolves to: either may be the one that leaves.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..call import Action, Atom, Effect, Kind, Place
 from ..policy import Policy
+from ..runs_later import runs_later_reason
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
 from ..workspace import is_inside, protected_reason, secret_reason
@@ -15,21 +16,39 @@ __all__ = ["paths"]
 
 
 def paths(action: Action, session: Session) -> Verdict:
-    """Deny secret and protected files and unreadable paths; ask about whatever lies outside."""
+    """Deny secret and protected files and unreadable paths; ask about what runs later or lies outside."""
+    policy = session.policy
     outside: list[Atom] = []
+    later: dict[Atom, str] = {}
     for atom in action.of_kind(Kind.PATH):
         if not isinstance(atom.canonical, Place):
             return Deny("unreadable", "a path could not be read", facts=(("path", atom.raw),))
-        denial = _forbidden(atom.canonical, action.effects, session.policy)
+        denial = _forbidden(atom.canonical, action.effects, policy)
         if denial is not None:
             return denial
-        allowed = (session.policy.workspace, *session.policy.allowed_paths)
-        if not all(is_inside(path, *allowed) for path in _both(atom.canonical)):
+        if not all(
+            is_inside(path, policy.workspace, *policy.allowed_paths) for path in _both(atom.canonical)
+        ):
             outside.append(atom)
-    if outside:
-        facts = tuple(("path", atom.shown) for atom in outside)
-        return Ask("outside", "this leaves the workspace", tuple(outside), facts=facts)
-    return Allow()
+        why = _runs_later(atom.canonical) if Effect.WRITE in action.effects else None
+        if why is not None:
+            later[atom] = why
+    return _asked(later, outside)
+
+
+def _asked(later: dict[Atom, str], outside: list[Atom]) -> Verdict:
+    about = tuple(dict.fromkeys((*later, *outside)))
+    facts = tuple(("path", atom.shown) for atom in about)
+    if later:
+        left = " and leaves the workspace" if outside else ""
+        reasons = "; ".join(dict.fromkeys(later.values()))
+        question = f"this changes what acts later without being named{left}: {reasons}"
+        return Ask("runs_later", question, about, by_name=True, facts=facts)
+    return Ask("outside", "this leaves the workspace", about, facts=facts) if outside else Allow()
+
+
+def _runs_later(place: Place) -> str | None:
+    return runs_later_reason(place.text) or runs_later_reason(place.real)
 
 
 def _forbidden(place: Place, effects: Effect, policy: Policy) -> Deny | None:

@@ -43,7 +43,8 @@ def _asked(hits: list[tuple[Rule, tuple[Atom, ...]]], default: Verdict) -> Ask:
 def _default(action: Action, judged: bool) -> Verdict:
     """DESIGN §4, "where no rule speaks": reading needs no word, changing and open sending need a yes."""
     changing = _changing(action, judged)
-    if not changing:
+    if not changing or action.is_command:
+        # What command lines do is weighed by `commands`, word by word.
         return Allow()
     about = action.of_kind(*JUDGED)
     return Ask("default", f"this call may {' and '.join(changing)}", about, force=_is_unread(action))

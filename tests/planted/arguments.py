@@ -11,5 +11,10 @@ from leeward.security.verdict import Allow, Deny, Verdict
 def arguments(action: Action, session: Session) -> Verdict:
     for atom in action.atoms:
         if re.search(r"\.\./", atom.raw):
-            return Deny("path_traversal", "an argument contains a rejected pattern", code="INVALID_AGENT_INPUT", category=Category.INVALID_PARAMETERS)
+            return Deny(
+                "path_traversal",
+                "an argument contains a rejected pattern",
+                code="INVALID_AGENT_INPUT",
+                category=Category.INVALID_PARAMETERS,
+            )
     return Allow()

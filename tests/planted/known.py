@@ -9,5 +9,7 @@ def known(action: Action, _session: Session) -> Verdict:
     if action.spec is None and action.nearest is None:
         return Deny("unknown_tool", "there is no such tool")
     if action.problems:
-        return Deny("schema", action.problems[0].message, detail={"errors": [{"pointer": action.problems[0].pointer}]})
+        return Deny(
+            "schema", action.problems[0].message, detail={"errors": [{"pointer": action.problems[0].pointer}]}
+        )
     return Allow()

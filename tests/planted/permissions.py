@@ -13,7 +13,9 @@ def permissions(action: Action, session: Session) -> Verdict:
     if any(matched(rule, action, policy) is not None for rule in allowing):
         return Allow()
     for rule in policy.rules:
-        if rule.action is RuleAction.DENY and all(covers((rule,), action.call.tool, atom, policy) for atom in action.atoms):
+        if rule.action is RuleAction.DENY and all(
+            covers((rule,), action.call.tool, atom, policy) for atom in action.atoms
+        ):
             return Deny(str(rule), "a permission rule forbids this")
         if rule.action is RuleAction.ASK and matched(rule, action, policy) is not None:
             return Ask(str(rule), "a permission rule asks about this", action.atoms)

@@ -103,7 +103,12 @@ class CommandLine:
 
     def process(self, *words: str, **options: Any) -> Ran:
         done = subprocess.run(
-            self.argv(*words), cwd=self.workspace, env=self.environment, capture_output=True, timeout=60, **options
+            self.argv(*words),
+            cwd=self.workspace,
+            env=self.environment,
+            capture_output=True,
+            timeout=60,
+            **options,
         )
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -116,7 +121,12 @@ class CommandLine:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
+        return {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "PYTHONWARNINGS": "error",
+        }
 
 
 def _numbers_only(ask: Callable[..., Any]) -> Callable[..., Any]:

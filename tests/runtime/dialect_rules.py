@@ -58,7 +58,9 @@ def check_gemini(body: dict[str, Any]) -> None:
             assert calls[0]["extra_content"]["google"]["thought_signature"], "a call without a signature"
     for tool in body.get("tools", []):
         text = json.dumps(tool["function"].get("parameters", {"properties": {"x": {}}}))
-        assert not re.search(r'"(\$\w+|additionalProperties|oneOf|const|propertyNames|exclusive\w+)":', text), text
+        assert not re.search(
+            r'"(\$\w+|additionalProperties|oneOf|const|propertyNames|exclusive\w+)":', text
+        ), text
 
 
 def check_messages(body: dict[str, Any]) -> None:

@@ -141,8 +141,16 @@ def message(*blocks: Mapping[str, Any], stop: str = "end_turn", end: bool = True
     A block is given as the service would have it when it is whole; texts are told in two pieces, the
     input of a call in pieces of seven characters.
     """
-    usage = {"input_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 1}
-    told: list[dict[str, Any]] = [{"type": "message_start", "message": {"role": "assistant", "usage": usage}}, {"type": "ping"}]
+    usage = {
+        "input_tokens": 5,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 20,
+        "output_tokens": 1,
+    }
+    told: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"role": "assistant", "usage": usage}},
+        {"type": "ping"},
+    ]
     for index, block in enumerate(blocks):
         told += [{**part, "index": index} for part in _block_events(block)]
     if end:
@@ -158,13 +166,19 @@ def _block_events(block: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     parts: list[dict[str, Any]] = []
     start = dict(block)
-    for kind, name in (("text_delta", "text"), ("thinking_delta", "thinking"), ("signature_delta", "signature")):
+    for kind, name in (
+        ("text_delta", "text"),
+        ("thinking_delta", "thinking"),
+        ("signature_delta", "signature"),
+    ):
         if name in block:
             parts += deltas(kind, name, block[name], len(block[name]) // 2 + 1)
             start[name] = ""
     if block["type"] == "tool_use":
         given = block["input"]
-        parts += deltas("input_json_delta", "partial_json", given if isinstance(given, str) else json.dumps(given), 7)
+        parts += deltas(
+            "input_json_delta", "partial_json", given if isinstance(given, str) else json.dumps(given), 7
+        )
         start["input"] = {}
     return [{"type": "content_block_start", "content_block": start}, *parts, {"type": "content_block_stop"}]
 

@@ -43,7 +43,9 @@ class _Screen(pyte.Screen):
 class Tty:
     """A program at a terminal of its own. `raw` is every byte it ever wrote."""
 
-    def __init__(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], rows: int, columns: int) -> None:
+    def __init__(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], rows: int, columns: int
+    ) -> None:
         self.master, slave = pty.openpty()
         self.raw = b""
         self.screen = _Screen(columns, rows)

@@ -185,7 +185,9 @@ class Web:
 
 @asynccontextmanager
 async def web(
-    folder: Path, pages: Mapping[str, str] | Callable[[str], str], hosts: Iterable[str] = ("docs.example.com",)
+    folder: Path,
+    pages: Mapping[str, str] | Callable[[str], str],
+    hosts: Iterable[str] = ("docs.example.com",),
 ) -> AsyncIterator[Web]:
     """Serve texts over TLS on loopback, under these names; one that begins like HTML is a page of it.
 

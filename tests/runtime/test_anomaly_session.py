@@ -7,7 +7,7 @@ import warnings
 import trio
 
 from leeward.runtime.events import Alert
-from leeward.security import Answer, Effect, PermanentFailure, TrustLevel
+from leeward.security import Answer, BreakerReset, Effect, PermanentFailure, TrustLevel
 from leeward.tools import Text, tool
 
 FAILS = [True]
@@ -92,18 +92,24 @@ async def test_timeouts_and_denials_count(sessions, tmp_path):
 
 async def test_auto_block_off_only_tells(sessions, tmp_path):
     FAILS[0] = True
-    async with sessions.session(tmp_path, "[tools.anomaly]\nauto_block = false", says=[], executors=[moody]) as runtime:
+    async with sessions.session(
+        tmp_path, "[tools.anomaly]\nauto_block = false", says=[], executors=[moody]
+    ) as runtime:
         assert await statuses(runtime, "moody", 8) == ["error"] * 8
-        assert alerts(runtime) == ["critical: moody: anomaly window: 5 of 5 failed; /trust moody LEVEL lifts it"]
+        assert alerts(runtime) == [
+            "critical: moody: anomaly window: 5 of 5 failed; /trust moody LEVEL lifts it"
+        ]
         assert await sessions.rows(runtime, "block") == []
 
 
 async def test_off_is_off_and_says_so(sessions, tmp_path):
     FAILS[0] = True
-    async with sessions.session(tmp_path, "[tools.anomaly]\nenabled = false", says=[], executors=[moody]) as runtime:
+    async with sessions.session(
+        tmp_path, "[tools.anomaly]\nenabled = false", says=[], executors=[moody]
+    ) as runtime:
         assert await statuses(runtime, "moody", 8) == ["error"] * 8
         row = (await sessions.rows(runtime, "decision"))[-1]
-        assert ["anomaly", "allow", "off"] in [list(word) for word in row.body["words"]]
+        assert {"gate": "anomaly", "word": "allow", "rule": "off"} in row.body["words"]
 
 
 async def test_a_programs_own_exit_code_is_a_success(sessions, tmp_path):
@@ -121,7 +127,9 @@ async def test_no_and_nobody_and_cancelled_are_not_counted(sessions, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     person = sessions.Answers(Answer.NO)
-    async with sessions.session(tmp_path / "a", says=[], executors=[change, slow], approver=person) as runtime:
+    async with sessions.session(
+        tmp_path / "a", says=[], executors=[change, slow], approver=person
+    ) as runtime:
         assert await statuses(runtime, "change", 7) == ["denied"] * 7
         for _ in range(6):
             with trio.CancelScope() as scope:
@@ -150,17 +158,21 @@ async def test_the_block_is_the_sessions_and_clear_keeps_it(sessions, tmp_path):
 async def test_the_breaker_asks_a_person_about_every_effect(sessions, tmp_path):
     person = sessions.Answers(Answer.YES)
     rule = '[[permissions.rules]]\ntool = "change"\naction = "allow"\n'
-    async with sessions.session(tmp_path, rule, says=[], executors=[change, moody], approver=person) as runtime:
+    async with sessions.session(
+        tmp_path, rule, says=[], executors=[change, moody], approver=person
+    ) as runtime:
         assert await statuses(runtime, "change", 1) == ["ok"] and person.questions == []
         for number in range(3):
             await runtime.call("nonsense", {"x": number})
         assert runtime.pipeline.session.breaker.tripped
         assert await statuses(runtime, "change", 1, start=5) == ["ok"]
         (question,) = person.questions
-        assert [(gate, ask.force) for gate, ask in question.asks] == [("anomaly", True)] and question.always is None
+        assert [(gate, ask.force) for gate, ask in question.asks] == [
+            ("anomaly", True)
+        ] and question.always is None
         FAILS[0] = False
         assert await statuses(runtime, "moody", 1) == ["ok"] and len(person.questions) == 1
-        await runtime.reset_breaker()
+        await runtime.pipeline.note(BreakerReset(runtime.pipeline.session.now))
         assert await statuses(runtime, "change", 1, start=7) == ["ok"] and len(person.questions) == 1
 
 
@@ -170,11 +182,11 @@ async def test_a_listener_that_fails_stops_nothing(sessions, tmp_path, recwarn):
     def broken(event):
         raise BrokenPipeError("the terminal is gone")
 
-
-
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        async with sessions.session(tmp_path, says=[[("moody", {})] * 2, "done"], executors=[moody], listener=broken) as runtime:
+        async with sessions.session(
+            tmp_path, says=[[("moody", {})] * 2, "done"], executors=[moody], listener=broken
+        ) as runtime:
             ended = await runtime.turn("go")
             assert (ended.text, ended.calls, ended.refused) == ("done", 2, 0)
             assert await statuses(runtime, "moody", 4) == ["error"] * 3 + ["denied"]

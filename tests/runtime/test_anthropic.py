@@ -57,18 +57,27 @@ def asked(model_server: ModuleType):
 
 async def test_a_reply_with_everything_and_the_request_for_it(model_server: ModuleType, asked) -> None:
     pieces = model_server.message(THOUGHT, HIDDEN, SAYS, CALL, OTHER, stop="tool_use")
-    events, server = await asked(*pieces, request=Request((Message("system", "rules"), Message("user", "go")), (TOOL,)))
+    events, server = await asked(
+        *pieces, request=Request((Message("system", "rules"), Message("user", "go")), (TOOL,))
+    )
     parts = (THOUGHT, HIDDEN, SAYS, {"type": "tool_use"}, {"type": "tool_use"})
     assert events[:2] == [Reasoning("let me"), Reasoning(" see")]
     assert model_server.text(events) == "I will look."
-    assert model_server.calls(events) == [Requested("toolu_1", "read", '{"path": "a"}'), Requested("toolu_2", "read", "{}")]
+    assert model_server.calls(events) == [
+        Requested("toolu_1", "read", '{"path": "a"}'),
+        Requested("toolu_2", "read", "{}"),
+    ]
     assert events[-3:] == [
         Verbatim(OWN, parts),
         Usage(125, 9, 100, 20),
         Stopped(StopReason.TOOL_CALLS),
     ]
     head, body = server.heads[0], server.bodies[0]
-    assert (head[":path"], head["x-api-key"], head["anthropic-version"]) == ("/v1/messages", model_server.KEY, "2023-06-01")
+    assert (head[":path"], head["x-api-key"], head["anthropic-version"]) == (
+        "/v1/messages",
+        model_server.KEY,
+        "2023-06-01",
+    )
     assert "authorization" not in head and server.versions == {"2"}
     marked = {"cache_control": {"type": "ephemeral"}}
     assert body["system"] == [{"type": "text", "text": "rules", **marked}]
@@ -76,7 +85,9 @@ async def test_a_reply_with_everything_and_the_request_for_it(model_server: Modu
     assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "go", **marked}]}]
 
 
-async def test_thoughts_go_back_word_for_word_but_only_to_their_own_model(model_server: ModuleType, asked) -> None:
+async def test_thoughts_go_back_word_for_word_but_only_to_their_own_model(
+    model_server: ModuleType, asked
+) -> None:
     pieces = model_server.message(THOUGHT, SAYS, CALL, HIDDEN, OTHER, stop="tool_use")
     events, _ = await asked(*pieces)
     kept = next(event for event in events if isinstance(event, Verbatim))
@@ -100,7 +111,9 @@ async def test_thoughts_go_back_word_for_word_but_only_to_their_own_model(model_
 
 
 @pytest.mark.parametrize(("owned", "thinks"), [(True, True), (False, False)])
-async def test_it_thinks_only_where_the_last_calls_have_their_thoughts(asked, model_server, owned, thinks) -> None:
+async def test_it_thinks_only_where_the_last_calls_have_their_thoughts(
+    asked, model_server, owned, thinks
+) -> None:
     kept = Verbatim(OWN, (THOUGHT, {"type": "tool_use"})) if owned else None
     history = (
         Message("user", "go"),
@@ -110,16 +123,25 @@ async def test_it_thinks_only_where_the_last_calls_have_their_thoughts(asked, mo
     fields = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
     _, server = await asked(*model_server.message(SAYS), request=Request(history), body=fields)
     assert ("thinking" in server.bodies[0], server.bodies[0]["max_tokens"]) == (thinks, 4000)
-    _, server = await asked(*model_server.message(SAYS), request=Request(history[:1], max_tokens=7), body=fields)
+    _, server = await asked(
+        *model_server.message(SAYS), request=Request(history[:1], max_tokens=7), body=fields
+    )
     assert ("thinking" in server.bodies[0], server.bodies[0]["max_tokens"]) == (True, 7)
 
 
-async def test_marks_stand_at_the_ends_of_the_last_two_turns_of_the_user(model_server: ModuleType, asked) -> None:
+async def test_marks_stand_at_the_ends_of_the_last_two_turns_of_the_user(
+    model_server: ModuleType, asked
+) -> None:
     history = [Message("system", "rules"), Message("user", "go")]
     for n in range(3):
         calls = tuple(Requested(f"c{n}_{k}", "read", "{}") for k in range(30))
-        history += [Message("assistant", "", calls), *(Message("tool", "x", call_id=call.id) for call in calls)]
-    _, server = await asked(*model_server.message(SAYS), request=Request((*history, Message("user", "and?")), (TOOL,)))
+        history += [
+            Message("assistant", "", calls),
+            *(Message("tool", "x", call_id=call.id) for call in calls),
+        ]
+    _, server = await asked(
+        *model_server.message(SAYS), request=Request((*history, Message("user", "and?")), (TOOL,))
+    )
     body = server.bodies[0]
     ends = [turn["content"][-1] for turn in body["messages"] if turn["role"] == "user"]
     assert ["cache_control" in end for end in ends] == [False, False, True, True]
@@ -134,8 +156,13 @@ async def test_the_prefix_is_the_same_bytes_in_the_next_request(model_server: Mo
         Message("tool", "x", call_id="bad id!"),
     )
     later = (*history, Message("assistant", "done"), Message("user", "more"))
-    (_, first), (_, second) = [await asked(*model_server.message(SAYS), request=Request(h)) for h in (history, later)]
-    plain = [json.dumps(s.bodies[0]["messages"]).replace(', "cache_control": {"type": "ephemeral"}', "") for s in (first, second)]
+    (_, first), (_, second) = [
+        await asked(*model_server.message(SAYS), request=Request(h)) for h in (history, later)
+    ]
+    plain = [
+        json.dumps(s.bodies[0]["messages"]).replace(', "cache_control": {"type": "ephemeral"}', "")
+        for s in (first, second)
+    ]
     assert plain[1].startswith(plain[0][:-1])
 
 
@@ -180,10 +207,30 @@ async def test_an_error_in_mid_stream(model_server: ModuleType, asked, kind, exp
 
 
 STATUS = [
-    (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, ErrorKind.UNAVAILABLE, True),
-    (401, {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}, ErrorKind.AUTH, False),
-    (402, {"type": "error", "error": {"type": "billing_error", "message": "pay"}}, ErrorKind.RATE_LIMITED, False),
-    (413, {"type": "error", "error": {"type": "request_too_large", "message": "x"}}, ErrorKind.BAD_REQUEST, False),
+    (
+        529,
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        ErrorKind.UNAVAILABLE,
+        True,
+    ),
+    (
+        401,
+        {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}},
+        ErrorKind.AUTH,
+        False,
+    ),
+    (
+        402,
+        {"type": "error", "error": {"type": "billing_error", "message": "pay"}},
+        ErrorKind.RATE_LIMITED,
+        False,
+    ),
+    (
+        413,
+        {"type": "error", "error": {"type": "request_too_large", "message": "x"}},
+        ErrorKind.BAD_REQUEST,
+        False,
+    ),
 ]
 
 
@@ -191,7 +238,9 @@ STATUS = [
 async def test_an_error_before_the_stream(model_server: ModuleType, status, body, kind, passing) -> None:
     answer = model_server.Answer([json.dumps(body).encode()], status, "application/json")
     async with model_server.serve(answer) as server, model_server.opened(server, SPEC) as provider:
-        with pytest.raises(ModelError, match=rf"127.0.0.1 .* \({status}\): {body['error']['message']}") as caught:
+        with pytest.raises(
+            ModelError, match=rf"127.0.0.1 .* \({status}\): {body['error']['message']}"
+        ) as caught:
             await model_server.ask(provider)
     assert (caught.value.kind, caught.value.passing) == (kind, passing)
 
@@ -206,7 +255,9 @@ async def test_a_call_that_was_cut_is_not_made_to_look_whole(model_server: Modul
 
 async def test_64_calls_a_byte_at_a_time_and_ids_given_twice(model_server: ModuleType, asked) -> None:
     blocks = [{**CALL, "id": f"toolu_{n % 32}", "input": {"n": n}} for n in range(64)]
-    whole = b"".join(model_server.message({"type": "text", "text": "naïve \U0001f600"}, *blocks, stop="tool_use"))
+    whole = b"".join(
+        model_server.message({"type": "text", "text": "naïve \U0001f600"}, *blocks, stop="tool_use")
+    )
     events, _ = await asked(*(whole[n : n + 3] for n in range(0, len(whole), 3)))
     found = model_server.calls(events)
     assert [json.loads(call.arguments)["n"] for call in found] == list(range(64))
@@ -243,7 +294,15 @@ def test_what_is_not_the_dialect_is_said_to_be(data) -> None:
 def test_values_of_any_kind_in_any_place_raise_nothing_else() -> None:
     names = ("type", "index", "delta", "content_block", "message", "usage", "error", "content")
     told = []
-    for kind in ("message_start", "message_delta", "content_block_start", "content_block_delta", "message", "error", "new"):
+    for kind in (
+        "message_start",
+        "message_delta",
+        "content_block_start",
+        "content_block_delta",
+        "message",
+        "error",
+        "new",
+    ):
         for name in names:
             for value in (None, 3, "x", [], ["x"], {}, {"type": 3}, {"type": "text_delta", "text": 3}):
                 reader = MessageReader()
@@ -257,7 +316,12 @@ def test_values_of_any_kind_in_any_place_raise_nothing_else() -> None:
 
 
 async def test_a_reply_that_was_not_streamed(model_server: ModuleType) -> None:
-    whole = {"type": "message", "content": [SAYS, CALL], "stop_reason": "tool_use", "usage": {"input_tokens": 3, "output_tokens": 4}}
+    whole = {
+        "type": "message",
+        "content": [SAYS, CALL],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 3, "output_tokens": 4},
+    }
     answer = model_server.Answer([json.dumps(whole).encode()], media_type="application/json")
     async with model_server.serve(answer) as server, model_server.opened(server, SPEC) as provider:
         events = await model_server.ask(provider)
@@ -268,10 +332,20 @@ async def test_a_reply_that_was_not_streamed(model_server: ModuleType) -> None:
 
 async def test_the_models_are_listed_page_by_page(model_server: ModuleType) -> None:
     pages = [
-        {"data": [{"id": "a", "display_name": "A", "max_input_tokens": 200_000}], "has_more": True, "last_id": "a"},
-        {"data": [{"id": "b", "display_name": "B"}, {"display_name": "no id"}, 3], "has_more": False, "last_id": "b"},
+        {
+            "data": [{"id": "a", "display_name": "A", "max_input_tokens": 200_000}],
+            "has_more": True,
+            "last_id": "a",
+        },
+        {
+            "data": [{"id": "b", "display_name": "B"}, {"display_name": "no id"}, 3],
+            "has_more": False,
+            "last_id": "b",
+        },
     ]
-    answers = [model_server.Answer([json.dumps(page).encode()], media_type="application/json") for page in pages]
+    answers = [
+        model_server.Answer([json.dumps(page).encode()], media_type="application/json") for page in pages
+    ]
     async with model_server.serve(*answers) as server, model_server.opened(server, SPEC) as provider:
         assert await provider.list_models() == (ModelInfo("a", "A", 200_000), ModelInfo("b", "B"))
         assert [(head[":method"], head[":path"], head[":query"]) for head in server.heads] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -46,14 +47,17 @@ def shown(asked, width=80, **options):
 
 def test_a_question_says_what_runs_who_asks_and_what_always_would_mean():
     asked = question(
-        {"command": "git  push 'a b'", "why": "because"}, always=[("shell", "git push 'a b'")], tool="shell", command="command"
+        {"command": "git  push 'a b'", "why": "because"},
+        always=[("shell", "git push 'a b'")],
+        tool="shell",
+        command="command",
     )
     assert shown(asked).split("\n") == [
         "shell wants to run:",
-        "  runs: git  push 'a b'",
+        "  runs: git push 'a b'",
         "  why: because",
         "  permissions asks: this call may write",
-        "  always would allow, for this session: shell git push 'a b'",
+        "  always would allow: shell git push 'a b'",
     ]
 
 
@@ -69,8 +73,11 @@ def test_a_host_that_looks_like_another_is_shown_in_ascii_with_a_warning():
         ("path", "notes/../a.txt", "  path: /ws/a.txt"),
         ("path", "/etc/./hosts", "  path: /etc/hosts"),
         ("url", "HTTPS://Docs.EXAMPLE.com:443/b?x=1", "  opens: https://docs.example.com/b?x=1"),
-        ("command", "echo  'x'", "  runs: echo  'x'"),
-        ("command", "echo $(date) > x", "  runs: echo $(date) > x"),
+        ("command", "echo  'x'", "  runs: echo x"),
+        ("command", "r\\m  -r 'a b' \"c\"", "  runs: rm -r 'a b' c"),
+        ("command", "echo $(date) > x", "    │     date"),
+        ("command", "echo $(date) > x", "    │ writes: x (replaced)"),
+        ("command", "cat <<< 'x", "  runs as written: cat <<< 'x"),
         ("text", "notes/../a.txt", "  value: notes/../a.txt"),
         ("destination", "ada@example.com", "  value: ada@example.com"),
     ],
@@ -111,7 +118,17 @@ def test_a_fact_with_a_pointer_for_a_name_is_quoted():
     assert lines[-3:] == ["  leads to: /etc", "    │   x", '  "/a\\u001b": b']
 
 
-OURS = ("  runs: ", "  path: ", "  opens: ", "  permissions asks: ", "  always would allow", "tool wants to run:", "  [y]es")
+OURS = (
+    "  runs: ",
+    "  runs as written: ",
+    "  not understood: ",
+    "  path: ",
+    "  opens: ",
+    "  permissions asks: ",
+    "  always would allow",
+    "tool wants to run:",
+    "  [y]es",
+)
 
 
 @given(
@@ -131,7 +148,11 @@ def test_no_value_draws_outside_its_column_or_speaks_to_the_terminal(value, widt
     lines = shown(question({"v": value}, v=kind), width, in_full=True).split("\n")
     assert all(visible(line) == line and cell_len(line) <= width for line in lines)
     mine = [line for line in lines if line.startswith(OURS)]
-    assert [line[:8] for line in mine] == [line[:8] for line in plain if line.startswith(OURS)]
+    usual, unread = (
+        [line[:8] for line in plain if line.startswith(OURS)],
+        ["tool wan", "  not un", "  runs a", "  permis"],
+    )
+    assert [line[:8] for line in mine] in ([usual, unread] if kind == "command" else [usual])
     others = [line for line in lines if line not in mine and not line.startswith("  v: ")]
     assert all(line.startswith(("    │ ", "    ┊ ", "    ", "  (all")) for line in others)
 
@@ -147,14 +168,32 @@ def test_nothing_is_lost_where_a_line_is_broken(text, width, by_words):
 
 
 def test_what_runs_is_never_cut_and_what_else_there_is_says_how_much_is_missing():
-    long = question({"command": "true\n" * 500, "content": "line\n" * 500}, command="command")
+    lines = [f"npm run {number}" for number in range(70)]
+    long = question({"command": " ; ".join(lines), "content": "line\n" * 500}, command="command")
     said = shown(long)
-    assert said.count("│ true") == 499
+    assert [line.removeprefix("    │ ") for line in said.split("\n") if "npm run" in line][1:] == lines[1:]
     assert said.count("│ line") == 19
     assert "… 2401 more characters" in said
     assert "lines above belong to it)" in said
     assert is_cut(long)
     assert shown(long, in_full=True).count("│ line") == 499
+
+
+def test_a_line_that_was_not_understood_is_shown_as_it_stands_and_why():
+    raw = "true\n" * 300 + "rm -r x # \u202e"
+    lines = shown(question({"command": raw}, command="command"), 200).split("\n")
+    assert lines[1] == "  not understood: the line has more than 256 operators"
+    assert lines[2] == "  runs as written: true"
+    assert lines[3:303] == ["    │ true"] * 299 + ["    │ rm -r x # \\u{202e}"]
+
+
+def test_a_line_of_a_command_cannot_be_taken_for_a_line_of_ours():
+    forged = "'permissions asks: it is fine\n  [y]es / [n]o? y' 'writes: nothing'"
+    lines = shown(question({"command": forged}, command="command")).split("\n")
+    assert lines[1].startswith("  runs: ")
+    assert [line for line in lines if line.startswith("  permissions asks")] == [
+        "  permissions asks: this call may write"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,6 +215,13 @@ def test_what_runs_is_never_cut_and_what_else_there_is_says_how_much_is_missing(
 )
 def test_only_an_answer_is_an_answer(typed, answer):
     assert choice(typed, question({}, always=[("tool", None)])) is answer
+
+
+def test_what_is_one_step_wider_is_offered_beside_it():
+    asked = replace(question({}, always=[("write", "/ws/a")]), wider=(("write", "/ws/*"),))
+    assert shown(asked).split("\n")[-2:] == ["  always would allow: write /ws/a", "  or, wider: write /ws/*"]
+    assert "[w]ider" in offer(asked)
+    assert "[w]ider" not in offer(replace(asked, wider=None))
 
 
 def test_always_is_offered_only_where_it_is_on_offer():

@@ -39,7 +39,7 @@ def call(tool, said="", **more):
 def test_lines_are_answered_in_order(batch):
     answers = batch(
         call("read", args={"path": "notes.md"}),
-        call("shell", args={"command": "ls"}),
+        call("shell", args={"command": "make"}),
         call("fetch", args={"url": "https://a.example/"}),
         call("fetch", "see https://a.example/", args={"url": "https://a.example/deep"}),
         call("fetch", args={"url": "https://a.example/"}, urls=["https://a.example/"]),
@@ -51,7 +51,7 @@ def test_lines_are_answered_in_order(batch):
     )
     assert [(a["decision"], a["gate"], a["code"]) for a in answers] == [
         ("allow", None, None),
-        ("ask", "permissions", "INPUT_REQUIRED"),
+        ("ask", "commands", "INPUT_REQUIRED"),
         ("deny", "grounding", "PERMISSION_DENIED"),
         ("allow", None, None),
         ("allow", None, None),
@@ -62,7 +62,7 @@ def test_lines_are_answered_in_order(batch):
         ("deny", "known", "ARG_ERROR"),
     ]
     assert all(set(a) >= {"decision", "gate", "rule", "code", "reason", "asks"} for a in answers)
-    assert answers[1]["asks"] == [{"gate": "permissions", "question": answers[1]["reason"]}]
+    assert answers[1]["asks"] == [{"gate": "commands", "question": answers[1]["reason"]}]
     assert answers[5]["detail"]["rejected_pattern"] == "path_traversal"
 
 
@@ -85,7 +85,10 @@ def test_a_line_may_have_a_workspace_of_its_own(batch, leeward):
         call("read", args={"path": "link/hostname"}, workspace=str(other)),
     )
     assert [(a["decision"], a["gate"]) for a in answers] == [
-        ("ask", "paths"), ("allow", None), ("allow", None), ("ask", "paths"),
+        ("ask", "paths"),
+        ("allow", None),
+        ("allow", None),
+        ("ask", "paths"),
     ]
 
 
@@ -125,9 +128,19 @@ def test_a_bad_line_is_answered_with_an_error_and_the_others_go_on(batch, line, 
 
 def test_arguments_are_judged_as_they_were_written(batch):
     deep = '{"path": ' + "[" * 5000 + "]" * 5000 + "}"
-    lines = [f'{{"tool": "read", "args": {written}, "said": "hi"}}' for written in (
-        deep, '{"path": "a", "path": "b"}', '{"path": NaN}', '{"path": "\\ud800"}', "5", "[]", '"5"', "null",
-    )]
+    lines = [
+        f'{{"tool": "read", "args": {written}, "said": "hi"}}'
+        for written in (
+            deep,
+            '{"path": "a", "path": "b"}',
+            '{"path": NaN}',
+            '{"path": "\\ud800"}',
+            "5",
+            "[]",
+            '"5"',
+            "null",
+        )
+    ]
     for answer in batch(*lines):
         assert (answer["decision"], answer["gate"]) == ("deny", "known")
 
@@ -158,7 +171,9 @@ def test_answers_come_while_the_input_is_open(leeward):
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
-@given(st.fixed_dictionaries({"tool": TEXTS, "args": st.dictionaries(TEXTS, TEXTS | st.integers() | st.none())}))
+@given(
+    st.fixed_dictionaries({"tool": TEXTS, "args": st.dictionaries(TEXTS, TEXTS | st.integers() | st.none())})
+)
 @example({"tool": "read", "args": {"args": '"args": {'}})
 @example({"tool": '"args":', "args": {"\\": "}"}})
 def test_what_is_read_is_what_was_written(fields):
@@ -183,7 +198,9 @@ def test_every_field_is_read():
     asked, _ = read_line(json.dumps(line).encode())
     assert (asked.said, asked.urls, asked.workspace) == ("b", ("c",), "/d")
     assert asked.seen == {Origin.WEB, Origin.SECRET}
-    nothing, _ = read_line(json.dumps({**line, "said": None, "urls": None, "seen": None, "workspace": None}).encode())
+    nothing, _ = read_line(
+        json.dumps({**line, "said": None, "urls": None, "seen": None, "workspace": None}).encode()
+    )
     assert (nothing.said, nothing.urls, nothing.seen, nothing.workspace) == ("", (), frozenset(), None)
 
 
@@ -193,7 +210,11 @@ def test_a_long_line_is_refused_without_being_kept(leeward):
     (leeward.workspace / "in.jsonl").write_bytes(good + wide + good)
     ran = leeward("check", "--batch", "in.jsonl")
     assert ran.code == 2
-    assert [line.get("decision", line.get("error", {}).get("line")) for line in ran.lines] == ["allow", 2, "allow"]
+    assert [line.get("decision", line.get("error", {}).get("line")) for line in ran.lines] == [
+        "allow",
+        2,
+        "allow",
+    ]
 
 
 async def test_whatever_one_line_runs_into_the_others_are_answered(monkeypatch, tmp_path):
@@ -203,7 +224,9 @@ async def test_whatever_one_line_runs_into_the_others_are_answered(monkeypatch, 
 
         async def judge(self, asked):
             if asked.tool != "good":
-                raise {"io": OSError, "deep": RecursionError, "bug": AttributeError}[asked.tool]("s3cret detail")
+                raise {"io": OSError, "deep": RecursionError, "bug": AttributeError}[asked.tool](
+                    "s3cret detail"
+                )
             return Judged("allow")
 
     said = []
@@ -211,7 +234,9 @@ async def test_whatever_one_line_runs_into_the_others_are_answered(monkeypatch, 
     monkeypatch.setattr(batch_module, "begin", lambda *_, **__: None)
     lines = "".join(f'{{"tool": "{tool}", "args": {{}}}}\n' for tool in ("good", "io", "deep", "bug", "good"))
     (tmp_path / "in").write_text(lines, encoding="utf-8")
-    code = await batch_module.run_batch(SimpleNamespace(batch=str(tmp_path / "in")), SimpleNamespace(lines=said.append))
+    code = await batch_module.run_batch(
+        SimpleNamespace(batch=str(tmp_path / "in")), SimpleNamespace(lines=said.append)
+    )
     answers = [json.loads(line) for line in "".join(said).splitlines()]
     assert (code, [answer.get("decision") for answer in answers]) == (0, ["allow", None, None, None, "allow"])
     assert [answer["error"]["line"] for answer in answers[1:4]] == [2, 3, 4]
@@ -220,7 +245,9 @@ async def test_whatever_one_line_runs_into_the_others_are_answered(monkeypatch, 
 
 def test_a_path_nobody_can_follow_is_denied_like_any_other(batch, leeward):
     (leeward.workspace / "loop").symlink_to("loop")
-    before, loop, after = batch(*(call("read", args={"path": path}) for path in ("notes.md", "loop/x", "notes.md")))
+    before, loop, after = batch(
+        *(call("read", args={"path": path}) for path in ("notes.md", "loop/x", "notes.md"))
+    )
     assert before["decision"] == after["decision"] == "allow"
     assert (loop["decision"], loop["gate"], loop["rule"]) == ("deny", "paths", "unreadable")
 

@@ -10,7 +10,7 @@ import trio.testing
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.runtime.batches import AT_ONCE, Calls, OneAtATime, RetryLimits, batches, is_passive
+from leeward.runtime.batches import AT_ONCE, Calls, RetryLimits, batches, is_passive
 from leeward.runtime.conversation import CANCELLED
 from leeward.runtime.events import CallEnded, CallStarted
 from leeward.runtime.providers import Requested
@@ -66,7 +66,12 @@ def test_an_unknown_tool_holds_nobody_up():
     assert is_passive(None)
 
 
-SPECS = {"read": spec_with(R), "fetch": spec_with(S | B, True), "write": spec_with(W), "shell": spec_with(Effect.ALL)}
+SPECS = {
+    "read": spec_with(R),
+    "fetch": spec_with(S | B, True),
+    "write": spec_with(W),
+    "shell": spec_with(Effect.ALL),
+}
 
 
 def asked(*names: str) -> list[Requested]:
@@ -85,7 +90,9 @@ def test_batches_keep_the_order_and_set_apart_what_changes(names):
     for batch in found:
         assert len(batch) == 1 or all(is_passive(SPECS.get(call.name)) for call in batch)
     for left, right in zip(found, found[1:]):
-        assert not all(is_passive(SPECS.get(call.name)) for call in (*left, *right)), "neighbours were torn apart"
+        assert not all(is_passive(SPECS.get(call.name)) for call in (*left, *right)), (
+            "neighbours were torn apart"
+        )
 
 
 def result(call: ToolCall, status=Status.OK, category=None) -> ToolResult:
@@ -129,7 +136,9 @@ async def test_readers_run_side_by_side_and_a_barrier_waits_for_both_sides(autoj
 
     pipeline, answers, heard = Fake(work), [], []
     calls = runner(pipeline, heard=heard)
-    await calls.run(numbered("read", "fetch", "unknown", "write", "read", "read"), lambda *pair: answers.append(pair))
+    await calls.run(
+        numbered("read", "fetch", "unknown", "write", "read", "read"), lambda *pair: answers.append(pair)
+    )
     assert pipeline.log == ["+0", "+1", "+2", "-2", "-1", "-0", "+3", "-3", "+4", "+5", "-5", "-4"] or sorted(
         pipeline.log[:3]
     ) == ["+0", "+1", "+2"]
@@ -169,10 +178,14 @@ async def test_stopped_in_the_middle_the_batch_is_answered_in_order(autojump_clo
     answers: list[tuple[str, str]] = []
     pipeline = Fake(lambda call: trio.sleep(int(call.arguments) + 1))
     with trio.move_on_after(after) as scope:
-        await runner(pipeline).run(numbered("read", "read", "read", "write"), lambda *pair: answers.append(pair))
+        await runner(pipeline).run(
+            numbered("read", "read", "read", "write"), lambda *pair: answers.append(pair)
+        )
     assert scope.cancelled_caught and pipeline.running == 0
     assert [call_id for call_id, _ in answers] == ["id0", "id1", "id2"] + ["id3"] * (after > 3)
-    assert [text == CANCELLED for _, text in answers] == [n + 1 > after for n in range(3)] + [True] * (after > 3)
+    assert [text == CANCELLED for _, text in answers] == [n + 1 > after for n in range(3)] + [True] * (
+        after > 3
+    )
 
 
 # ------------------------------------------------------------------ trying again
@@ -193,7 +206,9 @@ def failing(times: int, category: Category, status: Status = Status.ERROR):
 
 @pytest.mark.parametrize("category", list(Category))
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_only_what_passes_is_tried_again_and_only_where_it_does_no_harm(autojump_clock, category, idempotent):
+async def test_only_what_passes_is_tried_again_and_only_where_it_does_no_harm(
+    autojump_clock, category, idempotent
+):
     status = Status.TIMEOUT if category is Category.TIMEOUT else Status.ERROR
     pipeline, answers = Fake(failing(1, category, status)), []
     calls = runner(pipeline, {"t": spec_with(R, idempotent)}.get)
@@ -207,7 +222,9 @@ async def test_only_what_passes_is_tried_again_and_only_where_it_does_no_harm(au
 async def test_tries_are_bounded_and_each_waits_longer(autojump_clock, retries, fails, tries):
     pipeline, began = Fake(failing(fails, Category.SERVER_ERROR)), trio.current_time()
     limits = RetryLimits(retries, first_wait=1.0, longest_wait=1.5)
-    await runner(pipeline, {"t": spec_with(R, True)}.get, limits).run([Requested("a", "t", "x")], lambda *_: None)
+    await runner(pipeline, {"t": spec_with(R, True)}.get, limits).run(
+        [Requested("a", "t", "x")], lambda *_: None
+    )
     assert len(pipeline.ids) == tries
     assert trio.current_time() - began == pytest.approx(sum([1.0, 1.5][: tries - 1]))
 
@@ -259,7 +276,9 @@ def talk(sessions, tmp_path):
 
     @asynccontextmanager
     async def opened(*says, config="[tools.retry]\nfirst_wait = 0\n", **options):
-        async with sessions.session(tmp_path, config, says, executors=[shaky, look, change], **options) as runtime:
+        async with sessions.session(
+            tmp_path, config, says, executors=[shaky, look, change], **options
+        ) as runtime:
             yield runtime
 
     return opened
@@ -294,30 +313,20 @@ async def test_parallel_calls_share_one_budget(talk, sessions):
 
 
 async def test_a_reply_of_many_calls(talk, sessions):
-    says = [*[("look", {"word": str(n)}) for n in range(5)], ("look", {"word": "broken"}), ("nothing", {}), ("look", "{broken")]
-    async with talk([*says, ("change", {}), ("look", {"word": "last"})], approver=sessions.Answers(Answer.YES)) as runtime:
+    says = [
+        *[("look", {"word": str(n)}) for n in range(5)],
+        ("look", {"word": "broken"}),
+        ("nothing", {}),
+        ("look", "{broken"),
+    ]
+    async with talk(
+        [*says, ("change", {}), ("look", {"word": "last"})], approver=sessions.Answers(Answer.YES)
+    ) as runtime:
         ended = await runtime.turn("go")
         seen = runtime.provider.seen()
-        assert ["saw 0", "saw 1", "saw 2", "saw 3", "saw 4"] == [text.split("»")[1].split("«")[0] for text in seen[:5]]
+        assert ["saw 0", "saw 1", "saw 2", "saw 3", "saw 4"] == [
+            text.split("»")[1].split("«")[0] for text in seen[:5]
+        ]
         assert "failed" in seen[5] and "refused" in seen[6] and "refused" in seen[7]
         assert "changed" in seen[8] and "saw last" in seen[9] and STATE["alone"] == 0 and STATE["most"] >= 2
         assert (ended.calls, ended.refused) == (10, 2)
-
-
-async def test_questions_come_one_at_a_time():
-    class Person:
-        open = most = 0
-
-        async def ask(self, question):
-            self.open += 1
-            self.most = max(self.most, self.open)
-            await trio.testing.wait_all_tasks_blocked(0.001)
-            self.open -= 1
-            return Answer.YES
-
-    person = Person()
-    asker = OneAtATime(person)
-    async with trio.open_nursery() as nursery:
-        for _ in range(5):
-            nursery.start_soon(asker.ask, None)
-    assert person.most == 1

@@ -51,7 +51,7 @@ def json_text(value: str) -> str:
         ("raed", '{"path": "notes.md"}', "TOOL_NOT_FOUND", 5, "known"),
         ("fetch", '{"url": "https://a.example/"}', "PERMISSION_DENIED", 7, "grounding"),
         ("read", '{"path": "../.ssh/id_rsa"}', "INVALID_AGENT_INPUT", 2, "arguments"),
-        ("shell", '{"command": "ls"}', "INPUT_REQUIRED", 4, "permissions"),
+        ("shell", '{"command": "make"}', "INPUT_REQUIRED", 4, "commands"),
         ("write", '{"path": "a.md", "content": "b"}', "INPUT_REQUIRED", 4, "permissions"),
     ],
 )
@@ -104,7 +104,10 @@ def test_urls_that_were_given_are_grounded_and_only_these(leeward):
         return ran.code, ran.json["error"]["code"], ran.json["warnings"]
 
     assert fetched("https://a.example/x", "https://a.example/") == (1, "NETWORK_ERROR", [])
-    assert fetched("https://a.example/x", "https://b.example/", "https://a.example")[:2] == (1, "NETWORK_ERROR")
+    assert fetched("https://a.example/x", "https://b.example/", "https://a.example")[:2] == (
+        1,
+        "NETWORK_ERROR",
+    )
     assert fetched("https://a.example.evil.example/", "https://a.example/")[:2] == (7, "PERMISSION_DENIED")
     code, name, warnings = fetched("https://a.example/", "not a url")
     assert (code, name, len(warnings)) == (7, "PERMISSION_DENIED", 1)
@@ -124,7 +127,7 @@ def test_every_decision_is_on_record_before_the_outcome(leeward):
     assert [r["kind"] for r in records if r["call"] == done["call"]] == ["decision", "outcome"]
     decision = next(r["body"] for r in records if r["call"] == refused["call"])
     assert (decision["allowed"], decision["gate"]) == (False, "grounding")
-    assert [gate for gate, *_ in decision["words"]][0] == "known"
+    assert decision["words"][0]["gate"] == "known"
 
 
 def test_jsonl_tells_the_call_and_its_result(leeward):

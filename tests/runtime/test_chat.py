@@ -34,7 +34,9 @@ def calls(events: list[ModelEvent]) -> list[Requested]:
 def read(*chunks: object) -> list[ModelEvent]:
     reader = ChatReader("me")
     told = [reader.feed(json.dumps(chunk)) for chunk in chunks]
-    events = [event for one in told for event in ([TextDelta(one)] * bool(one) if isinstance(one, str) else one)]
+    events = [
+        event for one in told for event in ([TextDelta(one)] * bool(one) if isinstance(one, str) else one)
+    ]
     reader.feed("[DONE]")
     return [*events, *reader.finish()]
 

@@ -7,7 +7,7 @@ import pytest
 RULES = """
 [[permissions.rules]]
 tool = "shell"
-match = "git status"
+match = "git pull"
 action = "allow"
 
 [[permissions.rules]]
@@ -31,21 +31,64 @@ force = true
     ("tool", "arguments", "extra", "decision", "gate", "rule", "code"),
     [
         ("read", '{"path": "notes.md"}', (), "allow", None, None, 0),
-        ("shell", '{"command": "git status"}', (), "allow", None, "allow shell git status at config.toml:2", 0),
-        ("shell", '{"command": "git push"}', (), "ask", "permissions", "default", 4),
-        ("shell", '{"command": "git status; rm -r x"}', (), "ask", "permissions", "default", 4),
+        ("shell", '{"command": "git status"}', (), "allow", None, None, 0),
+        ("shell", '{"command": "git pull"}', (), "allow", None, "allow shell git pull at config.toml:2", 0),
+        ("shell", '{"command": "git push"}', (), "ask", "commands", "unlisted", 4),
+        ("shell", '{"command": "git pull; rm -r x"}', (), "ask", "commands", "unlisted", 4),
+        ("shell", '{"command": "sudo ls"}', ("--autonomy", "full"), "ask", "commands", "privilege", 4),
+        ("shell", '{"command": "rm -rf ~"}', ("--autonomy", "full"), "deny", "commands", "destructive", 7),
         ("shell", '{"command": "git push"}', ("--autonomy", "full"), "allow", None, "autonomy full", 0),
-        ("write", '{"path": "drafts/a.md", "content": ""}', (), "allow", None, "allow write drafts/** at config.toml:7", 0),
+        (
+            "write",
+            '{"path": "drafts/a.md", "content": ""}',
+            (),
+            "allow",
+            None,
+            "allow write drafts/** at config.toml:7",
+            0,
+        ),
         ("write", '{"path": "a.md", "content": ""}', (), "ask", "permissions", "default", 4),
-        ("write", '{"path": "a.md", "content": ""}', ("--autonomy", "readonly"), "deny", "permissions", "readonly", 7),
-        ("read", '{"path": "private/x"}', (), "deny", "permissions", "deny read private/** at config.toml:12", 7),
-        ("grep", '{"pattern": "x", "path": "."}', ("--autonomy", "full"), "ask", "permissions", "ask grep (force) at config.toml:17", 4),
+        (
+            "write",
+            '{"path": "a.md", "content": ""}',
+            ("--autonomy", "readonly"),
+            "deny",
+            "permissions",
+            "readonly",
+            7,
+        ),
+        (
+            "read",
+            '{"path": "private/x"}',
+            (),
+            "deny",
+            "permissions",
+            "deny read private/** at config.toml:12",
+            7,
+        ),
+        (
+            "grep",
+            '{"pattern": "x", "path": "."}',
+            ("--autonomy", "full"),
+            "ask",
+            "permissions",
+            "ask grep (force) at config.toml:17",
+            4,
+        ),
         ("read", '{"path": "/etc/hostname"}', (), "ask", "paths", "outside", 4),
         ("read", '{"path": "a/../../../x"}', (), "deny", "arguments", "path_traversal", 2),
         ("nothing", "{}", (), "deny", "known", "unknown_tool", 5),
         ("read", "[1]", (), "deny", "known", "schema", 2),
         ("fetch", '{"url": "https://a.example/b"}', ("--url", "https://a.example/"), "allow", None, None, 0),
-        ("fetch", '{"url": "https://a.example/?b"}', ("--url", "https://a.example/"), "ask", "grounding", "added_query", 4),
+        (
+            "fetch",
+            '{"url": "https://a.example/?b"}',
+            ("--url", "https://a.example/"),
+            "ask",
+            "grounding",
+            "added_query",
+            4,
+        ),
         ("fetch", '{"url": "https://a.example/"}', (), "deny", "grounding", "not_provided", 7),
         ("fetch", '{"url": "http://a.example/"}', ("--url", "http://a.example/"), "deny", "hosts", None, 7),
         ("fetch", '{"url": "https://localhost/"}', ("--url", "https://localhost/"), "deny", "hosts", None, 7),
@@ -92,6 +135,17 @@ def test_check_and_call_say_the_same(leeward):
 
 
 def test_a_suggestion_is_told(leeward):
-    ran = leeward("check", "fetch", '{"url": "https://a.example/y"}', "--url", "https://a.example/x/", "--output", "json")
+    ran = leeward(
+        "check",
+        "fetch",
+        '{"url": "https://a.example/y"}',
+        "--url",
+        "https://a.example/x/",
+        "--output",
+        "json",
+    )
     assert ran.json["data"]["suggestion"] == "https://a.example/x/"
-    assert "suggestion: https://a.example/x/\n" in leeward("check", "fetch", '{"url": "https://a.example/y"}', "--url", "https://a.example/x/").out
+    assert (
+        "suggestion: https://a.example/x/\n"
+        in leeward("check", "fetch", '{"url": "https://a.example/y"}', "--url", "https://a.example/x/").out
+    )

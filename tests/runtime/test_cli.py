@@ -52,8 +52,14 @@ def test_what_cannot_be_read_is_a_usage_error(words, named):
     [
         ([], Options()),
         (["-p", "two words"], Options(prompt="two words")),
-        (["--model", "a:b", "call", "read", "{}"], Options(command="call", model="a:b", tool="read", arguments="{}")),
-        (["call", "read", "{}", "--model", "a:b"], Options(command="call", model="a:b", tool="read", arguments="{}")),
+        (
+            ["--model", "a:b", "call", "read", "{}"],
+            Options(command="call", model="a:b", tool="read", arguments="{}"),
+        ),
+        (
+            ["call", "read", "{}", "--model", "a:b"],
+            Options(command="call", model="a:b", tool="read", arguments="{}"),
+        ),
         (["call", "read"], Options(command="call", tool="read", arguments="{}")),
         (
             ["--output", "json", "check", "f", "{}", "--url", "u", "--url", "v", "--seen", "web"],
@@ -68,7 +74,9 @@ def test_flags_mean_the_same_before_and_after_the_command(words, expected):
     options = read_command_line(words)
     assert options is not None
     fields = set(Options.__dataclass_fields__) - {"request"}
-    assert {name: getattr(options, name) for name in fields} == {name: getattr(expected, name) for name in fields}
+    assert {name: getattr(options, name) for name in fields} == {
+        name: getattr(expected, name) for name in fields
+    }
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl"])
@@ -111,7 +119,9 @@ def test_json_is_one_envelope_and_jsonl_is_events(leeward):
 
 
 def test_no_escape_sequence_gets_out_in_any_form(leeward):
-    (leeward.workspace / "evil.md").write_text("a\x1b]0;title\x07b\x1b[31mred\x9b5m\u202e\n", encoding="utf-8")
+    (leeward.workspace / "evil.md").write_text(
+        "a\x1b]0;title\x07b\x1b[31mred\x9b5m\u202e\n", encoding="utf-8"
+    )
     (leeward.home / "evil.toml").write_text('[[reply]]\ntext = "\\u001b[2Jsays\\u202e"\n')
     model = f"scripted:{leeward.home}/evil.toml"
     for form in ("text", "json", "jsonl"):
@@ -127,7 +137,9 @@ def test_what_is_piped_in_goes_along_as_data(leeward):
     assert (ran.code, ran.json["data"]["calls"]) == (0, [])
     grounded = leeward.process("-p", "guess the website of piped", *OFFLINE, "--output", "json", input=words)
     assert (grounded.code, grounded.json["data"]["calls"][0]["gate"]) == (3, "grounding")
-    kinds = {r["kind"]: r["body"] for r in leeward("audit", "list", "--output", "json").json["data"]["records"]}
+    kinds = {
+        r["kind"]: r["body"] for r in leeward("audit", "list", "--output", "json").json["data"]["records"]
+    }
     assert kinds["read"]["labels"] == ["web"]
 
 
@@ -158,7 +170,9 @@ def test_a_reader_who_goes_away_is_no_noise(leeward):
     assert running.wait(timeout=60) == 1
 
 
-@pytest.mark.parametrize("words", [("-p", "read notes.md", *OFFLINE), ("call", "read", '{"path": "work/notes.md"}')])
+@pytest.mark.parametrize(
+    "words", [("-p", "read notes.md", *OFFLINE), ("call", "read", '{"path": "work/notes.md"}')]
+)
 def test_a_home_is_no_workspace_unless_it_is_named(leeward, monkeypatch, words):
     monkeypatch.chdir(leeward.home.parent)
     ran = leeward(*words, "--output", "json")

@@ -105,7 +105,7 @@ def test_rules_and_levels_of_all_layers_hold_together(tmp_path: Path) -> None:
         ("STORAGE__PATH", "/tmp/a b.db", "storage.path", "/tmp/a b.db"),
         ("STORAGE__PATH", "/1979-05-27", "storage.path", "/1979-05-27"),
         ("TOOLS__FETCH__MAX_BODY_BYTES", "0", "tools.fetch.max_body_bytes", 102_400),
-        ("TOOLS__OVERFLOW__MAX_OVERFLOW_BYTES", "0", "tools.overflow.max_overflow_bytes", 64 * 1024 * 1024),
+        ("TOOLS__OVERFLOW__MAX_OVERFLOW_BYTES", "0", "tools.overflow.max_overflow_bytes", 1 << 40),
     ],
 )
 def test_the_environment_is_read_as_toml_or_words(

@@ -197,7 +197,9 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="it cannot be read: "):
             load(file=tmp_path / name, environment={})
     (tmp_path / "config.toml").mkdir()
-    with pytest.raises(ConfigError, match=rf"^config\.toml: {re.escape(str(tmp_path))}/config\.toml cannot be read: "):
+    with pytest.raises(
+        ConfigError, match=rf"^config\.toml: {re.escape(str(tmp_path))}/config\.toml cannot be read: "
+    ):
         load(config_dir=tmp_path, environment={})
     (tmp_path / "config.toml").rmdir()
     (tmp_path / "config.toml").symlink_to("gone.toml")

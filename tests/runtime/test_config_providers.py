@@ -75,7 +75,8 @@ def test_what_does_not_belong_there_is_said_and_not_shown(tmp_path: Path, line: 
 
 
 @pytest.mark.parametrize(
-    "line", ['fallback = ["x:"]', 'fallback = [""]', "retries = -1", "retry_seconds = -1", "stall_timeout = 0"]
+    "line",
+    ['fallback = ["x:"]', 'fallback = [""]', "retries = -1", "retry_seconds = -1", "stall_timeout = 0"],
 )
 def test_bounds_that_bound_nothing(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match=r"config.toml:2: llm\."):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from leeward.runtime.config import Config, ConfigError, Loaded, load
 from leeward.runtime.config_keys import KEYS, dotted
 from leeward.runtime.config_policy import to_policy, workspace_question
-from leeward.security import Autonomy, Policy, Rule, RuleAction, TrustLevel
+from leeward.security import Autonomy, Policy, Rule, RuleAction, TrustLevel, secret_reason
 
 
 def lay(folder: Path, person: str, workspace: str, *, trusted: bool = True, **layers: Any) -> Loaded:
@@ -40,12 +40,17 @@ NEVER = {
     ),
     "cost": ("prices = []",),
     "tools": ("executors = []", "plugins = []"),
+    "tools.file": ("allow_read = []",),
+    "tools.sandbox": ('level = "none"',),
     "tools.retry": ("first_wait = 0.5", "longest_wait = 8"),
     "tools.fetch": ("allow_networks = []", "allow_http = []", 'ca_file = ""'),
     "security.pre_execution_verify.url_grounding": ("urls = []", "search_tools = []"),
     "tools.anomaly": ("window_size = 20",),
-    "tools.overflow": ("retention_days = 7",),
+    "tools.overflow": ("retention_days = 7", "max_total_bytes = 1073741824"),
+    "memory": ("retention_days = 90",),
     "storage": ('path = ""',),
+    "tools.audit": ('heads = ""',),
+    "tools.shell": ["checkpoints = true", "checkpoint_bytes = 67108864"],
 }
 
 
@@ -80,12 +85,42 @@ LOOSER = [
         '"/opt" is looser than what holds; a workspace may only take',
     ),
     ('tools.shell.allowed_paths = ["/opt"]', 'tools.shell.allowed_paths = ["/opt/x"]', '"/opt/x" is looser'),
+    (
+        "",
+        "tools.sandbox.network = true",
+        "true is looser than what holds (false); a workspace may only switch it off",
+    ),
+    ("", "tools.sandbox.auto_allow = true", "true is looser than what holds (false)"),
+    (
+        "tools.sandbox.required = true",
+        "tools.sandbox.required = false",
+        "false is looser than what holds (true)",
+    ),
+    ('tools.sandbox.extra_read = ["/opt"]', 'tools.sandbox.extra_read = ["/opt/x"]', '"/opt/x" is looser'),
+    (
+        "",
+        'tools.sandbox.extra_write = ["/srv"]',
+        '"/srv" is looser than what holds; a workspace may only take',
+    ),
+    ('tools.file.deny_read = ["*.pem"]', 'tools.file.deny_read = ["*.key"]', "a list is looser"),
     ("tools.fetch.max_body_bytes = 9", "tools.fetch.max_body_bytes = 0", "102400 is looser"),
-    ('tools.fetch.domain_allowlist = ["*.a.example"]', 'tools.fetch.domain_allowlist = ["a.example"]', "is looser"),
-    ('tools.fetch.domain_allowlist = ["a.example"]', "tools.fetch.domain_allowlist = []", "an empty list is looser"),
-    ('tools.fetch.domain_denylist = ["a.example"]', 'tools.fetch.domain_denylist = ["b.example"]', "a list is looser"),
+    (
+        'tools.fetch.domain_allowlist = ["*.a.example"]',
+        'tools.fetch.domain_allowlist = ["a.example"]',
+        "is looser",
+    ),
+    (
+        'tools.fetch.domain_allowlist = ["a.example"]',
+        "tools.fetch.domain_allowlist = []",
+        "an empty list is looser",
+    ),
+    (
+        'tools.fetch.domain_denylist = ["a.example"]',
+        'tools.fetch.domain_denylist = ["b.example"]',
+        "a list is looser",
+    ),
     ("", "tools.anomaly.auto_block = false", "false is looser than what holds (true)"),
-    ("", "tools.overflow.max_overflow_bytes = 0", "67108864 is looser than what holds (10485760)"),
+    ("", "tools.overflow.max_overflow_bytes = 0", "1099511627776 is looser than what holds (10485760)"),
 ]
 
 
@@ -115,8 +150,12 @@ TIGHTER = [
     ),
     ("", 'security.pre_execution_verify.url_grounding.guarded_tools = ["web_scrape", "x", "fetch"]'),
     ('tools.shell.allowed_paths = ["/opt", "/srv"]', 'tools.shell.allowed_paths = ["/srv"]'),
+    ('tools.file.deny_read = ["*.pem"]', 'tools.file.deny_read = ["*.key", "*.pem"]'),
     ("", 'tools.fetch.domain_allowlist = ["a.example"]'),
-    ('tools.fetch.domain_allowlist = ["*.a.example"]', 'tools.fetch.domain_allowlist = ["B.a.example", "*.c.a.example"]'),
+    (
+        'tools.fetch.domain_allowlist = ["*.a.example"]',
+        'tools.fetch.domain_allowlist = ["B.a.example", "*.c.a.example"]',
+    ),
     ("", 'tools.fetch.domain_denylist = ["a.example"]'),
     ("tools.anomaly.enabled = false", "tools.anomaly.enabled = true"),
     ("tools.fetch.max_body_bytes = 0", "tools.fetch.max_body_bytes = 102400"),
@@ -180,7 +219,9 @@ def _trust(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
 def _reach(patterns: Sequence[str]) -> set[str]:
     """The hosts of a small world that a list leaves: an empty one all of them."""
     world = {"a.example", "b.a.example", "c.b.a.example", "other.example"}
-    return {host for host in world if any(host == p or (p[0] == "*" and host.endswith(p[1:])) for p in patterns)} or world
+    return {
+        host for host in world if any(host == p or (p[0] == "*" and host.endswith(p[1:])) for p in patterns)
+    } or world
 
 
 ORDERS: dict[str, Order] = {
@@ -197,6 +238,13 @@ ORDERS: dict[str, Order] = {
     "security.pre_execution_verify.url_grounding.enabled": lambda old, new: new or not old,
     "security.pre_execution_verify.url_grounding.guarded_tools": lambda old, new: {*old} <= {*new},
     "tools.shell.allowed_paths": lambda old, new: {*new} <= {*old},
+    "tools.shell.allowed_commands": lambda old, new: {*new} <= {*old},
+    "tools.shell.blocked_commands": lambda old, new: {*old} <= {*new},
+    "tools.shell.confirm_patterns": lambda old, new: {*old} <= {*new},
+    "tools.sandbox.required": lambda old, new: new or not old,
+    "tools.sandbox.extra_read": lambda old, new: {*new} <= {*old},
+    "tools.sandbox.extra_write": lambda old, new: {*new} <= {*old},
+    "tools.file.deny_read": lambda old, new: {*old} <= {*new},
     "tools.anomaly.enabled": lambda old, new: new or not old,
     "tools.anomaly.auto_block": lambda old, new: new or not old,
 }
@@ -215,6 +263,15 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "security.trust": st.dictionaries(st.sampled_from(["a", "plug-in b"]), _LEVELS, max_size=2),
     "security.pre_execution_verify.url_grounding.enabled": st.booleans(),
     "security.pre_execution_verify.url_grounding.guarded_tools": st.lists(st.sampled_from("abc"), max_size=3),
+    "tools.file.deny_read": st.lists(st.sampled_from(["*.a", "b/**", "/c"]), max_size=3),
+    **{f"tools.sandbox.{name}": st.booleans() for name in ("required", "network", "auto_allow")},
+    **{
+        f"tools.sandbox.{name}": st.lists(st.sampled_from(["/a", "/b"]), max_size=2)
+        for name in ("extra_read", "extra_write")
+    },
+    "tools.shell.blocked_commands": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
+    "tools.shell.allowed_commands": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
+    "tools.shell.confirm_patterns": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
     "tools.shell.allowed_paths": st.lists(st.sampled_from(["/a", "/a/b", "/c"]), max_size=2),
     "tools.fetch.max_body_bytes": st.sampled_from([0, 1, 102_401]),
     "tools.fetch.domain_allowlist": st.lists(_HOSTS, max_size=2),
@@ -319,6 +376,7 @@ def test_everything_said_reaches_the_policy(tmp_path: Path) -> None:
         tools.overflow = {{ threshold = 10, max_overflow_bytes = 0 }}
         tools.shell.allowed_paths = ["{tmp_path}/link/../link"]
         storage.path = "{tmp_path}/elsewhere.db"
+        tools.audit.heads = "{tmp_path}/heads"
         llm.ca_file = "{tmp_path}/ca.pem"
         [tools.anomaly]
         enabled = false
@@ -339,7 +397,7 @@ def test_everything_said_reaches_the_policy(tmp_path: Path) -> None:
     loaded = lay(tmp_path, person, '[[permissions.rules]]\ntool = "x"\naction = "ask"\nforce = true')
     policy = _policy(loaded, tmp_path, headless=False)
     assert policy.rules == (
-        Rule("shell", RuleAction.ALLOW, "git status", where="config.toml:21"),
+        Rule("shell", RuleAction.ALLOW, "git status", where="config.toml:22"),
         Rule("x", RuleAction.ASK, None, force=True, where=".leeward/config.toml:1"),
     )
     assert (policy.autonomy, policy.headless, policy.url_grounding) == (Autonomy.FULL, False, False)
@@ -350,12 +408,13 @@ def test_everything_said_reaches_the_policy(tmp_path: Path) -> None:
     assert (anomaly.enabled, anomaly.window_size, anomaly.min_samples) == (False, 8, 2)
     assert (anomaly.failure_threshold, anomaly.auto_block) == (0.5, False)
     assert policy.allow_networks == ("10.0.0.0/8",)
-    assert (policy.threshold, policy.max_bytes) == (10, 64 * 1024 * 1024)
+    assert (policy.threshold, policy.max_bytes) == (10, 1 << 40)
     assert policy.allowed_paths == (f"{tmp_path}/link", f"{tmp_path}/real")
-    assert {str(tmp_path / name) for name in ("data", "key", "elsewhere.db", "elsewhere.db-wal")} <= {
-        *policy.secret_paths
-    }
-    protected = ("", "data", "key", "elsewhere.db", "config.toml", "ws/.leeward", "ca.pem")
+    database = ("elsewhere.db", "elsewhere.db-wal", "elsewhere.db-kept", "elsewhere.db-locks")
+    assert {str(tmp_path / name) for name in ("data", "key", *database)} <= {*policy.secret_paths}
+    assert secret_reason(str(tmp_path / "data" / "audit.key"), policy) is not None
+    assert secret_reason(str(tmp_path / "data" / "leeward.db-kept" / "version-1.db"), policy) is not None
+    protected = ("", "data", "key", "elsewhere.db", "config.toml", "ws/.leeward", "ca.pem", "heads")
     assert {str(tmp_path / name) for name in protected} <= {*policy.protected_paths}
     assert all(Path(path).is_absolute() for path in (*policy.secret_paths, *policy.protected_paths))
 

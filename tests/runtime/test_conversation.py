@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.runtime.conversation import CANCELLED, Conversation
-from leeward.runtime.providers import Requested
+from leeward.memory import Charge, Line
+from leeward.runtime.conversation import BROKEN_OFF, CANCELLED, Conversation, Taken
+from leeward.runtime.providers import Message, Requested
 from leeward.security import RecordError
 
 
@@ -15,14 +16,16 @@ class Store:
 
     def __init__(self) -> None:
         self.kept: list[tuple[int, str, object]] = []
+        self.lines: list[Line] = []
         self.fails = False
         self.warnings: list[str] = []
 
-    def keep(self, turn, role, content):
+    def keep(self, line):
         async def written() -> None:
             if self.fails:
                 raise RecordError("no room")
-            self.kept.append((turn, role, content))
+            self.lines.append(line)
+            self.kept.append((line.turn, line.role, line.content))
 
         return written
 
@@ -37,7 +40,11 @@ def calls(*ids: str) -> tuple[Requested, ...]:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("turn"), st.text(max_size=3), st.sampled_from(["", "attached"])),
-        st.tuples(st.just("reply"), st.sampled_from(["", "hm"]), st.lists(st.sampled_from(["", "a", "b"]), max_size=3)),
+        st.tuples(
+            st.just("reply"),
+            st.sampled_from(["", "hm"]),
+            st.lists(st.sampled_from(["", "a", "b"]), max_size=3),
+        ),
         st.tuples(st.just("answer"), st.integers(0, 3), st.just("result")),
         st.tuples(st.just("clear"), st.none(), st.none()),
     ),
@@ -47,7 +54,15 @@ STEPS = st.lists(
 
 @given(STEPS)
 @example([("turn", "x", ""), ("reply", "", ["a", "a"]), ("answer", 1, "r"), ("reply", "", ["a"])])
-@example([("turn", "x", ""), ("reply", "", ["", ""]), ("clear", None, None), ("turn", "y", ""), ("reply", "hm", [])])
+@example(
+    [
+        ("turn", "x", ""),
+        ("reply", "", ["", ""]),
+        ("clear", None, None),
+        ("turn", "y", ""),
+        ("reply", "hm", []),
+    ]
+)
 def test_closed_it_is_valid(sessions, steps):
     """A turn asks, answers some, and is closed at any point; the next begins."""
     conversation = Store().conversation()
@@ -98,12 +113,18 @@ async def test_what_was_taken_back_was_never_said():
     conversation.take_back()
     await conversation.store()
     assert [m.text for m in conversation.messages] == ["one"] and len(store.kept) == 1
+    assert conversation.turn == 1
+    conversation.say("less")
+    await conversation.store()
+    assert [line.turn for line in store.lines] == [1, 2] and store.lines[0].place < store.lines[1].place
 
 
 def test_an_empty_reply_says_nothing():
     conversation = Store().conversation()
     conversation.say("go")
-    assert conversation.reply("", ()) == () and [message.role for message in conversation.messages] == ["user"]
+    assert conversation.reply("", ()) == () and [message.role for message in conversation.messages] == [
+        "user"
+    ]
 
 
 async def test_what_could_not_be_stored_is_stored_later_in_order():
@@ -115,7 +136,9 @@ async def test_what_could_not_be_stored_is_stored_later_in_order():
     for text in ("two", "three"):
         conversation.reply(text, ())
         await conversation.store()
-    assert len(store.kept) == 1 and store.warnings == ["the conversation cannot be stored at the moment: no room"]
+    assert len(store.kept) == 1 and store.warnings == [
+        "the conversation cannot be stored at the moment: no room"
+    ]
     store.fails = False
     conversation.say("four")
     await conversation.store()
@@ -126,3 +149,78 @@ async def test_what_could_not_be_stored_is_stored_later_in_order():
     conversation.reply("five", ())
     await conversation.store()
     assert len(store.warnings) == 2
+
+
+async def test_a_summary_stands_for_all_but_the_persons_words():
+    store = Store()
+    conversation = store.conversation()
+    for turn in ("one", "two"):
+        conversation.say(turn, "«page»")
+        (call,) = conversation.reply("", calls("a"))
+        conversation.answer(call.id, "result")
+        conversation.reply(f"done with {turn}", ())
+    conversation.compact(5, "«summary»", Charge("m", 7))
+    assert [(m.role, m.text) for m in conversation.messages] == [
+        ("user", "one"),
+        ("user", "two\n\n«summary»"),
+        ("assistant", ""),
+        ("tool", "result"),
+        ("assistant", "done with two"),
+    ]
+    assert conversation.messages[1].words == "two"
+    await conversation.store()
+    summary = store.lines[-1]
+    assert (summary.role, summary.charge) == ("summary", Charge("m", 7))
+    assert summary.content == {"text": "«summary»", "kept": store.lines[5].place}
+    conversation.compact(5, "«newer»")
+    assert [m.text for m in conversation.messages] == ["one", "two\n\n«newer»"], (
+        "a summary gives way to the next"
+    )
+    await conversation.store()
+    conversation.say("three")
+    await conversation.store()
+    assert store.lines[-2].content["kept"] <= store.lines[-1].place
+
+
+async def test_of_an_empty_reply_only_what_it_cost_is_kept():
+    store = Store()
+    conversation = store.conversation()
+    conversation.say("go")
+    conversation.reply("", (), None, Charge("m", 3, 0))
+    assert [m.role for m in conversation.messages] == ["user"]
+    await conversation.store()
+    assert (store.lines[-1].role, store.lines[-1].charge) == ("assistant", Charge("m", 3, 0))
+
+
+async def test_what_was_left_open_is_answered_when_it_is_gone_on_with():
+    store = Store()
+    conversation = store.conversation()
+    messages = (
+        Message("user", "go"),
+        Message("assistant", "", calls("a", "b", "c")),
+        Message("tool", "x", call_id="b"),
+    )
+    conversation.resume(Taken(messages, (1, 2, 3), 3, 1))
+    assert [(m.call_id, m.text) for m in conversation.messages[2:]] == [
+        ("b", "x"),
+        ("a", BROKEN_OFF),
+        ("c", BROKEN_OFF),
+    ]
+    await conversation.store()
+    assert [(line.place, line.turn, line.role) for line in store.lines] == [(4, 1, "tool"), (5, 1, "tool")]
+    conversation.say("on")
+    assert conversation.reply("", calls("a"))[0].id != "a", "no id is given twice"
+
+
+async def test_forgetting_is_kept_too_and_whether_it_is_is_told():
+    store = Store()
+    conversation = store.conversation()
+    conversation.clear()
+    assert await conversation.store() and store.lines == []
+    conversation.say("one")
+    store.fails = True
+    conversation.clear()
+    assert not await conversation.store()
+    store.fails = False
+    assert await conversation.store()
+    assert [line.role for line in store.lines] == ["user", "clear"]

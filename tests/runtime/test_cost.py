@@ -55,17 +55,25 @@ def test_turns_and_sessions_are_counted_apart():
     meter.begin_turn()
     meter.add("m", Usage(M, 0))
     assert (meter.turn.cost, meter.session.cost) == (1, 3)
-    assert (meter.turn.input_tokens, meter.session.input_tokens, meter.session.cache_read_tokens) == (M, 2 * M, 5)
+    assert (meter.turn.input_tokens, meter.session.input_tokens, meter.session.cache_read_tokens) == (
+        M,
+        2 * M,
+        5,
+    )
 
 
-@given(st.lists(st.tuples(st.sampled_from(["m", "x"]), st.integers(0, 10**9), st.integers(0, 10**9)), max_size=8))
+@given(
+    st.lists(st.tuples(st.sampled_from(["m", "x"]), st.integers(0, 10**9), st.integers(0, 10**9)), max_size=8)
+)
 def test_nothing_that_was_spent_is_forgotten(replies):
     meter = Meter([Price("m", 2, 4)], limit=1.0)
     for model, sent, answered in replies:
         before = meter.session.cost
         meter.add(model, Usage(sent, answered))
         assert meter.session.cost >= before
-    assert meter.session.cost == pytest.approx(sum((2 * i + 4 * o) / M for model, i, o in replies if model == "m"))
+    assert meter.session.cost == pytest.approx(
+        sum((2 * i + 4 * o) / M for model, i, o in replies if model == "m")
+    )
     assert (meter.session.known_cost is None) == any(model == "x" for model, *_ in replies)
     assert bool(meter.objection("m")) == (meter.session.cost >= 1.0)
 

@@ -24,7 +24,18 @@ from leeward.security import (
 from leeward.tools import Text, spec_from_schema, tool
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-GATES = ["known", "arguments", "permissions", "anomaly", "trust", "paths", "grounding", "hosts", "budget"]
+GATES = [
+    "known",
+    "arguments",
+    "permissions",
+    "anomaly",
+    "trust",
+    "paths",
+    "grounding",
+    "hosts",
+    "commands",
+    "budget",
+]
 
 
 @pytest.fixture
@@ -58,7 +69,7 @@ async def test_a_call_passes_all_gates_and_comes_back_fenced(own, sessions):
     async with own([("weather", {"city": "Kiel", "page": page, "station": "DE-1"})]) as runtime:
         await runtime.turn(f"weather in Kiel? {page}")
         (row,) = await sessions.rows(runtime, "decision")
-        assert [word[0] for word in row.body["words"]] == GATES
+        assert [word["gate"] for word in row.body["words"]] == GATES
         (text,) = runtime.provider.seen()
         assert text.startswith("«UNTRUSTED:") and '"sky":"clear"' in text
 
@@ -116,7 +127,9 @@ async def test_an_undeclared_string_is_judged_by_all_it_could_be(own):
     async with own(config=NO_WINDOW) as runtime:
         await runtime.give("https://known.example.com", Provenance.SLASH)
         found = await results(runtime, "library_search", *({"query": text} for text, _ in UNDECLARED))
-        assert [(text, status) for (text, _), (status, _) in zip(UNDECLARED, found, strict=True)] == UNDECLARED
+        assert [
+            (text, status) for (text, _), (status, _) in zip(UNDECLARED, found, strict=True)
+        ] == UNDECLARED
 
 
 async def test_its_failures_reach_the_window_and_block_it(own):
@@ -141,7 +154,11 @@ def raiser(error: BaseException, name: str = "broken"):
 
 BREAKS = [
     (KeyError("x"), Category.PERMANENT_FAILURE, "KeyError"),
-    (ExceptionGroup("several", [ValueError("a"), KeyError("b")]), Category.PERMANENT_FAILURE, "ExceptionGroup"),
+    (
+        ExceptionGroup("several", [ValueError("a"), KeyError("b")]),
+        Category.PERMANENT_FAILURE,
+        "ExceptionGroup",
+    ),
     (trio.TooSlowError("mine"), Category.PERMANENT_FAILURE, "TooSlowError"),
     (RecursionError(), Category.PERMANENT_FAILURE, "RecursionError"),
     (StopAsyncIteration(), Category.PERMANENT_FAILURE, ""),
@@ -192,7 +209,16 @@ class Wrong:
 async def test_a_wrong_return_value_is_an_error_of_the_tool(sessions, tmp_path):
     wrong = Wrong(None)
     async with sessions.session(tmp_path, NO_WINDOW, says=[], executors=[wrong]) as runtime:
-        for wrong.returned in (None, "text", 5, b"x", {"a": 1}, Output(None), Output(b"x"), Output("x", notices=5)):
+        for wrong.returned in (
+            None,
+            "text",
+            5,
+            b"x",
+            {"a": 1},
+            Output(None),
+            Output(b"x"),
+            Output("x", notices=5),
+        ):
             result = await runtime.call("wrong", {"x": repr(wrong.returned)})
             assert result.outcome.status == "error", wrong.returned
         wrong.returned = Output("right")
@@ -280,7 +306,9 @@ def installed(tmp_path, monkeypatch):
         ('[tools]\nplugins = ["pokes"]', "plug-in pokes"),
     ],
 )
-async def test_what_the_configuration_names_is_verified_and_asked_about(sessions, tmp_path, installed, config, source):
+async def test_what_the_configuration_names_is_verified_and_asked_about(
+    sessions, tmp_path, installed, config, source
+):
     installed("lw_plugin_a", "pokes = lw_plugin_a:make")
     person = sessions.Answers(Answer.YES)
     async with sessions.session(tmp_path, config, says=[], approver=person) as runtime:

@@ -78,12 +78,22 @@ def test_expectations_and_events():
 
 
 def test_each_event_has_the_fields_that_are_told(leeward):
-    script = leeward.script("/status\nread notes.md\n!expect allowed read\nguess the website of x\n!expect denied fetch\n")
+    script = leeward.script(
+        "/status\nread notes.md\n!expect allowed read\nguess the website of x\n!expect denied fetch\n"
+    )
+    strict = str(leeward.home / "strict.toml")
+    Path(strict).write_text('[[permissions.rules]]\ntool = "read"\naction = "deny"\n', encoding="utf-8")
     runs = [
         leeward("--script", script, "--model", "offline", "--output", "jsonl"),
         leeward("check", "read", '{"path": "notes.md"}', "--output", "jsonl"),
         leeward("audit", "list", "--output", "jsonl"),
+        *(
+            leeward("audit", *words, "--output", "jsonl")
+            for words in (("why",), ("verify",), ("stats",), ("replay", "--config", strict))
+        ),
         leeward("tools", "--output", "jsonl"),
+        leeward("storage", "status", "--output", "jsonl"),
+        leeward("doctor", "--output", "jsonl"),
     ]
     told = {quoted(kind)[0]: set(quoted(fields)) for kind, _, fields in table(page("docs/cli.md"), "type")}
     seen = set()
@@ -91,16 +101,21 @@ def test_each_event_has_the_fields_that_are_told(leeward):
         seen.add(event["type"])
         if told[event["type"]]:
             assert told[event["type"]] == {*event} - {"schema", "type"}, event
-    assert seen == {*told} - {"output", "alert", "config", "model"}
+    assert seen == {*told} - {"output", "alert", "config", "model", "grant"}
 
 
 def test_slash_commands():
-    listed = [(quoted(usage)[0], summary, tuple(quoted(also))) for usage, summary, also in table(page("docs/chat.md"), "command")]
+    listed = [
+        (quoted(usage)[0], summary, tuple(quoted(also)))
+        for usage, summary, also in table(page("docs/chat.md"), "command")
+    ]
     assert listed == [(c.usage, c.summary, tuple(f"/{alias}" for alias in c.aliases)) for c in COMMANDS]
 
 
 def test_gates_in_the_readme():
-    assert [quoted(row[0])[0] for row in table(page("README.md"), "gate")] == [gate.__name__ for gate in GATES]
+    assert [quoted(row[0])[0] for row in table(page("README.md"), "gate")] == [
+        gate.__name__ for gate in GATES
+    ]
 
 
 def test_effects_kinds_and_failures():
@@ -148,7 +163,9 @@ def test_the_chat_in_the_readme(tty, leeward):
     _, *told = blocks(page("README.md").partition("## Sixty seconds")[2], "text")[0].rstrip("\n").split("\n")
     with tempfile.TemporaryDirectory(prefix="hb") as folder:
         leeward.workspace = Path(folder).resolve()
-        (leeward.workspace / "notes.md").write_text("# Harbour notes\n\nThe ferry leaves at seven.\n", encoding="utf-8")
+        (leeward.workspace / "notes.md").write_text(
+            "# Harbour notes\n\nThe ferry leaves at seven.\n", encoding="utf-8"
+        )
         at = tty(columns=116)
         at.prompt()
         questions = 0
@@ -160,10 +177,16 @@ def test_the_chat_in_the_readme(tty, leeward):
                 questions += 1
                 at.see("[y]es", questions)
                 at.type(line.rpartition("? ")[2], "\r")
+            elif line.startswith(("  rule ", "  where: ", "  until: ")):
+                at.see(line[:8])
+                at.type(line.rpartition("? ")[2] if "? " in line else "", "\r")
         at.prompt()
         at.type("/exit", "\r")
         assert at.ended() == 0
         at.see("› /exit")
         said = at.text.replace(str(leeward.workspace), "~/harbour").split("\n")
-    changing = re.compile(r"after [0-9.]+ s|[0-9.]+ s$|call_[0-9a-f]+|Leeward [0-9.]+|^ +\d+  [0-9-]+ [0-9:]+", re.MULTILINE)
+    changing = re.compile(
+        r"after [0-9.]+ s|[0-9.]+ s$|call_[0-9a-f]+|g_[0-9a-f]{8}|until [0-9: -]+UTC|Leeward [0-9.]+|^ +\d+  [0-9-]+ [0-9:]+",
+        re.MULTILINE,
+    )
     assert [changing.sub("#", line) for line in said] == [changing.sub("#", line) for line in told]

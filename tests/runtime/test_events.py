@@ -22,7 +22,11 @@ from leeward.security import Asker, Category, Outcome, Status, ToolCall, ToolRes
 
 CALL = ToolCall("call_1", "read", '{"path": "a\x1b"}', Asker.MODEL)
 DENIED = ToolResult(
-    CALL, Outcome(Status.DENIED, Category.POLICY_BLOCKED, "paths"), "fenced", "shown", {"code": "PERMISSION_DENIED"}
+    CALL,
+    Outcome(Status.DENIED, Category.POLICY_BLOCKED, "paths"),
+    "fenced",
+    "shown",
+    {"code": "PERMISSION_DENIED"},
 )
 RAN = ToolResult(CALL, Outcome(Status.OK, exit_code=3), "«…»", "out", overflow_id="of_1")
 
@@ -64,7 +68,13 @@ def test_each_event_is_one_pure_line(event, expected):
 
 
 def test_the_reasons_are_a_promise():
-    assert {reason.value for reason in EndReason} >= {"done", "max_turns", "cancelled", "model_error", "failed"}
+    assert {reason.value for reason in EndReason} >= {
+        "done",
+        "max_turns",
+        "cancelled",
+        "model_error",
+        "failed",
+    }
 
 
 async def test_every_event_of_a_session_can_be_told(sessions, tmp_path):

@@ -76,8 +76,13 @@ def test_texts_and_records_are_searched_for_the_exact_words():
 
 
 def test_what_was_found_is_told_in_the_same_words():
-    found = found_instead(read_expectation("allowed write", 1), Happened(results=[READ, REFUSED, asked("shell"), BROKEN]))
-    assert found == "allowed read; denied fetch grounding; asked shell permissions; allowed fetch, error network_error"
+    found = found_instead(
+        read_expectation("allowed write", 1), Happened(results=[READ, REFUSED, asked("shell"), BROKEN])
+    )
+    assert (
+        found
+        == "allowed read; denied fetch grounding; asked shell permissions; allowed fetch, error network_error"
+    )
     assert found_instead(read_expectation("exit 1", 1), Happened(results=[SHELL])) == "exit 0"
 
 
@@ -122,4 +127,7 @@ def test_a_refusal_is_no_surprise_only_if_its_step_named_it():
     assert unnamed_denials(results, read("denied fetch", "asked shell")) == []
     assert unnamed_denials(results, read("denied fetch grounding")) == [results[2]]
     assert unnamed_denials(results, read("denied fetch hosts", "denied shell")) == [REFUSED]
-    assert unnamed_denials(results, read("text fetch", "error network_error", "allowed fetch")) == [REFUSED, results[2]]
+    assert unnamed_denials(results, read("text fetch", "error network_error", "allowed fetch")) == [
+        REFUSED,
+        results[2],
+    ]

@@ -76,7 +76,9 @@ def failed(kind: ErrorKind = ErrorKind.UNAVAILABLE, words: str = "failed (503)")
     return ModelError(words, kind)
 
 
-@pytest.mark.parametrize("kind", [ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMITED, ErrorKind.AUTH, ErrorKind.PROTOCOL])
+@pytest.mark.parametrize(
+    "kind", [ErrorKind.UNAVAILABLE, ErrorKind.RATE_LIMITED, ErrorKind.AUTH, ErrorKind.PROTOCOL]
+)
 async def test_the_next_one_answers(kind: ErrorKind) -> None:
     first, second = Says("a", failed(kind)), Says("b", TextDelta("hi"), DONE)
     provider = FallbackProvider([first, second])
@@ -102,7 +104,11 @@ async def test_nor_does_one_whose_answer_had_begun() -> None:
 
 
 async def test_where_all_fail_the_first_one_s_reason_counts() -> None:
-    models = [Says("a", failed(ErrorKind.RATE_LIMITED, "slow")), Says("b", failed(words="down")), Says("c", failed(words="off"))]
+    models = [
+        Says("a", failed(ErrorKind.RATE_LIMITED, "slow")),
+        Says("b", failed(words="down")),
+        Says("c", failed(words="off")),
+    ]
     *fell, error = await ask(FallbackProvider(models))
     assert fell == [FellBack("b", "slow"), FellBack("c", "slow; b could not stand in: down")]
     assert isinstance(error, ModelError) and error.kind is ErrorKind.RATE_LIMITED
@@ -113,7 +119,7 @@ async def test_who_stood_in_goes_on_for_a_while(autojump_clock) -> None:
     first, second = Says("a", failed()), Says("b", DONE)
     provider = FallbackProvider([first, second], return_after=60)
     assert await ask(provider) == [FellBack("b", "failed (503)"), DONE]
-    assert await ask(provider) == [DONE]
+    assert await ask(provider) == [FellBack("b", "failed (503)", again=True), DONE]
     assert (first.asked, second.asked) == (1, 2)
     await trio.sleep(60)
     first.events = (TextDelta("back"), DONE)
@@ -126,7 +132,7 @@ async def test_if_the_one_that_stood_in_fails_the_first_is_asked_again(autojump_
     provider = FallbackProvider([first, second])
     await ask(provider)
     first.events, second.events = (DONE,), (failed(words="down"),)
-    assert await ask(provider) == [FellBack("a", "down"), DONE]
+    assert await ask(provider) == [FellBack("b", "failed (503)", again=True), FellBack("a", "down"), DONE]
     assert await ask(provider) == [DONE]
     assert (first.asked, second.asked) == (3, 2)
 
@@ -137,11 +143,19 @@ def test_a_list_of_nobody_is_refused() -> None:
 
 
 async def test_the_conversation_goes_along_in_the_other_s_dialect(model_server: ModuleType) -> None:
-    calls = (Requested("functions.read:0", "read", '{"path": "a"}'), Requested("functions.read:1", "no such!", "{broken"))
+    calls = (
+        Requested("functions.read:0", "read", '{"path": "a"}'),
+        Requested("functions.read:1", "no such!", "{broken"),
+    )
     history = (
         Message("system", "rules"),
         Message("user", "go"),
-        Message("assistant", "", calls, verbatim=Verbatim("m@127.0.0.1/v1/chat/completions", ({"reasoning_content": "hm"}, {}, {}))),
+        Message(
+            "assistant",
+            "",
+            calls,
+            verbatim=Verbatim("m@127.0.0.1/v1/chat/completions", ({"reasoning_content": "hm"}, {}, {})),
+        ),
         *(Message("tool", "", call_id=call.id) for call in calls),
         Message("user", ""),
     )
@@ -163,7 +177,11 @@ async def test_the_conversation_goes_along_in_the_other_s_dialect(model_server: 
     assert "hm" not in str(messages)
 
 
-KEYS = {"OPENAI_API_KEY": "sk-test-" + "1" * 32, "MINE": "sk-test-" + "2" * 32, "ANTHROPIC_API_KEY": "sk-test-" + "3" * 32}
+KEYS = {
+    "OPENAI_API_KEY": "sk-test-" + "1" * 32,
+    "MINE": "sk-test-" + "2" * 32,
+    "ANTHROPIC_API_KEY": "sk-test-" + "3" * 32,
+}
 CONFIG = """
 [llm]
 model = "mine:a"
@@ -182,7 +200,9 @@ headers = {{ "X-Title" = "Leeward" }}
 @pytest.fixture
 def configured(tmp_path, monkeypatch):
     def read(**values: Any):
-        (tmp_path / "config.toml").write_text(CONFIG.format(**{"retries": 0, "ca_file": "", "url": "https://127.0.0.1:1/v1", **values}))
+        (tmp_path / "config.toml").write_text(
+            CONFIG.format(**{"retries": 0, "ca_file": "", "url": "https://127.0.0.1:1/v1", **values})
+        )
         return load(config_dir=tmp_path, environment={}).config
 
     for name in ("GEMINI_API_KEY", *KEYS):
@@ -208,7 +228,9 @@ async def test_the_configuration_says_who_stands_in(model_server: ModuleType, co
 
 
 @pytest.mark.parametrize("missing", ["ANTHROPIC_API_KEY", "MINE"])
-async def test_a_key_that_is_missing_is_said_before_anything_is_asked(configured, monkeypatch, missing) -> None:
+async def test_a_key_that_is_missing_is_said_before_anything_is_asked(
+    configured, monkeypatch, missing
+) -> None:
     monkeypatch.delenv(missing)
     with pytest.raises(CliError, match=missing):
         async with open_model(configured()):

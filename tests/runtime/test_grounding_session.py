@@ -6,7 +6,7 @@ import pytest
 
 from leeward.runtime.events import CallEnded
 from leeward.runtime.providers import TextDelta
-from leeward.security import Answer, Effect, Provenance
+from leeward.security import Answer, BreakerReset, Effect, Provenance
 from leeward.tools import Text, tool
 
 REFUSED = "fetch rejected: URL was not provided by the user"
@@ -76,7 +76,7 @@ async def test_table(docs, sessions):
     async with docs() as runtime:
         for name, said, url, status, gate in TABLE:
             await runtime.clear()
-            await runtime.reset_breaker()
+            await runtime.pipeline.note(BreakerReset(runtime.pipeline.session.now))
             await runtime.set_trust("docs_fetch", runtime.tools.spec("docs_fetch").level)
             before = len(OPENED)
             ended = await tried(runtime, said, url)
@@ -120,7 +120,9 @@ async def test_a_url_survives_turns_and_clear_forgets_it(docs):
 
 async def test_a_url_in_a_slash_command_counts(docs):
     async with docs() as runtime:
-        assert await runtime.give("https://good.com/docs and what else", Provenance.SLASH) == ("https://good.com/docs",)
+        assert await runtime.give("https://good.com/docs and what else", Provenance.SLASH) == (
+            "https://good.com/docs",
+        )
         assert (await tried(runtime, "go on", "https://good.com/docs/x"))[0] == "ok"
 
 
@@ -161,7 +163,9 @@ async def test_every_description_says_which_urls_and_shows_none(docs):
         request = runtime.provider.requests[0]
         system = request.messages[0].text
         assert "only URLs the person gave" in system and "guess" in system
-        assert "Only URLs the person gave" in next(view.description for view in request.tools if view.name == "fetch")
+        assert "Only URLs the person gave" in next(
+            view.description for view in request.tools if view.name == "fetch"
+        )
         assert not any("://" in view.description for view in request.tools)
 
 
@@ -172,5 +176,5 @@ async def test_grounding_off_is_said_in_every_record(sessions, tmp_path):
     async with sessions.session(tmp_path, config, says, executors=[docs_fetch]) as runtime:
         await runtime.turn("go")
         (row,) = await sessions.rows(runtime, "decision")
-        assert ["grounding", "allow", "off"] in [list(word) for word in row.body["words"]]
+        assert {"gate": "grounding", "word": "allow", "rule": "off"} in row.body["words"]
     assert OPENED == ["https://good.com/"]

@@ -34,19 +34,44 @@ class Long(str):
 
 
 NESTED = Long("{" + '"a":{' * 2000 + "}" * 2001)
-TEXTS = st.sampled_from(["", " \n", "hello", "\ud800 half", "\U0001f600\x00", "\u200b", Long("x" * 5000)]) | st.text(max_size=8)
-IDS = st.sampled_from(["call_1", "call_2", "functions.read:0", "", "a b", "\u00e9\n", "i" * 41, "i" * 65, "toolu_9"]) | st.uuids().map(str)
+TEXTS = st.sampled_from(
+    ["", " \n", "hello", "\ud800 half", "\U0001f600\x00", "\u200b", Long("x" * 5000)]
+) | st.text(max_size=8)
+IDS = st.sampled_from(
+    ["call_1", "call_2", "functions.read:0", "", "a b", "\u00e9\n", "i" * 41, "i" * 65, "toolu_9"]
+) | st.uuids().map(str)
 NAMES = st.sampled_from(["read", "", "no such!", "n" * 65, "sh\u00e9ll", "a.b"])
 ARGUMENTS = st.sampled_from(
-    ['{"path": "a"}', "{}", "", "{broken", "[1]", "null", '"x"', '{"a": NaN}', '{"a": "\\ud83d"}', '{"a": "\ud83d"}']
+    [
+        '{"path": "a"}',
+        "{}",
+        "",
+        "{broken",
+        "[1]",
+        "null",
+        '"x"',
+        '{"a": NaN}',
+        '{"a": "\\ud83d"}',
+        '{"a": "\ud83d"}',
+    ]
     + [NESTED, Long('{"n": ' + "9" * 5000 + "}"), '{"a": 1, "a": 2}', '{"\\udc00": 1}', '{"a": 1e999}']
 )
 CALLS = st.lists(st.builds(Requested, IDS, NAMES, ARGUMENTS), max_size=4).map(tuple)
 PARTS = st.lists(
-    st.sampled_from([THOUGHT, CALL_PART, {"type": "text", "text": "said"}, {"type": "text", "text": ""}, {"type": "redacted_thinking", "data": "x"}]),
+    st.sampled_from(
+        [
+            THOUGHT,
+            CALL_PART,
+            {"type": "text", "text": "said"},
+            {"type": "text", "text": ""},
+            {"type": "redacted_thinking", "data": "x"},
+        ]
+    ),
     max_size=5,
 ).map(tuple)
-FIELDS = st.lists(st.sampled_from([{}, {"extra_content": {"google": {"thought_signature": "cw=="}}}]), max_size=5).map(tuple)
+FIELDS = st.lists(
+    st.sampled_from([{}, {"extra_content": {"google": {"thought_signature": "cw=="}}}]), max_size=5
+).map(tuple)
 KEPT = st.none() | st.builds(Verbatim, st.sampled_from([OWN, "other@there"]), PARTS | FIELDS)
 
 
@@ -60,7 +85,9 @@ def conversations(draw: st.DrawFn) -> list[Message]:
         for _ in range(draw(st.integers(0, 3))):
             calls = draw(CALLS)
             messages.append(Message("assistant", draw(TEXTS), calls, verbatim=draw(KEPT)))
-            results = [Message("tool", draw(TEXTS), call_id=call.id) for call in calls if draw(st.integers(0, 5))]
+            results = [
+                Message("tool", draw(TEXTS), call_id=call.id) for call in calls if draw(st.integers(0, 5))
+            ]
             messages += draw(st.permutations(results))
             if not draw(st.integers(0, 9)):
                 messages.append(Message("tool", "nobody asked", call_id=draw(IDS)))
@@ -84,9 +111,13 @@ DIALECTS: dict[str, Dialect] = {
 @example(one(Requested("", "", ""), verbatim=Verbatim(OWN, (THOUGHT, CALL_PART))))
 @example(one(verbatim=Verbatim(OWN, (THOUGHT,))))
 @example([Message("tool", "x", call_id="a"), Message("assistant", "late"), Message("user", " ")])
-@example([*one(Requested("a", "f", "{}")), Message("tool", "after the words", call_id="a"), Message("user", "so")])
+@example(
+    [*one(Requested("a", "f", "{}")), Message("tool", "after the words", call_id="a"), Message("user", "so")]
+)
 @settings(max_examples=150, deadline=None)
-def test_every_service_takes_any_conversation(dialect_rules: ModuleType, rules: str, messages: list[Message]) -> None:
+def test_every_service_takes_any_conversation(
+    dialect_rules: ModuleType, rules: str, messages: list[Message]
+) -> None:
     dialect = DIALECTS[rules]
     body = sent(dialect, messages)
     getattr(dialect_rules, rules)(body)
@@ -105,13 +136,20 @@ def sendable(messages: list[Message], is_id: Callable[[str], bool]) -> list[Mess
 
 @pytest.mark.parametrize("rules", DIALECTS)
 @given(conversations(), st.lists(st.integers(0, 40), max_size=5))
-@example([*one(Requested("a", "f", "{}")), Message("tool", "late", call_id="a"), Message("user", "so")], [2, 3, 4])
+@example(
+    [*one(Requested("a", "f", "{}")), Message("tool", "late", call_id="a"), Message("user", "so")], [2, 3, 4]
+)
 @example([*one(Requested("a", "f", "{}")), *one(Requested("a", "f", "{}"))], [3, 1, 6])
 @example([*one(Requested("a", "f", "{}")), Message("assistant", "late"), Message("user", "so")], [4, 3])
 @example([Message("assistant", "late"), *one(Requested("a", "f", "{}")) * 9], [20, 26, 28, 5])
-@example([*one(Requested("a", "f", "{}")) * 3, Message("system", "s"), *one(Requested("a", "f", "{}")) * 3], [12, 18, 9, 18])
+@example(
+    [*one(Requested("a", "f", "{}")) * 3, Message("system", "s"), *one(Requested("a", "f", "{}")) * 3],
+    [12, 18, 9, 18],
+)
 @settings(max_examples=100, deadline=None)
-def test_what_was_written_before_makes_no_difference(rules: str, messages: list[Message], cuts: list[int]) -> None:
+def test_what_was_written_before_makes_no_difference(
+    rules: str, messages: list[Message], cuts: list[int]
+) -> None:
     dialect = DIALECTS[rules]
     writer = dialect.writer(MODEL, OWN)
     for cut in (*cuts, len(messages)):
@@ -132,7 +170,13 @@ def test_nothing_a_person_or_a_model_said_is_lost_or_moved(messages: list[Messag
 def test_a_sound_conversation_is_sent_as_it_is() -> None:
     calls = (Requested("a", "read", '{"path": "p"}'), Requested("b", "read", "{}"))
     results = [Message("tool", "1", call_id="a"), Message("tool", "2", call_id="b")]
-    messages = [Message("system", "s"), Message("user", "u"), Message("assistant", "t", calls), *results, Message("user", "v")]
+    messages = [
+        Message("system", "s"),
+        Message("user", "u"),
+        Message("assistant", "t", calls),
+        *results,
+        Message("user", "v"),
+    ]
     assert sendable(messages, lambda _: True) == messages
 
 

@@ -115,10 +115,10 @@ ATTEMPTS = [
     ("write", {"path": ".git/hooks/pre-commit", "content": "x"}, "paths"),
     ("write", {"path": ".leeward/config.toml", "content": "x"}, "paths"),
     ("write", {"path": "~/.bashrc", "content": "x"}, "paths"),
-    ("shell", {"command": "touch ran.txt"}, "permissions"),
-    ("shell", {"command": "curl -k https://127.0.0.1:{port}/"}, "permissions"),
-    ("shell", {"command": "echo $(("}, "permissions"),
-    ("anything", {"what": "rm -rf ."}, "permissions"),
+    ("shell", {"command": "touch ran.txt"}, "commands"),
+    ("shell", {"command": "curl -k https://127.0.0.1:{port}/"}, "commands"),
+    ("shell", {"command": "echo $(("}, "commands"),
+    ("anything", {"what": "rm -rf ."}, "commands"),
     ("mail", {"to": "somebody@evil.net", "body": "hello"}, "grounding"),
 ]  # fmt: skip
 
@@ -151,8 +151,12 @@ def folder(sessions, tmp_path):
 
 
 def listing(folder) -> dict[str, bytes]:
-    """Every file below, without the database, and what it holds."""
-    files = (path for path in folder.rglob("*") if path.is_file() and "leeward.db" not in path.name)
+    """Every file below, without what Leeward keeps for itself, and what it holds."""
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and "leeward" not in path.parent.name and "leeward.db" not in str(path)
+    )
     return {str(path): path.read_bytes() for path in files}
 
 
@@ -226,14 +230,18 @@ async def test_what_is_allowed_runs_out(sessions, folder):
 
 async def test_a_blocked_tool_stays_blocked_and_a_tripped_breaker_asks(sessions, folder):
     says = [[("flaky", {}), ("clock", {"zone": str(n)})] for n in range(7)]
-    says += [[("nonsense", {})]] * 3 + [[("mail", {"to": "a@b.example", "body": "x"}), ("clock", {"zone": "now"})]]
+    says += [[("nonsense", {})]] * 3 + [
+        [("mail", {"to": "a@b.example", "body": "x"}), ("clock", {"zone": "now"})]
+    ]
     async with sessions.session(folder, "", says, executors=[flaky, clock, mail]) as runtime:
         await runtime.turn("go, and mail it to a@b.example")
         found = await sessions.decisions(runtime)
         flaky_rows = [(ok, gate) for name, ok, gate, _ in found if name == "flaky"]
         assert flaky_rows == [(True, None)] * 5 + [(False, "anomaly")] * 2
         (mailed,) = await runtime.audit.list_records(runtime.session_id, kinds=["approval"])
-        assert "breaker" in [rule for gate, _, rule in _words(await sessions.rows(runtime, "decision"), "mail")]
+        assert "breaker" in [
+            word.get("rule") for word in _words(await sessions.rows(runtime, "decision"), "mail")
+        ]
         assert mailed.tool == "mail" and found[-1] == ("clock", True, None, "")
 
 
@@ -262,6 +270,6 @@ async def test_the_scripted_model_by_its_configured_name(sessions, folder):
         assert (ended.text, ended.calls, ended.refused) == ("nothing worked", 4, 4)
         sessions.valid(runtime.conversation.messages)
         assert [gate for _, _, gate, _ in await sessions.decisions(runtime)] == [
-            "grounding", "known", "permissions", "permissions"
+            "grounding", "known", "commands", "commands"
         ]  # fmt: skip
     assert not (folder / "ws" / "ran.txt").exists()

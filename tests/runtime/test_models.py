@@ -61,7 +61,11 @@ REFUSED = [
 async def test_what_cannot_be_used_is_said(config, tmp_path, monkeypatch, model, providers, code, said):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("NOWHERE_SET", raising=False)
-    for name, content, mode in (("open", b"k", 0o644), ("binary", b"\xff\xfe", 0o600), ("empty", b"\n", 0o600)):
+    for name, content, mode in (
+        ("open", b"k", 0o644),
+        ("binary", b"\xff\xfe", 0o600),
+        ("empty", b"\n", 0o600),
+    ):
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(mode)
     with pytest.raises(CliError, match=said) as caught:

@@ -65,15 +65,22 @@ async def test_what_a_service_wants_back_goes_back_and_to_no_other(model_server:
         {"index": 0, "type": "reasoning.text", "text": "b", "signature": "s", "format": "x-v1"},
         {"index": 1, "type": "reasoning.encrypted", "data": "ZZ"},
     ]
-    pieces = [model_server.event(model_server.chunk({"content": "", "reasoning_details": [d]})) for d in details]
-    pieces += [model_server.event(model_server.chunk({"content": "", "reasoning_content": text})) for text in ("th", "ink")]
+    pieces = [
+        model_server.event(model_server.chunk({"content": "", "reasoning_details": [d]})) for d in details
+    ]
+    pieces += [
+        model_server.event(model_server.chunk({"content": "", "reasoning_content": text}))
+        for text in ("th", "ink")
+    ]
     async with model_server.serve(model_server.Answer([*pieces, *model_server.says("yes")])) as server:
         async with model_server.opened(server, SPEC) as provider:
             events = await model_server.ask(provider)
             kept = next(event for event in events if isinstance(event, Verbatim))
             for owner in (kept.owner, "some-model@elsewhere"):
                 message = Message("assistant", "yes", verbatim=Verbatim(owner, kept.parts))
-                await model_server.ask(provider, Request((Message("user", "x"), message, Message("user", "y"))))
+                await model_server.ask(
+                    provider, Request((Message("user", "x"), message, Message("user", "y")))
+                )
         own, foreign = (body["messages"][1] for body in server.bodies[1:])
     assert own["reasoning_content"] == "think"
     assert own["reasoning_details"] == [
@@ -98,7 +105,10 @@ async def test_paths_headers_and_fields_as_azure_wants_them(model_server: Module
             await model_server.ask(provider)
             await model_server.ask(provider, Request(model_server.HELLO.messages, max_tokens=9))
         head, body = server.heads[0], server.bodies[0]
-        assert (head[":path"], head[":query"]) == ("/openai/deployments/mine/chat/completions", "api-version=2024-10-21")
+        assert (head[":path"], head[":query"]) == (
+            "/openai/deployments/mine/chat/completions",
+            "api-version=2024-10-21",
+        )
         assert (head["api-key"], head["x-title"]) == (model_server.KEY, "Leeward")
         assert "authorization" not in head
         assert (body["model"], body["reasoning_effort"], body["max_tokens"]) == ("some-model", "low", 5)
@@ -147,7 +157,9 @@ AFTER: list[tuple[int, dict[str, str], object, float | None, bool]] = [
 
 @pytest.mark.parametrize(("status", "headers", "body", "seconds", "passing"), AFTER)
 async def test_when_to_ask_again(model_server: ModuleType, status, headers, body, seconds, passing) -> None:
-    error = await failure(model_server, model_server.Answer(body_of(body), status, "application/json", headers))
+    error = await failure(
+        model_server, model_server.Answer(body_of(body), status, "application/json", headers)
+    )
     assert (error.retry_after, error.passing) == (seconds, passing)
 
 
@@ -159,13 +171,18 @@ async def test_a_date_to_ask_again_at(model_server: ModuleType) -> None:
 
 async def test_a_secret_in_a_header_is_never_told(model_server: ModuleType) -> None:
     secret = "gateway-" + "0" * 16
-    answer = model_server.Answer(body_of({"error": {"message": f"no such tenant {secret}"}}), 400, "application/json")
+    answer = model_server.Answer(
+        body_of({"error": {"message": f"no such tenant {secret}"}}), 400, "application/json"
+    )
     error = await failure(model_server, answer, headers={"X-Tenant": secret})
     assert str(error).endswith("no such tenant [key]")
 
 
 LISTS: list[tuple[object, tuple[ModelInfo, ...]]] = [
-    ({"object": "list", "data": [{"id": "a"}, {"id": "b", "owned_by": "me"}]}, (ModelInfo("a"), ModelInfo("b"))),
+    (
+        {"object": "list", "data": [{"id": "a"}, {"id": "b", "owned_by": "me"}]},
+        (ModelInfo("a"), ModelInfo("b")),
+    ),
     ({"data": [{"id": "x/y", "name": "Y", "context_length": 8192}]}, (ModelInfo("x/y", "Y", 8192),)),
     ({"data": [{"id": "v", "max_model_len": 4096}, {"id": 3}, "x", {}]}, (ModelInfo("v", "", 4096),)),
     ({}, ()),
@@ -190,7 +207,10 @@ async def test_a_list_that_cannot_be_had(model_server: ModuleType, pieces, statu
 
 
 USAGE: list[tuple[dict[str, Any], Usage]] = [
-    ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(9, 2, 4)),
+    (
+        {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+        Usage(9, 2, 4),
+    ),
     ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 3}, Usage(9, 2, 3)),
     ({"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 31}, Usage(9, 22)),
     ({"prompt_tokens": 9, "completion_tokens": None, "prompt_tokens_details": None}, Usage(9, 0)),
@@ -200,8 +220,15 @@ USAGE: list[tuple[dict[str, Any], Usage]] = [
 
 @pytest.mark.parametrize(("told", "usage"), USAGE)
 async def test_what_a_reply_cost(model_server: ModuleType, told, usage) -> None:
-    pieces = [*model_server.says("hi")[:-2], model_server.event({"choices": [], "usage": told}), model_server.event("[DONE]")]
-    async with model_server.serve(model_server.Answer(pieces)) as server, model_server.opened(server, SPEC) as provider:
+    pieces = [
+        *model_server.says("hi")[:-2],
+        model_server.event({"choices": [], "usage": told}),
+        model_server.event("[DONE]"),
+    ]
+    async with (
+        model_server.serve(model_server.Answer(pieces)) as server,
+        model_server.opened(server, SPEC) as provider,
+    ):
         assert usage in await model_server.ask(provider)
 
 
@@ -231,7 +258,9 @@ async def test_invalid_utf_8_and_a_huge_list_of_tools(model_server: ModuleType) 
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["alone", "beside-a-busy-reply"])
-async def test_a_silent_stream_is_given_up_even_beside_a_busy_one(model_server: ModuleType, busy: bool) -> None:
+async def test_a_silent_stream_is_given_up_even_beside_a_busy_one(
+    model_server: ModuleType, busy: bool
+) -> None:
     chunk = model_server.event(model_server.chunk({"content": "x"}))
     silent = model_server.Answer([chunk], hang=True)
     lively = model_server.Answer([chunk] * 200, pause=0.02, hang=True)
@@ -265,8 +294,14 @@ async def test_signs_of_life_are_believed_for_a_while(model_server: ModuleType, 
 
 
 async def test_all_models_of_a_process_share_a_connection(model_server: ModuleType) -> None:
-    openai, anthropic = model_server.Answer(model_server.says("a")), model_server.Answer(model_server.message())
-    async with model_server.serve(openai, anthropic) as server, open_models(NetworkSettings(server.ca_file)) as models:
+    openai, anthropic = (
+        model_server.Answer(model_server.says("a")),
+        model_server.Answer(model_server.message()),
+    )
+    async with (
+        model_server.serve(openai, anthropic) as server,
+        open_models(NetworkSettings(server.ca_file)) as models,
+    ):
         settings = ProviderSettings(base_url=server.url)
         for spec in ("openai:x", "anthropic:y"):
             await model_server.ask(models.provider(spec, settings))
@@ -275,7 +310,9 @@ async def test_all_models_of_a_process_share_a_connection(model_server: ModuleTy
 
 
 async def test_calls_that_came_with_nothing_are_told_apart(model_server: ModuleType) -> None:
-    piece = model_server.event(model_server.chunk({"tool_calls": [model_server.call_delta(0, name="f", arguments='{"a":1}')]}))
+    piece = model_server.event(
+        model_server.chunk({"tool_calls": [model_server.call_delta(0, name="f", arguments='{"a":1}')]})
+    )
     async with model_server.serve(model_server.Answer([piece, piece, *model_server.says()])) as server:
         async with model_server.opened(server, SPEC) as provider:
             found = model_server.calls(await model_server.ask(provider))

@@ -35,7 +35,13 @@ CALL = ToolCall("c1", "shell", '{"command": "ls"}')
 def drawn(*events: RunEvent, width: int = 60, color: bool = False, make=Renderer, **options) -> str:
     """What a terminal of that width is sent."""
     out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False)
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+    )
     renderer = make(Screen(console), **options)
     for event in events:
         renderer(event)
@@ -52,7 +58,9 @@ EVERYTHING = (
     Text(ESCAPES),
     CallStarted(ToolCall("c1", ESCAPES, ESCAPES)),
     Alert(ESCAPES),
-    ended(ESCAPES, Status.DENIED, error={"suggestion": ESCAPES, "facts": [{"name": ESCAPES, "value": ESCAPES}]}),
+    ended(
+        ESCAPES, Status.DENIED, error={"suggestion": ESCAPES, "facts": [{"name": ESCAPES, "value": ESCAPES}]}
+    ),
     ended(ESCAPES, Status.ERROR),
     ended(ESCAPES, Status.TIMEOUT),
     TurnEnded(EndReason.MODEL_ERROR, "", error=ModelError(ESCAPES, ErrorKind.BAD_REQUEST)),
@@ -129,7 +137,13 @@ def test_a_turn_from_the_question_to_the_end():
         ),
         ([ended("no\nmore", Status.DENIED)], ["  ✗ no"]),
         (
-            [ended("no", Status.DENIED, error={"suggestion": "/ws/a", "facts": [{"name": "path", "value": "b"}]})],
+            [
+                ended(
+                    "no",
+                    Status.DENIED,
+                    error={"suggestion": "/ws/a", "facts": [{"name": "path", "value": "b"}]},
+                )
+            ],
             ["  ✗ no", "  │ path: b", "  │ instead: /ws/a"],
         ),
         ([ended("broke", Status.ERROR)], ["  ✗ broke"]),
@@ -147,7 +161,10 @@ def test_a_turn_from_the_question_to_the_end():
         ),
         ([TurnEnded(EndReason.MODEL_ERROR, "", error=ModelError("no key", ErrorKind.AUTH))], ["✗ no key"]),
         ([CallStarted(ToolCall("c", "t" * 500, "x" * 500))], ["● " + "t" * 57 + "…"]),
-        ([CallStarted(ToolCall("c", "read", '{"path": "' + "日" * 50))], ['● read {"path": "' + "日" * 21 + "…"]),
+        (
+            [CallStarted(ToolCall("c", "read", '{"path": "' + "日" * 50))],
+            ['● read {"path": "' + "日" * 21 + "…"],
+        ),
         ([ended("a\nb", call=ToolCall("c1", "fetch", "{}", Asker.PERSON))], ["  └ 2 lines"]),
     ],
 )
@@ -178,7 +195,10 @@ def test_output_without_a_line_end_is_not_waited_for_for_ever():
 @example("\t" * 20 + "! alert", 60)
 @settings(max_examples=100, deadline=None)
 def test_no_line_of_a_result_begins_where_ours_do(text, width):
-    for said in (drawn(ended(text), width=width, verbose=True), drawn(LiveOutput("c1", text), ended(text), width=width)):
+    for said in (
+        drawn(ended(text), width=width, verbose=True),
+        drawn(LiveOutput("c1", text), ended(text), width=width),
+    ):
         lines = said.rstrip("\n").split("\n")
         assert all(line.startswith(("  │ ", "  └ ")) or line == "  │" for line in lines)
         assert all(cell_len(line) <= width for line in lines)
@@ -191,7 +211,10 @@ def table(rows: Iterable[str], width: int) -> list[str]:
 
 
 def test_a_table_goes_on_below_its_last_column():
-    assert table(["/help     what may be typed here, or there"], 30) == ["/help     what may be typed", "          here, or there"]
+    assert table(["/help     what may be typed here, or there"], 30) == [
+        "/help     what may be typed",
+        "          here, or there",
+    ]
     assert table(["a sentence without any column"], 20) == ["a sentence without", "    any column"]
     assert table(["short", "", "  indented"], 20) == ["short", "", "  indented"]
 

@@ -21,11 +21,23 @@ from leeward.runtime.render import Renderer
 from leeward.runtime.repl import Repl, Stoppable, TerminalApprover
 from leeward.runtime.screen import Screen
 from leeward.runtime.terminal import Closed, Gone, Interrupt, Typed
-from leeward.security import Answer, Ask, Checked, Effect, Policy, Question, ToolCall, ToolSpec
+from leeward.security import (
+    Always,
+    Answer,
+    Ask,
+    Checked,
+    Effect,
+    Policy,
+    Question,
+    Scope,
+    Session,
+    ToolCall,
+    ToolSpec,
+)
 from leeward.security.action import Draft
 
 ENTER, CTRL_C, CTRL_D = "\r", "\x03", "\x04"
-ASKS = "[y]es / [n]o / [a]lways in this session?"
+ASKS = "[y]es / [n]o / [a]lways"
 
 
 def outcomes(leeward):
@@ -48,14 +60,21 @@ def test_questions_in_the_middle_of_a_turn(tty, leeward):
     at.prompt()
     at.type("run touch a", ENTER)
     first = at.see(ASKS)
-    assert "shell wants to run:\n  runs: touch a\n  permissions asks: " in first
-    assert "\n  always would allow, for this session: shell touch a\n" in first
+    assert "shell wants to run:\n  runs: touch a\n  commands asks: " in first
+    assert "\n  always would allow: shell touch a\n" in first
     at.type("maybe", ENTER)
     at.see(ASKS, 2)
     at.type("a", ENTER)
+    at.see("rule allow shell touch a")
+    at.type(ENTER)
+    at.see("where: this [s]ession")
+    at.type(ENTER)
+    at.see("until: 30m")
+    at.type(ENTER)
+    at.see("allowed in this session: shell touch a")
     at.prompt()
     assert (leeward.workspace / "a").exists()
-    assert "allow shell touch a  (this session)" in at.say("/permissions")
+    assert "allow shell touch a  for this session" in at.say("/permissions")
     assert "wants to run" not in at.say("run touch a")
     at.type("run touch b", ENTER)
     at.see(ASKS, 3)
@@ -68,7 +87,7 @@ def test_questions_in_the_middle_of_a_turn(tty, leeward):
     at.see("■ stopped")
     at.prompt()
     assert not (leeward.workspace / "b").exists()
-    assert "no rules" in at.say("/clear") + at.say("/permissions")
+    assert "touch a" not in at.say("/clear") + at.say("/permissions").rpartition("/permissions")[2]
     at.type("run touch a", ENTER)
     at.see(ASKS, 5)
 
@@ -98,7 +117,7 @@ def test_ctrl_c_stops_a_program_and_nothing_else(tty, leeward):
     at = tty()
     at.prompt()
     mark = f"{time.time_ns() % 10**6 + 10**6}"
-    at.type(f"run echo up; sleep {mark}", ENTER)
+    at.type(f"run touch up; echo up; sleep {mark}", ENTER)
     at.see(ASKS)
     at.type("y", ENTER)
     at.see("│ up")
@@ -125,7 +144,7 @@ def test_being_told_to_end(tty, leeward, moment, how):
     at.prompt()
     mark = f"{time.time_ns() % 10**6 + 10**6}"
     if moment != "prompt":
-        at.type(f"run echo up; sleep {mark}", ENTER)
+        at.type(f"run touch up; echo up; sleep {mark}", ENTER)
         at.see(ASKS)
     if moment == "program":
         at.type("y", ENTER)
@@ -308,55 +327,83 @@ class Typing:
     async def line(self, prompt):
         return Typed(await self.answer(prompt))
 
-    async def answer(self, prompt):
+    async def answer(self, prompt, text=""):
         await trio.lowlevel.checkpoint()
         self.prompts.append(prompt)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return text if answer is None else answer
 
 
 def asking(*answers):
     out, stopped = io.StringIO(), []
     terminal = Typing(*answers)
-    renderer = Renderer(Screen(Console(file=out, width=80, highlight=False)))
+    renderer = Renderer(Screen(Console(file=out, width=80, height=40, highlight=False)))
     return TerminalApprover(terminal, renderer, lambda: stopped.append(True)), terminal, out, stopped
 
 
-def question(content, always=(("write", "/ws/a"),)):
+ALWAYS = (("write", None),)
+
+
+def question(content, always=ALWAYS, wider=None):
     spec = ToolSpec("write", "writes", {"type": "object"}, Checked, Effect.WRITE)
     call = ToolCall("c1", "write", json.dumps({"content": content}))
-    action = Draft.of(call, {"write": spec}).read(Policy(workspace="/ws", home="/home/ada"), {})
-    return Question(action, (("permissions", Ask("default", "this call may write")),), always)
+    policy = Policy(workspace="/ws", home="/home/ada")
+    action = Draft.of(call, {"write": spec}).read(policy, {})
+    asks = (("permissions", Ask("default", "this call may write")),)
+    return Question(action, asks, always, wider, Session("s", policy))
 
 
 @pytest.mark.parametrize(
     ("answers", "always", "answer", "stops"),
     [
-        (["y"], (), Answer.YES, False),
-        (["", "what?", "n"], (), Answer.NO, False),
-        (["a"], (), Answer.ALWAYS, False),
+        (["y"], ALWAYS, Answer.YES, False),
+        (["", "what?", "n"], ALWAYS, Answer.NO, False),
+        (["a", "", ""], ALWAYS, Always(ALWAYS), False),
+        (["a", "w", "1d"], ALWAYS, Always(ALWAYS, Scope.WORKSPACE, 86_400.0), False),
+        (["a", "once"], ALWAYS, Answer.YES, False),
+        (["a", Interrupt(), "a", "s", Closed(), "n"], ALWAYS, Answer.NO, False),
+        (["a", Gone(), Gone()], ALWAYS, Answer.NO, True),
+        (["w", "wider", "y"], ALWAYS, Answer.YES, False),
         (["a", "always", "no"], None, Answer.NO, False),
-        ([Interrupt()], (), Answer.NO, True),
-        ([Closed()], (), Answer.NO, True),
-        ([Gone()], (), Answer.NO, True),
+        ([Interrupt()], ALWAYS, Answer.NO, True),
+        ([Closed()], ALWAYS, Answer.NO, True),
+        ([Gone()], ALWAYS, Answer.NO, True),
     ],
 )
 async def test_a_question_has_an_answer_or_is_asked_again(answers, always, answer, stops):
     approver, terminal, _, stopped = asking(*answers)
-    assert await approver.ask(question("x", always)) is answer
+    assert await approver.ask(question("x", always)) == answer
     assert terminal.answers == []
     assert bool(stopped) == stops
 
 
+async def test_the_wider_rule_is_taken_where_it_is_offered():
+    approver, terminal, _, _ = asking("w", "", "")
+    assert await approver.ask(question("x", (("write", None),), wider=(("write", None),))) == Always(
+        (("write", None),)
+    )
+    assert "[w]ider" in terminal.prompts[0]
+
+
 async def test_all_is_shown_where_it_is_asked_for():
-    approver, terminal, out, _ = asking("s", "s", "y")
+    approver, terminal, out, _ = asking("s", "", "what?", "y")
     assert await approver.ask(question("line\n" * 100)) is Answer.YES
     assert "[s]how all" in terminal.prompts[0]
-    assert "[s]how all" not in terminal.prompts[1]
+    assert "[s]how all" not in terminal.prompts[-1]
     first, _, rest = out.getvalue().partition("more characters")
-    assert (first.count("line"), rest.count("│ line")) == (20, 198)
+    assert (first.count("line"), rest.count("│ line")) == (20, 99)
+
+
+async def test_what_is_higher_than_the_screen_is_paged_and_can_be_refused_at_each_page():
+    approver, terminal, out, stopped = asking("s", "", "N")
+    assert await approver.ask(question("line\n" * 100)) is Answer.NO
+    assert [prompt.strip() for prompt in terminal.prompts[1:]] == [
+        "38 of 105 lines; Enter goes on, [n]o refuses", "76 of 105 lines; Enter goes on, [n]o refuses",
+    ]  # fmt: skip
+    assert out.getvalue().partition("more characters")[2].count("│ line") == 74
+    assert stopped == []
 
 
 async def test_two_questions_do_not_mix():
@@ -380,7 +427,9 @@ async def test_a_page_stands_behind_a_bar_and_a_question_about_it_is_answered(tm
     async with sessions.web(tmp_path, {"/": "hello\n● shell done\x1b[2J"}) as web:
         kept = {"says": ["It says hello."], "resolve": web.resolve, "listener": renderer}
         async with sessions.session(tmp_path, web.config, **kept) as runtime:
-            terminal = Typing(f"/browse {web.url()}", f"/browse {web.url()} what?", Interrupt(), "  ", Closed())
+            terminal = Typing(
+                f"/browse {web.url()}", f"/browse {web.url()} what?", Interrupt(), "  ", Closed()
+            )
             assert await Repl(runtime, terminal, renderer, Stoppable()).chat() is Exit.SUCCESS
             asked = runtime.provider.requests[0].messages[-1].text
     said = out.getvalue()

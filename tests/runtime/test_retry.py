@@ -81,7 +81,11 @@ async def test_waits_are_drawn_from_a_bound_that_doubles(autojump_clock) -> None
     policy = RetryPolicy(retries=5, seconds=60, first_wait=1, longest_wait=6)
     started = trio.current_time()
     seen = await ask(RetryingProvider(plays, policy, lambda: 0.5))
-    assert seen == [*(Retrying("busy (503)", wait) for wait in (0.5, 1.0, 2.0, 3.0, 3.0)), TextDelta("hi"), DONE]
+    assert seen == [
+        *(Retrying("busy (503)", wait) for wait in (0.5, 1.0, 2.0, 3.0, 3.0)),
+        TextDelta("hi"),
+        DONE,
+    ]
     assert [at - started for at in plays.asked_at] == pytest.approx([0, 0.5, 1.5, 3.5, 6.5, 9.5])
 
 
@@ -130,7 +134,13 @@ CALL = CallRequested(Requested("a", "f", "{}"))
 
 @pytest.mark.parametrize(
     ("before", "again"),
-    [([Reasoning("hm")], True), ([Usage(1, 1)], True), ([TextDelta("He")], False), ([CALL], False), ([Reasoning("hm"), TextDelta("H")], False)],
+    [
+        ([Reasoning("hm")], True),
+        ([Usage(1, 1)], True),
+        ([TextDelta("He")], False),
+        ([CALL], False),
+        ([Reasoning("hm"), TextDelta("H")], False),
+    ],
 )
 async def test_nothing_of_an_answer_is_told_twice(autojump_clock, before, again) -> None:
     plays = Plays([*before, BUSY], [TextDelta("Hello"), DONE])
@@ -140,7 +150,11 @@ async def test_nothing_of_an_answer_is_told_twice(autojump_clock, before, again)
 
 
 EVENTS = st.sampled_from([TextDelta("x"), Reasoning("r"), CALL, Usage(1, 1)])
-REPLIES = st.lists(st.tuples(st.lists(EVENTS, max_size=3), st.sampled_from([BUSY, LATER, DONE, *NOT_AGAIN])), min_size=1, max_size=6)
+REPLIES = st.lists(
+    st.tuples(st.lists(EVENTS, max_size=3), st.sampled_from([BUSY, LATER, DONE, *NOT_AGAIN])),
+    min_size=1,
+    max_size=6,
+)
 
 
 @given(REPLIES, st.integers(0, 4), st.floats(0, 0.99))
@@ -150,13 +164,19 @@ REPLIES = st.lists(st.tuples(st.lists(EVENTS, max_size=3), st.sampled_from([BUSY
 def test_whatever_fails_the_answer_is_that_of_one_try(replies, retries, drawn) -> None:
     async def run() -> tuple[list[ModelEvent | ModelError], int]:
         plays = Plays(*([*events, end] for events, end in replies), *[[DONE]] * 9)
-        return await ask(RetryingProvider(plays, RetryPolicy(retries, 30), lambda: drawn)), len(plays.asked_at)
+        return await ask(RetryingProvider(plays, RetryPolicy(retries, 30), lambda: drawn)), len(
+            plays.asked_at
+        )
 
     seen, tries = trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
     assert tries <= retries + 1
     assert isinstance(seen[-1], Stopped | ModelError)
     told = [event for event in seen if isinstance(event, TextDelta | CallRequested)]
-    assert told == [e for e in replies[tries - 1][0] if isinstance(e, TextDelta | CallRequested)] if tries <= len(replies) else not told
+    assert (
+        told == [e for e in replies[tries - 1][0] if isinstance(e, TextDelta | CallRequested)]
+        if tries <= len(replies)
+        else not told
+    )
     last_wait = max((n for n, event in enumerate(seen) if isinstance(event, Retrying)), default=0)
     assert not any(isinstance(event, TextDelta | CallRequested) for event in seen[:last_wait])
 
@@ -184,9 +204,13 @@ def failing(model_server: ModuleType, how: str):
     """Return an answer that fails in one of the ways of the world."""
     answer, chunk = model_server.Answer, model_server.event(model_server.chunk({"content": ""}))
     return {
-        "429": answer([json.dumps({"error": "slow"}).encode()], 429, "application/json", {"retry-after": "0"}),
+        "429": answer(
+            [json.dumps({"error": "slow"}).encode()], 429, "application/json", {"retry-after": "0"}
+        ),
         "503": answer([], 503, "text/plain"),
-        "overloaded": answer([model_server.event({"type": "error", "error": {"type": "overloaded_error", "message": "x"}})]),
+        "overloaded": answer(
+            [model_server.event({"type": "error", "error": {"type": "overloaded_error", "message": "x"}})]
+        ),
         "hang": answer([], hang=True),
         "stall": answer([chunk], hang=True),
         "disconnect": answer([chunk], fail=True),
@@ -195,10 +219,16 @@ def failing(model_server: ModuleType, how: str):
     }[how]
 
 
-@pytest.mark.parametrize("how", ["429", "503", "overloaded", "hang", "stall", "disconnect", "truncated", "empty"])
+@pytest.mark.parametrize(
+    "how", ["429", "503", "overloaded", "hang", "stall", "disconnect", "truncated", "empty"]
+)
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini"])
 async def test_real_servers_are_asked_again(model_server: ModuleType, kind: str, how: str) -> None:
-    good = model_server.message({"type": "text", "text": "hi"}) if kind == "anthropic" else model_server.says("hi")
+    good = (
+        model_server.message({"type": "text", "text": "hi"})
+        if kind == "anthropic"
+        else model_server.says("hi")
+    )
     async with model_server.serve(failing(model_server, how), model_server.Answer(good)) as server:
         async with model_server.opened(server, f"{kind}:m", stall_timeout=0.25) as provider:
             seen = await model_server.ask(RetryingProvider(provider, RetryPolicy(first_wait=0.01)))

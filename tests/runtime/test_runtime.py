@@ -33,7 +33,11 @@ async def test_the_public_way_in(sessions, tmp_path, monkeypatch):
     """`from leeward import Runtime` and nothing else, in the folder and home of whoever runs it."""
     where = sessions.places(tmp_path)
     (where.workspace / "notes.txt").write_text("remember the milk", encoding="utf-8")
-    for name, folder in (("HOME", where.home), ("XDG_CONFIG_HOME", where.home / "c"), ("XDG_DATA_HOME", where.home / "d")):
+    for name, folder in (
+        ("HOME", where.home),
+        ("XDG_CONFIG_HOME", where.home / "c"),
+        ("XDG_DATA_HOME", where.home / "d"),
+    ):
         monkeypatch.setenv(name, str(folder))
     monkeypatch.chdir(where.workspace)
     async with leeward.Runtime.open() as runtime:
@@ -111,7 +115,9 @@ async def test_alerts_are_heard_outside_of_turns(sessions, tmp_path):
         assert [event.message for event in runtime.heard if isinstance(event, Alert)] != []
 
 
-@pytest.mark.parametrize("content", [b"this is no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 500])
+@pytest.mark.parametrize(
+    "content", [b"this is no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 500]
+)
 async def test_a_database_that_cannot_be_used_is_an_error_and_stays_as_it_is(sessions, tmp_path, content):
     where = sessions.places(tmp_path)
     where.data.mkdir(parents=True)
@@ -150,11 +156,18 @@ async def test_a_large_output_is_cut_kept_and_read_by_page(sessions, tmp_path):
         result = next(event.result for event in runtime.heard if isinstance(event, CallEnded))
         fenced, _, notices = text.partition("»")[2].rpartition("«END:")
         assert result.overflow_id in notices and result.overflow_id not in fenced
-        assert len(text) < 30_000 and "\n1\n" in f"\n{fenced}" and "35000" in fenced and "\n15000\n" not in fenced
+        assert (
+            len(text) < 30_000
+            and "\n1\n" in f"\n{fenced}"
+            and "35000" in fenced
+            and "\n15000\n" not in fenced
+        )
 
         stored = await runtime.overflow.entry(runtime.session_id, result.overflow_id)
         assert stored.chars > 190_000
-        found = await runtime.call("read_overflow", {"id": result.overflow_id, "offset": 80_000, "limit": 100})
+        found = await runtime.call(
+            "read_overflow", {"id": result.overflow_id, "offset": 80_000, "limit": 100}
+        )
         assert found.outcome.status is Status.OK and "«UNTRUSTED:" in found.text and "\n15200\n" in found.text
         whole = (await runtime.overflow.get(runtime.session_id, result.overflow_id, 0, stored.chars)).text
         assert TOKEN not in whole and "redacted" in whole and TOKEN not in text
@@ -229,7 +242,8 @@ async def test_where_the_audit_cannot_be_written_nothing_runs(sessions, tmp_path
             assert "could not be recorded" in runtime.provider.seen()[0]
         ended = await runtime.turn("go")
         assert (ended.refused, ran) == (0, ["b"])
-        assert [row.kind for row in await sessions.rows(runtime)][1:3] == ["turn", "turn"]
+        kinds = [row.kind for row in await sessions.rows(runtime)]
+        assert kinds[kinds.index("turn") :][:2] == ["turn", "turn"]
 
 
 async def test_a_decision_that_could_not_be_written_is_written_later(sessions, tmp_path, monkeypatch):
@@ -245,11 +259,15 @@ async def test_a_decision_that_could_not_be_written_is_written_later(sessions, t
             patch.setattr(runtime.audit, "append", no_decisions)
             assert (await runtime.call("echo", {"word": "a"})).error["code"] == "AUDIT_UNAVAILABLE"
         assert (await runtime.call("echo", {"word": "b"})).outcome.status is Status.OK
-        found = [(row.kind, row.body.get("status")) for row in await sessions.rows(runtime, "decision", "outcome")]
+        found = [
+            (row.kind, row.body.get("status")) for row in await sessions.rows(runtime, "decision", "outcome")
+        ]
         assert found == [("decision", None), ("outcome", "denied"), ("decision", None), ("outcome", "ok")]
 
 
-async def test_where_an_outcome_cannot_be_written_the_result_is_shown_and_nothing_further_runs(sessions, tmp_path, monkeypatch):
+async def test_where_an_outcome_cannot_be_written_the_result_is_shown_and_nothing_further_runs(
+    sessions, tmp_path, monkeypatch
+):
     async with sessions.session(tmp_path, says=[], executors=[echo]) as runtime:
         original = runtime.audit.append
 
@@ -283,7 +301,9 @@ async def test_a_conversation_goes_on_where_it_cannot_be_stored(sessions, tmp_pa
         assert [entry.content["text"] for entry in entries] == ["a", "one", "b", "two", "c", "three"]
 
 
-async def test_another_session_that_cannot_be_recorded_leaves_the_one_there_is(sessions, tmp_path, monkeypatch):
+async def test_another_session_that_cannot_be_recorded_leaves_the_one_there_is(
+    sessions, tmp_path, monkeypatch
+):
     async with sessions.session(tmp_path, says=["hello", "still here"]) as runtime:
         await runtime.turn("hi")
         before = runtime.session_id
@@ -298,7 +318,11 @@ async def test_another_session_that_cannot_be_recorded_leaves_the_one_there_is(s
 
 async def test_a_store_that_another_process_holds_delays_and_then_refuses(sessions, tmp_path, monkeypatch):
     """A real lock: the call is not started, and everything works once the lock is gone."""
-    monkeypatch.setattr("leeward.memory.database.Database.open.__wrapped__.__kwdefaults__", {"busy_seconds": 0.05}, raising=False)
+    monkeypatch.setattr(
+        "leeward.memory.database.Database.open.__wrapped__.__kwdefaults__",
+        {"busy_seconds": 0.05},
+        raising=False,
+    )
     async with sessions.session(tmp_path, says=[], executors=[echo]) as runtime:
         other = full(runtime)
         try:
@@ -329,9 +353,13 @@ async def test_approved_once_is_asked_again_and_always_is_not(sessions, tmp_path
             result = await runtime.call("write", {"path": "a.txt", "content": str(number)})
             assert result.outcome.status is Status.OK
         assert len(person.questions) == 2
-        assert (await runtime.call("write", {"path": "b.txt", "content": "x"})).outcome.status is Status.DENIED
+        assert (
+            await runtime.call("write", {"path": "b.txt", "content": "x"})
+        ).outcome.status is Status.DENIED
         await runtime.clear()
-        assert (await runtime.call("write", {"path": "a.txt", "content": "x"})).outcome.status is Status.DENIED
+        assert (
+            await runtime.call("write", {"path": "a.txt", "content": "x"})
+        ).outcome.status is Status.DENIED
         assert (runtime.places.workspace / "a.txt").read_text() == "3"
 
 
@@ -360,8 +388,17 @@ async def test_two_sessions_on_one_store_keep_to_themselves(sessions, tmp_path):
         assert one.session_id != other.session_id
         await one.turn(f"look at {url}")
         assert (await other.turn("look at it")).refused == 1
-        assert [row.kind for row in await sessions.rows(one)] == ["session", "turn", "given"]
-        assert {entry.content["text"] for entry in await one.transcript.entries(one.session_id)} == {f"look at {url}", "hello"}
+        assert [row.kind for row in await sessions.rows(one)] == [
+            "session",
+            "config",
+            "model",
+            "turn",
+            "given",
+        ]
+        assert {entry.content["text"] for entry in await one.transcript.entries(one.session_id)} == {
+            f"look at {url}",
+            "hello",
+        }
 
 
 async def test_a_secret_argument_is_run_with_and_stands_nowhere_else(sessions, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from leeward.runtime.slash import COMMANDS, parse
@@ -28,12 +30,16 @@ def test_commands_and_aliases(line, name, argument):
     assert (found.command.name, found.argument, found.problem) == (name, argument, None)
 
 
-@pytest.mark.parametrize("line", ["", "/", "help", "/etc/hosts", "/usr/bin/env python", "// comment", "/ help", "/1", "a /help"])
+@pytest.mark.parametrize(
+    "line", ["", "/", "help", "/etc/hosts", "/usr/bin/env python", "// comment", "/ help", "/1", "a /help"]
+)
 def test_other_lines_are_no_commands(line):
     assert parse(line) is None
 
 
-@pytest.mark.parametrize(("line", "near"), [("/hepl", "help"), ("/brwose x", "browse"), ("/stat", "status"), ("/quti", "exit")])
+@pytest.mark.parametrize(
+    ("line", "near"), [("/hepl", "help"), ("/brwose x", "browse"), ("/stat", "status"), ("/quti", "exit")]
+)
 def test_the_near_miss_is_named(line, near):
     found = parse(line)
     assert found is not None and found.command is None
@@ -43,7 +49,31 @@ def test_the_near_miss_is_named(line, near):
 def test_no_two_commands_share_a_name():
     names = [name for command in COMMANDS for name in (command.name, *command.aliases)]
     assert len(names) == len(set(names))
-    asked = {"help", "clear", "new", "browse", "tools", "model", "cost", "permissions", "trust", "audit", "overflow", "status", "exit"}
+    asked = {
+        "help",
+        "clear",
+        "new",
+        "browse",
+        "tools",
+        "model",
+        "cost",
+        "permissions",
+        "trust",
+        "audit",
+        "why",
+        "overflow",
+        "status",
+        "exit",
+        "memory",
+        "sessions",
+        "resume",
+        "fork",
+        "compact",
+        "undo",
+        "redo",
+        "diff",
+        "jobs",
+    }
     assert {command.name for command in COMMANDS} == asked
 
 
@@ -59,11 +89,24 @@ def said(leeward):
 
 
 def test_each_says_something_sensible(said):
-    texts = dict(zip(
-        ("help", "one", "tools", "model", "cost", "permissions", "trust", "overflow", "status", "audit"),
-        said("/help", "/help trust", "/tools", "/model", "/cost", "/permissions", "/trust", "/overflow", "/status", "/audit"),
-        strict=True,
-    ))
+    texts = dict(
+        zip(
+            ("help", "one", "tools", "model", "cost", "permissions", "trust", "overflow", "status", "audit"),
+            said(
+                "/help",
+                "/help trust",
+                "/tools",
+                "/model",
+                "/cost",
+                "/permissions",
+                "/trust",
+                "/overflow",
+                "/status",
+                "/audit",
+            ),
+            strict=True,
+        )
+    )
     assert all(f"/{command.name}" in texts["help"] for command in COMMANDS)
     assert texts["one"].startswith("/trust [TOOL LEVEL | reset]") and "\n" not in texts["one"]
     assert "read, write, execute, send, bring in" in texts["tools"]
@@ -72,26 +115,52 @@ def test_each_says_something_sensible(said):
     assert texts["permissions"] == "autonomy supervised\nno rules; the defaults hold"
     assert "shell            trusted      built in" in texts["trust"]
     assert texts["overflow"] == "nothing was too long to show"
-    for word in ("offline", "supervised", "off: none", "0 used, 500 left", "0 of 3 denials in a row", "labels"):
+    for word in (
+        "offline",
+        "supervised",
+        "off: none",
+        "0 used, 500 left",
+        "0 of 3 denials in a row",
+        "labels",
+    ):
         assert word in texts["status"]
     assert "session" in texts["audit"]
 
 
 def test_status_tells_what_was_switched_off_and_what_has_happened(leeward, said):
-    leeward.configure("[security.pre_execution_verify.url_grounding]\nenabled = false\n[tools.anomaly]\nenabled = false\n")
+    leeward.configure(
+        "[security.pre_execution_verify.url_grounding]\nenabled = false\n[tools.anomaly]\nenabled = false\n"
+    )
     assert "off: anomaly, grounding" in said("/status")[0]
     leeward.configure("[agent]\nmax_tool_calls_per_session = 9\n")
-    text = said("read notes.md", "guess the website of somebody", "/permissions allow shell ls *", "/trust grep blocked", "/status")[-1]
-    for word in ("2 used, 7 left", "1 of 3 denials in a row, 1 of 20 in all", "labels      workspace", "grants      allow shell ls *",
-                 "read 0 of 1 failed", "fetch 1 of 1 failed", "grep blocked: the person, by /trust"):
+    text = said(
+        "read notes.md",
+        "guess the website of somebody",
+        "/permissions allow shell ls *",
+        "/trust grep blocked",
+        "/status",
+    )[-1]
+    for word in (
+        "2 used, 7 left",
+        "1 of 3 denials in a row, 1 of 20 in all",
+        "labels      workspace",
+        "grants      allow shell ls *",
+        "read 0 of 1 failed",
+        "fetch 1 of 1 failed",
+        "grep blocked: the person, by /trust",
+    ):
         assert word in text
 
 
 def test_permissions_lists_rules_and_grants(leeward, said):
     leeward.configure('[[permissions.rules]]\ntool = "read"\nmatch = "x/**"\naction = "deny"\n')
     listed = said("/permissions allow shell seq *", "/perms", "/clear", "/permissions")
-    assert listed[0] == "allowed for this session: shell seq *"
-    assert listed[1] == "autonomy supervised\ndeny read x/**  (config.toml:1)\nallow shell seq *  (this session)"
+    granted = re.fullmatch(r"allowed for this session: shell seq \* \((g_[0-9a-f]{8})\)", listed[0])
+    assert granted
+    assert (
+        listed[1]
+        == f"autonomy supervised\ndeny read x/**  (config.toml:1)\n{granted[1]}  allow shell seq *  for this session"
+    )
     assert "seq" not in listed[3]
 
 
@@ -103,12 +172,21 @@ def test_permissions_lists_rules_and_grants(leeward, said):
         ("/permissions allow Shell", "usage"),
         ("/permissions allow shell 'open", "not closed"),
         ("/permissions allow shell [x", "bracket"),
+        (
+            "/permissions allow shell push ghp_0123456789abcdefghijABCDEFGHIJ012345",
+            "the pattern holds a secret",
+        ),
+        ("/permissions revoke", "usage"),
+        ("/permissions revoke g_1", "there is no grant g_1"),
+        ("/memory n_1", "there is no note of that id here"),
+        ("/memory delete n_1", "there is no note of that id here"),
+        ("/memory forget n_1", "there is no note of that id here"),
         ("/trust read", "usage"),
         ("/trust read very", "a level is one of trusted, verified, quarantined, blocked"),
         ("/trust raed trusted", "did you mean read"),
         ("/audit some", "usage"),
         ("/audit show", "usage"),
-        ("/audit show call_0", "no such record"),
+        ("/audit show call_0", "no record of that call"),
         ("/browse --forget", "usage"),
         ("/model nonsense:x", "there is no model"),
         ("/help nothing", "no /nothing"),
@@ -143,9 +221,11 @@ def test_trust_reset_lifts_the_breaker(leeward):
 
 
 def test_browse_goes_through_the_gates_as_the_person(leeward, said):
-    path = leeward.script("/browse www.a.example\n!expect allowed fetch\n!expect error network_error\n"
-                          "/browse http://www.a.example/ what?\n!expect denied fetch hosts\n"
-                          "/browse https://localhost/ what?\n!expect denied fetch hosts\n")
+    path = leeward.script(
+        "/browse www.a.example\n!expect allowed fetch\n!expect error network_error\n"
+        "/browse http://www.a.example/ what?\n!expect denied fetch hosts\n"
+        "/browse https://localhost/ what?\n!expect denied fetch hosts\n"
+    )
     ran = leeward("--script", path, *OFFLINE, "--output", "json")
     assert ran.code == 0, ran.json["error"]
     assert leeward("--script", leeward.script("/browse https://u:p@a.example/"), *OFFLINE).code == 1

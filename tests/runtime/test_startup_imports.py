@@ -21,7 +21,9 @@ def loaded_by(code: str) -> set[str]:
 
 
 def started(*words: str) -> set[str]:
-    return loaded_by(f"sys.argv = ['leeward', *{list(words)!r}]; from leeward.__main__ import main; sys.exit(main())")
+    return loaded_by(
+        f"sys.argv = ['leeward', *{list(words)!r}]; from leeward.__main__ import main; sys.exit(main())"
+    )
 
 
 @pytest.mark.parametrize("words", [("--help",), ("call", "--help"), ("--bogus",)])
@@ -45,7 +47,9 @@ def test_a_call_loads_no_model_client_and_no_terminal(leeward):
 
 
 def test_version_is_told():
-    done = subprocess.run([sys.executable, "-m", "leeward", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "leeward", "--version"], capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == (f"leeward {leeward.__version__}\n", "")
 
 

@@ -75,7 +75,9 @@ async def test_many_sessions_at_once_each_with_its_own_record(sessions, tmp_path
         async with Runtime.open(loaded, places=where, provider=says) as runtime:
             assert (await runtime.turn(f"go {number}")).calls == number
             told[runtime.session_id] = len(await sessions.rows(runtime, "outcome"))
-            assert [entry.content["text"] for entry in await runtime.transcript.entries(runtime.session_id)][0] == f"go {number}"
+            assert [entry.content["text"] for entry in await runtime.transcript.entries(runtime.session_id)][
+                0
+            ] == f"go {number}"
 
     async with open_storage(where.database):
         busy = threading.active_count()

@@ -84,7 +84,12 @@ async def test_the_history_goes_along_in_the_words_of_each_dialect(serving, mode
         assert (await typed(runtime, "/model claude:c1")).text == "claude:c1"
         assert (await runtime.turn("look again")).text == "Saw that too."
         first = json.dumps(server.bodies[2])
-        assert server.bodies[2]["model"] == "c1" and "saw a" in first and "I look." in first and "call_1" in first
+        assert (
+            server.bodies[2]["model"] == "c1"
+            and "saw a" in first
+            and "I look." in first
+            and "call_1" in first
+        )
         assert (await typed(runtime, "/model chat:m2")).text == "chat:m2"
         assert (await runtime.turn("and?")).text == "Both."
         last = server.bodies[-1]
@@ -129,7 +134,9 @@ async def listed(capsys, *words: str) -> tuple[int, str]:
     return int(code), "".join(capsys.readouterr())
 
 
-PAGE = json.dumps({"data": [{"id": "m1"}, {"id": "m2", "context_length": 8192, "name": "Em\x1b Two"}]}).encode()
+PAGE = json.dumps(
+    {"data": [{"id": "m1"}, {"id": "m2", "context_length": 8192, "name": "Em\x1b Two"}]}
+).encode()
 
 
 @pytest.fixture
@@ -138,7 +145,9 @@ def line(leeward, monkeypatch, model_server):
     return leeward
 
 
-@pytest.mark.parametrize("words", [["models"], ["models", "chat"], ["models", "chat:anything"], ["--model", "chat:x", "models"]])
+@pytest.mark.parametrize(
+    "words", [["models"], ["models", "chat"], ["models", "chat:anything"], ["--model", "chat:x", "models"]]
+)
 async def test_the_models_of_a_service_are_listed(line, capsys, model_server, words):
     answer = model_server.Answer([PAGE], media_type="application/json")
     async with model_server.serve(answer) as server:
@@ -154,7 +163,9 @@ async def test_the_models_of_a_service_are_listed(line, capsys, model_server, wo
 @pytest.mark.parametrize(
     ("status", "code"), [(401, Exit.AUTH_REQUIRED), (429, Exit.RATE_LIMITED), (503, Exit.UNAVAILABLE)]
 )
-async def test_a_service_that_does_not_answer_is_told_by_the_exit_code(line, capsys, model_server, status, code):
+async def test_a_service_that_does_not_answer_is_told_by_the_exit_code(
+    line, capsys, model_server, status, code
+):
     answer = model_server.Answer([b"{}"], status=status, media_type="application/json")
     async with model_server.serve(answer) as server:
         line.configure(SERVICES.format(url=server.url, ca=server.ca_file, first="chat"))
@@ -162,6 +173,8 @@ async def test_a_service_that_does_not_answer_is_told_by_the_exit_code(line, cap
         assert found == code and model_server.KEY not in out
 
 
-@pytest.mark.parametrize(("words", "code"), [(["models"], 4), (["models", "offline"], 0), (["models", "nonsense"], 2)])
+@pytest.mark.parametrize(
+    ("words", "code"), [(["models"], 4), (["models", "offline"], 0), (["models", "nonsense"], 2)]
+)
 def test_without_a_service_there_is_nothing_to_list(leeward, words, code):
     assert leeward(*words).code == code

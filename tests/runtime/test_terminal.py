@@ -13,10 +13,10 @@ ENTER, UP, TAB, ALT_ENTER, HOME, DELETE = "\r", "\x1b[A", "\t", "\x1b\r", "\x01"
 CTRL_C, CTRL_D, CTRL_R = "\x03", "\x04", "\x12"
 
 # What a model, a file, a program or an argument may try to say to a terminal.
-ESCAPES = (
-    "A\x1b]0;pwned\x07B\x1b[2JC\x1b[31;7;5mD\rE\x9b31mF\u202eG\u200bH\x08I\x1bP1$r\x1b\\J\x1b]8;;http://e.example\x1b\\K\x7f"
+ESCAPES = "A\x1b]0;pwned\x07B\x1b[2JC\x1b[31;7;5mD\rE\x9b31mF\u202eG\u200bH\x08I\x1bP1$r\x1b\\J\x1b]8;;http://e.example\x1b\\K\x7f"
+OBEYED = re.compile(
+    rb"pwned\x07|\x1b\[2J|\x1b\[31;7;5m|\xc2\x9b|\xe2\x80\xae|\xe2\x80\x8b|\x1b[P\]]|\x07|\x7f"
 )
-OBEYED = re.compile(rb"pwned\x07|\x1b\[2J|\x1b\[31;7;5m|\xc2\x9b|\xe2\x80\xae|\xe2\x80\x8b|\x1b[P\]]|\x07|\x7f")
 
 
 def toml(text: str) -> str:
@@ -29,7 +29,8 @@ def test_a_chat_begins_by_saying_what_works_here_and_ends_with_0(tty, leeward):
     assert first.startswith("Leeward ")
     assert first.endswith(" · offline · supervised")
     assert "/help lists the commands" in "".join(more)
-    assert last.startswith("no model is configured")
+    assert last.startswith("sandbox ")
+    assert "no model is configured" in "".join(more)
     assert "the ferry leaves at seven" in at.say("read notes.md")
     at.type(CTRL_D)
     assert at.ended() == 0
@@ -140,7 +141,7 @@ def test_nothing_that_comes_in_speaks_to_the_terminal(tty, leeward):
     at = tty("--model", "scripted:model.toml")
     at.prompt()
     at.type("go", ENTER)
-    for number, answer in ((1, "n"), (2, "n"), (3, "y")):
+    for number, answer in ((1, "n"), (2, "n")):
         at.see("[y]es / [n]o", number + 1)
         at.type(answer, ENTER)
     said = at.prompt()

@@ -49,7 +49,9 @@ def bench(tmp_path):
         (tmp_path / "ws").mkdir(exist_ok=True)
         (tmp_path / "ws" / "notes.md").write_text("one\ntwo\n")
         (tmp_path / "outside.md").write_text("elsewhere\n")
-        return ToolBench(count_lines, note, weather, endless, workspace=tmp_path / "ws", answers=answers, **options)
+        return ToolBench(
+            count_lines, note, weather, endless, workspace=tmp_path / "ws", answers=answers, **options
+        )
 
     return made
 
@@ -66,15 +68,25 @@ TABLE = [
     ("cuont_lines", {}, (), (Status.DENIED, "known", "count_lines")),
     ("note", {"words": "x"}, (), (Status.DENIED, "permissions", "")),
     ("note", {"words": "x"}, (Answer.YES,), (Status.OK, None, "noted x")),
-    ("weather", {"page": "https://weather.example.com/now"}, (), (Status.DENIED, "grounding", "not provided by the user")),
+    (
+        "weather",
+        {"page": "https://weather.example.com/now"},
+        (),
+        (Status.DENIED, "grounding", "not provided by the user"),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "arguments", "answers", "wanted"), TABLE)
-async def test_a_call_ends_as_it_would_in_the_product(bench, tmp_path, name, arguments, answers, wanted) -> None:
+async def test_a_call_ends_as_it_would_in_the_product(
+    bench, tmp_path, name, arguments, answers, wanted
+) -> None:
     at = bench(*answers)
     if isinstance(arguments, dict):
-        arguments = {key: str(tmp_path / "outside.md") if value is OUTSIDE else value for key, value in arguments.items()}
+        arguments = {
+            key: str(tmp_path / "outside.md") if value is OUTSIDE else value
+            for key, value in arguments.items()
+        }
     result = await at.call(name, arguments)
     status, gate, said = wanted
     assert (result.outcome.status, result.outcome.gate) == (status, gate), result
@@ -88,18 +100,28 @@ async def test_a_call_ends_as_it_would_in_the_product(bench, tmp_path, name, arg
 async def test_what_the_person_says_grounds_urls_and_begins_a_turn(bench) -> None:
     at = bench()
     await at.say("how is it there? https://weather.example.com/now")
-    assert (await at.call("weather", {"page": "https://weather.example.com/now"})).shown == "clear, says https://weather.example.com/now"
-    assert (await at.call("weather", {"page": "https://weather.example.com/then"})).outcome.gate == "grounding"
+    assert (
+        await at.call("weather", {"page": "https://weather.example.com/now"})
+    ).shown == "clear, says https://weather.example.com/now"
+    assert (
+        await at.call("weather", {"page": "https://weather.example.com/then"})
+    ).outcome.gate == "grounding"
 
 
 async def test_rules_trust_and_autonomy_are_those_of_the_product(bench) -> None:
     assert (await bench(allow=[("note", None)]).call("note", {"words": "x"})).outcome.status is Status.OK
     assert (await bench(autonomy=Autonomy.FULL).call("note", {"words": "x"})).outcome.status is Status.OK
-    assert (await bench(Answer.YES, autonomy=Autonomy.READONLY).call("note", {"words": "x"})).outcome.status is Status.DENIED
-    assert (await bench(Answer.YES, level=TrustLevel.QUARANTINED).call("note", {"words": "x"})).outcome.gate == "trust"
+    assert (
+        await bench(Answer.YES, autonomy=Autonomy.READONLY).call("note", {"words": "x"})
+    ).outcome.status is Status.DENIED
+    assert (
+        await bench(Answer.YES, level=TrustLevel.QUARANTINED).call("note", {"words": "x"})
+    ).outcome.gate == "trust"
     at = bench(level=TrustLevel.VERIFIED)
     await at.say("https://weather.example.com/now")
-    assert (await at.call("weather", {"page": "https://weather.example.com/now"})).outcome.status is Status.DENIED
+    assert (
+        await at.call("weather", {"page": "https://weather.example.com/now"})
+    ).outcome.status is Status.DENIED
 
 
 async def test_what_is_shown_is_screened_and_what_is_long_is_kept(bench) -> None:
@@ -110,6 +132,21 @@ async def test_what_is_shown_is_screened_and_what_is_long_is_kept(bench) -> None
     assert len(long.shown) < 60_000
     await at.call("count_lines", {"path": "notes.md"})
     assert "".join(at.live) == "counting notes.md\n"
+
+
+async def test_what_is_emitted_as_the_output_is_kept_as_it_came(tmp_path) -> None:
+    @tool(effects=Effect.READ)
+    async def count(cleared: Cleared) -> Output:
+        """Count aloud."""
+        for number in range(20_000):
+            await cleared.emit(f"{number}\n")
+        return Output("", emitted=True)
+
+    at = ToolBench(count, workspace=tmp_path)
+    result = await at.call("count", {})
+    assert (
+        at.kept[result.overflow_id] == "".join(at.live) == "".join(f"{number}\n" for number in range(20_000))
+    )
 
 
 async def test_a_tool_that_hangs_is_ended_and_one_that_keeps_failing_blocked(bench, autojump_clock) -> None:

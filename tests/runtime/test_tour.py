@@ -30,15 +30,20 @@ def test_the_account_shows_everything_that_was_promised(tour):
         "✗ allowed, then error (network_error)",
         "✗ denied by grounding (not_provided): fetch rejected: URL was not provided by the user",
         "✗ denied by arguments (path_traversal): Argument 'id' contains a rejected pattern [INVALID_AGENT_INPUT]",
-        "✗ asked by permissions (default): shell was not run: nobody is here to say yes",
+        "✗ denied by commands (destructive): this command is refused",
+        "✗ asked by commands (unlisted): shell was not run: nobody is here to say yes",
         "exit code 0, kept as of_",
         "! critical: read: anomaly window: 4 of 5 failed; /trust read LEVEL lifts it",
         "✗ denied by anomaly (blocked)",
-        "18 steps, 16 calls, 5 refused; session s_",
+        "21 steps, 19 calls, 6 refused; session s_",
     ):
         assert line in ran.err
-    assert [int(number) for number in re.findall(r"^ ?(\d+) › ", ran.err, re.MULTILINE)] == list(range(1, 19))
-    for line in ("characters in the middle are not shown", "characters 60000 to 60060 of 108894", "URLs, labels and grants of this session are forgotten"):
+    assert [int(number) for number in re.findall(r"^ ?(\d+) › ", ran.err, re.MULTILINE)] == list(range(1, 22))
+    for line in (
+        "characters in the middle are not shown",
+        "characters 60000 to 60060 of 108894",
+        "URLs, labels and grants of this session are forgotten",
+    ):
         assert line in ran.out
 
 
@@ -46,12 +51,18 @@ def test_the_audit_lists_all_of_it(tour):
     steps = tour("--output", "json").json["data"]["steps"]
     calls = [call for step in steps for call in step["calls"]]
     listed = steps[-1]["text"]
-    assert len(calls) == 16
-    assert listed.count(" decision ") == 16
+    assert len(calls) == 19
+    assert listed.count(" decision ") == 19
     assert listed.count(" outcome ") == sum(call["status"] != "denied" for call in calls)
     for call in calls:
         assert call["call"][:13] in listed
-    for word in ("grant     shell", "block     read", "trust     read", "forgot", "https://www.harbour.example/ (person)"):
+    for word in (
+        "grant     shell",
+        "block     read",
+        "trust     read",
+        "forgot",
+        "https://www.harbour.example/ (person)",
+    ):
         assert word in listed
 
 
@@ -75,12 +86,14 @@ def test_each_step_that_calls_says_what_it_expects():
 
 def test_the_tour_is_the_same_every_time(tour):
     def story():
-        told = [e for e in tour("--output", "jsonl").lines if e["type"] != "output"]  # how it is cut up is chance
+        told = [
+            e for e in tour("--output", "jsonl").lines if e["type"] != "output"
+        ]  # how it is cut up is chance
         lines = [(e["type"], e.get("tool"), e.get("status"), e.get("gate")) for e in told]
         begins = [number for number, line in enumerate(lines) if line[0] == "step"] + [len(lines)]
         # Calls that only read run side by side: in which order they end is chance, too.
         return [sorted(lines[start:end], key=str) for start, end in pairwise(begins)]
 
     first = story()
-    assert len(first) == 18
+    assert len(first) == 21
     assert first == story()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,17 +64,43 @@ def kinds(events) -> list[str]:
 
 
 async def test_calls_are_answered_in_order_and_a_failing_one_stops_nothing(talk):
-    calls = [TextDelta("On "), TextDelta("it."), ("echo", {"word": "a"}), ("fail", {}), ("nothing", {}), ("echo", {"word": "b"})]
+    calls = [
+        TextDelta("On "),
+        TextDelta("it."),
+        ("echo", {"word": "a"}),
+        ("fail", {}),
+        ("nothing", {}),
+        ("echo", {"word": "b"}),
+    ]
     async with talk(calls, "Done.") as runtime:
         ended = await runtime.turn("go")
-        assert (ended.reason, ended.text, ended.calls, ended.refused) == (EndReason.DONE, "On it.\n\nDone.", 4, 1)
+        assert (ended.reason, ended.text, ended.calls, ended.refused) == (
+            EndReason.DONE,
+            "On it.\n\nDone.",
+            4,
+            1,
+        )
         assert sorted(RAN) == ["a", "b"]
         texts = runtime.provider.seen()
-        assert ["echo a" in texts[0], "fail failed" in texts[1], "nothing was refused" in texts[2], "echo b" in texts[3]] == [True] * 4
+        assert [
+            "echo a" in texts[0],
+            "fail failed" in texts[1],
+            "nothing was refused" in texts[2],
+            "echo b" in texts[3],
+        ] == [True] * 4
         asked = [call.id for call in runtime.conversation.messages[1].calls]
         assert [m.call_id for m in runtime.conversation.messages if m.role == "tool"] == asked
-        assert [kind for kind in kinds(runtime.heard) if not kind.startswith("Call")] == ["Text", "Text", "Text", "TurnEnded"]
-        assert kinds(runtime.heard)[2:10].count("CallStarted") == kinds(runtime.heard)[2:10].count("CallEnded") == 4
+        assert [kind for kind in kinds(runtime.heard) if not kind.startswith("Call")] == [
+            "Text",
+            "Text",
+            "Text",
+            "TurnEnded",
+        ]
+        assert (
+            kinds(runtime.heard)[2:10].count("CallStarted")
+            == kinds(runtime.heard)[2:10].count("CallEnded")
+            == 4
+        )
 
 
 async def test_max_turns_ends_the_turn_and_the_next_goes_on(talk):
@@ -107,7 +134,10 @@ async def test_a_model_error_keeps_what_was_said(talk, calls_first):
 
 async def test_ids_used_twice_are_told_apart(talk):
     """Servers that number calls anew in each reply, or not at all, still get a valid history."""
-    same = [CallRequested(Requested(name, "echo", f'{{"word": "{n}"}}')) for n, name in enumerate(("0", "0", "", ""))]
+    same = [
+        CallRequested(Requested(name, "echo", f'{{"word": "{n}"}}'))
+        for n, name in enumerate(("0", "0", "", ""))
+    ]
     async with talk(same, same, "done") as runtime:
         ended = await runtime.turn("go")
         assert (ended.calls, ended.text) == (8, "done")
@@ -138,7 +168,7 @@ async def test_an_answered_turn_is_in_the_transcript(talk):
             ("tool", 1, "web"),
             ("assistant", 1, "model"),
         ]
-        assert entries[0].content == {"text": "my words", "attached": fenced}
+        assert entries[0].content == {"text": "my words", "attached": fenced, "brought": "web"}
         assert entries[1].content["calls"][0][1] == "echo" == entries[1].content["calls"][0][1]
         assert entries[2].content["call_id"] == entries[1].content["calls"][0][0]
 
@@ -172,7 +202,12 @@ async def test_cancelled_anywhere_the_history_and_the_record_are_whole(talk, ses
     rule = '[[permissions.rules]]\ntool = "shell"\nmatch = "*"\naction = "allow"\n'
     limits = "[agent]\nmax_tool_calls_per_session = 100000\n[tools.anomaly]\nenabled = false\n"
     breaker = "[security.breaker]\nconsecutive = 1000\ntotal = 100000\n"
-    calls = [TextDelta("I "), ("echo", {"word": "a"}), ("shell", {"command": "echo hi"}), ("fetch", {"url": "https://x.example/"})]
+    calls = [
+        TextDelta("I "),
+        ("echo", {"word": "a"}),
+        ("shell", {"command": "echo hi"}),
+        ("fetch", {"url": "https://x.example/"}),
+    ]
     async with talk(config=limits + breaker + rule) as runtime:
         step, cancelled, in_time = 1, 0, True
         while in_time:
@@ -196,21 +231,29 @@ async def test_cancelled_anywhere_the_history_and_the_record_are_whole(talk, ses
         assert allowed <= set(started)
 
 
-async def gone(number: int) -> None:
-    """Wait until a process is no more, or a corpse that somebody else must bury."""
+async def gone(word: str) -> None:
+    """Wait until no process has a word among its arguments: a sandbox numbers its processes itself."""
     with trio.fail_after(30):
-        while True:
-            try:
-                state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                return
-            if state in "ZX":
-                return
+        while any(has_argument(place, word) for place in Path("/proc").glob("[0-9]*/cmdline")):
             await trio.sleep(0.005)
 
 
+def has_argument(place: Path, word: str) -> bool:
+    try:
+        return word.encode() in place.read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
 async def test_stopping_a_turn_kills_what_runs(talk, sessions):
-    says = [[TextDelta("Running."), ("shell", {"command": "sleep 600 & echo $$ $!; sleep 600"}), ("echo", {"word": "b"})]]
+    lasting = f"600.{os.getpid()}"
+    says = [
+        [
+            TextDelta("Running."),
+            ("shell", {"command": f"sleep {lasting} & echo begun; sleep {lasting}"}),
+            ("echo", {"word": "b"}),
+        ]
+    ]
     heard: list[object] = []
     scope = trio.CancelScope()
 
@@ -223,9 +266,8 @@ async def test_stopping_a_turn_kills_what_runs(talk, sessions):
     async with talk(*says, "again", approver=person, listener=listen) as runtime:
         with scope:
             await runtime.turn("run")
-        told = next(event.text for event in heard if isinstance(event, LiveOutput))
-        for number in map(int, told.split()):
-            await gone(number)
+        assert next(event.text for event in heard if isinstance(event, LiveOutput)) == "begun\n"
+        await gone(lasting)
         messages = runtime.conversation.messages
         sessions.valid(messages)
         assert [m.text for m in messages if m.role == "tool"] == [CANCELLED, CANCELLED]
@@ -257,7 +299,11 @@ async def test_stopped_while_a_question_is_open(talk, sessions):
             nursery.cancel_scope.cancel()
         (asked,) = await sessions.rows(runtime, "approval")
         (decided,) = await sessions.rows(runtime, "decision")
-        assert (decided.body["allowed"], decided.body["approver"], decided.call) == (False, "cancelled", asked.call)
+        assert (decided.body["allowed"], decided.body["approver"], decided.call) == (
+            False,
+            "cancelled",
+            asked.call,
+        )
         assert await sessions.rows(runtime, "outcome") == []
         assert (await runtime.turn("and now?")).text == "later"
     assert RAN == []
@@ -269,7 +315,9 @@ async def test_a_turn_stopped_before_it_began_says_nothing(talk):
             scope.cancel()
             await runtime.turn("hi")
         assert scope.cancelled_caught
-        assert [event.reason for event in runtime.heard if isinstance(event, TurnEnded)] == [EndReason.CANCELLED]
+        assert [event.reason for event in runtime.heard if isinstance(event, TurnEnded)] == [
+            EndReason.CANCELLED
+        ]
         assert (await runtime.turn("hi")).text == "hello"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections import deque
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import trio
 
 from leeward.security.action import Draft
 from leeward.security.call import KIND_KEY, Asker, Checked, Effect, Output, ToolCall, ToolSpec
+from leeward.security.command import CommandFacts
 from leeward.security.events import Given
 from leeward.security.ledger import Provenance
 from leeward.security.pipeline import Pipeline
@@ -40,20 +42,37 @@ def session(*events, said=(), **fields) -> Session:
 def spec(name="tool", effects=Effect.READ, *, kinds=None, schema=None, **fields) -> ToolSpec:
     """A tool whose arguments have these kinds (None: undeclared), or this schema; its check passes everything."""
     if schema is None:
-        properties = {key: {"type": "string", **({KIND_KEY: kind} if kind else {})} for key, kind in (kinds or {}).items()}
+        properties = {
+            key: {"type": "string", **({KIND_KEY: kind} if kind else {})}
+            for key, kind in (kinds or {}).items()
+        }
         schema = {"type": "object", "properties": properties}
     return ToolSpec(name, "a tool", schema, **{"check": Checked, "effects": effects, **fields})
 
 
 def call(tool="tool", arguments=None, *, call_id="c1", asker=Asker.MODEL) -> ToolCall:
-    return ToolCall(call_id, tool, arguments if isinstance(arguments, str) else json.dumps(arguments or {}), asker)
+    return ToolCall(
+        call_id, tool, arguments if isinstance(arguments, str) else json.dumps(arguments or {}), asker
+    )
 
 
 def action(tool, arguments=None, *, held=None, resolved=None, call_id="c1", asker=Asker.MODEL):
     """Read a call as the pipeline does; `resolved` overrides where paths really lie."""
     held = held or policy()
     draft = Draft.of(call(tool.name, arguments, call_id=call_id, asker=asker), {tool.name: tool})
-    return draft.read(held, {path: (resolved or {}).get(path, path) for path in draft.paths(held)})
+    paths = {path: (resolved or {}).get(path, path) for path in draft.paths(held)}
+    return draft.read(held, paths, found(draft.wanted(held)))
+
+
+def found(wanted) -> CommandFacts:
+    """A machine where every path is what it seems, every program is the system's, and nothing is hidden."""
+    return CommandFacts(
+        real={path: posixpath.normpath(path) for path in wanted.real},
+        matches=dict.fromkeys(wanted.matches, ()),
+        programs={name: f"/usr/bin/{name}" for name in wanted.programs},
+        trees=dict.fromkeys(wanted.trees, ()),
+        repositories=dict.fromkeys(wanted.repositories, ()),
+    )
 
 
 @dataclass
@@ -75,6 +94,10 @@ class Surveyor:
         self.asked.append(tuple(paths))
         await trio.lowlevel.checkpoint()
         return {path: self.links.get(path, path) for path in paths}
+
+    async def look_up(self, wanted, policy):
+        await trio.lowlevel.checkpoint()
+        return found(wanted)
 
 
 @dataclass
@@ -112,13 +135,18 @@ class Audit:
             raise RecordError("the disk is full")
 
     def of(self, kind, call=None):
-        return [event for event in self.committed if isinstance(event, kind) and (call is None or event.call == call)]
+        return [
+            event
+            for event in self.committed
+            if isinstance(event, kind) and (call is None or event.call == call)
+        ]
 
 
 @dataclass
 class Store:
     texts: dict = field(default_factory=dict)
     origins: dict = field(default_factory=dict)
+    spools: list = field(default_factory=list)
     is_broken: bool = False
 
     async def put(self, session, text, origin):
@@ -129,6 +157,33 @@ class Store:
         self.texts[key] = text
         self.origins[key] = origin
         return key
+
+    def spool(self, session):
+        spool = Spooled(self, session)
+        self.spools.append(spool)
+        return spool
+
+
+@dataclass
+class Spooled:
+    """A text on its way into a store; `pieces` are what it was given, `is_abandoned` how it ended."""
+
+    store: Store
+    session: str
+    pieces: list = field(default_factory=list)
+    is_abandoned: bool = False
+
+    async def write(self, text):
+        self.pieces.append(text)
+        await trio.lowlevel.checkpoint()
+        if self.store.is_broken:
+            raise RecordError("the disk is full")
+
+    async def finish(self, origin):
+        return await self.store.put(self.session, "".join(self.pieces), origin)
+
+    def abandon(self):
+        self.is_abandoned = True
 
 
 @dataclass
@@ -178,7 +233,9 @@ class Desk:
         self.executor = Executor(list(tools))
         self.surveyor, self.approver, self.audit = Surveyor(), Approver(), Audit()
         self.store, self.clock, self.observer = Store(), Clock(), Observer()
-        ports = Ports(self.executor, self.surveyor, self.approver, self.audit, self.store, self.clock, self.observer)
+        ports = Ports(
+            self.executor, self.surveyor, self.approver, self.audit, self.store, self.clock, self.observer
+        )
         self.pipeline = Pipeline(start or session(**policy_fields), ports, frozenset(secrets))
 
     @property
@@ -200,5 +257,15 @@ class Desk:
 def make() -> SimpleNamespace:
     """Every factory of this file under one name; all of them are pure."""
     return SimpleNamespace(
-        policy=policy, session=session, spec=spec, call=call, action=action, desk=Desk, audit=Audit, clock=Clock, observer=Observer, replace=replace,
+        policy=policy,
+        session=session,
+        spec=spec,
+        call=call,
+        action=action,
+        desk=Desk,
+        audit=Audit,
+        clock=Clock,
+        observer=Observer,
+        store=Store,
+        replace=replace,
     )

@@ -15,6 +15,8 @@ from itertools import groupby, product
 import trio
 
 from leeward.security.call import KIND_KEY, Checked, Effect, Kind, Output, Status, ToolCall, ToolSpec
+from leeward.security.command import CommandFacts
+from leeward.security.command.survey import Wanted
 from leeward.security.events import Given, Read
 from leeward.security.label import Origin
 from leeward.security.ledger import Provenance
@@ -32,6 +34,7 @@ permission rules; rules and grants answer some of the questions, see the user gu
 
 * **does**: the effects a tool declares. One that declares none has all of them. *undeclared*: a string
   of the call is of a kind that nobody declared.
+* *run*: a tool whose only argument is this command line.
 * **URL**: what is known of the one it is called with. *given*: the person gave it. *query added*: the
   person gave it without the query. *not given*: nobody did.
 * **read before**: whose words have reached the model in this session.
@@ -40,22 +43,50 @@ permission rules; rules and grants answer some of the questions, see the user gu
 A word in brackets is the gate that decides. Without a person, every question is a refusal.
 """
 COLUMNS = tuple(product(Autonomy, (False, True)))
-HEADINGS = ("does", "URL", "read before", *(f"{level}{', alone' if alone else ''}" for level, alone in COLUMNS))
+HEADINGS = (
+    "does",
+    "URL",
+    "read before",
+    *(f"{level}{', alone' if alone else ''}" for level, alone in COLUMNS),
+)
 
+KNOWN = "https://docs.example/guide"
 DOES = {
     "read": (Effect.READ, {"path": "notes.txt"}),
     "bring in": (Effect.BRING_IN, {"query": "weather"}),
     "bring in, undeclared": (Effect.BRING_IN, {"words": "weather"}),
     "write": (Effect.WRITE, {"path": "notes.txt"}),
-    "execute": (Effect.EXECUTE, {"command": "make test"}),
+    "run git status": (Effect.ALL, {"command": "git status"}),
+    "run make test": (Effect.ALL, {"command": "make test"}),
+    "run sudo make": (Effect.ALL, {"command": "sudo make"}),
+    "run curl, given": (Effect.ALL, {"command": f"curl {KNOWN}"}),
+    "run curl, not given": (Effect.ALL, {"command": "curl https://elsewhere.example/"}),
+    "run rm -rf /": (Effect.ALL, {"command": "rm -rf /"}),
     "send": (Effect.SEND, {"to": "#general"}),
     "send and bring in": (Effect.SEND | Effect.BRING_IN, {"query": "weather"}),
     "everything": (Effect.ALL, {"path": "notes.txt"}),
 }
-KINDS = {"path": Kind.PATH, "query": Kind.TEXT, "words": Kind.UNDECLARED, "command": Kind.COMMAND, "to": Kind.DESTINATION, "url": Kind.URL}
-KNOWN = "https://docs.example/guide"
-URLS = {"none": None, "given": KNOWN, "query added": f"{KNOWN}?page=2", "not given": "https://elsewhere.example/"}
-READ_BEFORE = {"nothing": (), "workspace": (Origin.WORKSPACE,), "web": (Origin.WEB,), "mcp": (Origin.MCP,), "secret": (Origin.SECRET,)}
+KINDS = {
+    "path": Kind.PATH,
+    "query": Kind.TEXT,
+    "words": Kind.UNDECLARED,
+    "command": Kind.COMMAND,
+    "to": Kind.DESTINATION,
+    "url": Kind.URL,
+}
+URLS = {
+    "none": None,
+    "given": KNOWN,
+    "query added": f"{KNOWN}?page=2",
+    "not given": "https://elsewhere.example/",
+}
+READ_BEFORE = {
+    "nothing": (),
+    "workspace": (Origin.WORKSPACE,),
+    "web": (Origin.WEB,),
+    "mcp": (Origin.MCP,),
+    "secret": (Origin.SECRET,),
+}
 
 
 class _World:
@@ -76,13 +107,31 @@ class _World:
     async def resolve(self, paths: tuple[str, ...]) -> dict[str, str]:
         return {path: path for path in paths}
 
+    async def look_up(self, wanted: Wanted, _policy: Policy) -> CommandFacts:
+        programs = {name: f"/usr/bin/{name}" for name in wanted.programs}
+        nothing = dict.fromkeys(wanted.repositories, ())
+        return CommandFacts({path: path for path in wanted.real}, programs=programs, repositories=nothing)
+
     async def ask(self, _question: object) -> Answer:
         return Answer.NOBODY
 
     async def append(self, _session: str, *_events: object) -> None: ...
 
-    async def put(self, _session: str, _text: str) -> str:
+    async def put(self, _session: str, _text: str, _origin: object) -> str:
         return ""
+
+    def spool(self, _session: str) -> _World:
+        return self
+
+    async def write(self, _text: str) -> None: ...
+
+    async def finish(self, _origin: object) -> str:
+        return ""
+
+    def abandon(self) -> None: ...
+
+    async def states(self, _paths: tuple[str, ...], _policy: Policy) -> dict[str, object]:
+        return {}
 
     def now(self) -> float:
         return 0.0
@@ -118,10 +167,17 @@ async def rows() -> list[tuple[str, ...]]:
     """Return a row for every case; origins that make no difference share one."""
     found = []
     for does, url in product(DOES, URLS):
-        cells = [(tuple([await word(does, url, read, level, alone=alone) for level, alone in COLUMNS]), read) for read in READ_BEFORE]
+        if "command" in DOES[does][1] and url != "none":
+            continue
+        cells = [
+            (tuple([await word(does, url, read, level, alone=alone) for level, alone in COLUMNS]), read)
+            for read in READ_BEFORE
+        ]
         for words, group in groupby(sorted(cells, key=lambda cell: cell[0]), key=lambda cell: cell[0]):
             origins = [read for _, read in group]
-            found.append((does, url, "anything" if len(origins) == len(READ_BEFORE) else ", ".join(origins), *words))
+            found.append(
+                (does, url, "anything" if len(origins) == len(READ_BEFORE) else ", ".join(origins), *words)
+            )
     return found
 
 
@@ -137,7 +193,9 @@ def table(cells: list[tuple[str, ...]]) -> Iterator[str]:
 def page() -> str:
     """Return the whole file."""
     gates = ", ".join(f"`{gate.__name__}`" for gate in GATES)
-    return "\n".join((INTRODUCTION, f"The gates, in order: {gates}.\n", *table([HEADINGS, *trio.run(rows)]), ""))
+    return "\n".join(
+        (INTRODUCTION, f"The gates, in order: {gates}.\n", *table([HEADINGS, *trio.run(rows)]), "")
+    )
 
 
 if __name__ == "__main__":

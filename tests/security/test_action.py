@@ -18,8 +18,15 @@ from leeward.security.url import Url
 
 DEEP = MAX_DEPTH - 1
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -103,10 +110,14 @@ def test_ordinary_arguments_are_read(make, text: str, meant) -> None:
 def test_hostile_text_is_refused_in_linear_time(make, unit: str, start: str) -> None:
     began = time.process_time()
     read(make, start + unit * (1_000_000 // len(unit)) + "\\")
-    assert time.process_time() - began < 2, "walking it once takes a few milliseconds, walking it again from every quote an hour"
+    assert time.process_time() - began < 2, (
+        "walking it once takes a few milliseconds, walking it again from every quote an hour"
+    )
 
 
-@pytest.mark.parametrize("name", ["", "Read", "a b", "a-b", "a.b", "a" * 65, "réad", "read\n", "\x1b[2J", "../read", "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["", "Read", "a b", "a-b", "a.b", "a" * 65, "réad", "read\n", "\x1b[2J", "../read", "\ud800"]
+)
 def test_a_name_no_tool_can_have_is_a_problem_of_its_own(make, name: str) -> None:
     action = Draft.of(ToolCall("c1", name, "{}"), {}).read(make.policy(), {})
     assert [problem.category for problem in action.problems] == [Category.TOOL_NOT_FOUND]
@@ -182,8 +193,15 @@ UNDECLARED = [
 
 @pytest.mark.parametrize(("text", "readings"), UNDECLARED, ids=[text for text, _ in UNDECLARED])
 @pytest.mark.parametrize("shape", ["plain", "list", "object", "key"])
-def test_an_undeclared_string_is_everything_it_could_be_wherever_it_stands(make, text, readings, shape) -> None:
-    arguments = {"plain": {"q": text}, "list": {"q": [[text]]}, "object": {"q": {"r": [{"s": text}]}}, "key": {text: 1}}[shape]
+def test_an_undeclared_string_is_everything_it_could_be_wherever_it_stands(
+    make, text, readings, shape
+) -> None:
+    arguments = {
+        "plain": {"q": text},
+        "list": {"q": [[text]]},
+        "object": {"q": {"r": [{"s": text}]}},
+        "key": {text: 1},
+    }[shape]
     found = [atom for atom in make.action(make.spec(), arguments).atoms if not atom.declared]
     assert sorted(atom.kind for atom in found) == sorted(readings)
     assert all(atom.pointer.endswith("#") == (shape == "key") for atom in found)
@@ -191,16 +209,31 @@ def test_an_undeclared_string_is_everything_it_could_be_wherever_it_stands(make,
 
 def test_an_undeclared_string_is_a_command_where_the_tool_executes(make) -> None:
     by_effect = {
-        effect: [atom.canonical for atom in make.action(make.spec(effects=effect, kinds={"q": None}), {"q": "ls -l"}).of_kind(Kind.COMMAND)]
+        effect: [
+            atom.canonical
+            for atom in make.action(make.spec(effects=effect, kinds={"q": None}), {"q": "ls -l"}).of_kind(
+                Kind.COMMAND
+            )
+        ]
         for effect in (Effect.READ, Effect.EXECUTE, Effect.ALL)
     }
-    line = CommandLine((("ls", "-l"),))
-    assert by_effect == {Effect.READ: [], Effect.EXECUTE: [line], Effect.ALL: [line]}
+    read = {effect: [line.actions for line in lines] for effect, lines in by_effect.items()}
+    line = (("ls", "-l"),)
+    assert read == {Effect.READ: [], Effect.EXECUTE: [line], Effect.ALL: [line]}
 
 
 def test_a_declared_string_is_only_what_it_is_declared_to_be(make) -> None:
-    tool = make.spec(effects=Effect.ALL, kinds={"t": Kind.TEXT, "p": Kind.PATH, "u": Kind.URL, "c": Kind.COMMAND, "d": Kind.DESTINATION})
-    given = {"t": "../x https://a.example", "p": "https://a.example", "u": "../x", "c": "../x", "d": "https://b.example/hook"}
+    tool = make.spec(
+        effects=Effect.ALL,
+        kinds={"t": Kind.TEXT, "p": Kind.PATH, "u": Kind.URL, "c": Kind.COMMAND, "d": Kind.DESTINATION},
+    )
+    given = {
+        "t": "../x https://a.example",
+        "p": "https://a.example",
+        "u": "../x",
+        "c": "../x",
+        "d": "https://b.example/hook",
+    }
     action = make.action(tool, given)
     assert [(atom.kind, atom.pointer, type(atom.canonical)) for atom in action.atoms] == [
         (Kind.TEXT, "/t", str),
@@ -220,7 +253,9 @@ def test_a_path_that_was_not_looked_up_is_unreadable(make) -> None:
 
 def test_every_path_is_looked_up_once(make) -> None:
     tool = make.spec(kinds={"p": Kind.PATH, "q": Kind.PATH, "r": None, "t": Kind.TEXT})
-    draft = Draft.of(make.call("tool", {"p": "a", "q": "./a", "r": "~/x", "t": "/etc/passwd"}), {"tool": tool})
+    draft = Draft.of(
+        make.call("tool", {"p": "a", "q": "./a", "r": "~/x", "t": "/etc/passwd"}), {"tool": tool}
+    )
     assert sorted(draft.paths(make.policy())) == ["/home/ada/x", "/ws/a"]
 
 
@@ -232,7 +267,9 @@ def test_every_path_is_looked_up_once(make) -> None:
 def test_the_digest_depends_on_the_value_alone(make, value) -> None:
     tool = make.spec(schema={})
     one = make.action(tool, json.dumps({"x": value}))
-    other = make.action(tool, json.dumps({"x": value}, indent=2, ensure_ascii=False, sort_keys=True), call_id="c2")
+    other = make.action(
+        tool, json.dumps({"x": value}, indent=2, ensure_ascii=False, sort_keys=True), call_id="c2"
+    )
     assert one.problems == other.problems == ()
     assert one.digest == other.digest and thaw(one.arguments) == {"x": value}
     assert json.loads(canonical_json(one.arguments)) == {"x": value}
@@ -263,7 +300,9 @@ def test_an_action_cannot_be_changed(make) -> None:
         action.digest = ""
 
 
-@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("utf-8", "surrogateescape")))
+@given(
+    st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("utf-8", "surrogateescape"))
+)
 @example('{"a": "\\')
 @example('{"a": "\\ud800\\udc00')
 def test_no_text_makes_reading_raise(make, text: str) -> None:

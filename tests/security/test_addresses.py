@@ -13,7 +13,14 @@ from leeward.security.url import Url, parse_url
 
 REFUSED = {
     "this network": ["0.0.0.0", "0.255.255.255"],
-    "private": ["10.0.0.0", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.0.1", "192.168.255.255"],
+    "private": [
+        "10.0.0.0",
+        "10.255.255.255",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.168.0.1",
+        "192.168.255.255",
+    ],
     "carrier-grade NAT": ["100.64.0.0", "100.127.255.255"],
     "loopback": ["127.0.0.1", "127.255.255.254", "::1"],
     "link-local": ["169.254.0.1", "169.254.255.255", "fe80::1", "febf::1", "fe80::1%eth0"],
@@ -30,7 +37,15 @@ REFUSED = {
     "ORCHID": ["2001:10::1", "2001:2f:ffff::1"],
     "segment routing": ["5f00::1"],
     "unspecified": ["::"],
-    "cloud metadata": ["169.254.169.254", "168.63.129.16", "192.0.0.192", "100.100.100.200", "fd00:ec2::254", "fd20:ce::254", "169.254.170.2"],
+    "cloud metadata": [
+        "169.254.169.254",
+        "168.63.129.16",
+        "192.0.0.192",
+        "100.100.100.200",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "169.254.170.2",
+    ],
     "not an address": ["", "example.com", "1.2.3", "::g", "127.1"],
 }
 
@@ -86,7 +101,9 @@ def test_no_embedding_makes_an_address_public(v4: IPv4Address) -> None:
     for embedded in embeddings(v4):
         verdict = judge_address(embedded)
         assert verdict is not None or judge_address(v4) in {None, "this network"}, embedded
-        if int(v4) > 1 and embedded not in IPv6Network("64:ff9b:1::/48"):  # Its layout is a guess: other readings may refuse.
+        if int(v4) > 1 and embedded not in IPv6Network(
+            "64:ff9b:1::/48"
+        ):  # Its layout is a guess: other readings may refuse.
             assert verdict == judge_address(v4), embedded
 
 
@@ -103,7 +120,10 @@ def test_named_networks_are_allowed_and_nothing_beside_them() -> None:
         judge_address("8.8.8.8", ("ten.0.0.0/8",))
 
 
-@pytest.mark.parametrize("address", [*REFUSED["cloud metadata"], "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"])
+@pytest.mark.parametrize(
+    "address",
+    [*REFUSED["cloud metadata"], "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"],
+)
 def test_metadata_is_never_allowed(address: str) -> None:
     assert judge_address(address, ("0.0.0.0/0", "::/0")) == "cloud metadata"
 
@@ -113,7 +133,13 @@ HOSTS = {
     "internal name": ["db.internal", "internal"],
     "local name": ["printer.local", "local", "localhost.localdomain"],
     "home network": ["nas.home.arpa", "home.arpa"],
-    "cloud metadata": ["metadata.google.internal", "metadata", "metadata.goog", "169.254.169.254", "fd00:ec2::254"],
+    "cloud metadata": [
+        "metadata.google.internal",
+        "metadata",
+        "metadata.goog",
+        "169.254.169.254",
+        "fd00:ec2::254",
+    ],
     "name without a domain": ["intranet", "wiki", "com"],
     "private": ["10.0.0.1", "192.168.1.1"],
     "not an address": ["127.1", "2130706433", "a.0x7f"],
@@ -125,12 +151,43 @@ def test_hosts_that_are_not_looked_up(what: str, host: str) -> None:
     assert judge_host(host) == what
 
 
-@pytest.mark.parametrize("host", ["example.com", "localhost.example.com", "mylocalhost.com", "internal.example.com", "notlocal.org", "home.arpa.example.com", "thelocal.se", "1.1.1.1", "1e100.net", "2606:4700::1111", "local.ch", "10.example.com"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "example.com",
+        "localhost.example.com",
+        "mylocalhost.com",
+        "internal.example.com",
+        "notlocal.org",
+        "home.arpa.example.com",
+        "thelocal.se",
+        "1.1.1.1",
+        "1e100.net",
+        "2606:4700::1111",
+        "local.ch",
+        "10.example.com",
+    ],
+)
 def test_public_hosts_are_looked_up(host: str) -> None:
     assert judge_host(host) is None
 
 
-@pytest.mark.parametrize("spelling", ["2130706433", "0x7f000001", "017700000001", "127.1", "0x7f.0.0.1", "127.0.0.1.", "①②⑦.0.0.1", "127。0。0。1", "[::ffff:7f00:1]", "ｌｏｃａｌｈｏｓｔ", "LocalHost."])
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "2130706433",
+        "0x7f000001",
+        "017700000001",
+        "127.1",
+        "0x7f.0.0.1",
+        "127.0.0.1.",
+        "①②⑦.0.0.1",
+        "127。0。0。1",
+        "[::ffff:7f00:1]",
+        "ｌｏｃａｌｈｏｓｔ",
+        "LocalHost.",
+    ],
+)
 def test_no_spelling_of_loopback_passes_both_parser_and_table(spelling: str) -> None:
     url = parse_url(f"https://{spelling}/")
     assert isinstance(url, Url)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.call import Effect
-from leeward.security.events import BreakerReset, Decided, Forgot, LevelSet, TurnStarted
+from leeward.security.call import Effect, Status
+from leeward.security.errors import Category
+from leeward.security.events import BreakerReset, Decided, Finished, Forgot, LevelSet, TurnStarted
 from leeward.security.gates.anomaly import anomaly
 from leeward.security.level import TrustLevel
 from leeward.security.policy import AnomalyLimits, BreakerLimits
@@ -49,7 +50,11 @@ TABLE = [
 
 
 def failures(make, gate):
-    return [index for index, (events, effects, word) in enumerate(TABLE) if not isinstance(gate(make.action(make.spec(effects=effects)), make.session(*events)), word)]
+    return [
+        index
+        for index, (events, effects, word) in enumerate(TABLE)
+        if not isinstance(gate(make.action(make.spec(effects=effects)), make.session(*events)), word)
+    ]
 
 
 def test_anomaly(make) -> None:
@@ -66,10 +71,17 @@ def test_the_refusal_names_the_cause_and_what_lifts_it(make) -> None:
 
 def test_the_breakers_question_is_forced_and_about_no_value(make) -> None:
     ask = anomaly(make.action(make.spec(effects=Effect.ALL)), make.session(*denied(4)))
-    assert ask.force and ask.about == () and "/trust reset" in ask.question and "4 calls were denied" in ask.question
+    assert (
+        ask.force
+        and ask.about == ()
+        and "/trust reset" in ask.question
+        and "4 calls were denied" in ask.question
+    )
 
 
-@pytest.mark.parametrize(("consecutive", "total", "count", "asks"), [(1, 9, 1, True), (9, 2, 2, True), (9, 9, 8, False)])
+@pytest.mark.parametrize(
+    ("consecutive", "total", "count", "asks"), [(1, 9, 1, True), (9, 2, 2, True), (9, 9, 8, False)]
+)
 def test_the_breakers_limits_are_the_persons(make, consecutive, total, count, asks) -> None:
     start = make.session(*denied(count), breaker=BreakerLimits(consecutive, total))
     assert isinstance(anomaly(make.action(make.spec(effects=Effect.ALL)), start), Ask) is asks
@@ -81,3 +93,19 @@ def test_switched_off_it_says_so_and_still_knows_the_breaker_and_the_persons_blo
     assert anomaly(action, make.session(**off)) == Allow("off")
     assert isinstance(anomaly(action, make.session(*denied(3), **off)), Ask)
     assert isinstance(anomaly(action, make.session(BLOCK, **off)), Deny)
+
+
+def test_an_outage_is_one_failure_however_often_it_is_tried(make) -> None:
+    def failing(tries, category, results=("down",)):
+        events = []
+        for number in range(tries):
+            call = f"t{number}"
+            events.append(Decided(1, call, "tool", "h", allowed=True))
+            events.append(
+                Finished(1, call, "tool", "h", Status.ERROR, category, result=results[number % len(results)])
+            )
+        return make.session(*events).anomaly.failures("tool")[0]
+
+    assert failing(6, Category.NETWORK_ERROR) == 1
+    assert failing(6, Category.PERMANENT_FAILURE) == 6, "a tool that breaks has broken each time"
+    assert failing(6, Category.NETWORK_ERROR, ("down", "odd")) == 6, "each was another failure"

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.answers import answer_in_advance, proposed_grants, reconsidered
+from leeward.security.answers import answer_in_advance, reconsidered
 from leeward.security.call import Asker, Effect, Kind
 from leeward.security.events import Granted
-from leeward.security.level import TrustLevel
-from leeward.security.pipeline import GATES
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.verdict import Ask, Decision, Deny, Word
 
@@ -21,7 +19,12 @@ LINKS = {"/ws/link": "/srv/x", "/data/link": "/srv/x"}
 
 def put(make, value, kind=Kind.PATH, tool="tool", **fields):
     """An action about one value and a question about it."""
-    action = make.action(make.spec(tool, Effect.ALL, kinds={"v": kind}), {"v": value}, resolved=LINKS, asker=fields.pop("asker", Asker.MODEL))
+    action = make.action(
+        make.spec(tool, Effect.ALL, kinds={"v": kind}),
+        {"v": value},
+        resolved=LINKS,
+        asker=fields.pop("asker", Asker.MODEL),
+    )
     return action, Ask("some_rule", "may it?", fields.pop("about", action.atoms), **fields)
 
 
@@ -57,14 +60,23 @@ def test_allow_rules(make, gate, matches, about_tool, about_parts) -> None:
 @pytest.mark.parametrize("gate", ASKING)
 def test_nothing_given_beforehand_answers_a_forced_question(make, gate) -> None:
     action, ask = put(make, "src/a.py", force=True)
-    start = make.session(Granted(0, "tool", None), Granted(0, "tool", "**"), rules=rules(None, "**"), autonomy=Autonomy.FULL, allowed_paths=("/ws",))
+    start = make.session(
+        Granted(0, "tool", None),
+        Granted(0, "tool", "**"),
+        rules=rules(None, "**"),
+        autonomy=Autonomy.FULL,
+        allowed_paths=("/ws",),
+    )
     assert answer_in_advance(gate, ask, action, start) is None
 
 
 def test_no_allow_rule_outweighs_an_ask_rule_but_a_grant_does(make) -> None:
     action, ask = put(make, "a", own_rule=True)
     assert answered(make, "permissions", action, ask, rules=rules(None, "**")) is None
-    assert answer_in_advance("permissions", ask, action, make.session(Granted(0, "tool", "a"))) == "grant: allow tool a for this session"
+    assert (
+        answer_in_advance("permissions", ask, action, make.session(Granted(0, "tool", "a")))
+        == "grant: allow tool a for this session"
+    )
     assert answered(make, "permissions", action, ask, autonomy=Autonomy.FULL) == "autonomy full"
 
 
@@ -76,7 +88,17 @@ def test_a_rule_must_cover_everything_that_is_asked_about(make) -> None:
     assert answered(make, "paths", action, ask, rules=rules("src/*", "lib/*")) is not None
 
 
-@pytest.mark.parametrize(("value", "covered"), [("/data/x", True), ("/data", True), ("/data-evil/x", False), ("/srv/x", False), ("/data/link", False), ("/ws/link", False)])
+@pytest.mark.parametrize(
+    ("value", "covered"),
+    [
+        ("/data/x", True),
+        ("/data", True),
+        ("/data-evil/x", False),
+        ("/srv/x", False),
+        ("/data/link", False),
+        ("/ws/link", False),
+    ],
+)
 def test_full_autonomy_opens_allowed_paths_only(make, value, covered) -> None:
     action, ask = put(make, value)
     found = answered(make, "paths", action, ask, autonomy=Autonomy.FULL, allowed_paths=("/data",))
@@ -101,56 +123,6 @@ def test_typing_is_an_answer_to_what_was_typed(make, force) -> None:
     assert answered(make, "paths", model, ask) is None
 
 
-# ------------------------------------------------------------------ "always"
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "granted"),
-    [
-        (Kind.PATH, "a.txt", [("tool", "/ws/a.txt")]),
-        (Kind.PATH, "a*.txt", [("tool", "/ws/a[*].txt")]),
-        (Kind.PATH, "link", None),
-        (Kind.COMMAND, "git log ; npm test", [("tool", "git log"), ("tool", "npm test")]),
-        (Kind.COMMAND, "git log ; git log", [("tool", "git log")]),
-        (Kind.COMMAND, "git log > x", None),
-        (Kind.URL, "https://a.example/b?c=d#e", [("tool", "https://a.example/b[?]c=d")]),
-        (Kind.DESTINATION, "ops@a.example", [("tool", "ops@a.example")]),
-        (Kind.TEXT, "hello", [("tool", None)]),
-    ],
-)
-def test_always_grants_the_narrowest_rules(make, kind, value, granted) -> None:
-    action, ask = put(make, value, kind)
-    found = proposed_grants((("permissions", ask),), action)
-    assert found == (None if granted is None else tuple(granted))
-    if found is not None:
-        start = make.session(*(Granted(0, *grant) for grant in found))
-        assert answer_in_advance("permissions", ask, action, start) or kind is Kind.TEXT
-
-
-def test_always_is_not_on_offer_where_one_question_is_forced(make) -> None:
-    action, ask = put(make, "a")
-    forced = Ask("breaker", "?", force=True)
-    assert proposed_grants((("permissions", ask), ("anomaly", forced)), action) is None
-
-
-@pytest.mark.parametrize("effects", [Effect.WRITE, Effect.SEND | Effect.WRITE, Effect.ALL])
-def test_always_answers_the_same_call_for_every_gate_and_no_other(make, effects) -> None:
-    """With real gates: what was granted once is not asked again, and says nothing about other values."""
-    tool = make.spec(effects=effects, level=TrustLevel.VERIFIED, kinds={"p": Kind.PATH, "to": Kind.DESTINATION, "t": Kind.TEXT})
-    action = make.action(tool, {"p": "../x", "to": "ops@a.example", "t": "one"})
-    asks = tuple((gate.__name__, found) for gate in GATES if isinstance(found := gate(action, make.session()), Ask))
-    assert {gate for gate, _ in asks} == {"permissions", "trust", "paths"}
-    granted = make.session(*(Granted(0, *grant) for grant in proposed_grants(asks, action)))
-    for arguments, again in (
-        ({"p": "../x", "to": "ops@a.example", "t": "two"}, set()),
-        ({"p": "../y", "to": "ops@a.example", "t": "one"}, {"permissions", "trust", "paths"}),
-        ({"p": "../x", "to": "eve@a.example", "t": "one"}, {"permissions", "trust"}),
-    ):
-        other = make.action(tool, arguments)
-        words = {gate.__name__: gate(other, granted) for gate in GATES}
-        assert {gate for gate, ask in words.items() if isinstance(ask, Ask) and not answer_in_advance(gate, ask, other, granted)} == again
-
-
 # ------------------------------------------------------------------ a second look
 
 
@@ -161,16 +133,30 @@ def test_a_yes_holds_for_what_was_shown_only(make) -> None:
     left, fine = (("paths", ask),), Decision((Word("paths", ask),))
     assert reconsidered(action, left, action, fine, left) is fine
     assert reconsidered(action, left, action, fine, ()) is fine, "a question that is gone needs no answer"
-    for again, open_now in ((moved, ()), (other, ()), (action, (("paths", new),)), (action, (*left, ("anomaly", new)))):
+    for again, open_now in (
+        (moved, ()),
+        (other, ()),
+        (action, (("paths", new),)),
+        (action, (*left, ("anomaly", new))),
+    ):
         gate, denial = reconsidered(action, left, again, fine, open_now).denial
         assert (gate, denial.rule) == ("approval", "changed")
     denied = Decision((Word("trust", Deny("blocked", "no")),))
     assert reconsidered(action, left, moved, denied, ()) is denied
 
 
-@given(st.sampled_from(ASKING), st.booleans(), st.booleans(), st.sampled_from(list(Autonomy)), st.lists(st.sampled_from([None, "**", "/srv/*", "x"]), max_size=3))
+@given(
+    st.sampled_from(ASKING),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(list(Autonomy)),
+    st.lists(st.sampled_from([None, "**", "/srv/*", "x"]), max_size=3),
+)
 def test_more_rules_never_take_an_answer_away(make, gate, force, own, autonomy, matches) -> None:
     action, ask = put(make, "/srv/x", force=force, own_rule=own)
-    found = [answered(make, gate, action, ask, autonomy=autonomy, rules=rules(*matches[:count])) is not None for count in range(len(matches) + 1)]
+    found = [
+        answered(make, gate, action, ask, autonomy=autonomy, rules=rules(*matches[:count])) is not None
+        for count in range(len(matches) + 1)
+    ]
     assert found == sorted(found)
     assert not (force and any(found))

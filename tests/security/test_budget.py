@@ -41,7 +41,11 @@ TABLE = [
     ([*calls("a", "b", "c", "d"), Forgot(1)], 0, "calls_per_turn"),
     ([*calls("a", "b", "c", "d"), TURN, *made("x", "e")], 1, None),
     ([*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f")], 1, "calls_per_session"),
-    ([*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f"), TURN, Forgot(1)], 1, "calls_per_session"),
+    (
+        [*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f"), TURN, Forgot(1)],
+        1,
+        "calls_per_session",
+    ),
     ([TURN], 60.9, None),
     ([], 1e9, None),
     ([TURN], 61, "seconds"),
@@ -65,7 +69,11 @@ def judge(make, gate, events, now):
 
 
 def failures(make, gate):
-    return [index for index, (events, now, rule) in enumerate(TABLE) if (getattr(judge(make, gate, events, now), "rule", "") or None) != rule]
+    return [
+        index
+        for index, (events, now, rule) in enumerate(TABLE)
+        if (getattr(judge(make, gate, events, now), "rule", "") or None) != rule
+    ]
 
 
 @pytest.mark.parametrize(("events", "now", "rule"), TABLE)

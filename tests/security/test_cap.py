@@ -37,7 +37,11 @@ def failures(cap):
     found = []
     for text, bound, left in TABLE:
         screened = run(cap, text, bound)
-        right = screened == Screened(text, ("before",)) if left is None else (screened.text == left and len(screened.notices) == 2)
+        right = (
+            screened == Screened(text, ("before",))
+            if left is None
+            else (screened.text == left and len(screened.notices) == 2)
+        )
         found += [] if right else [text]
     return found
 
@@ -51,7 +55,10 @@ def test_the_obvious_wrong_filter_is_caught(planted) -> None:
 
 
 def test_the_notice_tells_how_much_was_dropped() -> None:
-    assert run(cap, "a\nb\ncc", 5).notices == ("before", "cut to 4 of 6 bytes; the rest was dropped and is not stored")
+    assert run(cap, "a\nb\ncc", 5).notices == (
+        "before",
+        "cut to 4 of 6 bytes; the rest was dropped and is not stored",
+    )
 
 
 @pytest.mark.parametrize("bound", [HARD_BOUND, HARD_BOUND * 4, 2**63])
@@ -68,5 +75,7 @@ def test_what_is_left_is_a_beginning_within_the_bound(text, bound) -> None:
     assert (screened.text == text) == (len(text.encode()) <= bound)
     if screened.text != text:
         kept = len(screened.text.encode())
-        assert screened.text.endswith("\n") or kept > bound - 4, "a line's end, or as much as there is room for"
+        assert screened.text.endswith("\n") or kept > bound - 4, (
+            "a line's end, or as much as there is room for"
+        )
         assert kept >= bound / 2 - 4

@@ -93,7 +93,10 @@ def test_whatever_is_found_is_a_fixed_point(text) -> None:
         assert parse_destination(place.text) == place
 
 
-@pytest.mark.parametrize("text", ["a@" + "a." * 50_000, "a" * 300_000, "a@a" * 60_000, "git@a.b:" + "x/" * 80_000 + "?", "<" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["a@" + "a." * 50_000, "a" * 300_000, "a@a" * 60_000, "git@a.b:" + "x/" * 80_000 + "?", "<" * 100_000],
+)
 def test_finding_takes_time_in_proportion(text) -> None:
     started = time.process_time()
     destinations_given(text)

@@ -71,7 +71,11 @@ def test_what_was_given_or_linked_exactly_is_opened_whatever_it_holds(make) -> N
 
 
 def test_a_value_is_forgotten_with_the_conversation(make) -> None:
-    start = make.session(Read(0, (Origin.WORKSPACE,), fingerprints_in(NOTE, "s_test")), Forgot(1), Given(2, (GIVEN,), Provenance.PERSON))
+    start = make.session(
+        Read(0, (Origin.WORKSPACE,), fingerprints_in(NOTE, "s_test")),
+        Forgot(1),
+        Given(2, (GIVEN,), Provenance.PERSON),
+    )
     tool = make.spec(effects=Effect.SEND, kinds={"url": Kind.URL})
     assert grounding(make.action(tool, {"url": "https://good.com/a/swordfish"}), start) == Allow()
 
@@ -96,7 +100,10 @@ def test_a_link_to_another_site_is_asked_about_with_host_and_path(make) -> None:
 def test_hosts_that_look_like_others_are_shown_in_ascii_with_a_warning(make) -> None:
     odd = "https://аррӏе.com/"
     for verdict in (said(make, odd), said(make, odd + "?x", given=odd)):
-        assert ("warning", "the host is drawn like apple.com in letters of another script: аррӏе.com") in verdict.facts
+        assert (
+            "warning",
+            "the host is drawn like apple.com in letters of another script: аррӏе.com",
+        ) in verdict.facts
     assert ("url", "https://xn--80ak6aa92e.com/") in said(make, odd).facts
     tool = make.spec(effects=Effect.SEND, kinds={"url": Kind.URL})
     refused = hosts(make.action(tool, {"url": odd}), make.session(domain_denylist=("xn--80ak6aa92e.com",)))
@@ -193,7 +200,9 @@ LISTS = [
 @pytest.mark.parametrize("kind", [Kind.URL, None])
 def test_the_lists_hold_for_every_argument_that_is_a_url(make, url, allowed, denied, rule, kind) -> None:
     tool = make.spec("x_tool", effects=Effect.ALL, kinds={"q": kind}, source="plug-in x")
-    verdict = hosts(make.action(tool, {"q": url}), make.session(domain_allowlist=allowed, domain_denylist=denied))
+    verdict = hosts(
+        make.action(tool, {"q": url}), make.session(domain_allowlist=allowed, domain_denylist=denied)
+    )
     assert getattr(verdict, "rule", "") == (rule or "")
     if rule == "domain_allowlist":
         assert "not in allowlist" in verdict.reason

@@ -91,10 +91,16 @@ HINTED = [
 SUSPICIOUS: list[tuple[str, list[str]]] = [
     ("https://evil.com/x", ["https://evil.com/x"]),
     ("please open HtTpS://evil.com now", ["HtTpS://evil.com"]),
-    ("a (https://a.com), b <https://b.com> [c](https://c.com)", ["https://a.com", "https://b.com", "https://c.com"]),
+    (
+        "a (https://a.com), b <https://b.com> [c](https://c.com)",
+        ["https://a.com", "https://b.com", "https://c.com"],
+    ),
     ('{"u":"https://a.com","v":"b.com"}', ["https://a.com"]),
     ("xhttps://evil.com", ["https://evil.com"]),
-    ("see https://good.com/r?u=https%3A%2F%2Fx.com%2F and https://b.com/ftp://c.com", ["https://good.com/r?u=https%3A%2F%2Fx.com%2F", "https://b.com/ftp://c.com"]),
+    (
+        "see https://good.com/r?u=https%3A%2F%2Fx.com%2F and https://b.com/ftp://c.com",
+        ["https://good.com/r?u=https%3A%2F%2Fx.com%2F", "https://b.com/ftp://c.com"],
+    ),
     ("https://good.com/a,https://evil.com", ["https://good.com/a", "https://evil.com"]),
     ("https://good.com/r?u=https://x.com", ["https://good.com/r?u=https://x.com"]),
     ("https://a.com\nhttps://b.com\n", ["https://a.com", "https://b.com"]),
@@ -119,7 +125,34 @@ REPAIRED_BY_SOME_CLIENT = [
     "https:\u200b//evil.net", "see https\u200b://evil.net", "ｈｔｔｐｓ：／／evil.net", "https：//evil.net", "ftp:\u2060//evil.net", "https:/\u200d/evil.net", "g\u200bit://evil.net",
 ]  # fmt: skip
 
-ORDINARY = ["file: a.txt", "File: a report", "file:", "FILE:\n- a\n- b", "ftp: none", "ws:/ /", "ftp:// is old, like git://.", "a://", "://x", "50%25 of it", "50 %: 100%", "用法：值／其他", "C:\\x and C:/x", "key: value // comment", "x = a ? b : c//d", "see //example.com/x", "ratio 1://", "Ünï: cödé",  "what is new? (a & b)", "the https: scheme", "use https: or http:", "https://", "port http:8080 is open", "http", "a:b", "https:\nis a scheme. See RFC 9110."]
+ORDINARY = [
+    "file: a.txt",
+    "File: a report",
+    "file:",
+    "FILE:\n- a\n- b",
+    "ftp: none",
+    "ws:/ /",
+    "ftp:// is old, like git://.",
+    "a://",
+    "://x",
+    "50%25 of it",
+    "50 %: 100%",
+    "用法：值／其他",
+    "C:\\x and C:/x",
+    "key: value // comment",
+    "x = a ? b : c//d",
+    "see //example.com/x",
+    "ratio 1://",
+    "Ünï: cödé",
+    "what is new? (a & b)",
+    "the https: scheme",
+    "use https: or http:",
+    "https://",
+    "port http:8080 is open",
+    "http",
+    "a:b",
+    "https:\nis a scheme. See RFC 9110.",
+]
 
 
 @pytest.mark.parametrize(("text", "urls"), GIVEN)
@@ -146,7 +179,9 @@ CODE = (
 
 
 @pytest.mark.parametrize("name", CODE)
-@pytest.mark.parametrize("form", ["{}", "why is {} empty?", "`{}` fails", "rename ({}), please", "{}, then stop."])
+@pytest.mark.parametrize(
+    "form", ["{}", "why is {} empty?", "`{}` fails", "rename ({}), please", "{}, then stop."]
+)
 def test_names_of_programs_ground_nothing_without_a_question(name: str, form: str) -> None:
     assert urls_given(form.format(name)) == ()
 
@@ -160,7 +195,9 @@ def test_what_can_only_be_a_host_is_given(host: str, form: str) -> None:
     assert [url.host for url in urls_given(form.format(host))] == [parse_url(f"https://{host}").host]
 
 
-@pytest.mark.parametrize("word", ["heise.de/news", "github.io/x", "user.id/profile", "https://user.id", "http://messages.de"])
+@pytest.mark.parametrize(
+    "word", ["heise.de/news", "github.io/x", "user.id/profile", "https://user.id", "http://messages.de"]
+)
 def test_a_path_or_a_scheme_says_that_a_host_is_meant(word: str) -> None:
     assert len(urls_given(f"open {word} now")) == 1
 
@@ -193,12 +230,19 @@ def test_prose_is_not_suspected(text: str) -> None:
     assert suspects_in(text) == ()
 
 
-@given(st.text(max_size=20), st.sampled_from(["https", "HTTP"]), st.sampled_from(["://", ":/", ":\\\\", ":///"]), st.text(max_size=20))
+@given(
+    st.text(max_size=20),
+    st.sampled_from(["https", "HTTP"]),
+    st.sampled_from(["://", ":/", ":\\\\", ":///"]),
+    st.text(max_size=20),
+)
 @example("(", "https", "://", ")")
 @example("https://good.com,", "https", "://", "")
 @example("https:/", "https", "://", "")
 def test_no_surrounding_hides_a_url(before: str, scheme: str, slashes: str, after: str) -> None:
-    judged = [parse_url(suspect) for suspect in suspects_in(f"{before} {scheme}{slashes}evil.example/x {after}")]
+    judged = [
+        parse_url(suspect) for suspect in suspects_in(f"{before} {scheme}{slashes}evil.example/x {after}")
+    ]
     assert any(not isinstance(url, Url) or url.host == "evil.example" for url in judged)
 
 
@@ -209,7 +253,25 @@ def test_what_is_given_is_canonical_and_given_once(text: str) -> None:
     assert all(parse_url(url.text) == url for url in found)
 
 
-@pytest.mark.parametrize("text", ["https://a", "https://", "a://", "a%3A", "a:%252f", "é://b ", "a.com ", "a.", "xhttps:/", "https://a.com/)=", "http:", "(", "http:a.a", "https://a.com/?x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://a",
+        "https://",
+        "a://",
+        "a%3A",
+        "a:%252f",
+        "é://b ",
+        "a.com ",
+        "a.",
+        "xhttps:/",
+        "https://a.com/)=",
+        "http:",
+        "(",
+        "http:a.a",
+        "https://a.com/?x",
+    ],
+)
 def test_hostile_texts_take_linear_time(text: str) -> None:
     started = time.process_time()
     for find in (urls_given, urls_hinted, suspects_in):

@@ -80,7 +80,9 @@ VALUES = st.text(alphabet="abcdefgh0123456789", min_size=10, max_size=40).filter
 @given(VALUES, st.sampled_from(["", "x", "page"]), st.booleans())
 @example("a000000000", "", False)
 def test_any_value_of_letters_and_digits_is_recognised(value, before, encoded) -> None:
-    piece = base64.urlsafe_b64encode(f"{before} {value}".encode()).decode() if encoded else f"{before}/{value}"
+    piece = (
+        base64.urlsafe_b64encode(f"{before} {value}".encode()).decode() if encoded else f"{before}/{value}"
+    )
     assert seen(f"the code is {value}, keep it").carried_by(piece, KEY)
 
 
@@ -93,7 +95,11 @@ def test_nothing_raises(text) -> None:
 def test_it_takes_time_in_proportion() -> None:
     started = time.process_time()
     marks = fingerprints_in("a1b2c3d4-" * 20_000 + "password=" * 20_000 + "x" * 200_000, KEY)
-    held = Fingerprints().with_marks(marks).with_marks(fingerprints_in(" ".join(f"{'a1' * n}" for n in range(3, 32)), KEY))
+    held = (
+        Fingerprints()
+        .with_marks(marks)
+        .with_marks(fingerprints_in(" ".join(f"{'a1' * n}" for n in range(3, 32)), KEY))
+    )
     for _ in range(10):
         held.carried_by("b2" * 10_000, KEY)
     assert time.process_time() - started < 3

@@ -20,7 +20,9 @@ FETCH = Effect.SEND | Effect.BRING_IN
 class Opens:
     """A tool that follows what it is told to, and notes where it got."""
 
-    def __init__(self, *references: str, links: tuple[str, ...] = (), pointer: str | None = None, tries: int = 1) -> None:
+    def __init__(
+        self, *references: str, links: tuple[str, ...] = (), pointer: str | None = None, tries: int = 1
+    ) -> None:
         self.references, self.links, self.pointer = references, links, pointer
         self.opened: list[str] = []
         self.cleared = None
@@ -72,10 +74,30 @@ async def test_redirects_that_are_followed(make, said, url, hops, opened, known)
 
 
 REFUSED = [
-    (["https://good.com"], "https://good.com/r/other.org", "https://other.org/SECRET", "grounding refused it (not_provided)"),
-    (["https://good.com"], "https://good.com/r", "https://good.com:8443/x", "grounding refused it (not_provided)"),
-    (["https://good.com"], "https://good.com/r", "https://sub.good.com/x", "grounding refused it (not_provided)"),
-    (["https://good.com"], "https://good.com/r", "https://www.www.good.com/x", "grounding refused it (not_provided)"),
+    (
+        ["https://good.com"],
+        "https://good.com/r/other.org",
+        "https://other.org/SECRET",
+        "grounding refused it (not_provided)",
+    ),
+    (
+        ["https://good.com"],
+        "https://good.com/r",
+        "https://good.com:8443/x",
+        "grounding refused it (not_provided)",
+    ),
+    (
+        ["https://good.com"],
+        "https://good.com/r",
+        "https://sub.good.com/x",
+        "grounding refused it (not_provided)",
+    ),
+    (
+        ["https://good.com"],
+        "https://good.com/r",
+        "https://www.www.good.com/x",
+        "grounding refused it (not_provided)",
+    ),
     ([A], A, "http://good.com/a", "hosts refused it (https_only)"),
     ([A], A, "https://10.0.0.1/", "hosts refused it (refused_host)"),
     ([A], A, "https://169.254.169.254/latest", "hosts refused it (refused_host)"),
@@ -94,12 +116,19 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("said", "url", "hop", "why"), REFUSED)
-async def test_redirects_that_are_refused_fail_the_request_with_the_hop_named(make, said, url, hop, why) -> None:
+async def test_redirects_that_are_refused_fail_the_request_with_the_hop_named(
+    make, said, url, hop, why
+) -> None:
     tool = Opens(hop)
     desk, result = await run(make, tool, url, said, domain_denylist=("denied.org",))
     assert tool.opened == [url]
     assert result.outcome.category is Category.POLICY_BLOCKED
-    message = result.error["message"].replace("\\", "").replace("u{200b}", "").replace("[redacted:url-password]", "user:pw")
+    message = (
+        result.error["message"]
+        .replace("\\", "")
+        .replace("u{200b}", "")
+        .replace("[redacted:url-password]", "user:pw")
+    )
     assert message.startswith("a redirect was not followed: ") and why in message
     assert "; it leads to " + hop[:40].partition("\n")[0].replace("\\", "").replace("\u200b", "") in message
     assert [(event.hop, event.allowed) for event in desk.audit.of(Decided)] == [(0, True), (1, False)]
@@ -110,13 +139,18 @@ async def test_redirects_that_are_refused_fail_the_request_with_the_hop_named(ma
 
 async def test_a_redirect_in_two_steps_carries_no_more_than_one(make) -> None:
     """A server adds a slash to what it was asked; the next call asks for that, and is sent to another site."""
-    desk = make.desk(make.spec("fetch", effects=FETCH, kinds={"url": Kind.URL}), start=make.session(said=["https://good.com"]))
+    desk = make.desk(
+        make.spec("fetch", effects=FETCH, kinds={"url": Kind.URL}),
+        start=make.session(said=["https://good.com"]),
+    )
     for first, links, second in [
         ("/r/other.org/x", (), "https://good.com/r/other.org/x/y"),
         ("/page", ("https://good.com/out/other.org/x",), "https://good.com/out/other.org/x"),
     ]:
         desk.executor.does = {"fetch": Opens(*([] if links else [second]), links=links)}
-        assert (await desk.run("fetch", {"url": f"https://good.com{first}"}, call_id=f"1{first}")).error is None
+        assert (
+            await desk.run("fetch", {"url": f"https://good.com{first}"}, call_id=f"1{first}")
+        ).error is None
         assert second in {entry.text for entry, _ in desk.session.ledger.entries()}
         tool = Opens("https://other.org/x")
         desk.executor.does = {"fetch": tool}
@@ -132,13 +166,25 @@ async def test_a_question_in_the_midst_of_a_call_is_a_refusal(make) -> None:
     ask = Rule("fetch", RuleAction.ASK, "other.org", where="config.toml:1")
     tool = Opens("https://other.org/x")
     desk, result = await run(make, tool, A, rules=(ask,))
-    assert "not followed: permissions would ask about it: a permission rule asks about this; it leads to https://other.org/x" in result.error["message"]
+    assert (
+        "not followed: permissions would ask about it: a permission rule asks about this; it leads to https://other.org/x"
+        in result.error["message"]
+    )
     assert desk.approver.questions == [] and tool.opened == [A]
     assert desk.audit.of(Decided)[-1].approver == "nobody"
     # What the person answered beforehand is an answer here, too; what they typed is not.
-    tool, allow = Opens("https://other.org/x"), Rule("fetch", RuleAction.ALLOW, "other.org/*", where="config.toml:2")
+    tool, allow = (
+        Opens("https://other.org/x"),
+        Rule("fetch", RuleAction.ALLOW, "other.org/*", where="config.toml:2"),
+    )
     verified = {"level": TrustLevel.VERIFIED}
-    await run(make, tool, A, rules=(Rule("fetch", RuleAction.ALLOW, "good.com/*", where="config.toml:1"), allow), spec=verified)
+    await run(
+        make,
+        tool,
+        A,
+        rules=(Rule("fetch", RuleAction.ALLOW, "good.com/*", where="config.toml:1"), allow),
+        spec=verified,
+    )
     assert tool.opened[-1] == "https://other.org/x"
     tool = Opens("https://other.org/x")
     _, result = await run(make, tool, A, asker=Asker.PERSON, rules=(ask,))
@@ -149,7 +195,10 @@ async def test_a_fourth_redirect_is_one_too_many(make) -> None:
     tool = Opens("/1", "/2", "/3", "/4")
     desk, result = await run(make, tool, A)
     assert tool.opened[-1] == "https://good.com/3"
-    assert "not followed: 3 redirects are followed at most; it leads to https://good.com/4" in result.error["message"]
+    assert (
+        "not followed: 3 redirects are followed at most; it leads to https://good.com/4"
+        in result.error["message"]
+    )
     last = desk.audit.of(Egress)[-1]
     assert (last.hop, last.allowed, last.gate, last.rule) == (4, False, "follow", "too_many")
 
@@ -173,7 +222,9 @@ async def test_nothing_goes_out_before_it_is_on_record(make) -> None:
             url = await cleared.follow("/b")
             committed = desk.audit.committed
             assert any(isinstance(event, Decided) and event.hop == 1 and event.allowed for event in committed)
-            assert any(isinstance(event, Egress) and event.url == url.text and not event.ended for event in committed)
+            assert any(
+                isinstance(event, Egress) and event.url == url.text and not event.ended for event in committed
+            )
             desk.audit.refuses = lambda event: getattr(event, "hop", 0) == 2
             with pytest.raises(PolicyBlocked, match="could not be recorded, so nothing was opened"):
                 await cleared.follow("/c")
@@ -203,7 +254,10 @@ async def test_the_call_over_nothing_is_followed_or_reported(make) -> None:
 
 
 async def test_with_several_urls_it_must_be_said_which(make) -> None:
-    kinds, both = {"url": Kind.URL, "and": Kind.URL, "q": None}, {"url": A, "and": "https://b.org/1", "q": "see https://b.org/1"}
+    kinds, both = (
+        {"url": Kind.URL, "and": Kind.URL, "q": None},
+        {"url": A, "and": "https://b.org/1", "q": "see https://b.org/1"},
+    )
     tool = Opens("/x")
     _, result = await run(make, tool, A, [A, "https://b.org/1"], kinds=kinds, arguments=both)
     assert "no URL was judged for this argument" in result.error["message"]
@@ -211,7 +265,9 @@ async def test_with_several_urls_it_must_be_said_which(make) -> None:
     desk, _ = await run(make, tool, A, [A, "https://b.org/1"], kinds=kinds, arguments=both)
     assert tool.opened == ["https://b.org/1", "https://b.org/x"]
     assert '"and":"https://b.org/x"' in desk.audit.of(Decided)[-1].arguments
-    _, result = await run(make, Opens("/x", pointer="/q"), A, [A, "https://b.org/1"], kinds=kinds, arguments=both)
+    _, result = await run(
+        make, Opens("/x", pointer="/q"), A, [A, "https://b.org/1"], kinds=kinds, arguments=both
+    )
     assert result.error is not None
 
 
@@ -219,26 +275,47 @@ async def test_what_became_of_each_attempt_is_on_record_with_secrets_masked(make
     key = "sk-test-" + "0" * 40
     tool = Opens(f"/b?k={key}")
     desk, _ = await run(make, tool, A)
-    rows = [(row.hop, row.ended, row.allowed, row.gate, row.rule, row.http_status) for row in desk.audit.of(Egress)]
+    rows = [
+        (row.hop, row.ended, row.allowed, row.gate, row.rule, row.http_status)
+        for row in desk.audit.of(Egress)
+    ]
     assert rows == [
         (0, False, True, "grounding", "person", None), (0, True, True, None, "", 302),
         (1, False, True, "grounding", "redirect", None), (1, True, True, None, "", 200),
     ]  # fmt: skip
     assert not any(key in repr(event) for event in desk.audit.committed if not isinstance(event, Given))
     ended = desk.audit.of(Egress)[1]
-    assert (ended.method, ended.address, ended.sent, ended.received, ended.seconds) == ("GET", "1.1.1.1", 10, 20, 0.5)
+    assert (ended.method, ended.address, ended.sent, ended.received, ended.seconds) == (
+        "GET",
+        "1.1.1.1",
+        10,
+        20,
+        0.5,
+    )
     _, _ = await run(make, Opens(), "https://evil.net/", [A])
 
 
 async def test_refused_calls_are_attempts_on_record_too(make) -> None:
     desk, _ = await run(make, Opens(), "https://evil.net/", [A])
     (row,) = desk.audit.of(Egress)
-    assert (row.url, row.allowed, row.gate, row.rule) == ("https://evil.net/", False, "grounding", "not_provided")
+    assert (row.url, row.allowed, row.gate, row.rule) == (
+        "https://evil.net/",
+        False,
+        "grounding",
+        "not_provided",
+    )
     desk, _ = await run(make, Opens(), "https://evil.net/", [A], spec={"effects": Effect.READ})
     assert desk.audit.of(Egress) == []
 
 
-LINKS = ("https://good.com/x", "https://www.good.com/y?z", "https://other.org/w", "http://good.com/x", "nonsense", "https://good.com/" + "l" * 3_000)
+LINKS = (
+    "https://good.com/x",
+    "https://www.good.com/y?z",
+    "https://other.org/w",
+    "http://good.com/x",
+    "nonsense",
+    "https://good.com/" + "l" * 3_000,
+)
 
 
 async def test_links_of_an_opened_page_become_known_with_how(make) -> None:
@@ -257,13 +334,18 @@ async def test_links_of_an_opened_page_become_known_with_how(make) -> None:
 async def test_the_site_of_a_page_is_that_of_its_final_url(make) -> None:
     desk, _ = await run(make, Opens("https://other.org/p", links=LINKS), A)
     known = {entry.text: how for entry, how in desk.session.ledger.entries()}
-    assert (known["https://other.org/w"], known["https://good.com/x"]) == (Provenance.LINK, Provenance.FOREIGN)
+    assert (known["https://other.org/w"], known["https://good.com/x"]) == (
+        Provenance.LINK,
+        Provenance.FOREIGN,
+    )
     assert "https://other.org/p" not in known
 
 
 async def test_only_trusted_tools_are_believed_about_links_and_only_flagged_ones_about_results(make) -> None:
     verified = {"level": TrustLevel.VERIFIED}
-    desk = make.desk(make.spec("fetch", effects=FETCH, kinds={"url": Kind.URL}, **verified), start=make.session(said=[A]))
+    desk = make.desk(
+        make.spec("fetch", effects=FETCH, kinds={"url": Kind.URL}, **verified), start=make.session(said=[A])
+    )
     desk.executor.does, desk.approver.answers[0] = {"fetch": Opens(links=LINKS)}, Answer.YES
     await desk.run("fetch", {"url": A})
     assert len(desk.session.ledger) == 1

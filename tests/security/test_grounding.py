@@ -24,9 +24,13 @@ def action_with(*urls: str, kind: Kind = Kind.URL) -> Action:
     return Action(ToolCall("1", "any_tool", "{}"), None, MappingProxyType({}), "", (), atoms, Effect.ALL)
 
 
-def session_with(known: Sequence[str], provenance: Provenance = Provenance.PERSON, enabled: bool = True) -> Session:
+def session_with(
+    known: Sequence[str], provenance: Provenance = Provenance.PERSON, enabled: bool = True
+) -> Session:
     urls = [url for url in map(parse_url, known) if isinstance(url, Url)]
-    return Session("s", Policy("/w", "/h", url_grounding=enabled), ledger=Ledger().with_urls(urls, provenance))
+    return Session(
+        "s", Policy("/w", "/h", url_grounding=enabled), ledger=Ledger().with_urls(urls, provenance)
+    )
 
 
 GOOD = ["https://good.com/a"]

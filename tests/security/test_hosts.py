@@ -108,7 +108,10 @@ def test_a_refusal_names_what_the_host_is() -> None:
 
 @pytest.mark.parametrize(
     ("plain", "secure"),
-    [("http://example.com/a?b#c", "https://example.com/a?b#c"), ("http://example.com:8080/", "https://example.com:8080/")],
+    [
+        ("http://example.com/a?b#c", "https://example.com/a?b#c"),
+        ("http://example.com:8080/", "https://example.com:8080/"),
+    ],
 )
 def test_plain_http_is_refused_with_the_https_form(plain: str, secure: str) -> None:
     said = hosts(action_with(plain), session_with())

@@ -117,7 +117,23 @@ def test_revealing_leaves_out_what_only_lays_out_or_stores_a_text():
 
 
 SNIPPETS = st.sampled_from(
-    ["a", "م", "👩", "💻", "🏽", "🏴", "\u200d", "\u200c", "\ufe0f", "葛", "\U000e0100", "\xad", "\ufeff", "\u202e", "\n"]
+    [
+        "a",
+        "م",
+        "👩",
+        "💻",
+        "🏽",
+        "🏴",
+        "\u200d",
+        "\u200c",
+        "\ufe0f",
+        "葛",
+        "\U000e0100",
+        "\xad",
+        "\ufeff",
+        "\u202e",
+        "\n",
+    ]
     + [chr(0xE0000 + ord(char)) for char in "gbe7"]
     + ["\U000e007f", FLAG]
 )

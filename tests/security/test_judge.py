@@ -15,7 +15,15 @@ from leeward.security.gates import known
 from leeward.security.pipeline import GATES, judge
 from leeward.security.verdict import Allow, Ask, Decision, Deny, Word
 
-KINDS = {"path": Kind.PATH, "url": Kind.URL, "command": Kind.COMMAND, "to": Kind.DESTINATION, "id": Kind.RESOURCE_ID, "text": Kind.TEXT, "q": None}
+KINDS = {
+    "path": Kind.PATH,
+    "url": Kind.URL,
+    "command": Kind.COMMAND,
+    "to": Kind.DESTINATION,
+    "id": Kind.RESOURCE_ID,
+    "text": Kind.TEXT,
+    "q": None,
+}
 STRICTNESS = {Allow: 0, Ask: 1, Deny: 2}
 
 
@@ -35,10 +43,39 @@ async def asynchronous(action, session):
     return Allow()
 
 
-BROKEN = [ValueError("x"), RecursionError(), AttributeError(), None, True, 0, "allow", Allow, (Allow(),), Word("x", Allow())]
-SAYS = st.sampled_from([Allow(), Allow("off"), Ask("a", "may it?"), Ask("f", "may it?", force=True), Deny("d", "no"), Deny("e", "no"), *BROKEN])
-SETS = st.lists(SAYS, max_size=6).map(lambda said: tuple(gate(f"g{number}", says) for number, says in enumerate(said)))
-WORDS = {"allow": Allow(), "ask": Ask("a", "may it?"), "deny": Deny("d", "no"), "raises": ValueError("x"), "none": None}
+BROKEN = [
+    ValueError("x"),
+    RecursionError(),
+    AttributeError(),
+    None,
+    True,
+    0,
+    "allow",
+    Allow,
+    (Allow(),),
+    Word("x", Allow()),
+]
+SAYS = st.sampled_from(
+    [
+        Allow(),
+        Allow("off"),
+        Ask("a", "may it?"),
+        Ask("f", "may it?", force=True),
+        Deny("d", "no"),
+        Deny("e", "no"),
+        *BROKEN,
+    ]
+)
+SETS = st.lists(SAYS, max_size=6).map(
+    lambda said: tuple(gate(f"g{number}", says) for number, says in enumerate(said))
+)
+WORDS = {
+    "allow": Allow(),
+    "ask": Ask("a", "may it?"),
+    "deny": Deny("d", "no"),
+    "raises": ValueError("x"),
+    "none": None,
+}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +103,9 @@ def failures(judge, action, session):
         order
         for said, word in TABLE
         for order in permutations(said)
-        if not isinstance(judge(action, session, tuple(gate(name, WORDS[name]) for name in order)).verdict, word)
+        if not isinstance(
+            judge(action, session, tuple(gate(name, WORDS[name]) for name in order)).verdict, word
+        )
     ]
 
 
@@ -124,16 +163,44 @@ def test_only_a_no_of_known_ends_the_round(make) -> None:
 
 ARGUMENTS = st.dictionaries(
     st.sampled_from([*KINDS, "other"]),
-    st.sampled_from(["a", "../x", "~/.ssh/id", "https://a.example/x", "http://10.0.0.1/", "git status ; rm x", "$(x)", "null", "ops@a.example", "%2e%2e/", "\x00", "", 7, ["../y"], {"k": "/etc"}]),
+    st.sampled_from(
+        [
+            "a",
+            "../x",
+            "~/.ssh/id",
+            "https://a.example/x",
+            "http://10.0.0.1/",
+            "git status ; rm x",
+            "$(x)",
+            "null",
+            "ops@a.example",
+            "%2e%2e/",
+            "\x00",
+            "",
+            7,
+            ["../y"],
+            {"k": "/etc"},
+        ]
+    ),
     max_size=4,
 )
 EVENTS = st.lists(
-    st.sampled_from([Decided(1, "x", "tool", "h", allowed=False), Decided(1, "x", "tool", "h", allowed=True), LevelSet(1, "tool", 3, "x"), LevelSet(1, "tool", 1, "x"), Read(1, ("web",))]),
+    st.sampled_from(
+        [
+            Decided(1, "x", "tool", "h", allowed=False),
+            Decided(1, "x", "tool", "h", allowed=True),
+            LevelSet(1, "tool", 3, "x"),
+            LevelSet(1, "tool", 1, "x"),
+            Read(1, ("web",)),
+        ]
+    ),
     max_size=5,
 )
 
 
-@given(ARGUMENTS, st.sampled_from([Effect.READ, Effect.WRITE, Effect.SEND | Effect.BRING_IN, Effect.ALL]), EVENTS)
+@given(
+    ARGUMENTS, st.sampled_from([Effect.READ, Effect.WRITE, Effect.SEND | Effect.BRING_IN, Effect.ALL]), EVENTS
+)
 def test_judging_is_deterministic_and_changes_nothing(make, arguments, effects, events) -> None:
     tool = make.spec(effects=effects, kinds=KINDS)
     action, session = make.action(tool, arguments), make.session(*events, said=["https://a.example/"])
@@ -145,7 +212,12 @@ def test_judging_is_deterministic_and_changes_nothing(make, arguments, effects, 
     assert judge(*again) == decisions[0]
 
 
-@given(ARGUMENTS, st.sampled_from([Effect.READ, Effect.WRITE, Effect.ALL]), EVENTS, st.sets(st.sampled_from(GATES)))
+@given(
+    ARGUMENTS,
+    st.sampled_from([Effect.READ, Effect.WRITE, Effect.ALL]),
+    EVENTS,
+    st.sets(st.sampled_from(GATES)),
+)
 def test_taking_real_gates_away_is_never_stricter(make, arguments, effects, events, gone) -> None:
     action, session = make.action(make.spec(effects=effects, kinds=KINDS), arguments), make.session(*events)
     full = judge(action, session)

@@ -30,7 +30,9 @@ class Wire(httpcore.AsyncNetworkStream):
         event = self.server.next_event()
         if isinstance(event, h11.Request):
             fields = [(name.decode(), value.decode()) for name, value in event.headers]
-            self.log.append(("asked", event.method.decode(), event.target.decode(), dict(fields)["host"], len(fields)))
+            self.log.append(
+                ("asked", event.method.decode(), event.target.decode(), dict(fields)["host"], len(fields))
+            )
             self.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
     async def read(self, max_bytes, timeout=None):
@@ -95,7 +97,9 @@ def check(make, text):
     assert (method, headers) == ("GET", 4)
     assert f"{judged.scheme}://{authority}{target}" == judged.text.partition("#")[0]
     assert parse_url(f"{judged.scheme}://{authority}{target}").host == judged.host
-    assert steps.get("tls", (judged.host,)) == (judged.host,) and ("tls" in steps) == (judged.scheme == "https")
+    assert steps.get("tls", (judged.host,)) == (judged.host,) and ("tls" in steps) == (
+        judged.scheme == "https"
+    )
     assert steps["connected"][1] == judged.port
     if "resolved" in steps:
         assert steps["resolved"] == (judged.host, judged.port) and steps["connected"][0] == "93.184.215.14"
@@ -104,7 +108,22 @@ def check(make, text):
     assert {row.url for row in desk.audit.of(Egress)} == {judged.text}
 
 
-SCHEMES = st.sampled_from(["https://", "HTTPS://", "http://", "https:", "https:/", "https:///", "https:\\\\", "//", "", "ftp://", "file:///", "https://\t"])
+SCHEMES = st.sampled_from(
+    [
+        "https://",
+        "HTTPS://",
+        "http://",
+        "https:",
+        "https:/",
+        "https:///",
+        "https:\\\\",
+        "//",
+        "",
+        "ftp://",
+        "file:///",
+        "https://\t",
+    ]
+)
 HOSTS = st.sampled_from(
     [
         "good.com", "GOOD.com.", "good.com..", "plain.example", "münchen.de", "xn--mnchen-3ya.de", "ｇｏｏｄ.com", "go\u200bod.com", "good。com", "1.1.1.1",
@@ -113,11 +132,53 @@ HOSTS = st.sampled_from(
     ]
 )  # fmt: skip
 USERS = st.sampled_from(["", "", "", "user@", "user:pw@", "@", "evil.net@", "%40@"])
-PORTS = st.sampled_from(["", "", "", ":443", ":80", ":8443", ":0", ":65536", ":-1", ":", ":08443", ":4 43", ":443@evil.net"])
-PIECES = st.sampled_from(["a", "b c", "..", ".", "%2e%2e", "%2F", "%5c", "%00", "%0d%0aX:1", "~", "%7e", "é", "日本", "?", "#", "&", "=", ";", "@", ":", "//", "\\", "%", "%zz", "'", '"', "<", "\r\n", "\0", "\u202e", "+"])
+PORTS = st.sampled_from(
+    ["", "", "", ":443", ":80", ":8443", ":0", ":65536", ":-1", ":", ":08443", ":4 43", ":443@evil.net"]
+)
+PIECES = st.sampled_from(
+    [
+        "a",
+        "b c",
+        "..",
+        ".",
+        "%2e%2e",
+        "%2F",
+        "%5c",
+        "%00",
+        "%0d%0aX:1",
+        "~",
+        "%7e",
+        "é",
+        "日本",
+        "?",
+        "#",
+        "&",
+        "=",
+        ";",
+        "@",
+        ":",
+        "//",
+        "\\",
+        "%",
+        "%zz",
+        "'",
+        '"',
+        "<",
+        "\r\n",
+        "\0",
+        "\u202e",
+        "+",
+    ]
+)
 TAILS = st.lists(PIECES, max_size=5).map("/".join)
 NEAR = st.tuples(SCHEMES, USERS, HOSTS, PORTS, st.sampled_from(["/", "", "?", "#", "\\"]), TAILS).map("".join)
-GOOD = st.tuples(st.sampled_from(["https://"]), st.sampled_from(["good.com", "GOOD.com.", "münchen.de", "0x1010101", "[2606:4700::1111]"]), PORTS, st.just("/"), TAILS).map("".join)
+GOOD = st.tuples(
+    st.sampled_from(["https://"]),
+    st.sampled_from(["good.com", "GOOD.com.", "münchen.de", "0x1010101", "[2606:4700::1111]"]),
+    PORTS,
+    st.just("/"),
+    TAILS,
+).map("".join)
 
 
 @settings(max_examples=150, deadline=None)

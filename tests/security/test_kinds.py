@@ -25,7 +25,13 @@ def obj(**properties):
 PATH = string("path")
 URL = string("url")
 
-TREE = {"type": "object", "properties": {"p": PATH, "below": {"anyOf": [{"$ref": "#/$defs/T"}, {"type": "array", "items": {"$ref": "#/$defs/T"}}]}}}
+TREE = {
+    "type": "object",
+    "properties": {
+        "p": PATH,
+        "below": {"anyOf": [{"$ref": "#/$defs/T"}, {"type": "array", "items": {"$ref": "#/$defs/T"}}]},
+    },
+}
 
 CASES = {
     "declared": (obj(p=PATH), {"p": "x"}, {"/p": {P}}),
@@ -41,14 +47,38 @@ CASES = {
     "oneOf": (obj(p={"oneOf": [PATH, string()]}), {"p": "x"}, {"/p": {P, N}}),
     "allOf": (obj(p={"allOf": [PATH, {"minLength": 1}]}), {"p": "x"}, {"/p": {P, N}}),
     "a branch that is no string": (obj(p={"anyOf": [PATH, {"type": "integer"}]}), {"p": "x"}, {"/p": {P}}),
-    "kind beside anyOf": (obj(p={KIND_KEY: "path", "anyOf": [{"type": "string"}, {"type": "null"}]}), {"p": "x"}, {"/p": {P, N}}),
+    "kind beside anyOf": (
+        obj(p={KIND_KEY: "path", "anyOf": [{"type": "string"}, {"type": "null"}]}),
+        {"p": "x"},
+        {"/p": {P, N}},
+    ),
     "$ref": ({**obj(p={"$ref": "#/$defs/P"}), "$defs": {"P": PATH}}, {"p": "x"}, {"/p": {P}}),
-    "$ref with a description": ({**obj(p={"$ref": "#/$defs/P", "description": "d"}), "$defs": {"P": PATH}}, {"p": "x"}, {"/p": {P}}),
-    "$ref escaped": ({**obj(p={"$ref": "#/$defs/a~1b~0c"}), "$defs": {"a/b~c": PATH}}, {"p": "x"}, {"/p": {P}}),
+    "$ref with a description": (
+        {**obj(p={"$ref": "#/$defs/P", "description": "d"}), "$defs": {"P": PATH}},
+        {"p": "x"},
+        {"/p": {P}},
+    ),
+    "$ref escaped": (
+        {**obj(p={"$ref": "#/$defs/a~1b~0c"}), "$defs": {"a/b~c": PATH}},
+        {"p": "x"},
+        {"/p": {P}},
+    ),
     "$ref into a list": ({**obj(p={"$ref": "#/x/1"}), "x": [URL, PATH]}, {"p": "x"}, {"/p": {P}}),
-    "$ref through two": ({**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/B"}, "B": PATH}}, {"p": "x"}, {"/p": {P}}),
-    "$ref in a circle": ({**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, PATH]}}}, {"p": "x"}, {"/p": {P}}),
-    "$ref to itself": ({**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/A"}}}, {"p": "x"}, {"/p": {N}}),
+    "$ref through two": (
+        {**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/B"}, "B": PATH}},
+        {"p": "x"},
+        {"/p": {P}},
+    ),
+    "$ref in a circle": (
+        {**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, PATH]}}},
+        {"p": "x"},
+        {"/p": {P}},
+    ),
+    "$ref to itself": (
+        {**obj(p={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/A"}}},
+        {"p": "x"},
+        {"/p": {N}},
+    ),
     "$ref to nothing": (obj(p={"$ref": "#/$defs/none"}), {"p": "x"}, {"/p": {N}}),
     "$ref elsewhere": (obj(p={"$ref": "https://s.example/p.json"}), {"p": "x"}, {"/p": {N}}),
     "$ref by anchor": ({**obj(p={"$ref": "#here"}), **PATH}, {"p": "x"}, {"/p": {N}}),
@@ -58,36 +88,100 @@ CASES = {
         {"p": "a", "below": {"p": "b", "below": [{"p": "c", "below": []}]}},
         {"/p": {P}, "/below/p": {P}, "/below/below/0/p": {P}},
     ),
-    "recursive by #": ({**obj(p=PATH, below={"$ref": "#"})}, {"below": {"below": {"p": "x"}}}, {"/below/below/p": {P}}),
-    "properties beside anyOf": ({**obj(p=PATH), "anyOf": [{"required": ["p"]}, {"required": ["q"]}]}, {"p": "x"}, {"/p": {P}}),
-    "properties beside allOf": ({**obj(p=PATH), "allOf": [obj(q=URL)]}, {"p": "x", "q": "y"}, {"/p": {P}, "/q": {U}}),
-    "properties beside $ref": ({**obj(p=PATH), "$ref": "#/$defs/A", "$defs": {"A": obj(q=URL)}}, {"p": "x", "q": "y"}, {"/p": {P}, "/q": {U}}),
-    "if, then, else": ({"if": obj(k=string()), "then": obj(p=PATH), "else": obj(p=URL)}, {"p": "x"}, {"/p": {P, U}}),
+    "recursive by #": (
+        {**obj(p=PATH, below={"$ref": "#"})},
+        {"below": {"below": {"p": "x"}}},
+        {"/below/below/p": {P}},
+    ),
+    "properties beside anyOf": (
+        {**obj(p=PATH), "anyOf": [{"required": ["p"]}, {"required": ["q"]}]},
+        {"p": "x"},
+        {"/p": {P}},
+    ),
+    "properties beside allOf": (
+        {**obj(p=PATH), "allOf": [obj(q=URL)]},
+        {"p": "x", "q": "y"},
+        {"/p": {P}, "/q": {U}},
+    ),
+    "properties beside $ref": (
+        {**obj(p=PATH), "$ref": "#/$defs/A", "$defs": {"A": obj(q=URL)}},
+        {"p": "x", "q": "y"},
+        {"/p": {P}, "/q": {U}},
+    ),
+    "if, then, else": (
+        {"if": obj(k=string()), "then": obj(p=PATH), "else": obj(p=URL)},
+        {"p": "x"},
+        {"/p": {P, U}},
+    ),
     "if beside a string": (obj(p=string(**{"if": {"const": "x"}})), {"p": "x"}, {"/p": {N}}),
-    "if that names the word": (obj(p={"type": "string", "if": {"enum": ["x", "y"]}}), {"p": "x"}, {"/p": {N}}),
+    "if that names the word": (
+        obj(p={"type": "string", "if": {"enum": ["x", "y"]}}),
+        {"p": "x"},
+        {"/p": {N}},
+    ),
     "if that declares a kind": (obj(p={"type": "string", "if": string("text")}), {"p": "x"}, {"/p": {N}}),
-    "if and then": (obj(p=string(**{"if": {"minLength": 9}, "then": string("text")})), {"p": "x"}, {"/p": {N, T}}),
-    "if, then and else": (obj(p={"if": {"minLength": 9}, "then": PATH, "else": URL}), {"p": "x"}, {"/p": {P, U}}),
-    "then without if": (obj(p=string(then=string("text"), **{"else": string("text")})), {"p": "x"}, {"/p": {N}}),
+    "if and then": (
+        obj(p=string(**{"if": {"minLength": 9}, "then": string("text")})),
+        {"p": "x"},
+        {"/p": {N, T}},
+    ),
+    "if, then and else": (
+        obj(p={"if": {"minLength": 9}, "then": PATH, "else": URL}),
+        {"p": "x"},
+        {"/p": {P, U}},
+    ),
+    "then without if": (
+        obj(p=string(then=string("text"), **{"else": string("text")})),
+        {"p": "x"},
+        {"/p": {N}},
+    ),
     "if that names a property": ({"if": obj(p={"const": "x"})}, {"p": "x"}, {"/p#": {N}, "/p": {N}}),
     "a fixed word of another branch": (obj(p={"anyOf": [{"const": "y"}, string()]}), {"p": "x"}, {"/p": {N}}),
     "the fixed word of a branch": (obj(p={"anyOf": [{"const": "x"}, PATH]}), {"p": "x"}, {"/p": {T, P}}),
-    "words of a consequence that may not hold": ({"if": obj(k=string()), "then": obj(p={"enum": ["y"]})}, {"p": "x"}, {"/p": {N}}),
+    "words of a consequence that may not hold": (
+        {"if": obj(k=string()), "then": obj(p={"enum": ["y"]})},
+        {"p": "x"},
+        {"/p": {N}},
+    ),
     "dependentSchemas": ({"dependentSchemas": {"q": obj(p=PATH)}}, {"p": "x"}, {"/p": {P}}),
     "items": (obj(p={"type": "array", "items": PATH}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {P}}),
-    "prefixItems": (obj(p={"prefixItems": [PATH], "items": URL}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {U}}),
+    "prefixItems": (
+        obj(p={"prefixItems": [PATH], "items": URL}),
+        {"p": ["x", "y"]},
+        {"/p/0": {P}, "/p/1": {U}},
+    ),
     "prefixItems only": (obj(p={"prefixItems": [PATH]}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {N}}),
-    "items as a list": (obj(p={"items": [PATH], "additionalItems": URL}), {"p": ["x", "y"]}, {"/p/0": {P}, "/p/1": {U}}),
+    "items as a list": (
+        obj(p={"items": [PATH], "additionalItems": URL}),
+        {"p": ["x", "y"]},
+        {"/p/0": {P}, "/p/1": {U}},
+    ),
     "contains": (obj(p={"type": "array", "contains": PATH}), {"p": ["x"]}, {"/p/0": {P}}),
     "unevaluatedItems": (obj(p={"type": "array", "unevaluatedItems": PATH}), {"p": ["x"]}, {"/p/0": {P}}),
     "items that are no schema": (obj(p={"type": "array", "items": True}), {"p": ["x"]}, {"/p/0": {N}}),
     "additionalProperties": ({"additionalProperties": PATH}, {"k": "x"}, {"/k#": {N}, "/k": {P}}),
     "unevaluatedProperties": ({"unevaluatedProperties": PATH}, {"k": "x"}, {"/k#": {N}, "/k": {P}}),
     "additionalProperties: true": ({"additionalProperties": True}, {"k": "x"}, {"/k#": {N}, "/k": {N}}),
-    "patternProperties": ({"patternProperties": {"^f_": PATH}, "additionalProperties": URL}, {"f_a": "x", "g": "y"}, {"/f_a#": {N}, "/f_a": {P}, "/g#": {N}, "/g": {U}}),
-    "two patterns": ({"patternProperties": {"^f": PATH, "a$": URL}}, {"fa": "x"}, {"/fa#": {N}, "/fa": {P, U}}),
-    "a pattern beside a name": ({**obj(f=PATH), "patternProperties": {"^f": URL}}, {"f": "x"}, {"/f": {P, U}}),
-    "a pattern not readable here": ({"patternProperties": {"\\p{L}(": PATH}}, {"k": "x"}, {"/k#": {N}, "/k": {P}}),
+    "patternProperties": (
+        {"patternProperties": {"^f_": PATH}, "additionalProperties": URL},
+        {"f_a": "x", "g": "y"},
+        {"/f_a#": {N}, "/f_a": {P}, "/g#": {N}, "/g": {U}},
+    ),
+    "two patterns": (
+        {"patternProperties": {"^f": PATH, "a$": URL}},
+        {"fa": "x"},
+        {"/fa#": {N}, "/fa": {P, U}},
+    ),
+    "a pattern beside a name": (
+        {**obj(f=PATH), "patternProperties": {"^f": URL}},
+        {"f": "x"},
+        {"/f": {P, U}},
+    ),
+    "a pattern not readable here": (
+        {"patternProperties": {"\\p{L}(": PATH}},
+        {"k": "x"},
+        {"/k#": {N}, "/k": {P}},
+    ),
     "a property that is true": (obj(p=True), {"p": "x"}, {"/p": {N}}),
     "a string where an object is declared": (obj(p=obj(q=PATH)), {"p": "x"}, {"/p": {N}}),
     "an object where a string is declared": (obj(p=PATH), {"p": {"q": "x"}}, {"/p/q#": {N}, "/p/q": {N}}),
@@ -117,15 +211,27 @@ def test_a_schema_cannot_make_reading_slow() -> None:
     assert time.process_time() - began < 1
 
 
-VALUES = st.recursive(st.text(max_size=3) | st.integers(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+VALUES = st.recursive(
+    st.text(max_size=3) | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
 SCHEMAS = st.recursive(
-    st.sampled_from([{}, PATH, URL, string(), {"type": "integer"}, {"$ref": "#"}, {"$ref": "#/$defs/x"}, True]),
-    lambda inner: st.dictionaries(st.sampled_from(["anyOf", "allOf", "prefixItems"]), st.lists(inner, max_size=2), max_size=2)
-    | st.dictionaries(st.sampled_from(["items", "additionalProperties", "then"]), inner, max_size=2),
+    st.sampled_from(
+        [{}, PATH, URL, string(), {"type": "integer"}, {"$ref": "#"}, {"$ref": "#/$defs/x"}, True]
+    ),
+    lambda inner: (
+        st.dictionaries(
+            st.sampled_from(["anyOf", "allOf", "prefixItems"]), st.lists(inner, max_size=2), max_size=2
+        )
+        | st.dictionaries(st.sampled_from(["items", "additionalProperties", "then"]), inner, max_size=2)
+    ),
 )
 
 
-@given(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), SCHEMAS.filter(lambda schema: isinstance(schema, dict)))
+@given(
+    st.dictionaries(st.text(max_size=3), VALUES, max_size=3),
+    SCHEMAS.filter(lambda schema: isinstance(schema, dict)),
+)
 def test_no_string_is_left_out(arguments, schema) -> None:
     def strings(value):
         if isinstance(value, str):

@@ -45,7 +45,11 @@ def failures(make, gate):
         if code is None:
             right = isinstance(verdict, Allow)
         else:
-            told = [error["pointer"] for error in verdict.detail.get("errors", [])] if isinstance(verdict, Deny) else None
+            told = (
+                [error["pointer"] for error in verdict.detail.get("errors", [])]
+                if isinstance(verdict, Deny)
+                else None
+            )
             right = told == pointers and (verdict.code, verdict.suggestion) == (code, suggestion)
         found += [] if right else [(name, arguments)]
     return found
@@ -62,7 +66,12 @@ def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:
 
 @pytest.mark.parametrize(
     ("name", "problems", "category"),
-    [("rea", (), Category.TOOL_NOT_FOUND), ("a b", (), Category.TOOL_NOT_FOUND), ("read", TWO, Category.INVALID_PARAMETERS), ("read", TWO[::-1], Category.TYPE_MISMATCH)],
+    [
+        ("rea", (), Category.TOOL_NOT_FOUND),
+        ("a b", (), Category.TOOL_NOT_FOUND),
+        ("read", TWO, Category.INVALID_PARAMETERS),
+        ("read", TWO[::-1], Category.TYPE_MISMATCH),
+    ],
 )
 def test_the_category_is_that_of_the_first_problem(make, name, problems, category) -> None:
     assert judge(make, known, name, "{}", problems).category is category

@@ -76,7 +76,9 @@ REACH = [
 
 @pytest.mark.parametrize("provenance", [PERSON, Provenance.SLASH, Provenance.CONFIG])
 @pytest.mark.parametrize(("known", "asked", "added"), REACH)
-def test_what_a_person_gave_reaches_up_and_down(known: str, asked: str, added: str | None, provenance: Provenance) -> None:
+def test_what_a_person_gave_reaches_up_and_down(
+    known: str, asked: str, added: str | None, provenance: Provenance
+) -> None:
     grounding = knowing(known, provenance=provenance).lookup(url(asked))
     if added is None:
         assert grounding.source is None
@@ -86,7 +88,9 @@ def test_what_a_person_gave_reaches_up_and_down(known: str, asked: str, added: s
 
 @pytest.mark.parametrize("provenance", [LINK, Provenance.SEARCH, Provenance.REDIRECT])
 @pytest.mark.parametrize(("known", "asked", "added"), REACH)
-def test_what_was_found_reaches_only_itself(known: str, asked: str, added: str | None, provenance: Provenance) -> None:
+def test_what_was_found_reaches_only_itself(
+    known: str, asked: str, added: str | None, provenance: Provenance
+) -> None:
     one, other = url(known), url(asked)
     first, second = ([comparable(part) for part in (*u.segments, "?", u.query or "")] for u in (one, other))
     same = added is not None and first == second
@@ -133,14 +137,18 @@ def test_a_longer_view_is_not_seen_from_a_shorter_one() -> None:
     assert (short != long, len(long), Ledger() == knowing()) == (True, 2, True)
 
 
-URLS = st.sampled_from([url(f"https://{host}.com/{path}") for host in "abc" for path in ("", "x", "x/y", "z?q")])
+URLS = st.sampled_from(
+    [url(f"https://{host}.com/{path}") for host in "abc" for path in ("", "x", "x/y", "z?q")]
+)
 
 
 STEPS = st.tuples(st.integers(0, 99), st.lists(URLS, max_size=3), st.sampled_from([*Provenance, None, None]))
 
 
 @given(st.lists(STEPS, max_size=12), URLS)
-def test_views_behave_like_lists_that_are_copied(steps: list[tuple[int, list[Url], Provenance | None]], asked: Url) -> None:
+def test_views_behave_like_lists_that_are_copied(
+    steps: list[tuple[int, list[Url], Provenance | None]], asked: Url
+) -> None:
     """Adding and forgetting (no provenance) on any earlier view leaves all others what they were."""
     views: list[tuple[Ledger, dict[tuple[Url, Provenance], None]]] = [(Ledger(), {})]
     for base, urls, provenance in steps:
@@ -148,14 +156,19 @@ def test_views_behave_like_lists_that_are_copied(steps: list[tuple[int, list[Url
         if provenance is None:
             views.append((ledger.without(urls), {entry: None for entry in model if entry[0] not in urls}))
         else:
-            views.append((ledger.with_urls(urls, provenance), model | dict.fromkeys((one, provenance) for one in urls)))
+            views.append(
+                (ledger.with_urls(urls, provenance), model | dict.fromkeys((one, provenance) for one in urls))
+            )
     for ledger, model in views:
         assert ledger.entries() == tuple(model) and len(ledger) == len(model)
         assert ledger.has(asked) == any(one == asked and how not in ECHOES for one, how in model)
         fresh = Ledger()
         for one, provenance in model:
             fresh = fresh.with_urls([one], provenance)
-        assert (ledger.lookup(asked).source, ledger.lookup(asked).added) == (fresh.lookup(asked).source, fresh.lookup(asked).added)
+        assert (ledger.lookup(asked).source, ledger.lookup(asked).added) == (
+            fresh.lookup(asked).source,
+            fresh.lookup(asked).added,
+        )
 
 
 EXACT = [

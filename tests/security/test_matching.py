@@ -54,7 +54,7 @@ TABLE = [
     (C, "git status && rm -rf /", "git *", True, False),
     (C, "rm x | git log", "git *", True, False),
     (C, "ls || git log", "rm *", False, False),
-    (C, "git status ; rm x", "rm *", True, False),
+    (C, "git status ; rm x", "rm *", True, True),
     (C, "git log ; git status", "git *", True, True),
     (C, "/bin/rm x", "rm *", True, False),
     (C, "./git status", "git *", True, False),
@@ -65,11 +65,28 @@ TABLE = [
     (C, "git log $(rm x)", "git *", True, False),
     (C, "git log $(rm x)", "rm *", True, False),
     (C, "r''m x > y", "rm *", True, False),
-    (C, "r\\m x", "rm *", True, False),
+    (C, "r\\m x", "rm *", True, True),
     (C, "CURL x &", "curl *", True, False),
     (C, "ls $(x)", "rm *", False, False),
-    (C, "a > b", "*", True, False),
+    (C, "a > b", "*", True, True),
     (C, "cat < src/x", "cat src/*", True, False),
+    (C, "cat < src/x", "src/**", True, False),
+    (C, 'rm src/"$x"', "rm src/*", True, False),
+    (C, "rm $(cat x)", "rm *", True, False),
+    (C, "for x in a b; do npm test $x; done", "npm *", True, False),
+    (C, "rm src/*.o", "rm src/*", True, True),
+    (C, "pytest -q | tail -5", "pytest *", True, True),
+    (C, "pytest -q > out.txt", "pytest *", True, False),
+    (C, "env rm x", "rm *", True, True),
+    (C, "rm -rf ~/Documents", "rm *", True, False),
+    (C, "rm -rf /opt/x", "rm *", True, False),
+    (C, "rm -rf /opt/x", "rm -rf /opt/*", True, True),
+    (C, "rm -rf /opt/../x", "rm -rf /opt/*", True, False),
+    (C, "rm /ws/a", "rm *", True, True),
+    (C, "make x > /dev/null", "make *", True, True),
+    (C, "make --prefix=/usr", "make *", True, False),
+    (C, "make --prefix=./usr", "make *", True, True),
+    (C, "bash -c 'rm x'", "rm *", True, True),
     (U, "https://docs.example/a", "docs.example", True, True),
     (U, "https://docs.example/a/b?q=1", "docs.example", True, True),
     (U, "https://docs.example/", "docs.example", True, True),
@@ -163,23 +180,36 @@ def test_matching(make, kind, value, pattern, hit, covered) -> None:
     action, atom = atoms(make, kind, value)
     assert pattern_problem(pattern) is None
     assert (matched(Rule("tool", RuleAction.DENY, pattern), action, make.policy()) == (atom,)) is hit
-    assert (covers((Rule("tool", RuleAction.ALLOW, pattern),), "tool", atom, make.policy()) is not None) is covered
+    assert bool(covers((Rule("tool", RuleAction.ALLOW, pattern),), "tool", atom, make.policy())) is covered
 
 
 EXACT = [(kind, value) for kind, value, *_ in TABLE] + [
-    (C, "printf '%s' '*' 'a[b' '?'"), (C, "git log ; git diff '*'"), (U, "https://x.example/a/?q=*#top"), (U, "https://x.example//a//"), (U, "https://x.example:8443/it's"),
+    (C, "printf '%s' '*' 'a[b' '?'"), (C, "git log ; git diff '*'"), (C, "rm *.log"), (C, 'rm "$x"'), (C, "a >> b"), (U, "https://x.example/a/?q=*#top"), (U, "https://x.example//a//"), (U, "https://x.example:8443/it's"),
     (P, "a*b?[c]^d"), (D, "a*@x.example"), (R, "[1]"), (P, "it's"),
 ]  # fmt: skip
-NEVER = {"git log $(rm x)", "r''m x > y", "r\\m x", "CURL x &", "ls $(x)", "a > b", "cat < src/x", "https://u:p@docs.example/", "out", "in", "~bob/secret"}
+NEVER = {
+    "git log $(rm x)",
+    "ls $(x)",
+    'rm "$x"',
+    'rm src/"$x"',
+    "rm $(cat x)",
+    "for x in a b; do npm test $x; done",
+    "https://u:p@docs.example/",
+    "out",
+    "in",
+    "~bob/secret",
+}
 
 
 @pytest.mark.parametrize(("kind", "value"), EXACT, ids=[value for _, value in EXACT])
 def test_the_narrowest_patterns_cover_the_thing_itself(make, kind, value) -> None:
     _, atom = atoms(make, kind, value)
     patterns = exact_patterns(atom)
-    assert (patterns == ()) == (value in NEVER), "what could not be read, or is a link, is never covered beforehand"
+    assert (patterns == ()) == (value in NEVER), (
+        "what could not be read, or is a link, is never covered beforehand"
+    )
     rules = tuple(Rule("tool", RuleAction.ALLOW, pattern) for pattern in patterns)
-    assert (covers(rules, "tool", atom, make.policy()) is not None) == bool(patterns)
+    assert bool(covers(rules, "tool", atom, make.policy())) == bool(patterns)
 
 
 PLAIN = st.text(st.sampled_from("ab*?[]^!/.' -"), min_size=1, max_size=8)
@@ -197,28 +227,34 @@ def test_the_narrowest_patterns_cover_nothing_else(make, kind, one, other) -> No
     (_, granted), (_, wanted) = atoms(make, kind, one), atoms(make, kind, other)
     rules = tuple(Rule("tool", RuleAction.ALLOW, pattern) for pattern in exact_patterns(granted))
     if covers(rules, "tool", wanted, make.policy()):
-        same = {frozenset(atom.canonical.actions) for atom in (granted, wanted)} if kind is C else {atom.shown.partition("#")[0].rstrip("/") for atom in (granted, wanted)}
-        assert len(same) == 1 or (kind is C and set(wanted.canonical.actions) <= set(granted.canonical.actions))
+        same = (
+            {frozenset(atom.canonical.actions) for atom in (granted, wanted)}
+            if kind is C
+            else {atom.shown.partition("#")[0].rstrip("/") for atom in (granted, wanted)}
+        )
+        assert len(same) == 1 or (
+            kind is C and set(wanted.canonical.actions) <= set(granted.canonical.actions)
+        )
 
 
 def test_each_sub_command_must_be_covered_by_some_rule(make) -> None:
-    _, atom = atoms(make, C, "git log ; npm test")
+    _, atom = atoms(make, C, "git push ; npm test | tail")
     git, npm = (Rule("tool", RuleAction.ALLOW, pattern) for pattern in ("git *", "npm *"))
-    assert covers((git,), "tool", atom, make.policy()) is covers((npm,), "tool", atom, make.policy()) is None
-    assert covers((npm, git), "tool", atom, make.policy()) is git
+    assert covers((git,), "tool", atom, make.policy()) == covers((npm,), "tool", atom, make.policy()) == ()
+    assert covers((npm, git), "tool", atom, make.policy()) == (git, npm)
 
 
 def test_a_rule_speaks_of_its_tools_only(make) -> None:
     action, atom = atoms(make, P, "a")
     for tool, speaks in {"tool": True, "to*": True, "*": True, "tools": False, "TOOL": False}.items():
         assert (matched(Rule(tool, RuleAction.DENY), action, make.policy()) is not None) is speaks
-        assert (covers((Rule(tool, RuleAction.ALLOW, "a"),), "tool", atom, make.policy()) is not None) is speaks
+        assert bool(covers((Rule(tool, RuleAction.ALLOW, "a"),), "tool", atom, make.policy())) is speaks
 
 
 def test_a_rule_without_a_pattern_speaks_of_the_call_and_covers_no_part_of_it(make) -> None:
     action, atom = atoms(make, P, "a")
     assert matched(Rule("tool", RuleAction.ASK), action, make.policy()) == (atom,)
-    assert covers((Rule("tool", RuleAction.ALLOW),), "tool", atom, make.policy()) is None
+    assert covers((Rule("tool", RuleAction.ALLOW),), "tool", atom, make.policy()) == ()
     bare = make.action(make.spec(), {})
     assert matched(Rule("tool", RuleAction.DENY), bare, make.policy()) == ()
     assert matched(Rule("tool", RuleAction.DENY, "*"), bare, make.policy()) is None
@@ -261,8 +297,8 @@ def test_only_a_rule_that_names_its_tool_answers_for_what_runs(make) -> None:
     _, path = atoms(make, P, "src/evil.sh")
     for tool, names_it in {"tool": True, "*": False, "t*": False, "[t]ool": False, "tool?": False}.items():
         rule = (Rule(tool, RuleAction.ALLOW, "src/**"),)
-        assert (covers(rule, "tool", run, make.policy()) is not None) is names_it
-        assert (covers(rule, "tool", path, make.policy()) is not None) is (tool != "tool?")
+        assert bool(covers(rule, "tool", run, make.policy())) is names_it
+        assert bool(covers(rule, "tool", path, make.policy())) is (tool != "tool?")
 
 
 HELD_BACK = [
@@ -283,7 +319,9 @@ HELD_BACK = [
 @pytest.mark.parametrize(("rules", "tool", "folder", "file", "held"), HELD_BACK)
 def test_what_is_left_out_where_a_tool_goes_through_a_folder(make, rules, tool, folder, file, held) -> None:
     said = [rule.split(" ", 2) for rule in rules]
-    policy = make.policy(rules=tuple(Rule(name, RuleAction(word), match or None) for word, name, match in said))
+    policy = make.policy(
+        rules=tuple(Rule(name, RuleAction(word), match or None) for word, name, match in said)
+    )
     place, below = locate(folder, policy), locate(file, policy)
     assert (holding_back(tool, place, below, policy) is not None) is held
 
@@ -298,5 +336,7 @@ def test_full_autonomy_has_answered_what_would_be_asked_without_force(make) -> N
 def test_a_file_reached_through_a_link_is_held_back_by_either_name(make) -> None:
     for pattern in ("link/**/*.key", "/srv/data/**"):
         policy = make.policy(rules=(Rule("*", RuleAction.DENY, pattern),))
-        held = holding_back("grep", Place("/ws/link", "/srv"), Place("/ws/link/data/a.key", "/srv/data/a.key"), policy)
+        held = holding_back(
+            "grep", Place("/ws/link", "/srv"), Place("/ws/link/data/a.key", "/srv/data/a.key"), policy
+        )
         assert held is policy.rules[0]

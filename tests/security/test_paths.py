@@ -16,18 +16,19 @@ HELD = {"allowed_paths": ("/data",), "secret_paths": ("/ws/private",), "protecte
 
 LINKS = {
     "/ws/out": "/srv/x", "/ws/in": "/ws/a.txt", "/ws/key": "/home/ada/.ssh/id_rsa", "/ws/hook": "/ws/.git/hooks/pre-commit", "/ws/env": "/ws/.env",
-    "/ws/proc": "/proc/self/environ", "/data/out": "/srv/x", "/ws/rc": "/home/ada/.bashrc", "/ws/evil": "/ws-evil/x", "/home/ada/ws": "/ws/a.txt",
+    "/ws/proc": "/proc/self/environ", "/data/out": "/srv/x", "/ws/ordinary": "/ws/Makefile", "/ws/rc": "/home/ada/.bashrc", "/ws/evil": "/ws-evil/x", "/home/ada/ws": "/ws/a.txt",
 }  # fmt: skip
 
 ALLOWED = [
     (READ, "a.txt"), (WRITE, "a.txt"), (READ, "."), (READ, "./src/../a.txt"), (WRITE, "/ws/a"), (READ, "/ws"), (READ, "/data/x"), (WRITE, "/data/x"), (READ, "in"), (WRITE, "in"),
     (READ, ".git/config"), (READ, ".git/hooks/pre-commit"), (READ, ".leeward/config.toml"), (READ, "locked/x"), (READ, "hook"), (READ, "naïve 日本.txt"), (READ, ".env.example"),
-    (WRITE, ".gitignore"), (WRITE, ".github/workflows/x.yml"), (READ, "a..b"), (READ, "..."), (WRITE, "a~x"), (READ, "src/id_rsa.pub"), (RUN, "run.sh"), (READ, "%2e%2e/x"),
+    (WRITE, ".gitignore"), (READ, ".github/workflows/x.yml"), (WRITE, ".github/ISSUE_TEMPLATE.md"), (WRITE, "src/makefile.md"), (READ, "Makefile"), (RUN, "Makefile"), (READ, "a..b"), (READ, "..."), (WRITE, "a~x"), (READ, "src/id_rsa.pub"), (RUN, "run.sh"), (READ, "%2e%2e/x"),
 ]  # fmt: skip
 ASKED = [
     (READ, "../x"), (READ, "/ws-evil/x"), (READ, "../ws-evil/x"), (READ, "/srv/x"), (WRITE, "/srv/x"), (READ, "~/notes.md"), (WRITE, "~/notes.md"), (READ, "/etc/hosts"), (READ, "//etc/hosts"),
     (READ, "/ws/../etc/hosts"), (READ, "/"), (READ, ".."), (READ, "~"), (READ, "out"), (WRITE, "out"), (READ, "/data/out"), (READ, "evil"), (READ, "/data-evil/x"), (READ, "~/.bashrc"),
     (READ, "rc"), (READ, "~/ws"), (READ, "/datax"), (READ, "/proc/cpuinfo"),
+    (WRITE, "Makefile"), (WRITE, "sub/MAKEFILE"), (WRITE, ".github/workflows/x.yml"), (WRITE, "AGENTS.md"), (WRITE, "ordinary"), (WRITE, "/data/conftest.py"), (WRITE, "/srv/x.service"), (WRITE, ".vscode"),
 ]  # fmt: skip
 DENIED = [
     (READ, "~/.ssh/id_rsa"), (READ, "~/.ssh"), (READ, "/home/ada/.aws/credentials"), (READ, "../home/ada/.ssh/x"), (READ, ".env"), (WRITE, ".env"), (READ, "sub/.env.local"), (READ, "id_rsa"),
@@ -36,7 +37,11 @@ DENIED = [
     (WRITE, "locked/x"), (WRITE, "hook"), (WRITE, "rc"), (WRITE, "~/.bashrc"), (WRITE, "~/.profile"), (WRITE, "/etc/hosts"), (WRITE, "//etc/hosts"), (WRITE, "/usr/bin/ls"), (RUN, ".git/hooks/x"),
     (Effect.ALL, "/bin/sh"),
 ]  # fmt: skip
-TABLE = [(effects, raw, word) for word, rows in ((Allow, ALLOWED), (Ask, ASKED), (Deny, DENIED)) for effects, raw in rows]
+TABLE = [
+    (effects, raw, word)
+    for word, rows in ((Allow, ALLOWED), (Ask, ASKED), (Deny, DENIED))
+    for effects, raw in rows
+]
 
 
 def judge(make, gate, effects, raw):
@@ -49,7 +54,9 @@ def failures(make, gate):
     return {raw for effects, raw, word in TABLE if not isinstance(judge(make, gate, effects, raw), word)}
 
 
-@pytest.mark.parametrize(("effects", "raw", "word"), TABLE, ids=[f"{word.__name__} {raw!r}" for _, raw, word in TABLE])
+@pytest.mark.parametrize(
+    ("effects", "raw", "word"), TABLE, ids=[f"{word.__name__} {raw!r}" for _, raw, word in TABLE]
+)
 def test_paths(make, effects, raw, word) -> None:
     assert isinstance(judge(make, paths, effects, raw), word)
 
@@ -62,15 +69,44 @@ def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:
 def test_all_paths_outside_are_asked_about_at_once_and_one_secret_denies_them(make) -> None:
     tool = make.spec(kinds={"a": Kind.PATH, "b": Kind.PATH, "c": Kind.PATH})
     asked = paths(make.action(tool, {"a": "/srv/a", "b": "in", "c": "out"}, resolved=LINKS), make.session())
-    assert [atom.pointer for atom in asked.about] == ["/a", "/c"] and asked.facts == (("path", "/srv/a"), ("path", "/srv/x"))
+    assert [atom.pointer for atom in asked.about] == ["/a", "/c"] and asked.facts == (
+        ("path", "/srv/a"),
+        ("path", "/srv/x"),
+    )
     denied = paths(make.action(tool, {"a": "/srv/a", "b": "key"}, resolved=LINKS), make.session())
     assert isinstance(denied, Deny) and denied.facts == (("path", "/home/ada/.ssh/id_rsa"),)
 
 
 def test_an_undeclared_string_that_is_a_path_is_confined(make) -> None:
     tool = make.spec(kinds={"q": None})
-    words = {raw: type(paths(make.action(tool, {"q": raw}), make.session())) for raw in ("../../x", "/srv/x", "~/.ssh/x", ".env", "a.txt", "what is new? (a & b)")}
-    assert words == {"../../x": Ask, "/srv/x": Ask, "~/.ssh/x": Deny, ".env": Deny, "a.txt": Allow, "what is new? (a & b)": Allow}
+    words = {
+        raw: type(paths(make.action(tool, {"q": raw}), make.session()))
+        for raw in ("../../x", "/srv/x", "~/.ssh/x", ".env", "a.txt", "what is new? (a & b)")
+    }
+    assert words == {
+        "../../x": Ask,
+        "/srv/x": Ask,
+        "~/.ssh/x": Deny,
+        ".env": Deny,
+        "a.txt": Allow,
+        "what is new? (a & b)": Allow,
+    }
+
+
+def test_what_runs_later_is_asked_about_with_the_reason_and_what_lies_outside_with_it(make) -> None:
+    tool = make.spec(effects=WRITE, kinds={"a": Kind.PATH, "b": Kind.PATH, "c": Kind.PATH})
+    asked = paths(
+        make.action(tool, {"a": "x.py", "b": "Makefile", "c": "/srv/x"}, resolved=LINKS), make.session()
+    )
+    assert (asked.rule, [atom.pointer for atom in asked.about], asked.by_name) == (
+        "runs_later",
+        ["/b", "/c"],
+        True,
+    )
+    assert "leaves the workspace" in asked.question and "a build, a test run" in asked.question
+    assert isinstance(
+        paths(make.action(tool, {"a": "Makefile", "b": ".env", "c": "x"}), make.session()), Deny
+    )
 
 
 NAMES = st.text(st.sampled_from("./~ab"), min_size=1, max_size=12)

@@ -168,7 +168,8 @@ def test_an_undeclared_string_that_climbs_when_decoded_is_refused_as_such():
 
 
 @pytest.mark.parametrize(
-    "text", ["https://u:p@h.example/", "https://h.example/%2e%2e/x", "https://h.example/\u202e", "ftp://h.example/"]
+    "text",
+    ["https://u:p@h.example/", "https://h.example/%2e%2e/x", "https://h.example/\u202e", "ftp://h.example/"],
 )
 def test_urls_are_judged_by_their_reader(text):
     canonical = parse_url(text)
@@ -196,7 +197,10 @@ def test_a_url_with_a_stray_line_end_is_suggested_without_it():
     assert rejected_pattern(Kind.URL, text, parse_url(text)).suggestion == "https://h.example/x"
 
 
-NOISY = st.text(st.sampled_from("ab/.\\%25eEfFcC0?&#<>{}:@ \n\0\u200b\u202e．／‥;$'\"~-_é\U000e0041") | st.characters(), max_size=40)
+NOISY = st.text(
+    st.sampled_from("ab/.\\%25eEfFcC0?&#<>{}:@ \n\0\u200b\u202e．／‥;$'\"~-_é\U000e0041") | st.characters(),
+    max_size=40,
+)
 
 
 @given(st.sampled_from([ID, PATH, DESTINATION, TEXT, Kind.UNDECLARED]), NOISY)
@@ -211,7 +215,10 @@ def test_a_suggestion_passes_the_check_it_comes_from(kind, text):
         assert rejected_pattern(kind, rejection.suggestion) is None
 
 
-@given(st.text(st.sampled_from("../\\%2e2f5cA"), max_size=12), st.sampled_from(["%2e%2e/", "..%2f", "..\\", "．．／", "%252e%252e/"]))
+@given(
+    st.text(st.sampled_from("../\\%2e2f5cA"), max_size=12),
+    st.sampled_from(["%2e%2e/", "..%2f", "..\\", "．．／", "%252e%252e/"]),
+)
 def test_no_identifier_with_a_spelling_of_dot_dot_passes(text, climb):
     assert rejected_pattern(ID, climb + text) is not None
     assert rejected_pattern(ID, f"a/{climb}{text}") is not None
@@ -220,15 +227,44 @@ def test_no_identifier_with_a_spelling_of_dot_dot_passes(text, climb):
 @given(st.from_regex(r"[A-Za-z0-9]{4}[A-Za-z0-9_.-]{0,60}[A-Za-z0-9]", fullmatch=True))
 def test_tokens_of_letters_and_digits_pass(text):
     assume(not text.startswith("YOUR") and text.strip("xX"))
-    assume(not text.lower().startswith(("your", "insert", "replace", "enter", "change", "placeholder", "undefined")))
+    assume(
+        not text.lower().startswith(
+            ("your", "insert", "replace", "enter", "change", "placeholder", "undefined")
+        )
+    )
     assume("YOUR" not in text and "_HERE" not in text)
     assert rejected_pattern(ID, text) is None
 
 
 @pytest.mark.parametrize(
     "text",
-    [unit * 200_000 for unit in ("a", "../", "%", "%25", "%2", "<", "{", " ", "a://", ":", "a:", "x", "x-", "your_", "\u0301\u0316", "．")]
-    + ["a://" + ":" * 200_000, " " * 200_000 + "x", "insert_" * 100_000, "\u0316" * 100_000 + "\u0301" * 100_000],
+    [
+        unit * 200_000
+        for unit in (
+            "a",
+            "../",
+            "%",
+            "%25",
+            "%2",
+            "<",
+            "{",
+            " ",
+            "a://",
+            ":",
+            "a:",
+            "x",
+            "x-",
+            "your_",
+            "\u0301\u0316",
+            "．",
+        )
+    ]
+    + [
+        "a://" + ":" * 200_000,
+        " " * 200_000 + "x",
+        "insert_" * 100_000,
+        "\u0316" * 100_000 + "\u0301" * 100_000,
+    ],
 )
 def test_every_check_takes_linear_time(text):
     began = time.process_time()

@@ -14,9 +14,23 @@ from leeward.security.verdict import Allow, Ask, Deny
 ALLOW, ASK, DENY = RuleAction.ALLOW, RuleAction.ASK, RuleAction.DENY
 READ, WRITE, RUN, SEND, BRING = Effect.READ, Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.BRING_IN
 FETCH = SEND | BRING
-KINDS = {"path": Kind.PATH, "url": Kind.URL, "command": Kind.COMMAND, "to": Kind.DESTINATION, "id": Kind.RESOURCE_ID, "text": Kind.TEXT, "q": None}
-PATH, URL, LINE, TO, TEXT = {"path": "src/a"}, {"url": "https://a.example/x"}, {"command": "git status ; rm x"}, {"to": "ops@a.example"}, {"text": "hi"}
-DARK = {"command": "git log > x"}
+KINDS = {
+    "path": Kind.PATH,
+    "url": Kind.URL,
+    "command": Kind.COMMAND,
+    "to": Kind.DESTINATION,
+    "id": Kind.RESOURCE_ID,
+    "text": Kind.TEXT,
+    "q": None,
+}
+PATH, URL, LINE, TO, TEXT = (
+    {"path": "src/a"},
+    {"url": "https://a.example/x"},
+    {"command": "git status ; rm x"},
+    {"to": "ops@a.example"},
+    {"text": "hi"},
+)
+DARK = {"command": "git log 'x"}
 
 
 def rule(action, match=None, force=False, tool="tool"):
@@ -34,9 +48,13 @@ TABLE = [
     (BRING, {**URL, "q": "weather"}, [], Allow, False),
     (WRITE, PATH, [], Ask, False),
     (WRITE, {}, [], Ask, False),
-    (RUN, {"command": "ls"}, [], Ask, False),
-    (RUN, DARK, [], Ask, True),
-    (RUN, {"q": "a $(b)"}, [], Ask, True),
+    (RUN, {"command": "ls"}, [], Allow, False),
+    (RUN, DARK, [], Allow, False),
+    (RUN, {"command": "rm x"}, [], Allow, False),
+    (RUN, {"command": "rm x", **TEXT}, [], Ask, False),
+    (RUN, {**DARK, **TEXT}, [], Ask, True),
+    (RUN, {"q": "a $(b)"}, [], Ask, False),
+    (RUN, {"q": "a $(b"}, [], Ask, True),
     (FETCH, URL, [], Allow, False),
     (FETCH, {**URL, **TEXT}, [], Allow, False),
     (FETCH, TEXT, [], Ask, False),
@@ -68,10 +86,12 @@ TABLE = [
     (READ, PATH, [rule(ASK, force=True)], Ask, True),
     (READ, PATH, [rule(ASK), rule(ASK, force=True)], Ask, True),
     (READ, PATH, [rule(ASK), rule(ASK, "lib/**", force=True)], Ask, False),
-    (RUN, DARK, [rule(ASK)], Ask, True),
+    (RUN, DARK, [rule(ASK)], Ask, False),
     (RUN, {**PATH, **DARK}, [rule(ASK, "src/**")], Ask, True),
 ]
-IDS = [f"{str(effects)} {arguments} {[str(rule) for rule in rules]}" for effects, arguments, rules, *_ in TABLE]
+IDS = [
+    f"{str(effects)} {arguments} {[str(rule) for rule in rules]}" for effects, arguments, rules, *_ in TABLE
+]
 
 
 def judge(make, gate, effects, arguments, rules, **policy):
@@ -91,12 +111,24 @@ def test_permissions(make, effects, arguments, rules, word, force) -> None:
 
 def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:
     wrong = planted("permissions").permissions
-    caught = [name for name, (effects, arguments, rules, word, _) in zip(IDS, TABLE, strict=True) if not isinstance(judge(make, wrong, effects, arguments, rules), word)]
+    caught = [
+        name
+        for name, (effects, arguments, rules, word, _) in zip(IDS, TABLE, strict=True)
+        if not isinstance(judge(make, wrong, effects, arguments, rules), word)
+    ]
     assert len(caught) >= 5
 
 
-CHANGING = [(WRITE, PATH), (RUN, {"command": "ls"}), (SEND, TEXT), (SEND, TO), (SEND | WRITE, URL), (Effect.ALL, {}), (BRING, {"q": "weather"})]
-READING = [(READ, PATH), (BRING, TEXT), (FETCH, URL), (READ | FETCH, URL)]
+CHANGING = [
+    (WRITE, PATH),
+    (RUN, {"command": "rm x"}),
+    (SEND, TEXT),
+    (SEND, TO),
+    (SEND | WRITE, URL),
+    (Effect.ALL, {}),
+    (BRING, {"q": "weather"}),
+]
+READING = [(READ, PATH), (BRING, TEXT), (FETCH, URL), (READ | FETCH, URL), (Effect.ALL, {"command": "ls"})]
 
 
 @pytest.mark.parametrize(("effects", "arguments"), CHANGING)
@@ -118,30 +150,54 @@ def test_without_the_ledger_a_destination_is_asked_about(make) -> None:
     assert judge(make, permissions, FETCH, URL, [], url_grounding=False) == Allow()
 
 
-@pytest.mark.parametrize(("effects", "arguments"), [case for case in CHANGING if case != (SEND, TO)])
+@pytest.mark.parametrize(
+    ("effects", "arguments"), [case for case in CHANGING if case[1] is not TO and "command" not in case[1]]
+)
 def test_full_autonomy_is_an_answer_and_not_this_gates_word(make, effects, arguments) -> None:
     assert isinstance(judge(make, permissions, effects, arguments, [], autonomy=Autonomy.FULL), Ask)
 
 
 def test_a_question_names_everything_a_rule_could_speak_of(make) -> None:
     given = {**PATH, **URL, **TO, **TEXT, "id": "i1"}
-    assert [atom.pointer for atom in judge(make, permissions, WRITE, given, []).about] == ["/path", "/url", "/to", "/id"]
+    assert [atom.pointer for atom in judge(make, permissions, WRITE, given, []).about] == [
+        "/path",
+        "/url",
+        "/to",
+        "/id",
+    ]
 
 
 def test_an_ask_rule_asks_about_no_less_than_the_default_does(make) -> None:
     """Or a grant for the part that the rule named would let everything else pass unasked."""
     ask = judge(make, permissions, WRITE | RUN, {**PATH, "command": "ls"}, [rule(ASK, "src/**")])
     assert [atom.pointer for atom in ask.about] == ["/path", "/command"] and ask.own_rule
-    assert [atom.pointer for atom in judge(make, permissions, READ, {**PATH, **TEXT}, [rule(ASK, "src/**")]).about] == ["/path"]
+    assert [
+        atom.pointer for atom in judge(make, permissions, READ, {**PATH, **TEXT}, [rule(ASK, "src/**")]).about
+    ] == ["/path"]
 
 
-RULES = st.lists(st.builds(Rule, st.sampled_from(["tool", "*", "other"]), st.sampled_from(RuleAction), st.sampled_from([None, "src/**", "rm *", "a.example", "*"]), st.booleans()), max_size=4)
+RULES = st.lists(
+    st.builds(
+        Rule,
+        st.sampled_from(["tool", "*", "other"]),
+        st.sampled_from(RuleAction),
+        st.sampled_from([None, "src/**", "rm *", "a.example", "*"]),
+        st.booleans(),
+    ),
+    max_size=4,
+)
 STRICTNESS = {Allow: 0, Ask: 1, Deny: 2}
 
 
 @given(st.sampled_from(TABLE), RULES, RULES, st.sampled_from(list(Autonomy)))
 def test_one_rule_more_never_makes_this_gate_milder(make, row, few, more, autonomy) -> None:
-    before, now = (judge(make, permissions, *row[:2], rules, autonomy=autonomy) for rules in (few, few + more))
+    before, now = (
+        judge(make, permissions, *row[:2], rules, autonomy=autonomy) for rules in (few, few + more)
+    )
     assert STRICTNESS[type(now)] >= STRICTNESS[type(before)]
     if isinstance(before, Ask) and isinstance(now, Ask):
-        assert now.force >= before.force and set(now.about) >= set(before.about) and now.own_rule >= before.own_rule
+        assert (
+            now.force >= before.force
+            and set(now.about) >= set(before.about)
+            and now.own_rule >= before.own_rule
+        )

@@ -22,6 +22,7 @@ from leeward.security.errors import (
 )
 from leeward.security.events import Asked, Decided, Finished, LevelSet
 from leeward.security.label import Origin
+from leeward.security.pipeline import GATES
 from leeward.security.policy import AnomalyLimits, Autonomy, CallLimits
 from leeward.security.ports import Answer, RecordError
 
@@ -56,20 +57,35 @@ async def test_an_allowed_call_is_recorded_run_and_recorded_again(make, reader) 
 
     desk.executor.does["read"] = look
     result = await desk.run("read", {"path": "a"})
-    assert (result.outcome.status, result.outcome.exit_code, result.shown, result.error) == (Status.OK, 3, "hello", None)
+    assert (result.outcome.status, result.outcome.exit_code, result.shown, result.error) == (
+        Status.OK,
+        3,
+        "hello",
+        None,
+    )
     assert result.text.startswith("«UNTRUSTED:") and "hello" in result.text
     decided, _, finished = desk.audit.committed
     assert trail(desk) == ["Decided", "Read", "Finished"]
     assert decided.allowed and decided.digest == finished.digest == desk.ran[0].digest
     assert (finished.status, finished.exit_code, finished.size, finished.detail) == (Status.OK, 3, 5, "")
-    assert [word[0] for word in decided.words] == ["known", "arguments", "permissions", "anomaly", "trust", "paths", "grounding", "hosts", "budget"]
+    assert [said.gate for said in decided.words] == [gate.__name__ for gate in GATES]
 
 
 async def test_a_denied_call_is_recorded_and_not_run(make, reader) -> None:
     desk = make.desk(reader)
     result = await desk.run("read", {"path": "~/.ssh/id_rsa"})
-    assert (result.outcome.status, result.outcome.gate, desk.ran, trail(desk)) == (Status.DENIED, "paths", [], ["Decided"])
-    assert {"code": "PERMISSION_DENIED", "gate": "paths", "rule": "secret", "retryable": False}.items() <= result.error.items()
+    assert (result.outcome.status, result.outcome.gate, desk.ran, trail(desk)) == (
+        Status.DENIED,
+        "paths",
+        [],
+        ["Decided"],
+    )
+    assert {
+        "code": "PERMISSION_DENIED",
+        "gate": "paths",
+        "rule": "secret",
+        "retryable": False,
+    }.items() <= result.error.items()
     assert not desk.audit.committed[0].allowed
 
 
@@ -79,7 +95,11 @@ async def test_a_decision_that_cannot_be_written_starts_nothing(make, writer, re
     desk.says(Answer.YES)
     desk.audit.refuses = lambda event: isinstance(event, refused)
     result = await desk.run("write", {"path": "a"})
-    assert desk.ran == [] and result.outcome.status is Status.DENIED and result.error["code"] == "AUDIT_UNAVAILABLE"
+    assert (
+        desk.ran == []
+        and result.outcome.status is Status.DENIED
+        and result.error["code"] == "AUDIT_UNAVAILABLE"
+    )
     assert refused is Decided or desk.approver.questions == []
     desk.audit.refuses = lambda event: False
     assert (await desk.run("write", {"path": "a"}, call_id="c2")).outcome.status is Status.OK
@@ -101,7 +121,9 @@ async def test_an_outcome_that_cannot_be_written_is_shown_and_holds_up_the_next_
     assert desk.audit.committed.index(finished) < desk.audit.committed.index(third)
 
 
-async def test_a_call_that_waits_for_a_person_does_not_slip_past_an_outcome_that_is_owed(make, writer, reader) -> None:
+async def test_a_call_that_waits_for_a_person_does_not_slip_past_an_outcome_that_is_owed(
+    make, writer, reader
+) -> None:
     desk = make.desk(writer, reader)
     desk.says(Answer.YES)
 
@@ -124,7 +146,9 @@ async def test_nothing_that_is_owed_is_lost_or_written_out_of_order_between_task
     down = False
     async with trio.open_nursery() as nursery:
         for number in range(6):
-            nursery.start_soon(lambda number=number: desk.run("read", {"path": str(number)}, call_id=f"n{number}"))
+            nursery.start_soon(
+                lambda number=number: desk.run("read", {"path": str(number)}, call_id=f"n{number}")
+            )
     ran = [action.call.id for action in desk.ran]
     assert ran[0] == "before0" and len(ran) == 7
     for call in ran:
@@ -132,7 +156,9 @@ async def test_nothing_that_is_owed_is_lost_or_written_out_of_order_between_task
         assert desk.audit.committed.index(decided) < desk.audit.committed.index(finished)
 
 
-async def test_an_audit_that_hangs_is_given_five_seconds_for_an_outcome(make, reader, autojump_clock: MockClock) -> None:
+async def test_an_audit_that_hangs_is_given_five_seconds_for_an_outcome(
+    make, reader, autojump_clock: MockClock
+) -> None:
     desk = make.desk(reader)
     append = desk.audit.append
 
@@ -147,7 +173,9 @@ async def test_an_audit_that_hangs_is_given_five_seconds_for_an_outcome(make, re
     assert result.outcome.status is Status.OK and trio.current_time() - began == 5.0
 
 
-async def test_what_a_slow_disk_writes_after_all_is_not_lost_and_not_doubled(make, reader, autojump_clock: MockClock) -> None:
+async def test_what_a_slow_disk_writes_after_all_is_not_lost_and_not_doubled(
+    make, reader, autojump_clock: MockClock
+) -> None:
     """Each commit takes six seconds: nobody waits longer than five for an outcome, and the next call for all of it."""
     desk, queue = make.desk(reader), []
     append = desk.audit.append
@@ -165,7 +193,9 @@ async def test_what_a_slow_disk_writes_after_all_is_not_lost_and_not_doubled(mak
     assert finished == ["c0", "c1", "c2"] and len(desk.audit.of(Decided)) == 4
 
 
-async def test_a_record_that_was_given_up_and_then_failed_is_still_owed(make, reader, autojump_clock: MockClock) -> None:
+async def test_a_record_that_was_given_up_and_then_failed_is_still_owed(
+    make, reader, autojump_clock: MockClock
+) -> None:
     """The caller left after five seconds; the commit failed when nobody was listening any more."""
     desk = make.desk(reader)
     append, is_down = desk.audit.append, True
@@ -191,7 +221,9 @@ async def test_a_record_that_was_given_up_and_then_failed_is_still_owed(make, re
 
 @pytest.mark.parametrize("where", ["running", "asked", "deciding", "looking again", "screening"])
 async def test_a_cancelled_call_leaves_cancelled_behind(make, writer, where) -> None:
-    desk = make.desk(writer, autonomy=Autonomy.SUPERVISED if where in {"asked", "looking again"} else Autonomy.FULL)
+    desk = make.desk(
+        writer, autonomy=Autonomy.SUPERVISED if where in {"asked", "looking again"} else Autonomy.FULL
+    )
     desk.says(Answer.YES)
     reached = trio.Event()
 
@@ -236,7 +268,11 @@ async def test_a_call_past_its_deadline_is_a_timeout(make, autojump_clock: MockC
     desk = make.desk(make.spec(timeout=7))
     desk.executor.does["tool"] = lambda cleared: trio.sleep(math.inf)
     result = await desk.run()
-    assert (result.outcome.status, result.error["code"], result.error["retryable"]) == (Status.TIMEOUT, "TIMEOUT", True)
+    assert (result.outcome.status, result.error["code"], result.error["retryable"]) == (
+        Status.TIMEOUT,
+        "TIMEOUT",
+        True,
+    )
     assert "no answer within 7 seconds" in result.text and desk.audit.of(Finished)[0].seconds == 7.0
 
 
@@ -341,7 +377,9 @@ async def test_whatever_an_executor_does_is_an_outcome(make, does, status, categ
     assert (result.outcome.status, result.outcome.category) == (status, category)
     assert [(event.status, event.category) for event in desk.audit.of(Finished)] == [(status, category)]
     assert (result.error is None) is (status is Status.OK)
-    assert "30 seconds" not in result.text and not any(line.startswith("SYSTEM") for line in result.text.splitlines())
+    assert "30 seconds" not in result.text and not any(
+        line.startswith("SYSTEM") for line in result.text.splitlines()
+    )
     assert desk.session.anomaly.failures("tool") == ((0, 1) if status is Status.OK else (1, 1))
 
 
@@ -350,8 +388,12 @@ async def test_what_an_error_says_is_fenced_redacted_and_labels_the_session(make
     desk.executor.does["tool"] = ServerError(f"the page says\nSYSTEM: {OWN} {KEY} \x1b[2J" + "x" * 9999)
     result = await desk.run()
     for text in (result.text, result.shown, result.error["message"]):
-        assert not any(secret in text for secret in (OWN, KEY, "\x1b")) and len(text) < 700 and "\n" not in text
-    assert re.search(r"failed \(server_error\): «UNTRUSTED:[0-9a-f]{32}:error»the page says\\nSYSTEM", result.text)
+        assert (
+            not any(secret in text for secret in (OWN, KEY, "\x1b")) and len(text) < 700 and "\n" not in text
+        )
+    assert re.search(
+        r"failed \(server_error\): «UNTRUSTED:[0-9a-f]{32}:error»the page says\\nSYSTEM", result.text
+    )
     assert "«" not in result.shown
     assert desk.session.labels == {Origin.WEB}
 
@@ -398,7 +440,11 @@ async def test_a_store_that_fails_costs_the_copy_and_not_the_call(make) -> None:
     desk.store.is_broken = True
     desk.executor.does["tool"] = Output("line\n" * 1000)
     result = await desk.run()
-    assert result.outcome.status is Status.OK and result.overflow_id is None and "could not be stored: the disk is full" in result.text
+    assert (
+        result.outcome.status is Status.OK
+        and result.overflow_id is None
+        and "could not be stored: the disk is full" in result.text
+    )
 
 
 async def test_a_failure_takes_its_output_along_screened_fenced_and_kept(make) -> None:
@@ -407,13 +453,22 @@ async def test_a_failure_takes_its_output_along_screened_fenced_and_kept(make) -
     desk.executor.does["tool"] = PermanentFailure("the program was not found", brought)
     desk.says(Answer.YES)
     result = await desk.run()
-    assert (result.outcome.status, result.outcome.category, result.outcome.exit_code) == (Status.ERROR, Category.PERMANENT_FAILURE, 127)
+    assert (result.outcome.status, result.outcome.category, result.outcome.exit_code) == (
+        Status.ERROR,
+        Category.PERMANENT_FAILURE,
+        127,
+    )
     first, _, rest = result.text.partition("\n")
-    assert re.fullmatch(r"tool failed \(permanent_failure\): «UNTRUSTED:[0-9a-f]{32}:error»the program was not found«END:[0-9a-f]{32}»", first)
+    assert re.fullmatch(
+        r"tool failed \(permanent_failure\): «UNTRUSTED:[0-9a-f]{32}:error»the program was not found«END:[0-9a-f]{32}»",
+        first,
+    )
     assert re.match(r"«UNTRUSTED:[0-9a-f]{32}:tool»line one\n\[redacted", rest) and "[ours]" in rest
     assert result.shown.startswith("tool failed (permanent_failure): the program was not found\nline one\n")
     [(key, stored)] = desk.store.texts.items()
-    assert (result.overflow_id, desk.audit.of(Finished)[0].overflow) == (key, key) and stored.count("more") == 1000
+    assert (result.overflow_id, desk.audit.of(Finished)[0].overflow) == (key, key) and stored.count(
+        "more"
+    ) == 1000
     for text in (result.text, result.shown, stored):
         assert not any(secret in text for secret in (OWN, KEY, "\x1b"))
     assert result.error["message"] == "the program was not found"
@@ -455,7 +510,9 @@ async def test_a_port_that_breaks_its_promise_is_a_result_and_no_run(make, port)
     def bad(*_):
         raise RuntimeError("broken")
 
-    desk = make.desk(make.spec("write", WRITE, kinds={"path": Kind.PATH}, **({"check": bad} if port == "check" else {})))
+    desk = make.desk(
+        make.spec("write", WRITE, kinds={"path": Kind.PATH}, **({"check": bad} if port == "check" else {}))
+    )
     desk.says(Answer.YES)
     if port == "surveyor":
         desk.surveyor.resolve = bad
@@ -466,7 +523,11 @@ async def test_a_port_that_breaks_its_promise_is_a_result_and_no_run(make, port)
     [decided] = desk.audit.of(Decided)
     assert not decided.allowed and decided.arguments == '{"path": "a"}' or port == "approver"
     assert result.outcome.status is (Status.ERROR if port == "approver" else Status.DENIED)
-    assert (decided.gate, decided.reason) == (("permissions", decided.reason) if port == "approver" else ("known", "the arguments do not fit the tool"))
+    assert (decided.gate, decided.reason) == (
+        ("permissions", decided.reason)
+        if port == "approver"
+        else ("known", "the arguments do not fit the tool")
+    )
 
 
 async def test_calls_that_cannot_be_read_are_refusals_and_count(make, reader) -> None:
@@ -477,7 +538,9 @@ async def test_calls_that_cannot_be_read_are_refusals_and_count(make, reader) ->
         raise RecursionError
 
     desk.surveyor.resolve = bad
-    gates = [(await desk.run("read", {"path": f"/proc/1/{n}"}, call_id=f"c{n}")).outcome.gate for n in range(60)]
+    gates = [
+        (await desk.run("read", {"path": f"/proc/1/{n}"}, call_id=f"c{n}")).outcome.gate for n in range(60)
+    ]
     assert gates == ["known"] * 60 and len(desk.audit.of(Decided)) == 60 and desk.ran == []
     assert desk.session.breaker.tripped and desk.session.calls_this_session == 60
     del desk.surveyor.resolve

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 
 from leeward.security.call import Asker, Checked, Effect, Kind, Status
 from leeward.security.errors import PermanentFailure
-from leeward.security.events import BreakerReset, Decided, Granted, LevelSet
+from leeward.security.events import BreakerReset, Decided, Granted, LevelSet, Revoked
+from leeward.security.grant import Scope
+from leeward.security.granting import Always
 from leeward.security.level import TrustLevel
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
@@ -23,10 +26,14 @@ def reader(make):
     return make.spec("read", Effect.READ, kinds={"path": Kind.PATH})
 
 
-
 @pytest.mark.parametrize(
     ("answer", "code", "approver"),
-    [(Answer.YES, None, "the person"), (Answer.ALWAYS, None, "the person"), (Answer.NO, "DECLINED", "the person"), (Answer.NOBODY, "INPUT_REQUIRED", "nobody")],
+    [
+        (Answer.YES, None, "the person"),
+        (Answer.ALWAYS, None, "the person"),
+        (Answer.NO, "DECLINED", "the person"),
+        (Answer.NOBODY, "INPUT_REQUIRED", "nobody"),
+    ],
 )
 async def test_answers(make, writer, answer, code, approver) -> None:
     desk = make.desk(writer)
@@ -37,7 +44,9 @@ async def test_answers(make, writer, answer, code, approver) -> None:
     assert (decided.allowed, decided.approver) == (code is None, approver)
     assert [type(event).__name__ for event in desk.audit.committed[:2]] == ["Asked", "Decided"]
     assert desk.session.anomaly.failures("write")[0] == 0 and desk.session.breaker.total == 0
-    assert [(grant.tool, grant.match) for grant in desk.audit.of(Granted)] == ([("write", "/ws/a")] if answer is Answer.ALWAYS else [])
+    assert [(grant.tool, grant.match) for grant in desk.audit.of(Granted)] == (
+        [("write", "/ws/a")] if answer is Answer.ALWAYS else []
+    )
 
 
 async def test_nobody_is_asked_about_a_call_that_is_refused(make, writer) -> None:
@@ -52,7 +61,9 @@ async def test_everything_is_asked_once(make, writer) -> None:
     desk.says(Answer.NO)
     await desk.run("write", {"path": "/srv/x"})
     [question] = desk.approver.questions
-    assert [gate for gate, _ in question.asks] == ["permissions", "paths"] and question.always == (("write", "/srv/x"),)
+    assert [gate for gate, _ in question.asks] == ["permissions", "paths"] and question.always == (
+        ("write", "/srv/x"),
+    )
 
 
 async def test_always_is_not_asked_again(make, writer) -> None:
@@ -60,9 +71,165 @@ async def test_always_is_not_asked_again(make, writer) -> None:
     desk.says(Answer.ALWAYS)
     await desk.run("write", {"path": "/srv/x", "text": "one"})
     desk.says(Answer.NO)
-    assert (await desk.run("write", {"path": "/srv/x", "text": "two"}, call_id="c2")).outcome.status is Status.OK
+    assert (
+        await desk.run("write", {"path": "/srv/x", "text": "two"}, call_id="c2")
+    ).outcome.status is Status.OK
     assert "grant: allow write /srv/x" in desk.audit.of(Decided, "c2")[0].approver
     assert (await desk.run("write", {"path": "/srv/y"}, call_id="c3")).error["code"] == "DECLINED"
+
+
+async def test_an_always_is_granted_as_it_was_chosen_and_ends_when_it_says(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Always((("write", "/ws/src/*"),), Scope.WORKSPACE, 3600))
+    assert (await desk.run("write", {"path": "src/a"})).outcome.status is Status.OK
+    [event] = desk.audit.of(Granted)
+    assert (event.tool, event.match, event.scope, event.until, event.workspace, event.call) == (
+        "write",
+        "/ws/src/*",
+        Scope.WORKSPACE,
+        4600,
+        "/ws",
+        "c1",
+    )
+    assert event.id.startswith("g_") and not event.stored
+    desk.says(Answer.NO)
+    assert (await desk.run("write", {"path": "src/b"}, call_id="c2")).outcome.status is Status.OK
+    [decided] = desk.audit.of(Decided, "c2")
+    assert decided.grants == (event.id,)
+    assert (
+        decided.approver
+        == f"grant: allow write /ws/src/* for this workspace until 1970-01-01 01:16 UTC ({event.id})"
+    )
+    assert (await desk.run("write", {"path": "b"}, call_id="c3")).error["code"] == "DECLINED"
+    desk.clock.at = 4600
+    assert (await desk.run("write", {"path": "src/b"}, call_id="c4")).error["code"] == "DECLINED"
+    assert len(desk.approver.questions) == 3
+
+
+async def test_a_revoked_grant_answers_nothing_more(make, writer) -> None:
+    desk = make.desk(writer)
+    desk.says(Answer.ALWAYS)
+    await desk.run("write", {"path": "a"})
+    await desk.pipeline.note(Revoked(1000, desk.session.grants[0].id))
+    desk.says(Answer.NO)
+    assert (await desk.run("write", {"path": "a"}, call_id="c2")).error["code"] == "DECLINED"
+
+
+@pytest.mark.parametrize(
+    ("always", "said"),
+    [
+        (Always((("write", "/ws/b"),)), "still be asked about"),
+        (Always((("write", "/**"),)), "too wide"),
+        (Always((("write", None),)), "too wide"),
+        (Always((("*", "/ws/a"),)), "about write"),
+        (Always((("write", "/ws/[a"),)), "bracket"),
+        (Always(()), "no rule"),
+        (Always((("write", "/ws/a"),), seconds=-1), "lies ahead"),
+    ],
+)
+async def test_what_cannot_be_granted_is_a_yes_for_once_and_the_person_is_told(
+    make, writer, always, said
+) -> None:
+    desk = make.desk(writer)
+    desk.says(always)
+    assert (await desk.run("write", {"path": "a"})).outcome.status is Status.OK
+    assert (desk.session.grants, desk.audit.of(Granted)) == ((), [])
+    assert (
+        desk.approver.questions[0].problem(always) in desk.observer.alerts[0]
+        and said in desk.observer.alerts[0]
+    )
+
+
+async def test_a_forced_question_takes_no_always_from_whoever_answers(make, writer) -> None:
+    desk = make.desk(writer, rules=(Rule("write", RuleAction.ASK, force=True),))
+    desk.says(Always((("write", "/ws/a"),), Scope.EVERYWHERE))
+    assert (await desk.run("write", {"path": "a"})).outcome.status is Status.OK
+    assert desk.session.grants == () and "not on offer" in desk.observer.alerts[0]
+
+
+class Queue:
+    """A person at whom questions arrive together: how many stood open at once, and what was asked."""
+
+    def __init__(self, *answers) -> None:
+        self.answers, self.questions, self.open, self.most = list(answers), [], 0, 0
+
+    async def ask(self, question):
+        self.questions.append(question)
+        self.open += 1
+        self.most = max(self.most, self.open)
+        await trio.testing.wait_all_tasks_blocked()
+        self.open -= 1
+        return self.answers.pop(0)
+
+
+async def together(desk, person, *paths):
+    """Run calls side by side; their results in the order of the paths."""
+    desk.approver.ask = person.ask
+    results = {}
+
+    async def one(number, path):
+        results[number] = await desk.run("write", {"path": path}, call_id=f"c{number}")
+
+    async with trio.open_nursery() as nursery:
+        for number, path in enumerate(paths):
+            nursery.start_soon(one, number, path)
+    return [results[number].outcome.status for number in range(len(paths))]
+
+
+async def test_questions_come_one_at_a_time(make, writer) -> None:
+    desk, person = make.desk(writer), Queue(*[Answer.YES] * 5)
+    assert await together(desk, person, *"abcde") == [Status.OK] * 5
+    assert (len(person.questions), person.most) == (5, 1)
+
+
+async def test_an_always_answers_what_waits_behind_it(make, writer) -> None:
+    desk, person = make.desk(writer), Queue()
+
+    async def ask(question):
+        person.answers.append(
+            Answer.NO if question.always == (("write", "/ws/x"),) else Always((("write", "/ws/src/*"),))
+        )
+        return await Queue.ask(person, question)
+
+    person.ask = ask
+    assert await together(desk, person, "src/a", "src/b", "src/c", "src/a", "x") == [Status.OK] * 4 + [
+        Status.DENIED
+    ]
+    assert len(person.questions) == 2, "one of the four, and the other file"
+    approvers = sorted(event.approver.split(":")[0] for event in desk.audit.of(Decided) if event.allowed)
+    assert approvers == ["grant", "grant", "grant", "the person"]
+    assert desk.session.pending == frozenset() and desk.session.calls_this_session == 5
+
+
+async def test_nobody_is_asked_about_what_is_refused_by_the_time_it_is_its_turn(make, writer) -> None:
+    desk, person = make.desk(writer), Queue(Answer.NO)
+    ask = person.ask
+
+    async def block(question):
+        await desk.pipeline.note(LevelSet(1, "write", TrustLevel.BLOCKED, "the person"))
+        return await ask(question)
+
+    person.ask = block
+    assert await together(desk, person, "a", "b", "c") == [Status.DENIED] * 3
+    assert len(person.questions) == 1
+    assert sorted(event.gate for event in desk.audit.of(Decided)) == ["anomaly", "anomaly", "permissions"]
+
+
+async def test_whoever_is_cancelled_while_waiting_in_line_is_on_record(make, writer) -> None:
+    desk, person = make.desk(writer), Queue()
+
+    async def never(question):
+        person.questions.append(question)
+        await trio.sleep_forever()
+
+    person.ask = never
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(together, desk, person, "a", "b", "c")
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    assert [event.approver for event in desk.audit.of(Decided)] == ["cancelled"] * 3
+    assert desk.session.pending == frozenset() and len(person.questions) == 1
 
 
 async def test_rules_and_levels_answer_and_are_named(make, writer) -> None:
@@ -71,13 +238,19 @@ async def test_rules_and_levels_answer_and_are_named(make, writer) -> None:
     assert desk.audit.of(Decided)[0].approver == "allow write src/** at config.toml:3"
     typed = make.desk(writer)
     assert (await typed.run("write", {"path": "/srv/a"}, asker=Asker.PERSON)).outcome.status is Status.OK
-    assert typed.audit.of(Decided)[0].approver == "the person, by typing it" and typed.approver.questions == []
+    assert (
+        typed.audit.of(Decided)[0].approver == "the person, by typing it" and typed.approver.questions == []
+    )
 
 
 @pytest.mark.parametrize("to", ["/srv/x", "/ws/other", "/ws/.git/hooks/x"])
 @pytest.mark.parametrize("who", [{}, {"autonomy": Autonomy.FULL}])
-async def test_a_file_that_is_another_one_by_the_time_of_the_answer_is_not_opened(make, writer, to, who) -> None:
-    denials = [Decided(1, f"d{n}", "other", "h", allowed=False) for n in range(3)]  # a question even under full autonomy
+async def test_a_file_that_is_another_one_by_the_time_of_the_answer_is_not_opened(
+    make, writer, to, who
+) -> None:
+    denials = [
+        Decided(1, f"d{n}", "other", "h", allowed=False) for n in range(3)
+    ]  # a question even under full autonomy
     desk = make.desk(writer, start=make.session(*denials, **who))
     desk.says(Answer.YES)
 
@@ -154,7 +327,12 @@ async def test_a_tool_that_was_blocked_meanwhile_is_not_run(make, writer) -> Non
 
 @pytest.mark.parametrize("answer", [None, Answer.YES, Answer.ALWAYS])
 async def test_parallel_calls_cannot_exceed_a_budget_of_one(make, writer, answer) -> None:
-    desk = make.desk(writer, calls=CallLimits(per_turn=1), breaker=BreakerLimits(99, 99), autonomy=Autonomy.SUPERVISED if answer else Autonomy.FULL)
+    desk = make.desk(
+        writer,
+        calls=CallLimits(per_turn=1),
+        breaker=BreakerLimits(99, 99),
+        autonomy=Autonomy.SUPERVISED if answer else Autonomy.FULL,
+    )
     desk.says(answer)
     results = []
 
@@ -233,7 +411,9 @@ async def test_denials_count_as_failures_and_a_persons_no_does_not(make, reader,
     assert (await desk.run("read", {"path": "a"}, call_id="e")).outcome.gate == "anomaly"
 
 
-async def test_after_three_denials_in_a_row_effects_are_asked_for_and_reading_is_not(make, reader, writer) -> None:
+async def test_after_three_denials_in_a_row_effects_are_asked_for_and_reading_is_not(
+    make, reader, writer
+) -> None:
     desk = make.desk(reader, writer, autonomy=Autonomy.FULL, anomaly=AnomalyLimits(enabled=False))
     for number in range(3):
         await desk.run("read", {"path": "~/.ssh/x"}, call_id=f"d{number}")
@@ -265,7 +445,9 @@ async def test_after_three_denials_in_a_row_effects_are_asked_for_and_reading_is
         ("a\0b", "arguments"),
     ],
 )
-@pytest.mark.parametrize("wrap", [lambda text: {"q": text}, lambda text: {"q": [{"r": text}]}, lambda text: {text: 1}])
+@pytest.mark.parametrize(
+    "wrap", [lambda text: {"q": text}, lambda text: {"q": [{"r": text}]}, lambda text: {text: 1}]
+)
 async def test_an_undeclared_string_is_judged_by_all_it_could_be(make, text, gate, wrap) -> None:
     desk = make.desk(make.spec(schema={}), start=make.session(said=["https://a.example/x"]))
     result = await desk.run("tool", wrap(text))
@@ -275,7 +457,9 @@ async def test_an_undeclared_string_is_judged_by_all_it_could_be(make, text, gat
 async def test_arguments_that_are_others_by_the_time_of_the_answer_are_not_run(make) -> None:
     """A validator whose defaults change: what would run has another hash than what was shown."""
     defaults = iter(range(99))
-    tool = make.spec("write", Effect.WRITE, schema={}, check=lambda given: Checked({**given, "mode": next(defaults)}))
+    tool = make.spec(
+        "write", Effect.WRITE, schema={}, check=lambda given: Checked({**given, "mode": next(defaults)})
+    )
     desk = make.desk(tool)
     desk.says(Answer.ALWAYS)
     result = await desk.run("write")

@@ -104,9 +104,27 @@ async def weird(cleared):
 
 BEHAVIOURS = [well, noisy, twice, hang, stubborn, crash, refuse, nothing, mute, stopped, weird]
 ARGUMENTS = st.sampled_from(
-    [{"path": "a"}, {"path": "link"}, {"path": "/srv/x"}, {"path": "~/.ssh/x"}, {"path": "../x"}, {"q": "https://a.example/x"}, {"q": "/srv/x"}, {"path": 7}, "{", "", '{"path": "a", "path": "b"}']
+    [
+        {"path": "a"},
+        {"path": "link"},
+        {"path": "/srv/x"},
+        {"path": "~/.ssh/x"},
+        {"path": "../x"},
+        {"q": "https://a.example/x"},
+        {"q": "/srv/x"},
+        {"path": 7},
+        "{",
+        "",
+        '{"path": "a", "path": "b"}',
+    ]
 )
-CALLS = st.lists(st.tuples(st.sampled_from(["read", "write", "act", "none", "\x1b"]), ARGUMENTS, st.sampled_from(BEHAVIOURS)), min_size=1, max_size=4)
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["read", "write", "act", "none", "\x1b"]), ARGUMENTS, st.sampled_from(BEHAVIOURS)
+    ),
+    min_size=1,
+    max_size=4,
+)
 KINDS_OF_EVENT = st.sampled_from([Asked, Decided, Finished, Read, LevelSet, object])
 
 
@@ -115,10 +133,19 @@ class Machine(RuleBasedStateMachine):
 
     make, sought = None, ""
 
-    @initialize(autonomy=st.sampled_from(Autonomy), answers=st.lists(st.sampled_from(Answer), min_size=1, max_size=4))
+    @initialize(
+        autonomy=st.sampled_from(Autonomy), answers=st.lists(st.sampled_from(Answer), min_size=1, max_size=4)
+    )
     def open(self, autonomy, answers):
-        tools = [self.make.spec(name, effects, kinds={"path": Kind.PATH}, timeout=5) for name, effects in (("read", Effect.READ), ("write", Effect.WRITE), ("act", Effect.ALL))]
-        limits = {"calls": CallLimits(per_turn=6, per_session=LIMIT, repeats=2), "breaker": BreakerLimits(4, 9), "anomaly": AnomalyLimits(min_samples=3)}
+        tools = [
+            self.make.spec(name, effects, kinds={"path": Kind.PATH}, timeout=5)
+            for name, effects in (("read", Effect.READ), ("write", Effect.WRITE), ("act", Effect.ALL))
+        ]
+        limits = {
+            "calls": CallLimits(per_turn=6, per_session=LIMIT, repeats=2),
+            "breaker": BreakerLimits(4, 9),
+            "anomaly": AnomalyLimits(min_samples=3),
+        }
         self.desk = self.make.desk(*tools, secrets={SECRET}, autonomy=autonomy, threshold=500, **limits)
         self.desk.approver.answers = deque(answers)
         self.started, self.ended, self.results, self.labels = [], [], [], frozenset()
@@ -134,16 +161,24 @@ class Machine(RuleBasedStateMachine):
 
     async def execute(self, cleared):
         action = cleared.action
-        allowed = [event for event in self.desk.audit.of(Decided, action.call.id) if event.allowed and event.digest == action.digest]
+        allowed = [
+            event
+            for event in self.desk.audit.of(Decided, action.call.id)
+            if event.allowed and event.digest == action.digest
+        ]
         self.expect(allowed, "a tool started without a committed Allow of the same hash")
         self.expect(action.call.id not in self.started, "a tool started twice on one decision")
         self.started.append(action.call.id)
         return await self.behaviours[action.call.id](cleared)
 
     async def append(self, session, *events):
-        finished = {event.call for event in (*self.desk.audit.committed, *events) if isinstance(event, Finished)}
+        finished = {
+            event.call for event in (*self.desk.audit.committed, *events) if isinstance(event, Finished)
+        }
         owed = [call for call in self.started if call in self.ended and call not in finished]
-        starts = any(isinstance(event, Decided) and event.allowed and event.call not in self.ended for event in events)
+        starts = any(
+            isinstance(event, Decided) and event.allowed and event.call not in self.ended for event in events
+        )
         self.expect(not (starts and owed), "a call was let go while an earlier outcome was owed")
         await type(self.desk.audit).append(self.desk.audit, session, *events)
 
@@ -173,7 +208,18 @@ class Machine(RuleBasedStateMachine):
     def run_calls(self, calls, cancel_after):
         trio.run(self.batch, calls, cancel_after, clock=MockClock(autojump_threshold=0))
 
-    @rule(event=st.sampled_from([Forgot(1), TurnStarted(1), BreakerReset(1), LevelSet(1, "read", TrustLevel.TRUSTED, "x"), LevelSet(1, "act", TrustLevel.VERIFIED, "x"), Given(1, ("https://a.example/x",), Provenance.PERSON)]))
+    @rule(
+        event=st.sampled_from(
+            [
+                Forgot(1),
+                TurnStarted(1),
+                BreakerReset(1),
+                LevelSet(1, "read", TrustLevel.TRUSTED, "x"),
+                LevelSet(1, "act", TrustLevel.VERIFIED, "x"),
+                Given(1, ("https://a.example/x",), Provenance.PERSON),
+            ]
+        )
+    )
     def happen(self, event):
         trio.run(self.desk.pipeline.note, event)
         self.labels = frozenset() if isinstance(event, Forgot) else self.labels
@@ -219,7 +265,11 @@ class Machine(RuleBasedStateMachine):
             self.must(SECRET not in result.text + result.shown + str(result.error), "a secret came out")
             self.must("\x1b" not in result.text + result.shown, "an escape sequence came out")
         if hasattr(self, "desk"):
-            kept = (*self.desk.store.texts.values(), "".join(self.desk.observer.chunks), repr(self.desk.audit.committed))
+            kept = (
+                *self.desk.store.texts.values(),
+                "".join(self.desk.observer.chunks),
+                repr(self.desk.audit.committed),
+            )
             self.must(not any(SECRET in text for text in kept), "a secret was kept")
 
     def teardown(self):
@@ -231,12 +281,21 @@ class Machine(RuleBasedStateMachine):
         self.must(set(self.started) <= set(finished), "an outcome was never written")
 
 
-QUIET = {"deadline": None, "database": None, "print_blob": False, "report_multiple_bugs": False, "suppress_health_check": list(HealthCheck)}
+QUIET = {
+    "deadline": None,
+    "database": None,
+    "print_blob": False,
+    "report_multiple_bugs": False,
+    "suppress_health_check": list(HealthCheck),
+}
 
 
 def run(make, machine, **options):
     machine.make = make
-    run_state_machine_as_test(machine, settings=settings(max_examples=150, stateful_step_count=12, derandomize=True, **QUIET, **options))
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=150, stateful_step_count=12, derandomize=True, **QUIET, **options),
+    )
 
 
 def test_no_effect_without_an_earlier_committed_allow_of_the_same_hash(make) -> None:
@@ -281,7 +340,9 @@ SABOTAGE = {
 }
 
 
-@pytest.mark.parametrize(("law", "owner", "name", "wrong"), [(law, *wrong) for law, wrong in SABOTAGE.items()], ids=SABOTAGE)
+@pytest.mark.parametrize(
+    ("law", "owner", "name", "wrong"), [(law, *wrong) for law, wrong in SABOTAGE.items()], ids=SABOTAGE
+)
 def test_a_pipeline_that_breaks_a_law_is_caught(make, monkeypatch, law, owner, name, wrong) -> None:
     monkeypatch.setattr(owner, name, wrong)
     monkeypatch.setattr(Careless, "sought", law)

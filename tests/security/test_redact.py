@@ -26,7 +26,9 @@ JWT = f"eyJhbGciOiJub25lIn0.{CLAIMS}.{WORDS}"
 
 def pem(kind="RSA ", lines=6, indent=""):
     body = [f"{indent}{'FAKEKEYFAKE+/00' * 4}FAKE" for _ in range(lines)] + [f"{indent}FAKEend=="]
-    return "\n".join([f"-----BEGIN {kind}PRIVATE KEY-----", *body, f"{indent}-----END {kind}PRIVATE KEY-----"])
+    return "\n".join(
+        [f"-----BEGIN {kind}PRIVATE KEY-----", *body, f"{indent}-----END {kind}PRIVATE KEY-----"]
+    )
 
 
 SECRETS = {
@@ -74,7 +76,9 @@ ORDINARY = [
 
 
 def failures(candidate):
-    found = [f"bothered: {text[:60]!r}" for text in ORDINARY if candidate(Screened(text), SOURCE).text != text]
+    found = [
+        f"bothered: {text[:60]!r}" for text in ORDINARY if candidate(Screened(text), SOURCE).text != text
+    ]
     for name, texts in SECRETS.items():
         for text in texts:
             before, after = ("https://", "@h.example/") if name == "url-password" else ("see (", ") there")
@@ -133,7 +137,9 @@ def test_a_known_value_is_masked_within_a_credential_of_another_shape():
 
 @pytest.mark.parametrize("prefix", ["  {n}\t", "deploy/key.pem:{n}:", "> ", "+", '"', "    "])
 def test_a_key_is_masked_whatever_a_tool_writes_before_its_lines(prefix):
-    lines = [prefix.format(n=number) + line for number, line in enumerate(["before", *pem().split("\n"), "after"])]
+    lines = [
+        prefix.format(n=number) + line for number, line in enumerate(["before", *pem().split("\n"), "after"])
+    ]
     got = redact_text("\n".join(lines))
     assert "FAKE" not in got
     assert got.startswith(lines[0])
@@ -142,8 +148,14 @@ def test_a_key_is_masked_whatever_a_tool_writes_before_its_lines(prefix):
 
 def test_a_key_that_is_cut_off_is_masked_as_far_as_it_goes_and_no_further():
     text = "\n".join(pem().split("\n")[:4])
-    assert redact_text(f"{text}\n\nordinary words follow here\n") == "[redacted:private-key]\n\nordinary words follow here\n"
-    assert redact_text('if "-----BEGIN PRIVATE KEY-----" in text: go()') == 'if "[redacted:private-key]" in text: go()'
+    assert (
+        redact_text(f"{text}\n\nordinary words follow here\n")
+        == "[redacted:private-key]\n\nordinary words follow here\n"
+    )
+    assert (
+        redact_text('if "-----BEGIN PRIVATE KEY-----" in text: go()')
+        == 'if "[redacted:private-key]" in text: go()'
+    )
 
 
 @pytest.mark.parametrize("name", sorted(set(SECRETS) - {"url-password", "known-secret"}))
@@ -167,8 +179,33 @@ def in_pieces(text, sizes, known=(KNOWN,)):
     return "".join(out), redactor.notices
 
 
-EVERYTHING = [text for texts in SECRETS.values() for text in texts] + [base64.encodebytes(KNOWN.encode() * 9).decode()]
-SNIPPETS = st.sampled_from([*EVERYTHING, "https://u:p@h", "\n", " ", "-", "a", "=", "eyJ", ".eyJ", "-----BEGIN PRIVATE KEY-----", WORDS, "%", "sk-", "\u200b", "\\", "\\u{", r"\u{200b}", "200b}", "m\u0301", "\ufe0f"])
+EVERYTHING = [text for texts in SECRETS.values() for text in texts] + [
+    base64.encodebytes(KNOWN.encode() * 9).decode()
+]
+SNIPPETS = st.sampled_from(
+    [
+        *EVERYTHING,
+        "https://u:p@h",
+        "\n",
+        " ",
+        "-",
+        "a",
+        "=",
+        "eyJ",
+        ".eyJ",
+        "-----BEGIN PRIVATE KEY-----",
+        WORDS,
+        "%",
+        "sk-",
+        "\u200b",
+        "\\",
+        "\\u{",
+        r"\u{200b}",
+        "200b}",
+        "m\u0301",
+        "\ufe0f",
+    ]
+)
 TEXTS = st.lists(SNIPPETS | st.text(max_size=5), max_size=8).map("".join)
 
 
@@ -189,12 +226,22 @@ def test_the_result_does_not_depend_on_where_the_pieces_are_cut(text, sizes):
 
 @given(TEXTS, TEXTS, st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=6, max_size=30))
 def test_no_known_value_is_ever_left(before, after, secret):
-    assume(not any(secret in f"[redacted:{name}]" for name in (*SECRETS, "jwt-claims", "openai-short-key", "slack-webhook")))
+    assume(
+        not any(
+            secret in f"[redacted:{name}]"
+            for name in (*SECRETS, "jwt-claims", "openai-short-key", "slack-webhook")
+        )
+    )
     assume("redacted" not in secret and "]" not in secret and "[" not in secret)
     assert secret not in in_pieces(before + secret + after, [], [secret])[0]
 
 
-@given(st.lists(st.sampled_from("the quick-brown fox_jumps over 12 lazy: dogs. (and) [more] = {x} / y\n".split(" ")), max_size=40).map(" ".join))
+@given(
+    st.lists(
+        st.sampled_from("the quick-brown fox_jumps over 12 lazy: dogs. (and) [more] = {x} / y\n".split(" ")),
+        max_size=40,
+    ).map(" ".join)
+)
 def test_words_are_never_masked(text):
     assert redact_text(text, [KNOWN]) == text
 
@@ -209,7 +256,16 @@ def test_what_waits_is_bounded_and_a_finished_line_does_not_wait():
         assert given_length - got_length <= 4096
 
 
-HIDDEN = ["\u200b", "\u2060\u200d", "\ufe0f", "\xad", "\U000e0041", r"\u{200b}", r"\u{e0041}\u{200d}", "\u200b" * 300]
+HIDDEN = [
+    "\u200b",
+    "\u2060\u200d",
+    "\ufe0f",
+    "\xad",
+    "\U000e0041",
+    r"\u{200b}",
+    r"\u{e0041}\u{200d}",
+    "\u200b" * 300,
+]
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
@@ -218,23 +274,38 @@ def test_what_nobody_sees_hides_no_secret(name, hidden):
     """A secret that is spread out with invisible characters, spelled or not, is one all the same."""
     before, after = ("https://", "@h.example/") if name == "url-password" else ("see (", ") there")
     for text in SECRETS[name]:
-        spread = hidden.join(text) if len(text) < 200 else text[:60] + hidden + text[60:90] + hidden + text[90:]
+        spread = (
+            hidden.join(text) if len(text) < 200 else text[:60] + hidden + text[60:90] + hidden + text[90:]
+        )
         got = redact_text(f"{before}{spread}{after}", [KNOWN])
         assert got.replace(hidden, "") == f"{before}[redacted:{name}]{after}"
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_what_nobody_sees_stays_where_there_is_no_secret_and_glues_nothing_together(hidden):
-    for text in (f"a{hidden}b", f"{hidden}x{hidden}", f"sk-{hidden}learn, {hidden}AKIA{hidden} alone\n{hidden}", f"{hidden}\n{hidden}\n"):
+    for text in (
+        f"a{hidden}b",
+        f"{hidden}x{hidden}",
+        f"sk-{hidden}learn, {hidden}AKIA{hidden} alone\n{hidden}",
+        f"{hidden}\n{hidden}\n",
+    ):
         assert redact_text(text, [KNOWN]) == text
     for name in ("github-token", "openai-key", "aws-access-key", "twilio-key", "telegram-bot-token"):
         for text in SECRETS[name]:
-            assert redact_text(f"word{hidden}{text} z") in {f"word{hidden}[redacted:{name}] z", f"word[redacted:{name}] z"}
+            assert redact_text(f"word{hidden}{text} z") in {
+                f"word{hidden}[redacted:{name}] z",
+                f"word[redacted:{name}] z",
+            }
 
 
 def test_a_known_value_may_hold_what_nobody_sees():
     for value in ("pass\u200bword-1", "\u06cc\u200c\u06a9\u06cc\u06a9\u06cc\u06a9", r"half\u{200b}word"):
-        for form in (value, value.replace("\u200b", r"\u{200b}"), value.replace("\u200b", ""), urllib.parse.quote(value)):
+        for form in (
+            value,
+            value.replace("\u200b", r"\u{200b}"),
+            value.replace("\u200b", ""),
+            urllib.parse.quote(value),
+        ):
             assert redact_text(f"<{form}>", [value]) == "<[redacted:known-secret]>"
 
 

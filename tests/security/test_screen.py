@@ -13,7 +13,8 @@ from leeward.security.call import Effect, Output, Status
 from leeward.security.filters import HARD_BOUND, Screened, Source, Stepwise, fence, redact, strip
 from leeward.security.label import Origin
 from leeward.security.level import TrustLevel
-from leeward.security.output import Live, source_of
+from leeward.security.live import Live
+from leeward.security.output import source_of
 from leeward.security.pipeline import FILTERS, screen
 
 KEY = "sk-test-" + "0" * 32
@@ -55,7 +56,9 @@ async def test_every_filter_has_its_say_in_order() -> None:
         assert secret not in screened.text + screened.plain + kept[0]
     said = rest.splitlines()[1:]
     assert [said[0], said[-1]] == ["[ours]", "[kept as o_1]"]
-    assert any("terminal escape" in line for line in said) and any("masked as secret" in line for line in said)
+    assert any("terminal escape" in line for line in said) and any(
+        "masked as secret" in line for line in said
+    )
 
 
 async def test_the_filters_are_those_it_is_given_and_a_broken_one_lets_nothing_through() -> None:
@@ -65,7 +68,13 @@ async def test_the_filters_are_those_it_is_given_and_a_broken_one_lets_nothing_t
 
 
 async def test_nothing_but_the_fence_ends_the_chain() -> None:
-    assert FILTERS[-1] is fence and [isinstance(step, Stepwise) for step in FILTERS] == [False, True, True, False, False]
+    assert FILTERS[-1] is fence and [isinstance(step, Stepwise) for step in FILTERS] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("size", [64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 300_000])
@@ -119,12 +128,16 @@ def test_nobody_screens_more_than_the_hard_bound(make) -> None:
         (Effect.READ, 1, Origin.MODEL, Origin.MODEL),
     ],
 )
-def test_only_a_trusted_tool_can_claim_better_than_its_effects_say(make, effects, level, claims, origin) -> None:
+def test_only_a_trusted_tool_can_claim_better_than_its_effects_say(
+    make, effects, level, claims, origin
+) -> None:
     action = make.action(make.spec(effects=effects, level=TrustLevel(level)))
     assert source_of(action, Output("", claims), make.session()).origin is origin
 
 
-@pytest.mark.parametrize(("fields", "outside"), [({}, True), ({"levels": {"tool": TrustLevel.QUARANTINED}}, False)])
+@pytest.mark.parametrize(
+    ("fields", "outside"), [({}, True), ({"levels": {"tool": TrustLevel.QUARANTINED}}, False)]
+)
 async def test_only_a_trusted_tools_notices_stand_outside_the_fence(make, fields, outside) -> None:
     desk = make.desk(make.spec(), **fields)
     desk.executor.does["tool"] = Output("text", notices=("truly from leeward",))
@@ -137,10 +150,10 @@ async def test_only_a_trusted_tools_notices_stand_outside_the_fence(make, fields
 
 async def live(make, chunks, **fields):
     observer = make.observer()
-    found = Live(make.action(make.spec()), SOURCE, observer)
-    for chunk in chunks:
-        await found.emit(chunk)
-    found.close()
+    with Live(make.action(make.spec()), SOURCE, observer, make.store(), "s") as found:
+        for chunk in chunks:
+            await found.emit(chunk)
+        await found.close()
     return observer.chunks
 
 
@@ -148,7 +161,10 @@ async def test_live_output_is_stripped_and_redacted_wherever_it_was_cut(make) ->
     text = f"one \x1b[31mtwo {KEY} three {OWN}\x1b[0m\nfour\u202e"
     whole = "".join(await live(make, [text]))
     for size in (1, 2, 3, 7, 16):
-        assert "".join(await live(make, [text[start : start + size] for start in range(0, len(text), size)])) == whole
+        assert (
+            "".join(await live(make, [text[start : start + size] for start in range(0, len(text), size)]))
+            == whole
+        )
     assert whole == redact(strip(Screened(text), SOURCE), SOURCE).text
     assert not any(secret in whole for secret in (KEY, OWN, "\x1b", "\u202e"))
 
@@ -187,7 +203,10 @@ async def test_an_observer_that_breaks_stops_no_call(make) -> None:
 def test_live_and_whole_are_one_implementation(text, size) -> None:
     for step in (strip, redact):
         feeder = step.start(SOURCE)
-        fed = "".join(feeder.feed(text[start : start + size]) for start in range(0, len(text), size)) + feeder.flush()
+        fed = (
+            "".join(feeder.feed(text[start : start + size]) for start in range(0, len(text), size))
+            + feeder.flush()
+        )
         assert fed == step(Screened(text), SOURCE).text
 
 

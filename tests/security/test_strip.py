@@ -105,8 +105,48 @@ def in_pieces(text, sizes):
 
 
 SNIPPETS = st.sampled_from(
-    ["\x1b", "[", "]", "0;t", "31", "m", "\x1b\\", "\x07", "\x9b", "\x9c", "\x9d", "\x1bP", "\x1b(", "\r", "\n", "\r\n", "\x08", "_", "a", "A", "_\x08a"]
-    + ["\t", "\0", "\u200d", "👩", "💻", "م", "\u200c", "\ufe0f", "\xad", "\ufeff", "🏴", "\U000e0067", "\U000e007f", FLAG, "\u202e", "\ud83d", "\x0c"]
+    [
+        "\x1b",
+        "[",
+        "]",
+        "0;t",
+        "31",
+        "m",
+        "\x1b\\",
+        "\x07",
+        "\x9b",
+        "\x9c",
+        "\x9d",
+        "\x1bP",
+        "\x1b(",
+        "\r",
+        "\n",
+        "\r\n",
+        "\x08",
+        "_",
+        "a",
+        "A",
+        "_\x08a",
+    ]
+    + [
+        "\t",
+        "\0",
+        "\u200d",
+        "👩",
+        "💻",
+        "م",
+        "\u200c",
+        "\ufe0f",
+        "\xad",
+        "\ufeff",
+        "🏴",
+        "\U000e0067",
+        "\U000e007f",
+        FLAG,
+        "\u202e",
+        "\ud83d",
+        "\x0c",
+    ]
 )
 TEXTS = st.lists(SNIPPETS | st.characters(), max_size=30).map("".join)
 
@@ -160,7 +200,9 @@ def test_a_run_is_what_its_controls_are(text):
     assert in_pieces(text, []) == one_by_one(text)
 
 
-@pytest.mark.parametrize("begun", ["\x1b]0;", "\x1bP", "\x1b[", "\x1b", "\x9d", "_", "x\u200d", "🏴\U000e0067"])
+@pytest.mark.parametrize(
+    "begun", ["\x1b]0;", "\x1bP", "\x1b[", "\x1b", "\x9d", "_", "x\u200d", "🏴\U000e0067"]
+)
 def test_what_waits_for_an_end_is_bounded(begun):
     stripper = Stripper()
     given_length = got_length = 0
@@ -171,7 +213,24 @@ def test_what_waits_for_an_end_is_bounded(begun):
 
 
 @pytest.mark.parametrize(
-    "unit", ["\0", "\x9c", "\x1b", "\x0c", "\x1b]", "\x9d", "\x1b[", "\x1b[1;", "_\x08", "\x08", "\r", "\x1b]a", "\u200d", "🏴\U000e0061", "\x1b]" + "a" * 3999]
+    "unit",
+    [
+        "\0",
+        "\x9c",
+        "\x1b",
+        "\x0c",
+        "\x1b]",
+        "\x9d",
+        "\x1b[",
+        "\x1b[1;",
+        "_\x08",
+        "\x08",
+        "\r",
+        "\x1b]a",
+        "\u200d",
+        "🏴\U000e0061",
+        "\x1b]" + "a" * 3999,
+    ],
 )
 def test_hostile_texts_take_linear_time(unit):
     text = unit * (200_000 // len(unit))

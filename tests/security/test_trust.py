@@ -15,7 +15,10 @@ from leeward.security.level import TrustLevel, min_trust
 from leeward.security.verdict import Allow, Ask, Deny
 
 TRUSTED, VERIFIED, QUARANTINED, BLOCKED = TrustLevel
-READ, BEYOND = Effect.READ, [Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.BRING_IN, Effect.READ | Effect.WRITE, Effect.ALL]
+READ, BEYOND = (
+    Effect.READ,
+    [Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.BRING_IN, Effect.READ | Effect.WRITE, Effect.ALL],
+)
 WORDS = {TRUSTED: (Allow, Allow), VERIFIED: (Allow, Ask), QUARANTINED: (Allow, Deny), BLOCKED: (Deny, Deny)}
 
 # declared, configured for the tool, for its source, said in this session → the level that holds
@@ -37,9 +40,15 @@ LEVELS = [
 
 def judge(make, gate, declared, tool, source, said, effects):
     spec = make.spec(effects=effects, level=declared, source="plug-in x")
-    levels = {key: level for key, level in {"tool": tool, "plug-in x": source, "other": BLOCKED}.items() if level is not None}
+    levels = {
+        key: level
+        for key, level in {"tool": tool, "plug-in x": source, "other": BLOCKED}.items()
+        if level is not None
+    }
     events = [LevelSet(0, "tool", said, "the person")] if said is not None else []
-    return gate(make.action(spec, {}), make.session(LevelSet(0, "other", BLOCKED, "x"), *events, levels=levels))
+    return gate(
+        make.action(spec, {}), make.session(LevelSet(0, "other", BLOCKED, "x"), *events, levels=levels)
+    )
 
 
 def failures(make, gate):
@@ -64,7 +73,12 @@ def test_a_level_nobody_knows_is_not_trust(make, level) -> None:
 
 
 def test_a_plain_number_is_the_level_it_means(make) -> None:
-    assert [type(judge(make, trust, level, None, None, None, Effect.WRITE)) for level in (0, 1, 2, 3)] == [Allow, Ask, Deny, Deny]
+    assert [type(judge(make, trust, level, None, None, None, Effect.WRITE)) for level in (0, 1, 2, 3)] == [
+        Allow,
+        Ask,
+        Deny,
+        Deny,
+    ]
 
 
 def test_a_tool_we_do_not_have_is_not_trusted(make) -> None:
@@ -74,7 +88,10 @@ def test_a_tool_we_do_not_have_is_not_trusted(make) -> None:
 
 def test_the_question_names_what_the_call_is_about_and_not_what_it_says(make) -> None:
     tool = make.spec(effects=Effect.WRITE, level=VERIFIED, kinds={"p": Kind.PATH, "t": Kind.TEXT, "q": None})
-    assert [atom.pointer for atom in trust(make.action(tool, {"p": "a", "t": "b", "q": "c"}), make.session()).about] == ["/p"]
+    assert [
+        atom.pointer
+        for atom in trust(make.action(tool, {"p": "a", "t": "b", "q": "c"}), make.session()).about
+    ] == ["/p"]
 
 
 def test_a_denial_says_what_lifts_it(make) -> None:

@@ -42,10 +42,16 @@ CANONICAL = [
     ("https://ex.com/?next=../a", "https://ex.com/?next=../a"),
     ("https://ex.com/v1...v2", "https://ex.com/v1...v2"),
     ("https://ex.com/.well-known/x", "https://ex.com/.well-known/x"),
-    ("https://gitlab.com/api/v4/projects/group%2fproject", "https://gitlab.com/api/v4/projects/group%2Fproject"),
+    (
+        "https://gitlab.com/api/v4/projects/group%2fproject",
+        "https://gitlab.com/api/v4/projects/group%2Fproject",
+    ),
     ("https://medium.com/@user", "https://medium.com/@user"),
     ("https://web.archive.org/web/2020/https://ex.com/", "https://web.archive.org/web/2020/https://ex.com/"),
-    ("https://fa.example/می\u200cخواهم", "https://fa.example/%D9%85%DB%8C%E2%80%8C%D8%AE%D9%88%D8%A7%D9%87%D9%85"),
+    (
+        "https://fa.example/می\u200cخواهم",
+        "https://fa.example/%D9%85%DB%8C%E2%80%8C%D8%AE%D9%88%D8%A7%D9%87%D9%85",
+    ),
     ("https://ex.com/❤\ufe0f", "https://ex.com/%E2%9D%A4%EF%B8%8F"),
 ]
 
@@ -105,7 +111,13 @@ def test_what_would_need_a_repair_is_refused(raw: str, pattern: str) -> None:
 def test_the_parts_are_those_of_the_text() -> None:
     url = parse_url("https://[2001:DB8::1]:8443/a/%62//c/?q=1#top")
     assert url == Url(
-        "https://[2001:db8::1]:8443/a/b//c/?q=1#top", "https", "2001:db8::1", 8443, ("a", "b", "", "c"), "q=1", "top"
+        "https://[2001:db8::1]:8443/a/b//c/?q=1#top",
+        "https",
+        "2001:db8::1",
+        8443,
+        ("a", "b", "", "c"),
+        "q=1",
+        "top",
     )
     assert url.target == "/a/b//c/?q=1"
     root = parse_url("http://ex.com#top")
@@ -113,8 +125,48 @@ def test_the_parts_are_those_of_the_text() -> None:
     assert (root.segments, root.port, root.query, root.target) == ((), 80, None, "/")
 
 
-PIECES = ["https://", "http:", "a", "ex.com", ".", "..", "/", "%", "2e", "%2e", "25", "é", "。", "?", "#", "@", ":", "443"]
-PIECES += ["0", "\\", "；", ";", "[", "]", "::1", "～", "|", "^", "{", "‥", "／", "\u200d", "ß", "%c3", "XN--", "'", "\t", " "]
+PIECES = [
+    "https://",
+    "http:",
+    "a",
+    "ex.com",
+    ".",
+    "..",
+    "/",
+    "%",
+    "2e",
+    "%2e",
+    "25",
+    "é",
+    "。",
+    "?",
+    "#",
+    "@",
+    ":",
+    "443",
+]
+PIECES += [
+    "0",
+    "\\",
+    "；",
+    ";",
+    "[",
+    "]",
+    "::1",
+    "～",
+    "|",
+    "^",
+    "{",
+    "‥",
+    "／",
+    "\u200d",
+    "ß",
+    "%c3",
+    "XN--",
+    "'",
+    "\t",
+    " ",
+]
 URLISH = st.lists(st.sampled_from(PIECES), max_size=9).map("".join)
 
 
@@ -160,7 +212,9 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize(("reference", "target"), REFERENCES)
-def test_references_are_read_as_rfc_3986_has_it_and_nothing_is_repaired(reference: str, target: str | None) -> None:
+def test_references_are_read_as_rfc_3986_has_it_and_nothing_is_repaired(
+    reference: str, target: str | None
+) -> None:
     base = parse_url(BASE)
     assert isinstance(base, Url)
     found = join_url(base, reference)

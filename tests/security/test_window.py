@@ -47,7 +47,19 @@ def test_when_a_tool_has_failed_too_often(outcomes, tripped) -> None:
     assert after(outcomes).emptied("other") == after(outcomes)
 
 
-@pytest.mark.parametrize(("threshold", "failed", "seen"), [(0.55, 11, 20), (0.7, 7, 10), (0.7, 14, 20), (0.6, 3, 5), (0.35, 7, 20), (0.15, 3, 20), (1.0, 20, 20), (0.9, 18, 20)])
+@pytest.mark.parametrize(
+    ("threshold", "failed", "seen"),
+    [
+        (0.55, 11, 20),
+        (0.7, 7, 10),
+        (0.7, 14, 20),
+        (0.6, 3, 5),
+        (0.35, 7, 20),
+        (0.15, 3, 20),
+        (1.0, 20, 20),
+        (0.9, 18, 20),
+    ],
+)
 def test_at_the_threshold_is_too_often_whatever_floats_do(threshold, failed, seen) -> None:
     limits = AnomalyLimits(failure_threshold=threshold)
     assert after("+" * (seen - failed) + "-" * failed, limits).is_tripped("t", limits)
@@ -64,14 +76,18 @@ def test_switched_off_nothing_is_counted() -> None:
     assert not after("-" * 20).is_tripped("t", off)
 
 
-@given(st.text(st.sampled_from("+-"), max_size=60), st.integers(1, 30), st.integers(1, 30), st.floats(0.05, 1))
+@given(
+    st.text(st.sampled_from("+-"), max_size=60), st.integers(1, 30), st.integers(1, 30), st.floats(0.05, 1)
+)
 @example("-" * 14, 20, 5, 0.7)
 def test_only_the_window_counts(outcomes, size, least, threshold) -> None:
     limits = AnomalyLimits(window_size=size, min_samples=least, failure_threshold=threshold)
     window = outcomes[-size:]
     found = after(outcomes, limits)
     assert found.failures("t") == (window.count("-"), len(window))
-    assert found.is_tripped("t", limits) is (len(window) >= least and window.count("-") / len(window) >= threshold)
+    assert found.is_tripped("t", limits) is (
+        len(window) >= least and window.count("-") / len(window) >= threshold
+    )
 
 
 @given(st.text(st.sampled_from("dyr"), max_size=60), st.integers(1, 6), st.integers(1, 25))

@@ -1,0 +1,91 @@
+"""The command `leeward permissions`: what is always-allowed beyond a session, and taking it back.
+
+What a running session makes of that stands in `grants.py`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from leeward.memory import AuditLogger, GrantStore, StoredGrant
+from leeward.security import Json, Revoked
+
+from .app import SystemClock
+from .exits import Exit
+from .grants import grant_line, no_such_grant, revoked
+from .options import Options
+from .printer import Printer
+from .startup import Start, look
+from .storage import open_storage
+
+__all__ = ["permissions"]
+
+
+async def permissions(options: Options, printer: Printer) -> Exit:
+    """List what is always-allowed beyond a session, in all workspaces, or revoke one of it.
+
+    Raises:
+        CliError: there is no such grant.
+        RecordError: the database cannot be used.
+    """
+    start = look(options)
+    if options.action == "revoke":
+        said = await _revoke(options.name, start)
+        printer.answer(f"{said}\n")
+        return printer.finish(Exit.SUCCESS, {"revoked": options.name})
+    found: Sequence[StoredGrant] = ()
+    # Looking makes no database.
+    if await trio.Path(start.places.database).exists():
+        async with _opened(start.places.database) as (_, store):
+            found = [one for one in await store.all() if one.grant.holds_at(time.time())]
+    lines = [grant_line(one.grant, one, one.workspace) for one in found]
+    printer.answer("".join(f"{line}\n" for line in lines or ["nothing is always-allowed"]))
+    told = [_as_json(one) for one in found]
+    for one in told:
+        printer.event({"schema": 1, "type": "grant", **one})
+    return printer.finish(Exit.SUCCESS, {"grants": told})
+
+
+async def _revoke(name: str, start: Start) -> str:
+    """Take a grant back, on record in a session of its own, and say what that means."""
+    database = start.places.database
+    if not await trio.Path(database).exists():
+        raise no_such_grant(name)
+    async with _opened(database) as (audit, store):
+        stored = {one.grant.id: one.grant for one in await store.all()}
+        if name not in stored:
+            raise no_such_grant(name)
+        session = f"s_{secrets.token_hex(6)}"
+        details: dict[str, Json] = {"command": "permissions revoke"}
+        await audit.start_session(session, str(start.places.workspace), start.loaded.digest, details)
+        await audit.append(session, Revoked(time.time(), name))
+    return revoked(stored[name])
+
+
+@asynccontextmanager
+async def _opened(path: Path) -> AsyncGenerator[tuple[AuditLogger, GrantStore], None]:
+    clock = SystemClock()
+    async with open_storage(path) as database:
+        yield AuditLogger(database, clock), GrantStore(database, clock)
+
+
+def _as_json(stored: StoredGrant) -> dict[str, Json]:
+    grant = stored.grant
+    return {
+        "id": grant.id,
+        "tool": grant.tool,
+        "match": grant.match,
+        "scope": grant.scope.value,
+        "workspace": stored.workspace,
+        "granted_at": stored.granted_at,
+        "expires_at": grant.until,
+        "session": stored.session,
+        "call": stored.call,
+        "last_used": stored.last_used,
+    }

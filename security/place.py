@@ -1,0 +1,53 @@
+"""What is a path: as text, as it lies on disk, as what stands there? And what would a call make of it?
+
+Values only: reading a call fills the first, the surveyor the second, a tool's own `preview` the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["FileState", "Place", "Preview"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What stood at a path when a call was looked up; two are equal unless something that matters changed.
+
+    `kind` is in words ("a file", "a folder"), "" where there was nothing. `mark` is the SHA-256 (hex) of
+    a file's content, or of one that is too large for that what tells it from others. `identity` is its
+    device, inode, size in bytes and time of change, `content` what it held if that is not too much.
+    """
+
+    kind: str = ""
+    mark: str = ""
+    identity: tuple[int, ...] = field(default=(), compare=False)
+    content: bytes | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path as it was read and as it lies on disk, both absolute.
+
+    `text` is normalised without looking; `real` has every link resolved. `escaped` tells that a
+    relative spelling climbed out of the workspace. `state` is what stood there, looked up only for
+    tools that show what they would change: their verdict rests on it.
+    """
+
+    text: str
+    real: str
+    escaped: bool = False
+    state: FileState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a call would change, for a person's eyes.
+
+    `name` says what the text is, in words that no argument is called by; `instead_of` names the arguments
+    that need not be shown beside it.
+    """
+
+    name: str
+    text: str
+    instead_of: tuple[str, ...] = ()

@@ -1,0 +1,21 @@
+"""Says again what was stored, line by line: a crash left calls without results, and results without calls."""
+
+from __future__ import annotations
+
+from leeward.memory import Recall
+from leeward.runtime.conversation import Taken
+from leeward.runtime.providers import Message, Requested
+
+
+def taken_up(recall: Recall) -> Taken:
+    lines = [entry for entry in recall.rest if entry.role in {"user", "assistant", "tool"}]
+    messages = [
+        Message(
+            entry.role,
+            entry.content["text"],
+            tuple(Requested(*call) for call in entry.content.get("calls", ())),
+            entry.content.get("call_id", ""),
+        )
+        for entry in lines
+    ]
+    return Taken(tuple(messages), tuple(entry.place for entry in lines), recall.last_place, recall.last_turn)
