@@ -70,10 +70,10 @@ def alone(folder: Path, body: str, records: int) -> float:
 async def by_callers(audit: AuditLogger, callers: int, records: int) -> tuple[float, float]:
     """Return seconds per append as a caller waits for it, and appends per second of all together."""
     times: list[float] = []
+    events = [replace(_DECIDED, at=time.time(), call=f"c{callers}_{number}") for number in range(records)]
 
     async def caller(first: int) -> None:
-        for number in range(first, records, callers):
-            event = replace(_DECIDED, at=time.time(), call=f"c{callers}_{number}")
+        for event in events[first::callers]:
             began = time.perf_counter()
             await audit.append("s", event)
             times.append(time.perf_counter() - began)

@@ -45,6 +45,7 @@ __all__ = ["Crashes", "crashed"]
 _LINES = 36
 _INSTANT = 0.02
 _STEPS = 6
+_SHOWN = 20
 
 _CONFIG = """
 [permissions]
@@ -297,8 +298,9 @@ def main() -> int:
     began = time.monotonic()
     problems, seen = crashed(kills, seed)
     print(f"seed {seed}, {time.monotonic() - began:.0f} s: {dict(seen)}")
-    for problem in problems:
+    for problem in problems[:_SHOWN]:
         print(problem)
+    print(f"{len(problems)} problems" if problems else "nothing was wrong")
     return 1 if problems else 0
 
 

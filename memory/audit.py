@@ -96,7 +96,8 @@ class AuditLogger:
             self._notary.count(self._clock.now(), session, len(drafts))
             await self._database.written(writing)
             self._drafting.settled(*events)
-            await self._notary.catch_up()
+            if self._notary.is_behind:
+                await self._notary.catch_up()
 
     async def unfinished(self, session: str) -> list[Unfinished]:
         """Return the calls of a session that were allowed and have no outcome on record.

@@ -127,6 +127,11 @@ class Notary:
         await self.flush()
         return sealing.head()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether heads are on record, and not yet in the second place."""
+        return self._second.is_behind
+
     async def catch_up(self) -> None:
         """Write to the second place what is due there; where that fails, the end of the session tells."""
         with suppress(RecordError):

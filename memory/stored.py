@@ -19,7 +19,7 @@ def stored_json(value: Json) -> str:
         RecordError: it holds what JSON cannot say: an infinite number, or something that is no value.
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+        return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise RecordError(f"the record cannot be written as JSON: {error}") from error
 
@@ -31,6 +31,10 @@ def _plain(value: object) -> dict[str, Json]:
     if isinstance(value, (Said, Part, Reading)):
         return evidence_json(value)
     raise TypeError(f"{type(value).__name__} is no value of JSON")
+
+
+# Made once: a new one for each record takes longer than what it does.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
 
 
 def storable(text: str) -> str:

@@ -64,7 +64,7 @@ from .grants import holding, take_in
 from .models import Model, open_model
 from .places import Places, find_places
 from .providers import Provider, new_call_id
-from .registry import all_tools, builtin_settings
+from .registry import all_tools, builtin_settings, configured_executors, passed_on
 from .sessions import Kept, Left, configured, find, lock, new_session_id, take_up, unknown_lines
 from .storage import audit_of, open_storage
 from .talk import Talk
@@ -163,23 +163,23 @@ class Runtime:
         async with AsyncExitStack() as stack:
             database = await stack.enter_async_context(open_storage(places.database))
             overflow = OverflowStore(database, clock, loaded.config.tools.overflow.max_total_bytes)
-            notes = NoteStore(database, clock)
-            grants = GrantStore(database, clock)
+            notes, grants = NoteStore(database, clock), GrantStore(database, clock)
             confined = open_confinement(loaded.config, places, policy, relay.alert)
             sandbox, policy = await stack.enter_async_context(confined)
             told = builtin_settings(loaded.config, policy, overflow, notes, current.session, resolve)
             jobs = current.jobs = jobs_of(loaded.config, current, overflow, clock)
             await stack.enter_async_context(jobs.opened())
-            told = replace(told, runner=sandbox.run, jobs=jobs)
+            named = tuple(configured_executors(loaded.config))
+            told = replace(told, runner=sandbox.run, jobs=jobs, passed_on=passed_on(named))
             built_in = await stack.enter_async_context(open_builtin_tools(told))
             points = checkpoints_of(loaded.config, policy, database, clock, current, relay.alert)
             current.checkpoints = points
-            composite = all_tools(loaded.config, built_in, executors, points)
-            model = await stack.enter_async_context(open_model(loaded.config, provider))
+            composite = all_tools(loaded.config, built_in, executors, points, named)
+            opened = open_model(loaded.config, provider, told.passed_on.values())
+            model = await stack.enter_async_context(opened)
             audit = audit_of(database, clock, loaded, places)
-            surveyor = Surveyor(policy=policy)
             asked = Nobody() if approver is None else Foretelling(approver, points)
-            ports = Ports(composite, surveyor, asked, audit, overflow, clock, relay)
+            ports = Ports(composite, Surveyor(policy=policy), asked, audit, overflow, clock, relay)
             kept = Kept(audit, Transcript(database, clock), Catalog(database, clock), database.path)
             key = await trio.to_thread.run_sync(hash_key, places.data)
             parts = _Parts(loaded, places, policy, ports, audit, overflow, kept, grants, notes, model, key)

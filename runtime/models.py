@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +42,12 @@ class Model:
 
 
 @asynccontextmanager
-async def open_model(config: Config, provider: Provider | None = None) -> AsyncGenerator[Model, None]:
+async def open_model(
+    config: Config, provider: Provider | None = None, secrets: Iterable[str] = ()
+) -> AsyncGenerator[Model, None]:
     """Open the model the configuration names ("" is the offline one), or pass a given one on.
+
+    `secrets` are values of others that must never be shown, either.
 
     Raises:
         CliError: no such model, or its key cannot be read.
@@ -53,7 +57,7 @@ async def open_model(config: Config, provider: Provider | None = None) -> AsyncG
     async with open_models(network) as models:
         choice = _Choice(config, models)
         chosen = provider or choice.provider(llm.model or "offline")
-        yield Model(chosen, choice.provider, frozenset(choice.secrets()))
+        yield Model(chosen, choice.provider, frozenset((*choice.secrets(), *secrets)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ An installed plug-in that is not named is not loaded: importing code runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from leeward.security import HARD_BOUND, Policy, Session, ToolExecutor, TrustLevel
@@ -25,7 +27,9 @@ from .config import Config
 from .exits import CliError, Exit
 from .installation import ENTRY_POINTS
 
-__all__ = ["ENTRY_POINTS", "all_tools", "builtin_settings", "configured_executors"]
+__all__ = ["ENTRY_POINTS", "all_tools", "builtin_settings", "configured_executors", "passed_on"]
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def builtin_settings(
@@ -61,15 +65,22 @@ def all_tools(
     built_in: Iterable[ToolExecutor],
     own: Iterable[ToolExecutor] = (),
     checkpoints: Checkpoints | None = None,
+    named: Iterable[Registered] | None = None,
 ) -> CompositeExecutor:
     """Return all tools as one executor: built in, handed in, named by the configuration.
+
+    `named` are the last ones, where they were loaded before.
 
     Raises:
         CliError: one of them cannot be loaded, two of them claim one name, or a name is not possible.
     """
     guarded = config.security.pre_execution_verify.url_grounding.guarded_tools
     handed_in = (Registered(executor, "handed in") for executor in own)
-    executors: list[ToolExecutor | Registered] = [*built_in, *handed_in, *configured_executors(config)]
+    executors: list[ToolExecutor | Registered] = [
+        *built_in,
+        *handed_in,
+        *(configured_executors(config) if named is None else named),
+    ]
     try:
         around = None if checkpoints is None else checkpoints.around
         return CompositeExecutor(executors, guarded_tools=guarded, around=around)
@@ -93,6 +104,23 @@ def configured_executors(config: Config) -> Iterator[Registered]:
         if len(found) != 1:
             raise _unusable(f"plug-in {name}", _not_one(found, installed))
         yield from _loaded(found[0], f"plug-in {name}")
+
+
+def passed_on(named: Iterable[Registered], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables that programs are given because an enabled executor says it needs them.
+
+    Raises:
+        CliError: one of them is none, or is not set.
+    """
+    found: dict[str, str] = {}
+    for one in named:
+        for name in getattr(one.executor, "requires_secrets", ()):
+            if not isinstance(name, str) or _VARIABLE.fullmatch(name) is None:
+                raise _unusable(str(one.source), f"requires_secrets names no variable: {name!r}")
+            if not environ.get(name):
+                raise _unusable(str(one.source), f"it needs {name} in the environment, which is not set")
+            found[name] = environ[name]
+    return found
 
 
 def _installed() -> dict[str, list[EntryPoint]]:

@@ -43,8 +43,9 @@ class BuiltinSettings:
     `store` may be read, and which saves and finds `notes`. `policy` says of what a tool finds on its own
     whether it may be opened. Times are in seconds, sizes in bytes: `max_output` is how much a program
     may print (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are
-    patterns as `security/domains.py` reads them; without allowed ones, all are. `runner` runs programs,
-    `jobs` are those that go on in the background.
+    patterns as `security/domains.py` reads them; without allowed ones, all are. `passed_on` are variables
+    that programs get beside the usual ones. `runner` runs programs, `jobs` are those that go on in the
+    background.
     """
 
     workspace: str
@@ -64,6 +65,7 @@ class BuiltinSettings:
     ca_file: str | None = None
     resolve: Resolver = dns_resolver
     runner: Runner = run_bare
+    passed_on: Mapping[str, str] = field(default_factory=dict)
     jobs: Jobs = field(default_factory=Jobs)
 
 
@@ -81,7 +83,7 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
     """Return the built-in tools; a `fetcher` handed in is closed by whoever made it."""
     shell = Shell(
         folder=settings.workspace,
-        env=environment(settings.home, settings.parent_environment),
+        env={**settings.passed_on, **environment(settings.home, settings.parent_environment)},
         timeout=settings.shell_timeout,
         max_bytes=min(settings.max_output, _HELD),
         runner=settings.runner,
