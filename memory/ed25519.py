@@ -6,8 +6,6 @@ It takes some forty milliseconds to load, so `signing.py` imports this file when
 from __future__ import annotations
 
 import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -18,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+
+from .new_file import write_new
 
 __all__ = ["Ed25519PrivateKey", "is_signed", "load", "make"]
 
@@ -31,19 +31,7 @@ def make(path: Path) -> None:
         OSError: the file cannot be written.
     """
     text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Whole before it has its name: nobody ever reads half a key.
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_new(path, text)
 
 
 def load(path: Path) -> Ed25519PrivateKey:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from leeward.security import RecordError
+
+from .new_file import write_new
 
 __all__ = ["FILE", "hash_key"]
 
@@ -28,27 +28,12 @@ def hash_key(data: Path) -> bytes:
     """
     path = data / FILE
     try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
-            _make(path)
+            write_new(path, secrets.token_bytes(_BYTES))
         return _read(path)
     except OSError as error:
         why = f"the key {path}, with which hashes on record are made, cannot be used: {error}"
         raise RecordError(why) from error
-
-
-def _make(path: Path) -> None:
-    """Make the file whole or not at all; where another process was faster, its key is the one."""
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def _read(path: Path) -> bytes:
