@@ -124,11 +124,46 @@ async def test_both_outputs_come_in_the_order_they_were_printed(tmp_path):
 
 
 async def test_there_is_nothing_to_read_and_no_terminal(starter):
-    done = await sh(
-        "cat; [ -t 0 ] || [ -t 1 ] || [ -t 2 ] || echo none; ps -o sid= -p $$ | tr -d ' '", starter=starter
-    )
-    none, session = done.output.split()
-    assert none == "none" and session != str(os.getsid(0)) and done.exit_code == 0
+    done = await sh("cat; [ -t 0 ] || [ -t 1 ] || [ -t 2 ] || echo none", starter=starter)
+    assert (done.output, done.exit_code) == ("none\n", 0)
+
+
+# Started at a terminal of its own, as a person starts us: it has one, what it starts has not.
+AT_A_TERMINAL = """
+import fcntl, os, pty, sys, termios, trio
+from leeward.tools import environment, run_process
+from leeward.tools.ancestry import Kept, Warden
+from leeward.tools.bubble import Bubblewrapped
+from leeward.tools.seccomp import Sockets, filter_program
+
+os.setsid()
+_, terminal = pty.openpty()
+fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+ASKED = "( : </dev/tty ) 2>/dev/null && echo terminal || echo none"
+
+async def main(bwrap, *options):
+    warden = await Warden.started()
+    starter = Kept(warden)
+    if bwrap:
+        starter = Bubblewrapped(bwrap, options, starter, filter_program(Sockets.isolated()))
+    done = await run_process(("/bin/sh", "-c", ASKED), cwd="/", env=environment("/nowhere", {}),
+                             deadline=float("inf"), max_bytes=1000, starter=starter)
+    print("started:", done.output.strip())
+    await warden.aclose()
+
+print("ours:", os.popen(ASKED).read().strip(), flush=True)
+trio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("level", ["kept", "bubblewrap"])
+def test_a_terminal_of_ours_is_not_theirs(level):
+    if level == "bubblewrap":
+        need_bubblewrap()
+    options = [str(BWRAP), *OPEN, "--dev-bind", "/dev", "/dev"] if level == "bubblewrap" else [""]
+    started = [sys.executable, "-c", AT_A_TERMINAL, *options]
+    done = subprocess.run(started, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == ["ours: terminal", "started: none"], done.stderr
 
 
 async def test_output_is_handed_out_while_the_program_runs(starter):
