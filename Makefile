@@ -29,14 +29,14 @@ figures: $(VENV)/installed-dev
 
 # Random command lines against what a real bash starts; a short version of it is part of the suite.
 fuzz: $(VENV)/installed-dev
-	$(BIN)/python fuzz/command_fuzz.py
-	$(BIN)/python fuzz/command_quiet_fuzz.py
+	$(BIN)/python tests/fuzz/command_fuzz.py
+	$(BIN)/python tests/fuzz/command_quiet_fuzz.py
 
 # A thousand kills at any moment, and every write of the database failing in turn; half an hour.
 # A short version of it is part of the suite. With strace more ways to fail are tried.
 crash: $(VENV)/installed-dev
-	$(BIN)/python fuzz/crash.py 1000
-	$(BIN)/python fuzz/faults.py
+	$(BIN)/python tests/fuzz/crash.py 1000
+	$(BIN)/python tests/fuzz/faults.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -56,7 +56,7 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
     assert imported(*FOLDERS, "src") == declared
     tools = {"pytest-trio", "mypy", "ruff", "hatchling"}  # run, not imported
     for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}
-    assert imported("tests", "bench", "fuzz", "examples") - declared == for_tests - tools
+    assert imported("tests", "bench", "examples") - declared == for_tests - tools
 
 
 def test_each_dependency_has_its_reason_on_its_line() -> None:

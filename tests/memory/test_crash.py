@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def crash() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("crash", ROOT / "fuzz" / "crash.py")
+    spec = importlib.util.spec_from_file_location("crash", ROOT / "tests" / "fuzz" / "crash.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules["crash"] = importlib.util.module_from_spec(spec)

@@ -21,7 +21,7 @@ SOME = {
 
 @pytest.fixture(scope="module")
 def faults() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("faults", ROOT / "fuzz" / "faults.py")
+    spec = importlib.util.spec_from_file_location("faults", ROOT / "tests" / "fuzz" / "faults.py")
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules["faults"] = importlib.util.module_from_spec(spec)

@@ -20,7 +20,7 @@ from leeward.security.command.verdict import Say, ruling_of
 from leeward.security.command.words import Effort
 from leeward.security.unreadable import Unreadable
 
-FUZZ = Path(__file__).resolve().parents[3] / "fuzz" / "command_quiet_fuzz.py"
+FUZZ = Path(__file__).resolve().parents[2] / "fuzz" / "command_quiet_fuzz.py"
 
 
 def line(text: str) -> CommandLine:

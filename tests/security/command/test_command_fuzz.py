@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FUZZ = Path(__file__).resolve().parents[3] / "fuzz" / "command_fuzz.py"
+FUZZ = Path(__file__).resolve().parents[2] / "fuzz" / "command_fuzz.py"
 
 
 @pytest.mark.skipif(
