@@ -1,7 +1,8 @@
 """What does it cost to read and judge a command line, and what is said of ordinary and hostile ones?
 
-Prints microseconds (median and worst) for reading a line and for judging what was read, over the tables
-of the tests and over the largest lines within the limits; then how often each word is said.
+Prints microseconds (median and worst) for reading a line, for judging what was read once, and for all that
+is asked of it on its way (what to look up, what it can do, what the gate says, what would pass instead), over
+the tables of the tests and over the largest lines within the limits; then how often each word is said.
 """
 
 from __future__ import annotations
@@ -12,19 +13,26 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from leeward.security.command.nouns import CommandFacts, CommandLine
+from leeward.security.command.once import Once
+from leeward.security.command.reach import reach_of
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
+from leeward.security.command.suggest import suggestion_for
 from leeward.security.command.survey import surveyed, wanted
-from leeward.security.command.verdict import ruling_of
+from leeward.security.command.verdict import effects_of, ruling_of
+from leeward.security.ledger import Ledger
 from leeward.security.policy import Policy
 from leeward.security.unreadable import Unreadable
 
 TABLES = Path(__file__).resolve().parent.parent / "tests" / "security" / "command_tables"
 POLICY = Policy("/srv/ws", "/home/ada")
 RULES = ShellRules()
+LEDGER = Ledger()
 WORDS = ("no word", "ask", "ask by force", "deny")
 MISSING = frozenset({"no-such-program", "LS", "cargo", "go", "rustc"})
 LINKS = {
@@ -60,6 +68,33 @@ LARGEST = (
     "(" + "rm ~ / " * 1100,
     "(" + "a" * 8000,
     "git -C . log; " * 60,
+    "a@" * 4000,
+    "a@ " + "#" * 8000,
+    "((" + "=]" * 4000,
+    "$((if " + "? ~\t" * 300 + "ab" * 2000,
+    "[[ " + "+ }" * 300,
+    "while case x in " + "~! +=" * 60 + "ab" * 3800,
+    "time " + ".[" * 4000,
+    "a >\\#!" * 120,
+    "ls {1..250} {1..250}",
+    "ls " + "{a,b}" * 8,
+    "chmod -R a-" + "r" * 8000 + "Z x",
+    "sed '" + " " * 8000 + "Z' x",
+    "awk '" + "print " * 1300 + "' x",
+    "curl " + "a@" * 4000,
+    "cd a || cd b || cd c; rm -rf " + "../a " * 240,
+    "cd a || cd b || cd c; grep -r x " + "a " * 240,
+    " ".join(f"x{number}=a" for number in range(120)) + "; " + "> $x1; " * 80,
+    "for a in " + "a " * 16 + "; do " + "tee $a$a$a$a; " * 40 + "done",
+    "for x in " + "a " * 16 + "; do " + "find $x " + "-exec ls {} \\; " * 30 + "; done",
+    "for x in " + "a " * 16 + "; do " + 'env env env env env env sh -c "ls $x"; ' * 8 + "done",
+    "for x in " + "a " * 16 + "; do " + "bash -c 'rm -rf $1' _ $x; " * 30 + "done",
+    "x='" + "ls a;" * 100 + "'; " + "eval $x; " * 60,
+    "x='" + "ls;" * 30 + "'; " + "sh -c $x; " * 48,
+    "x='" + "ls a " * 60 + "'; " + 'sh -c "$x"; ' * 48,
+    "echo a | xargs rm -rf; " * 50,
+    "trap 'ls a' EXIT; " * 80,
+    "git " + "-c alias.x='!sh -c ls' " * 60 + "status",
 )
 
 
@@ -76,11 +111,11 @@ def below(folder: str) -> tuple[str, ...]:
     return tuple(link for link in LINKS if link.startswith(folder))
 
 
-def looked_up(line: CommandLine) -> CommandLine:
-    """Return a line with facts of a machine where everything is what and where it seems."""
+def facts_of(line: CommandLine) -> CommandFacts:
+    """Return the facts of a machine where everything is what and where it seems."""
     asked = wanted(line, POLICY, RULES)
     matches = {pattern: (pattern.replace("*", "x"),) for pattern in asked.matches}
-    facts = CommandFacts(
+    return CommandFacts(
         real={
             path: led(path) for path in (*asked.real, *(one for found in matches.values() for one in found))
         },
@@ -89,7 +124,12 @@ def looked_up(line: CommandLine) -> CommandLine:
         trees={path: below(posixpath.normpath(path)) for path in asked.trees},
         repositories=dict.fromkeys(asked.repositories, ()),
     )
-    return surveyed(line, facts, POLICY)
+
+
+def said_of(line: CommandLine | Unreadable, text: str) -> int:
+    """Return the word that is said of a line on such a machine."""
+    known = line if isinstance(line, Unreadable) else surveyed(line, facts_of(line), POLICY)
+    return ruling_of(known, text, POLICY, RULES).say
 
 
 def microseconds(run: Callable[[], object], times: int = 5) -> float:
@@ -102,27 +142,41 @@ def microseconds(run: Callable[[], object], times: int = 5) -> float:
     return best * 1e6
 
 
-def costs(lines: list[str]) -> tuple[list[float], list[float]]:
-    """Return the costs of reading and of judging each line."""
-    reading, judging = [], []
+def judged(line: CommandLine | Unreadable, facts: CommandFacts, text: str) -> None:
+    """Judge a line of which nothing was worked out before."""
+    known = line if isinstance(line, Unreadable) else replace(line, facts=facts, once=Once())
+    ruling_of(known, text, POLICY, RULES)
+
+
+def all_judged(line: CommandLine | Unreadable, facts: CommandFacts, text: str) -> None:
+    """Do all that is done with a line from when it was read to when it is answered."""
+    known = line
+    if isinstance(line, CommandLine):
+        line = replace(line, once=Once())
+        wanted(line, POLICY, RULES)
+        known = surveyed(line, facts, POLICY)
+    effects_of(known, text, POLICY, RULES)
+    ruling_of(known, text, POLICY, RULES)
+    if isinstance(known, CommandLine):
+        reach_of(known, LEDGER, ())
+        suggestion_for(known, POLICY, RULES)
+
+
+def costs(lines: list[str]) -> dict[str, list[float]]:
+    """Return what it costs to read and to judge each line."""
+    found: dict[str, list[float]] = {"reading": [], "judging once": [], "all judging": []}
     for text in lines:
-        reading.append(microseconds(lambda text=text: parse_command(text)))  # type: ignore[misc]
         line = parse_command(text)
-        known = line if isinstance(line, Unreadable) else looked_up(line)
-        judging.append(
-            microseconds(lambda known=known, text=text: ruling_of(known, text, POLICY, RULES))  # type: ignore[misc]
-        )
-    return reading, judging
+        facts = CommandFacts() if isinstance(line, Unreadable) else facts_of(line)
+        found["reading"].append(microseconds(partial(parse_command, text)))
+        found["judging once"].append(microseconds(partial(judged, line, facts, text)))
+        found["all judging"].append(microseconds(partial(all_judged, line, facts, text)))
+    return found
 
 
 def rates(lines: list[str]) -> Counter[str]:
     """Return how often each word is said."""
-    said: Counter[str] = Counter()
-    for text in lines:
-        line = parse_command(text)
-        known = line if isinstance(line, Unreadable) else looked_up(line)
-        said[WORDS[ruling_of(known, text, POLICY, RULES).say]] += 1
-    return said
+    return Counter(WORDS[said_of(parse_command(text), text)] for text in lines)
 
 
 def main() -> None:
@@ -132,8 +186,9 @@ def main() -> None:
         groups = tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))["group"]
         tables[name] = [line for group in groups for line in group["lines"]]
     for name, lines in (*tables.items(), ("largest", list(LARGEST))):
-        for what, found in zip(("reading", "judging"), costs(lines), strict=True):
-            print(f"{name:12} {what}: median {statistics.median(found):7.0f} µs, worst {max(found):7.0f} µs")
+        for what, found in costs(lines).items():
+            middle, worst = statistics.median(found), max(found)
+            print(f"{name:12} {what:12}: median {middle:6.0f} µs, worst {worst:6.0f} µs")
     for name, lines in tables.items():
         said = rates(lines)
         shares = ", ".join(f"{word} {said[word] / len(lines):.1%}" for word in WORDS)

@@ -32,6 +32,7 @@ _ONCE = frozenset({"o", "once"})
 _NO_END = frozenset({"", "never"})
 _SPAN = re.compile(r"([1-9][0-9]{0,4}) ?([mhd])")
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
+_UNITS = ("day", "hour", "minute")
 
 
 class LineEditor(Protocol):
@@ -128,8 +129,15 @@ class _Asking:
             self.screen.line(line, "dim")
 
 
+def _told(seconds: float) -> str:
+    """Return a span that `seconds_of` read in the largest unit that it is a number of."""
+    name, unit = next((name, _SECONDS[name[0]]) for name in _UNITS if seconds % _SECONDS[name[0]] == 0)
+    number = round(seconds / unit)
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
 def _granted(always: Always) -> Iterator[str]:
-    span = "" if always.seconds is None else f" for {always.seconds / 3600:g} hours"
+    span = "" if always.seconds is None else f" for {_told(always.seconds)}"
     for tool, match in always.rules:
         what = f"every call of {tool}" if match is None else f"{tool} {match}"
         yield f"allowed in {Grant('', tool, match, always.scope).holds}{span}: {what}"

@@ -22,12 +22,14 @@ from functools import partial
 
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
+from .command.covering import covers_words, matches_words
+from .command.places import MOVES
 from .destination import Destination
 from .path_pattern import matches_parts
 from .policy import Autonomy, Policy, Rule, RuleAction
 from .url import Url
 from .url_pattern import url_pattern, url_problem
-from .workspace import is_inside, locate
+from .workspace import locate
 
 __all__ = ["JUDGED", "covers", "exact_patterns", "holding_back", "matched", "path_glob", "pattern_problem"]
 
@@ -35,11 +37,8 @@ _RANGE = re.compile(r"\[!?(.)-(.)[^]]*\]")
 _WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
 _QUOTES = str.maketrans("", "", "\"'\\")
 _ANY_TOOL = re.compile(r"[*?\[]")
-# A word that climbs ends up wherever it likes, so no wildcard vouches for it; `main..` is a range of git's.
-_CLIMBS = re.compile(r"(?:^|[^\w.])\.\.(?:[/\\]|$)|^-\w+\.\.[/\\]")
 # What a shell puts in the place of such a piece of a word is only known when it runs; a glob was looked up.
 _OPEN = re.compile(r"⟨(?![*?\[~])")
-_HOME, _NOWHERE = ("⟨~", "~/"), "/dev/null"
 _MARKS = str.maketrans("", "", "⟨⟩")
 _OPERATOR = re.compile(r"[;|&]+|[<>]+")
 
@@ -91,7 +90,7 @@ def _called(actions: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:
 
 def _begins_with(argv: tuple[str, ...], pattern: str) -> bool:
     words = _words(pattern)
-    return _matches_words(argv[: len(words)], pattern)
+    return matches_words(argv[: len(words)], words)
 
 
 def _names_path(actions: tuple[tuple[str, ...], ...], pattern: str, policy: Policy) -> bool:
@@ -158,6 +157,9 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
         case CommandLine() as line:
             if any(_OPEN.search(word) for argv in line.open_actions for word in argv):
                 return ()
+            # Each command would be covered by itself then, and `make` somewhere else is another one.
+            if any(argv[0] in MOVES for argv in line.open_actions):
+                return ()
             return tuple(map(_exact_words, line.open_actions))
         case Url() as url:
             return (_literal(url.text.partition("#")[0]),)
@@ -210,45 +212,8 @@ def _literal(text: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", text)
 
 
-def _matches_words(argv: tuple[str, ...], pattern: str) -> bool:
-    """Whether each word matches its glob; a last `*` word takes any number of words, even none."""
-    words = _words(pattern)
-    if words and words[-1] == "*":
-        words = words[:-1]
-        argv = argv[: len(words)] if len(argv) >= len(words) else argv
-    return len(argv) == len(words) and all(map(fnmatchcase, argv, words))
-
-
 def _covers_words(line: CommandLine, policy: Policy, argv: tuple[str, ...], pattern: str) -> bool:
-    """Whether each word matches its glob; one that leads out, or is not known yet, must be spelled out."""
-    if not _matches_words(argv, pattern):
-        return False
-    words = _words(pattern)
-    spelled = [*words, *[""] * len(argv)]
-    pairs = zip(argv, spelled, strict=False)
-    return all(_spells_out(wanted, word) for word, wanted in pairs if _leads_out(word, line, policy))
-
-
-def _spells_out(wanted: str, word: str) -> bool:
-    """Whether a word of a pattern says where a word leads: all of it, or from the root of the disk on."""
-    is_told = not _is_glob(wanted) or (wanted.startswith("/") and not _CLIMBS.search(word))
-    return is_told and fnmatchcase(word, wanted)
-
-
-def _leads_out(word: str, line: CommandLine, policy: Policy) -> bool:
-    """Whether a word is, or may turn out to be, a path that leaves what may be used without a question."""
-    text = word.rpartition("=")[2] if word.startswith("-") else word
-    if _CLIMBS.search(word) or _OPEN.search(word) or text.startswith(_HOME):
-        return True
-    path = posixpath.normpath(posixpath.join(policy.workspace, text))
-    real = line.facts.real.get(path, path) if line.facts is not None else path
-    allowed = (policy.workspace, *policy.allowed_paths)
-    return text != _NOWHERE and not all(is_inside(one, *allowed) for one in (path, real))
-
-
-def _is_glob(word: str) -> bool:
-    """Whether a word of a pattern holds a wildcard; `[*]` is how a literal one is written."""
-    return _ANY_TOOL.search(re.sub(r"\[[*?\[]\]", "", word)) is not None
+    return covers_words(argv, _words(pattern), line.facts, policy)
 
 
 def _covers_url(url: Url, pattern: str) -> bool:

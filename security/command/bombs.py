@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from .nouns import Compound, Node, Word
-from .transform import nodes, visits
+from .transform import visits
 
 __all__ = ["bomb", "functions", "looks_like_bomb"]
 
@@ -20,20 +20,20 @@ _TEXT = re.compile(
 )
 
 
-def bomb(root: Node) -> bool:
-    """Whether functions call each other in pipelines or the background, or an endless loop starts more."""
+def bomb(parts: list[Node]) -> bool:
+    """Whether functions among these nodes call each other without end, or an endless loop starts more."""
     calls = {
         function.name: {
             (visit.command.name, not _SPREADS.isdisjoint(visit.context)) for visit in visits(function)
         }
-        for function in functions(root)
+        for function in functions(parts)
     }
-    return any(_spreads_to_itself(name, calls) for name in calls) or any(map(_floods, nodes(root)))
+    return any(_spreads_to_itself(name, calls) for name in calls) or any(map(_floods, parts))
 
 
-def functions(root: Node) -> Iterator[Compound]:
-    """Yield the functions a line defines."""
-    return (node for node in nodes(root) if isinstance(node, Compound) and node.kind == "function")
+def functions(parts: list[Node]) -> Iterator[Compound]:
+    """Yield the functions among the nodes of a line."""
+    return (node for node in parts if isinstance(node, Compound) and node.kind == "function")
 
 
 def looks_like_bomb(text: str) -> bool:

@@ -16,6 +16,7 @@ __all__ = [
     "decides_what_runs",
     "declared",
     "is_harmless",
+    "is_separator",
     "is_shells_own",
     "poison_notes",
 ]
@@ -63,6 +64,7 @@ _HARMLESS = {
 }
 _DECLARING = frozenset("declare typeset export readonly local".split())
 _FILLING = frozenset("read mapfile readarray printf getopts unset wait".split())
+_NAMING = _DECLARING | _FILLING
 _REDEFINES = frozenset("alias unalias enable bind complete compopt shopt".split())
 _SET = re.compile(r"[-+][eux]+|[-+]o|errexit|nounset|pipefail|xtrace|[-+][eux]*o")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -87,7 +89,7 @@ def declared(command: Command) -> tuple[Assignment, ...]:
 
 def poison_notes(command: Command, *written: str) -> tuple[Note, ...]:
     """Return a note for each assignment (of the command, or written out) that decides what runs."""
-    names = [found.name for found in declared(command)]
+    names = [found.name for found in declared(command) if not is_separator(found, command)]
     names += [text.partition("=")[0].rstrip("+") for text in written]
     if command.name in _FILLING:
         names += [word.text for word in command.words[1:]]
@@ -98,6 +100,11 @@ def poison_notes(command: Command, *written: str) -> tuple[Note, ...]:
         for name in dict.fromkeys(names)
         if decides_what_runs(name)
     )
+
+
+def is_separator(assignment: Assignment, command: Command) -> bool:
+    """Whether it only says where `read` divides what it reads; behind it all is as before."""
+    return assignment.name == "IFS" and command.name == "read" and assignment in command.assignments
 
 
 def decides_what_runs(name: str) -> bool:
@@ -124,13 +131,15 @@ def _changes(name: str, words: tuple[Word, ...]) -> str | None:
         return "set changes how the rest of the line is read"
     if name == "hash" and any(text.startswith("-") and "p" in text for text in texts):
         return "hash says which file a program is"
+    if name == "compgen" and any(re.match(r"-\w*[CFW]", text) for text in texts):
+        return "compgen runs what it is given"
     if name in {"mapfile", "readarray"} and any(text.startswith("-") and "C" in text for text in texts):
         return f"{name} calls back"
     if name == "let" or (name in {"test", "["} and {"-v", "-R"} & set(texts)):
         return f"{name} evaluates what it is given"
     if name in _DECLARING and any(re.match(r"[-+]\w*[inAa]", text) for text in texts):
         return f"{name} makes a variable that is evaluated"
-    if name in {"printf", "read", "unset", "getopts", "wait", *_DECLARING} and _names_an_element(name, words):
+    if name in _NAMING and _names_an_element(name, words):
         return f"{name} evaluates the name of a variable"
     return None
 

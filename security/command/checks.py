@@ -20,7 +20,7 @@ Check = Callable[[tuple[Word, ...], Parsed], bool]
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]*|REPLY")
 _FILTER_POWER = re.compile(
-    r"\b(?:import|include|modulemeta|input_filename|env|getpath_file)\b|\$ENV|\$__prog"
+    r"\b(?:import|include|modulemeta|input_filename|env|getpath_file)\b|\$(?:ENV|__prog|[\s#])"
 )
 _NETWORK_OBJECTS = frozenset("a ad addr address addrs l li link n ne neigh r ro route ru rule maddr".split())
 _NETWORK_WORDS = frozenset("show list ls dev up scope global link".split())

@@ -15,7 +15,6 @@ _POWERFUL = re.compile(
     r"--privileged(?:=true)?|--cap-add(?:=.*)?|--device(?:=.*)?|--(?:pid|ipc|uts|userns|net|network)=host"
     r"|--security-opt(?:=.*)?"
 )
-_MOUNTS = frozenset({"-v", "--volume", "--mount"})
 _SPACES = frozenset({"--pid", "--ipc", "--uts", "--userns"})
 _SOURCE = re.compile(
     r"(?:-v|--volume=?|--mount=?(?:.*,)?(?:source|src)=)?(?P<path>/[^:,]*|~[^:,]*|⟨~⟩[^:,]*)(?:[:,].*)?"

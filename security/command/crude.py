@@ -21,9 +21,11 @@ def crude_words(raw: str, home: str) -> Iterator[Command]:
     plain = re.sub(r"\\\n", "", raw)
     plain = re.sub(r"\$\{HOME\b[^}]*\}|\$?\bHOME\b", lambda _: home, plain)
     plain = re.sub(r"\$\{?IFS\}?", " ", re.sub(r"['\"\\]", "", plain))
+    plain = re.sub(r"\$\{\w+:?[-=]([^{}]*)\}", r"\1", plain)
     # What stands in braces may be a list of words.
     spread = re.sub(r"\{([^{}]*)\}", lambda found: " ; " + found[1].replace(",", " ") + " ; ", plain)
-    chunks = re.split(r"[;&|()`\n{}]|\$\(", f"{plain}\n{spread}" if "{" in plain else plain)
+    joined = re.sub(r"[{},]", " ", plain)
+    chunks = re.split(r"[;&|()`\n{}]|\$\(", f"{plain}\n{spread}\n{joined}" if "{" in plain else plain)
     for chunk in list(dict.fromkeys(filter(str.strip, chunks)))[:_MOST_CHUNKS]:
         words = [home + word[1:] if word == "~" or word.startswith("~/") else word for word in chunk.split()]
         words = [re.sub(r"^\d?[<>]+.*", "", word) for word in words]

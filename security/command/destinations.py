@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
-from .nouns import Command, CommandLine, Redirection
+from .nouns import Command, CommandLine, Node, PartKind, Redirection
 from .tables import lines_of
 from .transform import visits
 
-__all__ = ["connects", "destinations"]
+__all__ = ["connects", "destinations", "destinations_of", "hides_destination"]
 
 _URL = re.compile(
     r"(?:https?|ftps?|wss?|git|ssh|sftp|rsync|svn(?:\+ssh)?|ldaps?|telnet|smb|nfs|s3|gs|dict|gopher|tftp|mqtt|imaps?|smtps?|pop3s?|rtmp|docker)://[^\s'\"<>]+",
@@ -25,6 +26,7 @@ _HOST = re.compile(
 )
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/(?P<host>[^/]+)/(?P<port>\S+)")
 _MARKS = str.maketrans("", "", "⟨⟩")
+_OPEN = frozenset({PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.GIVEN})
 _ANY_HOST = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 # Programs whose operands are hosts or bare addresses, and programs that copy to `host:path`.
@@ -56,6 +58,9 @@ _CONNECTING = frozenset(
     "youtube-dl yt-dlp "
     "ngrok cloudflared tailscale wg openvpn".split()
 )
+_REACHING = _CONNECTING | _HOST_PROGRAMS
+# The word behind one of these is no host.
+_VALUES = frozenset("-o --output -d --data -H --header -A -u --user -X -w -p -i -m -c -n".split())
 _DOTTED_FILE = re.compile(
     r".*\.(?:py|js|ts|json|md|txt|sh|toml|ya?ml|html?|css|c|h|cpp|rs|go|java|rb|php|xml|csv|log|lock|cfg|ini|gz|zip|tar|tgz|png|jpg|pdf|pem|key|crt|sql|out|bin|so|o)",
     re.IGNORECASE,
@@ -64,15 +69,31 @@ _DOTTED_FILE = re.compile(
 
 def destinations(line: CommandLine) -> tuple[str, ...]:
     """Return every URL, host and remote a line names, as written, each once."""
-    return tuple(dict.fromkeys(found for visit in visits(line.root) for found in _of(visit.command)))
+    return line.once.of(destinations_of, line.root)
+
+
+def destinations_of(root: Node) -> tuple[str, ...]:
+    """Return the same of what was read of a line."""
+    return tuple(dict.fromkeys(found for visit in visits(root) for found in _of(visit.command)))
+
+
+def hides_destination(command: Command) -> bool:
+    """Whether words that are only known when it runs may say where a program connects."""
+    named = bool(destinations_of(command))
+    if named and command.program in {"ssh", "mosh"}:
+        return False
+    if not named:
+        return any(not word.text.startswith("-") for word in command.words[1:])
+    return any(
+        word.parts and word.parts[0].kind in _OPEN and before.text not in _VALUES
+        for before, word in pairwise(command.words)
+    )
 
 
 def connects(line: CommandLine) -> tuple[str, ...]:
     """Return the programs in a line that reach out by themselves, whatever they are told."""
-    known = _CONNECTING | _HOST_PROGRAMS
-    return tuple(
-        dict.fromkeys(visit.command.program for visit in visits(line.root) if visit.command.program in known)
-    )
+    programs = (visit.command.program for visit in visits(line.root))
+    return tuple(dict.fromkeys(program for program in programs if program in _REACHING))
 
 
 def _of(command: Command) -> Iterator[str]:
@@ -82,12 +103,13 @@ def _of(command: Command) -> Iterator[str]:
         return
     texts = [word.text.translate(_MARKS) for word in command.words[1:]]
     texts += [assignment.value.text.translate(_MARKS) for assignment in command.assignments]
+    with_urls = {text: found for text in texts if "://" in text and (found := _URL.findall(text))}
     for text in texts:
-        yield from _URL.findall(text)
+        yield from with_urls.get(text, ())
     program = command.program
     for index, word in enumerate(texts):
         text = word.partition("=")[2] if word.startswith("--") and "=" in word else word
-        if text.startswith("-") or _URL.search(text):
+        if text.startswith("-") or word in with_urls:
             continue
         if (program in _REMOTE_COPIERS and _is_remote(program, text, texts[0])) or (
             program in _HOST_PROGRAMS and _is_host(program, text, index, texts)
@@ -100,7 +122,7 @@ def _may_connect(command: Command) -> bool:
     program = command.program
     if program == "git":
         return any(word.text in _GIT_REMOTE for word in command.words[1:])
-    return program in _HOST_PROGRAMS | _CONNECTING or program not in lines_of("programs.toml")
+    return program in _REACHING or program not in lines_of("programs.toml")
 
 
 def _device(redirection: Redirection) -> Iterator[str]:
@@ -120,24 +142,7 @@ def _is_host(program: str, text: str, index: int, texts: list[str]) -> bool:
         return False
     if program == "openssl" and texts[0] != "s_client":
         return False
-    if index and texts[index - 1] in {
-        "-o",
-        "--output",
-        "-d",
-        "--data",
-        "-H",
-        "--header",
-        "-A",
-        "-u",
-        "--user",
-        "-X",
-        "-w",
-        "-p",
-        "-i",
-        "-m",
-        "-c",
-        "-n",
-    }:
+    if index and texts[index - 1] in _VALUES:
         return False
     if _HOST.fullmatch(text) and ("/" in text or not _DOTTED_FILE.fullmatch(text)):
         return True

@@ -17,12 +17,12 @@ from ..workspace import is_inside, protected_reason, secret_reason
 from .nouns import Command, Node, Part, PartKind, Pipeline, Word, literal, marked
 from .paths import Scene
 from .places import Candidate, Placed, where
+from .scripts import edited_by_sed
 from .searches import find_starts
 from .tables import lines_of
-from .transform import nodes
 from .wrecks import wreck
 
-__all__ = ["behind_unknown", "destruction", "piped_removals", "unsure_destruction"]
+__all__ = ["behind_unknown", "destruction", "may_destroy", "piped_removals", "unsure_destruction"]
 
 _POWER = frozenset("shutdown reboot halt poweroff kexec killall5 systemctl-reboot".split())
 _POWER_STATES = frozenset(
@@ -58,7 +58,13 @@ _MOST_TARGETS = 16
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
 _STATE = re.compile(r"/var/(?!tmp$|folders$)[^/]+")
 _KNOWN = re.compile(r"\$\{(?P<name>HOME|PWD)\b[^}]*\}")
+_DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<word>[A-Za-z0-9_./-]+)\}")
 _WRAPPED = frozenset("rm chmod chown chgrp shred find dd wipefs blkdiscard".split())
+
+
+def may_destroy(program: str) -> bool:
+    """Whether any rule here speaks of a program."""
+    return program in _DESTROYERS or _FORMATTERS.fullmatch(program) is not None
 
 
 def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
@@ -71,7 +77,7 @@ def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
         return None
     program = at.command.program
     ruined = wreck(program, words[1:], lambda word, spares: _root(word, scene, spares_workspace=spares))
-    if ruined is not None or (program not in _DESTROYERS and not _FORMATTERS.fullmatch(program)):
+    if ruined is not None or not may_destroy(program):
         return ruined
     return next((found for rule in _RULES if (found := rule(program, words[1:], scene))), None)
 
@@ -94,9 +100,9 @@ def behind_unknown(at: Placed, scene: Scene) -> tuple[str, str] | None:
     return None
 
 
-def piped_removals(root: Node) -> Iterator[Command]:
+def piped_removals(parts: list[Node]) -> Iterator[Command]:
     """Yield a search as it would be written if it removed itself what it hands to `xargs rm`."""
-    pairs = (pair for node in nodes(root) if isinstance(node, Pipeline) for pair in pairwise(node.stages))
+    pairs = (pair for node in parts if isinstance(node, Pipeline) for pair in pairwise(node.stages))
     for before, after in pairs:
         if not (isinstance(before, Command) and isinstance(after, Command)):
             continue
@@ -105,20 +111,22 @@ def piped_removals(root: Node) -> Iterator[Command]:
             yield replace(before, words=(*before.words, literal("-delete")))
 
 
-def unsure_destruction(command: Command) -> str | None:
+def unsure_destruction(at: Placed) -> str | None:
     """Say why only a person may judge a removal whose target is not known, or None."""
-    texts = {word.text for word in command.words[1:]}
-    if not (command.program in {"find", "gfind"} and "-delete" in texts) and (
-        command.program not in {"rm", "shred"} | _OWNERS or not _is_recursive(command.words[1:])
-    ):
+    program, words = at.command.program, at.command.words[1:]
+    searches = program in {"find", "gfind"}
+    removes = any(word.text == "-delete" for word in words) if searches else _is_recursive(words)
+    if not removes or not (searches or program in {"rm", "shred"} | _OWNERS):
         return None
     unknown = {PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.ARITHMETIC}
-    for word in command.words[1:]:
-        if any(part.kind in unknown for part in word.parts) or (
-            word.parts and (word.parts[0].kind is PartKind.GIVEN or word.parts[0].text == "~-")
-        ):
-            return "what is removed or changed is only known when it runs"
-    return None
+    found = any(
+        part.kind in unknown or (part is word.parts[0] and (part.kind is PartKind.GIVEN or part.text == "~-"))
+        for word in words
+        for part in word.parts
+    )
+    targets = find_starts(words) if searches else [word for word in words if not word.text.startswith("-")]
+    nowhere = at.folders is None and any(not word.text.startswith(("/", "⟨~")) for word in targets)
+    return "what is removed or changed is only known when it runs" if found or nowhere else None
 
 
 def _machine(program: str, words: tuple[Word, ...], _: Scene) -> tuple[str, str] | None:
@@ -166,6 +174,8 @@ def _writers(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, 
     operands = [word for word in words if not word.text.startswith("-")]
     if program in _WRITERS:
         targets = operands
+    elif program in {"sed", "gsed"}:
+        targets = list(edited_by_sed(words))
     elif program in _COPIERS:
         targets = operands[-1:] if len(operands) > 1 else []
     else:
@@ -174,9 +184,12 @@ def _writers(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, 
         for path in _paths(word, scene):
             if _is_device(path):
                 return word.text, "it writes to a device"
-            if program not in _WRITERS or _QUIET_DEVICES.fullmatch(path):
+            if program in _COPIERS or _QUIET_DEVICES.fullmatch(path):
                 continue
-            if (why := protected_reason(path, scene.policy)) is not None:
+            why = protected_reason(path, scene.policy)
+            if why is None and not is_inside(path, scene.policy.workspace):
+                why = secret_reason(path, scene.policy)
+            if why is not None:
                 return word.text, f"this file must not be changed: {why}"
     return None
 
@@ -254,7 +267,7 @@ _DESTROYERS = (
     | _COPIERS
     | _ON_DEVICES
     | frozenset(_DISK_VERBS)
-    | frozenset("systemctl loginctl init telinit kill dd find gfind rmtree trash".split())
+    | frozenset("systemctl loginctl init telinit kill dd find gfind rmtree trash sed gsed".split())
 )
 
 _Rule = Callable[[str, "tuple[Word, ...]", Scene], "tuple[str, str] | None"]
@@ -301,6 +314,8 @@ def _plainer(word: Word) -> Word:
 def _plainer_part(part: Part) -> Part:
     if part.kind is PartKind.EXPANSION and (found := _KNOWN.fullmatch(part.text)) is not None:
         return Part(PartKind.VARIABLE, found["name"], quoted=True)
+    if part.kind is PartKind.EXPANSION and (default := _DEFAULT.fullmatch(part.text)) is not None:
+        return Part(PartKind.LITERAL, default["word"], quoted=True)
     if isinstance(part.body, Command) and part.body.name == "pwd":
         return Part(PartKind.VARIABLE, "PWD", quoted=True)
     return part
@@ -315,10 +330,13 @@ def _spellings(candidate: Candidate, scene: Scene) -> Iterator[str]:
             path = folder or "/"
         elif last.startswith(".") and fnmatchcase(".git", last):
             path = f"{folder}/.git"
-    yield "/" + posixpath.normpath(path).lstrip("/")
-    real = scene.facts.real.get(path)
-    if real is not None:
-        yield real
+    yield from _forms(path, scene)
+
+
+def _forms(path: str, scene: Scene) -> tuple[str, ...]:
+    """Return a path normalised and, where that is another one, resolved."""
+    plain, real = "/" + posixpath.normpath(path).lstrip("/"), scene.facts.real.get(path)
+    return (plain,) if real is None or real == plain else (plain, real)
 
 
 def _why_root(path: str, scene: Scene, *, spares_workspace: bool) -> str | None:
@@ -327,25 +345,22 @@ def _why_root(path: str, scene: Scene, *, spares_workspace: bool) -> str | None:
         return None if path == workspace and spares_workspace else "a root of the file system"
     if path == home or _HOMES.fullmatch(path):
         return None if path == workspace and spares_workspace else "a home"
-    if is_inside(workspace, path):
+    if path == workspace or workspace.startswith(f"{path}/"):
         return None if path == workspace and spares_workspace else "the workspace, or what it lies in"
-    if is_inside(home, path):
+    if home.startswith(f"{path}/"):
         return "what a home lies in"
-    if posixpath.basename(path) == ".git":
+    if path.endswith("/.git"):
         return "a repository's history (.git)"
+    if is_inside(path, workspace):
+        return None
     is_systems = protected_reason(path, scene.policy) is not None or _STATE.fullmatch(path) is not None
-    if not is_inside(path, workspace) and is_systems:
-        return "a part of the system"
-    return None
+    return "a part of the system" if is_systems else None
 
 
 def _paths(word: Word, scene: Scene) -> Iterator[str]:
     for candidate in where(word, scene.folders, scene.ground) or ():
         if not candidate.is_glob:
-            yield "/" + posixpath.normpath(candidate.path).lstrip("/")
-            real = scene.facts.real.get(candidate.path)
-            if real is not None:
-                yield real
+            yield from _forms(candidate.path, scene)
 
 
 def _is_device(path: str) -> bool:

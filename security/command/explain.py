@@ -13,7 +13,7 @@ from ..unreadable import Unreadable
 from .actions import is_sink
 from .builtins import is_harmless
 from .destinations import destinations
-from .nouns import Command, CommandLine, Compound, Node, Pipeline, Sequence, Word
+from .nouns import Command, CommandLine, Compound, Node, Pipeline, Redirection, Sequence, Word
 from .printing import quoted
 from .transform import visits
 
@@ -22,9 +22,11 @@ __all__ = ["explain", "is_shown_in_full"]
 _JOINED = {"&&": "and then, if that worked", "||": "or, if that failed"}
 # The first words of all lines that are not commands.
 _OURS = frozenset(
-    "writes: connects not as runs with sets in and or pipeline for while until select if case group subshell "
-    "negation function time".split()
+    "writes: connects not as runs with sets in and or pipeline for while until do select if then elif else "
+    "case when group subshell negation function time".split()
 )
+# What needs no word of the line to be told; of the others the words count.
+_NAMED = frozenset({"subshell", "group", "negation", "function"})
 _WIDEST = 400
 _MOST_LINES = 60
 
@@ -64,12 +66,52 @@ def _tree(node: Node, depth: int) -> Iterator[str]:
                 if separator in {"&&", "||"}:
                     yield indent + _JOINED[separator]
         case Compound():
-            yield f"{indent}{node.kind} {node.name}".rstrip()
-            for piece in node.pieces:
-                if isinstance(piece, Word):
-                    yield from _substituted(piece, depth + 1)
-                elif not isinstance(piece, str):
-                    yield from _tree(piece, depth + 1)
+            yield from _compound(node, depth)
+
+
+def _compound(compound: Compound, depth: int) -> Iterator[str]:
+    """Yield what decides whether and how often something runs, and below each of it what that is."""
+    indent = "  " * depth
+    redirected = compound.redirections
+    for said, node in _clauses(compound):
+        words = [one for one in said if isinstance(one, Word)] + [one.target for one in redirected]
+        if said:
+            shown = [_word(one) if isinstance(one, Word) else one for one in said]
+            yield indent + " ".join([*shown, *map(_redirection, redirected)])
+            redirected = ()
+        for word in words:
+            yield from _substituted(word, depth + 1)
+        if node is not None:
+            yield from _tree(node, depth + 1)
+
+
+def _clauses(compound: Compound) -> Iterator[tuple[list[str | Word], Node | None]]:
+    """Yield the keywords and words that stand before each statement, with that statement."""
+    is_named = compound.kind in _NAMED
+    said: list[str | Word] = [f"{compound.kind} {compound.name}".rstrip()] if is_named else []
+    for piece in compound.pieces:
+        match piece:
+            case ";":
+                yield said, None
+                said = []
+            case "in" if compound.kind == "case":
+                yield said, None
+                said = ["when"]
+            case ";;":
+                said = ["when"]
+            case ";&" | ";;&":
+                said = [f"and then, with {piece},", "when"]
+            case "fi" | "done" | "esac":
+                said = []
+            case str():
+                said += [] if is_named or piece == ")" else [piece]
+            case Word():
+                said.append(piece)
+            case _:
+                yield said, piece
+                said = []
+    if said:
+        yield said, None
 
 
 def _first(word: Word) -> str:
@@ -81,7 +123,7 @@ def _first(word: Word) -> str:
 def _command(command: Command, depth: int) -> Iterator[str]:
     indent = "  " * depth
     assigned = [f"{one.name}={_word(one.value)}" for one in command.assignments]
-    redirected = [f"{one.fd}{one.operator}{_word(one.target)}" for one in command.redirections]
+    redirected = map(_redirection, command.redirections)
     words = [*map(_first, command.words[:1]), *map(_word, command.words[1:])]
     yield indent + " ".join([*assigned, *words, *redirected])
     for one in command.assignments:
@@ -103,6 +145,10 @@ def _substituted(word: Word, depth: int) -> Iterator[str]:
         if part.body is not None:
             yield f"{'  ' * depth}with the output of"
             yield from _tree(part.body, depth + 1)
+
+
+def _redirection(one: Redirection) -> str:
+    return f"{one.fd}{one.operator}{_word(one.target)}"
 
 
 def _word(word: Word) -> str:

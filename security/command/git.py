@@ -157,7 +157,8 @@ def _reasons(words: tuple[Word, ...]) -> Iterator[str]:
         yield "is given a remote that starts a program"
     if any(_is_running_option(text, command) for text in texts[1:]):
         yield "is given an option that starts a program"
-    if command == "config" and any(_RUNNING_SETTING.fullmatch(text.partition("=")[0]) for text in texts[1:]):
+    changes = command == "config" and not {"--get", "--get-all"} & set(texts)
+    if changes and any(_RUNNING_SETTING.fullmatch(text.partition("=")[0]) for text in texts[1:]):
         yield "config changes a setting that starts a program"
 
 

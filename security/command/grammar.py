@@ -35,6 +35,8 @@ __all__ = ["read_tree"]
 _DEEPEST = 32
 
 _FIRST = re.compile(r"[^ \t\n;&|()<>]+")
+# The grammar takes an assignment behind `time` for the program.
+_TIMED = re.compile(r"\s*time\s+(?:-p\s+)?[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
@@ -172,7 +174,7 @@ def _named(first: str, command: Command) -> Node:
     head = "time"
     if rest and rest[0] == Word("-p"):
         head, rest = "time -p", rest[1:]
-    if not rest or rest[0].text.startswith("-") or rest[0].text in RESERVED:
+    if not rest or rest[0].text.startswith("-") or rest[0].text in RESERVED or _TIMED.match(first):
         raise Unread("it cannot be told what is timed")
     return Compound("time", (head, replace(command, words=rest)))
 
@@ -236,11 +238,9 @@ def _must_stand_alone(text: Text, start: int, fd: str) -> None:
     """A number or `{name}` directly in front of an operator is a descriptor: both readers must say so."""
     before = text.src[:start]
     glued = before[-1:] not in {"", " ", "\t", "\n", ";", "&", "|", "("}
-    if (
-        (fd and (glued or not fd.isdecimal()))
-        or before.endswith("}")
-        or re.search(r"(?:^|[\s;&|(])\d+\Z", before)
-    ):
+    bare = before.rstrip("0123456789")
+    is_number = bare != before and (not bare or bare[-1].isspace() or bare[-1] in ";&|(")
+    if (fd and (glued or not fd.isdecimal())) or before.endswith("}") or is_number:
         raise Unread("it cannot be told which descriptor is redirected")
 
 
@@ -295,7 +295,7 @@ def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: i
         elif child.type in {"&&", "||"}:
             operator = child.type
         elif operator:
-            body = Sequence((body, _statement(text, child, depth + 1)), (operator, ";"))
+            body = _joined(body, operator, _statement(text, child, depth + 1))
             operator = ""
         elif not child.type.startswith(("heredoc_", "<<", "file_descriptor")):
             raise Unread("something else stands on the line of a here-document")
@@ -320,7 +320,18 @@ def _piped(text: Text, first: Node, children: list[tree_sitter.Node], depth: int
     stages = tuple(_statement(text, child, depth + 1) for child in children[1::2])
     if not set(operators) <= {"|", "|&"} or not isinstance(first, Command) or len(operators) != len(stages):
         raise Unread("a here-document stands inside a longer line")
-    return Pipeline((first, *stages), operators)
+    *before, last = stages
+    # Of a list behind a bar, only what stands in front of its first operator is a part of the pipeline.
+    items = last.items if isinstance(last, Sequence) else (last,)
+    piped = _flat((first, *before, items[0]), operators)
+    return Sequence((piped, *items[1:]), last.separators) if isinstance(last, Sequence) else piped
+
+
+def _joined(first: Node, operator: str, rest: Node) -> Sequence:
+    """Join what stands behind a here-document from the left, as a shell does."""
+    if isinstance(rest, Sequence):
+        return Sequence((first, *rest.items), (operator, *rest.separators))
+    return Sequence((first, rest), (operator, ";"))
 
 
 def _pipeline(text: Text, node: tree_sitter.Node, depth: int) -> Node:
@@ -330,7 +341,25 @@ def _pipeline(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     timed = any(isinstance(stage, Compound) and stage.kind == "time" for stage in stages[1:])
     if not set(operators) <= {"|", "|&"} or len(stages) != len(operators) + 1 or timed:
         raise Unread("a pipeline is joined in an unknown way")
-    return Pipeline(stages, operators)
+    first = stages[0]
+    if not isinstance(first, Sequence):
+        return _flat(stages, operators)
+    # Where a redirection stands before the bar, the grammar takes all of a list for the first stage.
+    piped = _flat((first.items[-1], *stages[1:]), operators)
+    return Sequence((*first.items[:-1], piped), first.separators)
+
+
+def _flat(stages: tuple[Node, ...], operators: tuple[str, ...]) -> Pipeline:
+    """Return one pipeline; the grammar makes one of its own of what stands in front of a redirection."""
+    if any(isinstance(stage, Sequence) for stage in stages):
+        raise Unread("a list stands inside a pipeline")
+    every: list[Node] = []
+    between: list[str] = []
+    for stage, operator in zip(stages, (*operators, ""), strict=True):
+        inner = stage if isinstance(stage, Pipeline) else Pipeline((stage,), ())
+        every += inner.stages
+        between += (*inner.operators, operator)
+    return Pipeline(tuple(every), tuple(between[:-1]))
 
 
 def _list(text: Text, node: tree_sitter.Node, depth: int) -> Node:

@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator
 
 from ..runs_later import runs_later_reason
+from .copies import COPIERS, copied, outputs
 from .nouns import Word
 from .paths import Problem
 from .places import Placed
@@ -17,7 +18,6 @@ from .places import Placed
 __all__ = ["changed_later"]
 
 _WRITERS = frozenset("tee sed touch truncate dd sponge mkdir patch ed ex".split())
-_COPIERS = frozenset("cp mv install ln rsync scp".split())
 _MOST_WORDS = 64
 
 
@@ -35,15 +35,21 @@ def _changed(at: Placed, named: Callable[[Word], Iterable[str]]) -> Iterator[str
         if redirection.writes:
             yield from named(redirection.target)
     words = at.command.words[1:_MOST_WORDS]
-    if at.command.program in _WRITERS:
-        for word in words:
-            yield from named(word)
-    operands = [word for word in words if not word.text.startswith("-")]
-    if at.command.program in _COPIERS and len(operands) > 1:
-        *sources, target = operands
-        names = [posixpath.basename(source.text.rstrip("/")) for source in sources]
-        for path in named(target):
-            yield path
-            # Where the target is a folder, each source gets its own name in it; a file is called `x.txt`.
-            if not posixpath.splitext(target.text)[1]:
-                yield from (f"{path}/{name}" for name in names)
+    for word in words if at.command.program in _WRITERS else outputs(words):
+        yield from named(word)
+    if at.command.program in COPIERS:
+        sources, targets = copied(words)
+        for target in targets:
+            yield from _placed_in(target, sources, named)
+
+
+def _placed_in(
+    target: Word, sources: tuple[Word, ...], named: Callable[[Word], Iterable[str]]
+) -> Iterator[str]:
+    """Yield what may be written; where the target is a folder, each source gets its own name in it."""
+    names = dict.fromkeys(posixpath.basename(path) for source in sources for path in named(source))
+    for path in named(target):
+        yield path
+        # A file is called `x.txt`, a folder is not.
+        if not posixpath.splitext(target.text.rstrip("/"))[1] or target.text.endswith("/"):
+            yield from (posixpath.join(path, name) for name in names)

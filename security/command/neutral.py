@@ -27,4 +27,4 @@ def as_run(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def passes_over_hidden(parsed: Parsed) -> bool:
     """Whether `rg` with these options leaves hidden files out."""
-    return parsed.unknown is None and not parsed.has("--hidden", "-.", "-u", "--unrestricted", "--iglob")
+    return parsed.unknown is None and not parsed.has("--hidden", "-.", "-u", "--unrestricted")

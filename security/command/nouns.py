@@ -14,6 +14,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
+from .once import Once
+
 __all__ = [
     "Assignment",
     "Command",
@@ -174,23 +176,25 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A simple command. `inner` is what it runs in turn, as far as that can be told from its words."""
+    """A simple command. `inner` is what it runs in turn, as far as that can be told from its words.
+
+    `name` is the program as it was called, after quote removal, "" where there is none; `program` its last
+    component.
+    """
 
     words: tuple[Word, ...]
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
     inner: tuple[Node, ...] = ()
     notes: tuple[Note, ...] = ()
+    name: str = field(init=False, compare=False, repr=False)
+    program: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def name(self) -> str:
-        """The program as it was called, after quote removal; "" where there is none."""
-        return self.words[0].text if self.words else ""
-
-    @property
-    def program(self) -> str:
-        """The last component of the name."""
-        return self.name.rpartition("/")[2]
+    def __post_init__(self) -> None:
+        name = self.words[0].text if self.words else ""
+        # Every rule asks for these, so they are found once.
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "program", name.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +256,8 @@ class CommandLine:
     `/usr/bin/git -C . push`); nothing has to cover them. `printed` is the line
     that runs when nobody was asked, None where it cannot be written back exactly; then
     `unprintable` says why. `facts` is None until the machine was looked at; `quiet` are then the
-    actions of commands that only read wherever they stand in the line.
+    actions of commands that only read wherever they stand in the line. `once` keeps what was worked out
+    of all this.
     """
 
     actions: tuple[tuple[str, ...], ...]
@@ -264,6 +269,7 @@ class CommandLine:
     facts: CommandFacts | None = field(default=None, hash=False)
     quiet: frozenset[tuple[str, ...]] = frozenset()
     restated: frozenset[tuple[str, ...]] = frozenset()
+    once: Once = field(default_factory=Once, compare=False, repr=False)
 
     @property
     def said(self) -> tuple[tuple[str, ...], ...]:

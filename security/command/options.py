@@ -21,7 +21,7 @@ from functools import lru_cache
 
 from .nouns import PartKind, Word, literal
 
-__all__ = ["Parsed", "parse_options"]
+__all__ = ["Parsed", "parse_options", "tail"]
 
 _NUMBER = re.compile(r"-\d+")
 
@@ -118,7 +118,7 @@ def _long(word: Word, text: str, following: Word | None, spec: _Spec) -> tuple[s
     if kind is None or (not word.is_literal and not mark):
         return None
     if mark:
-        return (name, _tail(word, len(name) + 1), kind.replace("?", "text")) if kind else None
+        return (name, tail(word, len(name) + 1), kind.replace("?", "text")) if kind else None
     if kind in {"", "?"}:
         return name, None, ""
     return (name, following, kind) if following is not None else None
@@ -134,13 +134,13 @@ def _cluster(
             return []
         is_last = index == len(text) - 1 and word.is_literal
         if kind and not (is_last and kind == "?"):
-            value = following if is_last else _tail(word, index + 1)
+            value = following if is_last else tail(word, index + 1)
             return [*found, (f"-{letter}", value, kind.replace("?", "text"))] if value is not None else []
         found.append((f"-{letter}", None, ""))
     return found if word.is_literal else []
 
 
-def _tail(word: Word, start: int) -> Word:
+def tail(word: Word, start: int) -> Word:
     """Return a word without its first characters, which are literal."""
     if word.is_literal:
         return literal(word.text[start:])

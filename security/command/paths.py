@@ -49,7 +49,7 @@ class Scene:
     @property
     def ground(self) -> Ground:
         """Where the line starts."""
-        return Ground(self.policy.workspace, self.policy.home)
+        return self.policy
 
     def at(self, folders: Folders) -> Scene:
         """Return the scene in other folders."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from .git import git_folder
 from .nouns import Command, Compound, Node, PartKind, Pipeline, Sequence, Word, literal
@@ -47,12 +47,16 @@ _SAME_SHELL = frozenset({"eval", "command", "builtin", ".", "source"})
 _NOTHING: Mapping[str, tuple[Word, ...]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """Where a line starts, and whose home `~` is; both absolute."""
+class Ground(Protocol):
+    """As much of a policy as is needed here."""
 
-    workspace: str
-    home: str
+    @property
+    def workspace(self) -> str:
+        """The absolute path where a line starts."""
+
+    @property
+    def home(self) -> str:
+        """The absolute path that `~` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,9 @@ class _Spot:
 def placed(root: Node, ground: Ground) -> tuple[Placed, ...]:
     """Return every command of a line with where it runs, in the order of the text."""
     found: list[Placed] = []
-    _Walk(ground, found, assigned=assigned(root)).go(root, _Spot(frozenset({ground.workspace})))
-    likely = guesses(root)
+    commands = [visit.command for visit in visits(root)]
+    _Walk(ground, found, assigned=assigned(root, commands)).go(root, _Spot(frozenset({ground.workspace})))
+    likely = guesses(commands)
     return tuple(replace(at, guesses=likely) for at in found) if likely else tuple(found)
 
 
@@ -121,8 +126,8 @@ class _Walk:
 
     def _command(self, command: Command, spot: _Spot) -> _Ends:
         self.found.append(Placed(command, spot.context, spot.folders, spot.bindings))
-        inner_folders = None if _starts_elsewhere(command) else spot.folders
         ends: _Ends = (spot.folders, spot.folders)
+        inner_folders = None if command.inner and _starts_elsewhere(command) else spot.folders
         for inner in command.inner:
             ends = self.go(inner, spot.at(inner_folders).within(f"run by {command.program}"))
         for word in (*command.words, *(one.value for one in command.assignments)):
@@ -142,21 +147,24 @@ class _Walk:
 
     def _moved(self, command: Command, spot: _Spot) -> Folders:
         self.moves += 1
-        operands = parse_options(command.words[1:], "-L").operands
+        parsed = parse_options(command.words[1:], "-LP")
+        operands = parsed.operands
         if (
             self.moves > _MOST_MOVES
             or command.program not in {"cd", "pushd"}
             or (command.program == "pushd" and not _is_folder(operands))
             or len(operands) > 1
-            or len(operands) != len(command.words) - 1
+            or parsed.unknown is not None
         ):
             return None
         word = operands[0] if operands else literal(self.ground.home)
         found = where(word, spot.folders, self.ground)
         if found is None or any(one.is_glob for one in found) or word.text == "-":
             return None
-        # The shell resolves `..` in the text of the folder, before any link is followed.
+        # The shell resolves `..` in the text of the folder, before any link is followed; with -P it does not.
         folders = frozenset(posixpath.normpath(one.path) for one in found)
+        if parsed.has("-P"):
+            folders |= {one.path for one in found}
         return folders if len(folders) <= _MOST_FOLDERS else None
 
     def _sequence(self, node: Sequence, spot: _Spot) -> _Ends:
@@ -229,17 +237,21 @@ def _moves(node: Node) -> bool:
 
 
 def _starts_elsewhere(command: Command) -> bool:
-    texts = {word.text for word in command.words}
     if command.program in {"find", "fd"}:
-        return bool(texts & {"-execdir", "-okdir"})
-    if command.program in {"ssh", "chroot", "nsenter", "unshare", "sudo", "su", "runuser", "systemd-run"}:
+        return any(word.text in {"-execdir", "-okdir"} for word in command.words)
+    if command.program in {"ssh", "chroot", "nsenter", "unshare", "systemd-run"}:
         return True
-    return command.program == "env" and any(re.match(r"-[iv0]*C|--c", text) for text in texts)
+    if command.program in {"sudo", "su", "runuser"}:
+        # A login starts at home; all other options that lead elsewhere are in capitals.
+        texts = {word.text for word in command.words}
+        runs = {word.text for one in command.inner if isinstance(one, Command) for word in one.words}
+        return any(re.match(r"-$|-\w*[liDR]|--(?:l|ch)", text) for text in texts - runs)
+    return command.program == "env" and any(re.match(r"-[iv0]*C|--c", word.text) for word in command.words)
 
 
 def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
     """Return the words of a command for every value its loops give them; None for too many."""
-    if not at.bindings:
+    if not at.bindings or all(word.is_literal for word in at.command.words):
         return (at.command.words,)
     several = [choices(word, at.bindings) for word in at.command.words]
     count = 1
@@ -250,9 +262,9 @@ def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
     return tuple(product(*filter(None, several))) if count <= MOST_VARIANTS else None
 
 
-def fillings(at: Placed, word: Word) -> tuple[Word, ...]:
-    """Return a word for every value that loops, or the line itself, give its variables, as far as known."""
-    return choices(word, {**at.guesses, **at.bindings}) or (word,)
+def fillings(word: Word, at: Placed, guesses: Mapping[str, tuple[Word, ...]]) -> tuple[Word, ...]:
+    """Return a word for every value that loops, or these guesses, give its variables, as far as known."""
+    return (word,) if word.is_literal else choices(word, {**guesses, **at.bindings}) or (word,)
 
 
 def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...] | None:
@@ -267,7 +279,8 @@ def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...]
     is_glob = any(kind is PartKind.GLOB for kind, _ in known)
     kept = [(kind, text) for kind, text in known if kind is not PartKind.GIVEN]
     text = "".join(glob.escape(text) if is_glob and kind is PartKind.LITERAL else text for kind, text in kept)
-    if not text or "\0" in text or (below and known[-1][0] is not PartKind.GIVEN):
+    # Behind what is found later lies another file.
+    if not text or "\0" in text or any(kind is PartKind.GIVEN for kind, _ in known[:-1]):
         return None
     if text.startswith("/"):
         return (Candidate(text, is_glob, below),)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..workspace import is_inside
 from .actions import is_sink
-from .builtins import BUILTINS, is_harmless, is_shells_own
+from .builtins import BUILTINS, is_harmless, is_separator, is_shells_own
 from .checks import CHECKS
 from .git import GitForm, git_form
 from .loops import Bound
@@ -44,14 +44,14 @@ _TAKES_ANY = frozenset("echo basename dirname ls stat".split())
 def problem_of(one: Bound, scene: Scene) -> Problem | None:
     """Say why a command may not run without a question, or None."""
     at = one.at
-    if any(context.startswith("function ") for context in at.context):
-        return Problem("function", "the line defines a function")
     around = next(_around(at.command, scene), None)
-    if around is not None:
-        return around
+    if any(context.startswith("function ") for context in at.context):
+        around = Problem("function", "the line defines a function")
     if one.each is None:
-        return Problem("unknown", "a loop gives a command too many values to tell what it does")
-    return next((problem for each in one.each if (problem := _command_problem(each, at, scene))), None)
+        return around or Problem("unknown", "a loop gives a command too many values to tell what it does")
+    problems = filter(None, (_command_problem(each, at, scene) for each in one.each))
+    # What is refused stays so, whatever is set or written besides.
+    return next((found for found in problems if around is None or found.rule == "secret"), around)
 
 
 def _command_problem(at: Placed, written: Placed, scene: Scene) -> Problem | None:
@@ -79,7 +79,7 @@ def _around(command: Command, scene: Scene) -> Iterator[Problem]:
 
 def _is_quiet_assignment(assignment: Assignment, command: Command) -> bool:
     """Variables of the line itself may have any plain name; those handed to a program must be harmless."""
-    if is_harmless(assignment):
+    if is_harmless(assignment) or is_separator(assignment, command):
         return True
     is_plain = _PLAIN_VARIABLE.fullmatch(assignment.name) is not None
     return is_plain and not command.words and not is_shells_own(assignment.name)
@@ -227,10 +227,6 @@ def _behind_operand_problem(
         if any(word is value for value in values) and content_problem(word, scene) is not None:
             return Problem("unknown", "the value of an option could be taken for a file", word.text)
     return None
-
-
-def _as_written(word: Word) -> Word:
-    return literal("".join(part.text for part in word.parts))
 
 
 def _glued_problem(word: Word, scene: Scene) -> Problem | None:

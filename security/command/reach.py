@@ -12,8 +12,9 @@ from ..addresses import judge_host
 from ..ledger import Ledger
 from ..unreadable import Unreadable
 from ..url import Url, parse_url
-from .destinations import connects, destinations
+from .destinations import connects, destinations, hides_destination
 from .nouns import CommandLine
+from .transform import visits
 from .verdict import Ruling, Say
 
 __all__ = ["hosts_of", "reach_of"]
@@ -31,11 +32,12 @@ def reach_of(line: CommandLine, ledger: Ledger, allow_networks: Sequence[str]) -
     """Return the strictest word about where a line connects to."""
     rulings = [_judged(text, ledger, allow_networks) for text in destinations(line)]
     reaching = connects(line)
-    if reaching and not rulings and _HOST_ONLY & set(reaching) and _is_open(line, reaching):
-        name = next(name for name in reaching if name in _HOST_ONLY)
-        rulings.append(
-            Ruling(Say.FORCE, "destination", "where it connects to is only known when it runs", name)
-        )
+    commands = (visit.command for visit in visits(line.root)) if _HOST_ONLY & set(reaching) else ()
+    hiding = (one.program for one in commands if one.program in _HOST_ONLY and hides_destination(one))
+    rulings += [
+        Ruling(Say.FORCE, "destination", "where it connects to is only known when it runs", name)
+        for name in dict.fromkeys(hiding)
+    ]
     if not rulings:
         return (
             Ruling(Say.ASK, "connects", "it connects to a network", ", ".join(reaching))
@@ -52,12 +54,6 @@ def hosts_of(line: CommandLine) -> tuple[str, ...]:
     urls = (url for text in destinations(line) for url in _readings(text))
     hosts = dict.fromkeys(url.host for url in urls if isinstance(url, Url))
     return tuple(host for host in hosts if judge_host(host, ()) not in _LOCAL)
-
-
-def _is_open(line: CommandLine, names: tuple[str, ...]) -> bool:
-    """Whether a connecting program has words that are not told; without any it only prints its help."""
-    argvs = [argv for argv in line.actions if argv[0].rpartition("/")[2] in names]
-    return any(not word.startswith("-") for argv in argvs for word in argv[1:])
 
 
 def _judged(text: str, ledger: Ledger, allow_networks: Sequence[str]) -> Ruling:

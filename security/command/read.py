@@ -37,8 +37,14 @@ LATE = "the line took too long to parse"
 
 _INNER_WORDS = 512
 _AGAIN_WORDS = 32
+_AGAIN_CHARACTERS = 512
 _DEADLINE = 0.25
-_PIECE = 4096
+_PIECE = 64
+# The parser slows down in what a bracket opens and nothing closes. Two that close a condition close a
+# subscript as well.
+_WIDEST_BRACKETS = 1024
+_BRACKETS = re.compile(r"\[\[|\]\]|(?<=[A-Za-z0-9_])\[|\]|\$\(\(|\)\)")
+_CLOSES = {"]": ("[",), "]]": ("[[", "["), "))": ("$((",)}
 _OPERATOR = re.compile(r"[|&;()<>`\n{$]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # The grammar takes what is continued for two words.
@@ -80,11 +86,18 @@ def _parse_inner(line: str, nest: Nest) -> Node:
     return with_inner(root, nest)
 
 
+def _parse_again(line: str, nest: Nest) -> Node:
+    """Read code that a variable brings, which is done for each of its values."""
+    if len(line) > _AGAIN_CHARACTERS:
+        raise Unread(f"it is longer than {_AGAIN_CHARACTERS} characters")
+    return _parse_inner(line, nest)
+
+
 def again(command: Command, words: tuple[Word, ...]) -> Command:
     """Return a command with other words in place of its own, and with what it runs then."""
     other = replace(command, words=words, inner=(), notes=())
     try:
-        return unwrapped(other, Nest(_parse_inner, Effort(_AGAIN_WORDS)))
+        return unwrapped(other, Nest(_parse_again, Effort(_AGAIN_WORDS)))
     except Unread as error:
         return replace(other, notes=(Note("code", f"what {command.program} runs cannot be read: {error}"),))
 
@@ -101,6 +114,8 @@ def _problem(line: str) -> Unreadable | None:
         return Unreadable(f"the line is longer than {MAX_BYTES} bytes")
     if len(_OPERATOR.findall(line)) > MAX_OPERATORS:
         return Unreadable(f"the line has more than {MAX_OPERATORS} operators")
+    if _has_wide_brackets(line):
+        return Unreadable(f"brackets in the line hold more than {_WIDEST_BRACKETS} characters")
     if _CONTINUED.search(line):
         return Unreadable("a line is continued in the middle of a word")
     if _CONTROL.search(line):
@@ -110,19 +125,51 @@ def _problem(line: str) -> Unreadable | None:
     return None
 
 
+def _has_wide_brackets(line: str) -> bool:
+    """Whether a condition, a subscript or arithmetic goes on for long, quoted or not, or does not end."""
+    if len(line) <= _WIDEST_BRACKETS:
+        return False
+    opened: dict[str, int] = {}
+    for found in _BRACKETS.finditer(line):
+        closes = _CLOSES.get(found[0])
+        if closes is None:
+            opened.setdefault(found[0], found.start())
+            continue
+        starts = (opened.pop(mark, found.start()) for mark in closes)
+        if any(found.start() - start > _WIDEST_BRACKETS for start in list(starts)):
+            return True
+    return any(len(line) - start > _WIDEST_BRACKETS for start in opened.values())
+
+
+class _Source:
+    """A line as the parser asks for it, piece by piece, and whether it asks for too much.
+
+    Behind an error it goes over all that is left again and again. So its reads are counted, which comes out
+    the same wherever a line is read: one without an error needs at most about six for each piece.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.left = 32 + 12 * len(text) // _PIECE
+        self.late = time.monotonic() + _DEADLINE
+
+    def piece(self, offset: int, _point: object) -> bytes:
+        """Return what stands there, always the same: the parser does not survive a text that changes."""
+        self.left -= 1
+        return self.text[offset : offset + _PIECE]
+
+    def is_too_much(self, *_state: object) -> bool:
+        """Whether the parser is to stop."""
+        return self.left < 0 or time.monotonic() > self.late
+
+
 def _read(line: str, effort: Effort) -> tuple[Node, frozenset[str]]:
-    source = line.encode()
-    late = time.monotonic() + _DEADLINE
-
-    def piece(offset: int, _point: object) -> bytes:
-        return source[offset : offset + _PIECE]
-
-    def is_late(*_state: object) -> bool:
-        return time.monotonic() > late
-
-    # The deadline is only heeded where the text is read through a function.
+    source = _Source(line.encode())
+    # What stops the parser is only heeded where the text is read through a function.
     try:
-        tree = tree_sitter.Parser(_LANGUAGE).parse(piece, progress_callback=is_late)
+        tree = tree_sitter.Parser(_LANGUAGE).parse(source.piece, progress_callback=source.is_too_much)
     except ValueError:
-        raise Unread(LATE) from None
-    return read_tree(source.decode("latin-1"), tree.root_node, effort)
+        raise Unread("the line does not parse" if source.left < 0 else LATE) from None
+    if source.left < 0:
+        raise Unread("the line does not parse")
+    return read_tree(source.text.decode("latin-1"), tree.root_node, effort)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["ODD_SETTING", "ONLY_BLAME", "running_settings", "setting_names"]
+__all__ = ["ODD_SETTING", "ONLY_BLAME", "running_settings", "setting_names", "settings_in"]
 
 _HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
 _UNSURE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\\$")
@@ -38,11 +38,16 @@ ODD_SETTING = "a line that cannot be read"
 
 def setting_names(config: str) -> Iterator[str]:
     """Yield every key as `section.subsection.key`, in lower case."""
+    return (name for name, _ in settings_in(config))
+
+
+def settings_in(config: str) -> Iterator[tuple[str, str]]:
+    """Yield every key, as `setting_names` does, and its value without quotes."""
     section = ""
     for line in config.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"):
         if _UNSURE.search(line):
             # What continues a line depends on where comments and quotes are: no setting needs it.
-            yield ODD_SETTING
+            yield ODD_SETTING, ""
             continue
         rest = line.strip()
         while rest.startswith("[") and (header := _HEADER.match(rest)) is not None:
@@ -51,4 +56,8 @@ def setting_names(config: str) -> Iterator[str]:
         if not rest or rest[0] in "#;":
             continue
         key = _KEY.match(rest)
-        yield f"{section}.{key[0].lower()}" if key is not None and section else ODD_SETTING
+        if key is None or not section:
+            yield ODD_SETTING, ""
+        else:
+            value = rest[key.end() :].partition("=")[2].strip()
+            yield f"{section}.{key[0].lower()}", value.strip('"')

@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from .nouns import CommandLine
-
-__all__ = ["DEFAULT_CONFIRM", "ShellRules", "allows", "blocked_by", "command_entry_problem", "confirmed_by"]
+__all__ = [
+    "DEFAULT_CONFIRM",
+    "ShellRules",
+    "blocked_by",
+    "command_entry_problem",
+    "confirmed_by",
+    "entry_words",
+]
 
 DEFAULT_CONFIRM = ("$(", "`", "<(", ">(", "<<<", "eval")
 
@@ -35,23 +40,20 @@ class ShellRules:
 
 def blocked_by(argv: tuple[str, ...], rules: ShellRules) -> str | None:
     """Return the entry of `blocked_commands` that speaks of an action, or None."""
-    return next((entry for entry in rules.blocked if _speaks_of(_words(entry), argv)), None)
+    return next((entry for entry in rules.blocked if _speaks_of(entry_words(entry), argv)), None)
 
 
-def confirmed_by(line: CommandLine, rules: ShellRules) -> str | None:
+def confirmed_by(
+    actions: tuple[tuple[str, ...], ...], constructs: frozenset[str], rules: ShellRules
+) -> str | None:
     """Return the entry of `confirm_patterns` that speaks of a line, or None."""
     for entry in rules.confirm:
         if entry.strip() in _CONSTRUCTS:
-            if entry.strip() in line.constructs:
+            if entry.strip() in constructs:
                 return entry
-        elif any(_speaks_of(_words(entry), argv) for argv in line.actions):
+        elif any(_speaks_of(entry_words(entry), argv) for argv in actions):
             return entry
     return None
-
-
-def allows(argv: tuple[str, ...], rules: ShellRules) -> bool:
-    """Whether an entry of `allowed_commands` covers an action."""
-    return any(_covers(_words(entry), argv) for entry in rules.allowed)
 
 
 def command_entry_problem(entry: str) -> str | None:
@@ -72,7 +74,8 @@ def command_entry_problem(entry: str) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def _words(entry: str) -> list[str]:
+def entry_words(entry: str) -> list[str]:
+    """Return an entry as the words it consists of."""
     try:
         return shlex.split(entry)
     except ValueError:
@@ -141,9 +144,3 @@ def _is_cut_verb(word: str, rest: tuple[str, ...]) -> bool:
 
 
 _MARKS = str.maketrans("", "", "⟨⟩")
-
-
-def _covers(words: list[str], argv: tuple[str, ...]) -> bool:
-    if words and words[-1] == "*":
-        return len(argv) >= len(words) - 1 and all(map(fnmatchcase, argv, words[:-1]))
-    return len(words) == len(argv) and all(map(fnmatchcase, argv, words))

@@ -11,7 +11,15 @@ import re
 from .nouns import Word
 from .options import Parsed, parse_options
 
-__all__ = ["AWK_OPTIONS", "SED_OPTIONS", "awk_is_pure", "awk_runs", "sed_is_pure", "sed_runs"]
+__all__ = [
+    "AWK_OPTIONS",
+    "SED_OPTIONS",
+    "awk_is_pure",
+    "awk_runs",
+    "edited_by_sed",
+    "sed_is_pure",
+    "sed_runs",
+]
 
 AWK_OPTIONS = (
     "-F: -v: -f:script -n -P -S -O -s -t --field-separator: --assign: --posix --sandbox --re-interval "
@@ -26,28 +34,39 @@ SED_OPTIONS = (
 _AWK_POWER = re.compile(
     r"system|getline|ARGV|ARGC|ARGIND|@|PROCINFO|SYMTAB|FUNCTAB|\|&|/inet|\bfflush|\bclose|extension"
 )
-_AWK_RUNS = re.compile(r"system|getline|@|\|&|print[^\n]*\|(?!\|)|/inet|extension")
+_AWK_RUNS = re.compile(r"system|getline|@|\|&|/inet|extension")
 
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n\\]*\])+/I?|\+\d+)"
 _SED_COMMAND = re.compile(
     rf"\s*(?:{_SED_ADDRESS}(?:\s*,\s*{_SED_ADDRESS})?\s*!?\s*)?"
     r"(?:[pdDPNnGHghxl=]|[qQ]\d*"
     r"|(?P<what>[sy])(?P<mark>[/|,#:!@%_~+])(?P<from>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)"
-    r"(?P<to>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)(?P<flags>[gpiIM0-9]*))\s*(?P<end>;|\n|\Z)",
+    r"(?P<to>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)(?P<flags>[gpiIM0-9]*))\s*(?P<end>;|\n|\Z|(?=\}))",
     re.DOTALL,
 )
 _SED_SIMPLE = re.compile(r"[\d,$;\spdq=!nN~+-]*")
-_SED_POWER = re.compile(r"(?:^|[;\n{}/|,#!0-9$\s])\s*[eFwWrR]\b|[gpiIM0-9]*[ew]\s*(?:[;\n}]|\Z)|\be\s")
+# What changes text, too, but has a form of its own: blocks, and text to the end of the line.
+_SED_EDIT = re.compile(
+    rf"\s*(?:{_SED_ADDRESS}(?:\s*,\s*{_SED_ADDRESS})?\s*!?\s*)?(?:[{{}}]\s*;?|[aic](?:\\(?!\n))?(?:\\\n|[^\\\n])*(?:\n|\Z))"
+)
+_SED_POWER = re.compile(r"[ewWrR]")
 
 
 def awk_runs(words: tuple[Word, ...]) -> str | None:
-    """Say why an awk program may run commands, or None."""
+    """Say why an awk program may run commands or write files, or None."""
     programs, parsed = _programs(words, AWK_OPTIONS, "-f", stops=True)
     if parsed.unknown is not None:
         return "an option of awk is not known, nor what it runs"
     if not all(program.is_literal for program in programs):
         return "the awk program is only known when it runs"
-    return "the awk program can run commands" if any(_AWK_RUNS.search(one.text) for one in programs) else None
+    if any(_may_run(one.text) for one in programs):
+        return "the awk program can run commands"
+    return "the awk program may write files" if any(">" in _output(one.text) for one in programs) else None
+
+
+def _may_run(text: str) -> bool:
+    pipes = any("|" in line.partition("print")[2] for line in text.split("\n"))
+    return pipes or _AWK_RUNS.search(text) is not None
 
 
 def awk_is_pure(words: tuple[Word, ...]) -> bool:
@@ -60,11 +79,14 @@ def awk_is_pure(words: tuple[Word, ...]) -> bool:
 
 def _is_pure_awk(text: str) -> bool:
     """Output goes to a file or program only by `>` or `|` behind a `print` of the same program."""
-    if _AWK_POWER.search(text):
-        return False
+    after = _output(text).replace("||", "")
+    return not _AWK_POWER.search(text) and ">" not in after and "|" not in after
+
+
+def _output(text: str) -> str:
+    """Return the part of an awk program in which `>` and `|` could say where output goes."""
     start = text.find("print")
-    after = text[start:].replace("||", "") if start >= 0 else ""
-    return ">" not in after and "|" not in after
+    return text[start:] if start >= 0 else ""
 
 
 def sed_runs(words: tuple[Word, ...]) -> str | None:
@@ -74,8 +96,16 @@ def sed_runs(words: tuple[Word, ...]) -> str | None:
         return None
     if not all(program.is_literal for program in programs):
         return "the sed program is only known when it runs"
-    risky = any(not _is_pure_sed(one.text) and _SED_POWER.search(one.text) for one in programs)
+    risky = any(_SED_POWER.search(one.text) and not _only_edits(one.text) for one in programs)
     return "the sed program may run commands or write files" if risky else None
+
+
+def edited_by_sed(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the files that sed changes in place; the words are those behind its name."""
+    parsed = parse_options(words, f"{SED_OPTIONS} -i? -f:script --in-place? --file:script")
+    if not parsed.has("-i", "--in-place"):
+        return ()
+    return parsed.operands if parsed.has("-e", "--expression", "-f", "--file") else parsed.operands[1:]
 
 
 def sed_is_pure(words: tuple[Word, ...]) -> bool:
@@ -90,13 +120,28 @@ def _is_pure_sed(text: str) -> bool:
     """Read a sed program command by command; only those that transform and print are known."""
     if _SED_SIMPLE.fullmatch(text):
         return True
-    at = 0
+    return _rest_of_sed(text, 0) == len(text)
+
+
+def _only_edits(text: str) -> bool:
+    """Whether a sed program changes text and nothing else, blocks and inserted lines included."""
+    at = _rest_of_sed(text, 0)
+    while at < len(text):
+        found = _SED_EDIT.match(text, at)
+        if found is None:
+            return False
+        at = _rest_of_sed(text, found.end())
+    return True
+
+
+def _rest_of_sed(text: str, at: int) -> int:
+    """Return where the commands end that only transform and print."""
     while at < len(text):
         found = _SED_COMMAND.match(text, at)
         if found is None or found.end() == at or _hides_a_mark(found):
-            return False
+            return at
         at = found.end()
-    return True
+    return at
 
 
 def _hides_a_mark(found: re.Match[str]) -> bool:

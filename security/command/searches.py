@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from .nouns import Part, PartKind, Word, literal, marked
@@ -12,6 +13,9 @@ PLAIN = "each plain file found"
 """What stands for files that a search knows to be no links."""
 
 _NAMED = " named "
+_MARK = "{}"
+# A set of characters and an escape mean one thing to `find`, and another to who compares names here.
+_PLAIN_PATTERN = re.compile(r"[^\[\\]+")
 _PAIR = 2
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -99,7 +103,19 @@ def _ends(words: tuple[Word, ...], at: int) -> bool:
 
 def _with_found(words: tuple[Word, ...], found: Word) -> tuple[Word, ...]:
     """Put what is found where `{}` stands, even inside a word."""
-    return tuple(found if "{}" in word.text else word for word in words)
+    return tuple(_filled(word, found) if _MARK in word.text else word for word in words)
+
+
+def _filled(word: Word, found: Word) -> Word:
+    """Return a word around what is found; `{}/../x` is another file, which nobody can tell before."""
+    head, *tails = word.text.split(_MARK)
+    is_all = not head and tails == [""]
+    if is_all or not word.is_literal or found.parts[0].kind is PartKind.GIVEN:
+        return found
+    parts = [Part(PartKind.LITERAL, head)] if head else []
+    for tail in tails:
+        parts += [*found.parts, *([Part(PartKind.LITERAL, tail)] if tail else [])]
+    return Word(marked(tuple(parts)), tuple(parts))
 
 
 def _found(starts: tuple[Word, ...], tests: list[tuple[Word, ...]]) -> Word:
@@ -107,7 +123,8 @@ def _found(starts: tuple[Word, ...], tests: list[tuple[Word, ...]]) -> Word:
     operators = {test[0].text for test in tests}
     holds = not operators & {"-o", "-or", ",", "!", "-not", "(", "-L", "-H", "-follow"}
     values = [(test[0].text, test[1].text) for test in tests if len(test) == _PAIR and test[1].is_literal]
-    names = [value for test, value in values if test == "-name"] if holds else []
+    named = (value for test, value in values if test == "-name" and holds)
+    names = [value for value in named if _PLAIN_PATTERN.fullmatch(value)]
     text = PLAIN if holds and ("-type", "f") in values else "each file found"
     given = Part(PartKind.GIVEN, f"{text}{_NAMED}{names[0]}" if names else text)
     if len(starts) != 1 or starts[0].text.startswith("-"):

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from ..policy import Policy
 from ..unreadable import Unreadable
-from .destinations import destinations
-from .nouns import Command, CommandLine, PartKind, Pipeline, Word, literal
+from .destinations import destinations_of
+from .nouns import Command, CommandLine, Node, PartKind, Pipeline, Word, literal
 from .printing import print_line, quoted
 from .read import parse_command
 from .rules import ShellRules
-from .verdict import Say, ruling_of
+from .verdict import Say, ruled
 
-__all__ = ["Suggestion", "candidates", "suggestion_for"]
+__all__ = ["Suggestion", "alternatives", "suggestion_for"]
 
 _THROWING = tuple(
     line.split()
@@ -56,34 +56,39 @@ def suggestion_for(line: CommandLine, policy: Policy, rules: ShellRules) -> Sugg
 
     Instead of what is refused, what is asked about is better; else only what needs no question.
     """
-    refused = ruling_of(line, line.source, policy, rules).say == Say.DENY
-    for found in candidates(line):
-        if found.tool != "shell":
+    refused = ruled(line, line.facts, policy, rules).say == Say.DENY
+    for found, instead in alternatives(line):
+        if instead is None:
             return found
-        again = parse_command(found.value)
-        if isinstance(again, Unreadable):
+        if isinstance(instead, Unreadable):
             continue
-        said = ruling_of(replace(again, facts=line.facts), found.value, policy, rules).say
+        said = ruled(instead, line.facts, policy, rules).say
         if said == Say.NOTHING or (said == Say.ASK and (refused or found.is_safer)):
             return found
     return None
 
 
-def candidates(line: CommandLine) -> Iterator[Suggestion]:
+def alternatives(line: CommandLine) -> tuple[tuple[Suggestion, CommandLine | Unreadable | None], ...]:
+    """Return what could be meant instead of a line, and what is read of it where that is a line, too."""
+    return line.once.of(_alternatives, line.root)
+
+
+def _alternatives(root: Node) -> tuple[tuple[Suggestion, CommandLine | Unreadable | None], ...]:
+    found = tuple(_candidates(root))
+    return tuple((one, parse_command(one.value) if one.tool == "shell" else None) for one in found)
+
+
+def _candidates(root: Node) -> Iterator[Suggestion]:
     """Yield what could be meant, for a line that is one plain command, or a page handed to a shell."""
-    root = line.root
     if isinstance(root, Pipeline) and isinstance(root.stages[0], Command):
         runs = isinstance(root.stages[-1], Command) and root.stages[-1].program in _RUNNERS
-        page = _page(root.stages[0], line) if runs else None
+        page = _page(root.stages[0], root) if runs else None
         if page is not None:
             yield replace(page, why="reads it before anything of it runs")
         return
-    if not isinstance(root, Command) or not root.words or any(map(_is_open, root.words)):
-        return
-    for rewrite in _REWRITES:
-        found = rewrite(root, line)
-        if found is not None:
-            yield found
+    if isinstance(root, Command) and not any(map(_is_open, root.words)):
+        tried = (rewrite(root) for rewrite in _REWRITES.get(root.program, ()))
+        yield from (found for found in tried if found is not None)
 
 
 def _is_open(word: Word) -> bool:
@@ -98,10 +103,10 @@ def _line(words: tuple[Word, ...], why: str) -> Suggestion:
     return Suggestion("shell", text, why)
 
 
-def _page(command: Command, line: CommandLine) -> Suggestion | None:
+def _page(command: Command, around: Node | None = None) -> Suggestion | None:
     if command.program not in {"curl", "wget"} or command.redirections:
         return None
-    urls = [text for text in destinations(line) if text.startswith("https://")]
+    urls = [text for text in destinations_of(around or command) if text.startswith("https://")]
     sends = any(
         word.text.startswith(("-X", "-d", "--data", "-F", "-T", "--upload", "--post", "-o", "-O"))
         for word in command.words
@@ -113,35 +118,25 @@ def _page(command: Command, line: CommandLine) -> Suggestion | None:
     )
 
 
-def _pager(command: Command, _: CommandLine) -> Suggestion | None:
+def _pager(command: Command) -> Suggestion | None:
     files = tuple(word for word in command.words[1:] if not word.text.startswith(("-", "+")))
-    if command.program not in _PAGERS or not files:
-        return None
-    return _line((literal("cat"), literal("--"), *files), "prints it without a pager")
+    return _line((literal("cat"), literal("--"), *files), "prints it without a pager") if files else None
 
 
-def _following(command: Command, _: CommandLine) -> Suggestion | None:
-    if command.program != "tail":
-        return None
+def _following(command: Command) -> Suggestion | None:
     kept = tuple(word for word in command.words if word.text not in {"-f", "-F", "--follow"})
     return _line(kept, "ends by itself") if len(kept) < len(command.words) else None
 
 
-def _once(command: Command, _: CommandLine) -> Suggestion | None:
+def _once(command: Command) -> Suggestion | None:
     if command.program == "top":
         return _line(tuple(map(literal, "top -b -n 1".split())), "ends by itself")
-    if (
-        command.program in {"watch", "sudo", "doas"}
-        and len(command.inner) == 1
-        and isinstance(command.inner[0], Command)
-    ):
+    if len(command.inner) == 1 and isinstance(command.inner[0], Command):
         return Suggestion("shell", print_line(command.inner[0]), "runs it as you, once")
     return None
 
 
-def _without_links(command: Command, _: CommandLine) -> Suggestion | None:
-    if command.program != "grep":
-        return None
+def _without_links(command: Command) -> Suggestion | None:
     words = tuple(
         literal(word.text.replace("R", "r"))
         if word.text.startswith("-") and not word.text.startswith("--")
@@ -151,9 +146,7 @@ def _without_links(command: Command, _: CommandLine) -> Suggestion | None:
     return _line(words, "does not follow links") if words != command.words else None
 
 
-def _looking(command: Command, _: CommandLine) -> Suggestion | None:
-    if command.program != "find":
-        return None
+def _looking(command: Command) -> Suggestion | None:
     texts = [word.text for word in command.words]
     cut = next(
         (at for at, text in enumerate(texts) if text in {"-delete", "-exec", "-execdir", "-ok", "-okdir"}),
@@ -162,15 +155,15 @@ def _looking(command: Command, _: CommandLine) -> Suggestion | None:
     return _line(command.words[:cut], "lists what it would touch") if cut else None
 
 
-def _work_tree(command: Command, _: CommandLine) -> Suggestion | None:
+def _work_tree(command: Command) -> Suggestion | None:
     targets = _operands(command)
-    if command.program != "rm" or len(targets) != 1:
+    if len(targets) != 1:
         return None
     name = f"/{targets[0].rstrip('/')}".partition("/.git/worktrees/")[2]
     return _line(_words("git worktree remove", name), "removes the work tree, too") if name else None
 
 
-def _unwanted(command: Command, _: CommandLine) -> Suggestion | None:
+def _unwanted(command: Command) -> Suggestion | None:
     """What removes all of a work tree was probably meant for what is not tracked."""
     removes = command.program == "rm" and set(_operands(command)) & {".", "./", "⟨*⟩", "./⟨*⟩", ".⟨*⟩"}
     if removes or (command.program == "git" and _verb(command) == "clean"):
@@ -178,22 +171,21 @@ def _unwanted(command: Command, _: CommandLine) -> Suggestion | None:
     return None
 
 
-def _leased(command: Command, _: CommandLine) -> Suggestion | None:
+def _leased(command: Command) -> Suggestion | None:
     texts = [word.text for word in command.words]
-    if command.program != "git" or _verb(command) != "push" or not {"-f", "--force"} & set(texts):
+    if _verb(command) != "push" or not {"-f", "--force"} & set(texts):
         return None
     again = ("--force-with-lease" if text in {"-f", "--force"} else text for text in texts)
     return _safer(tuple(map(literal, again)), "keeps what others pushed meanwhile")
 
 
-def _kept(command: Command, _: CommandLine) -> Suggestion | None:
+def _kept(command: Command) -> Suggestion | None:
     """What throws changes away can put them aside."""
     texts = [word.text for word in command.words]
-    throws = texts[1:] in _THROWING and command.program == "git"
-    return _safer(_words("git stash"), "puts the changes aside") if throws else None
+    return _safer(_words("git stash"), "puts the changes aside") if texts[1:] in _THROWING else None
 
 
-def _unstaged(command: Command, _: CommandLine) -> Suggestion | None:
+def _unstaged(command: Command) -> Suggestion | None:
     texts = [word.text for word in command.words]
     if texts[:2] != ["git", "reset"] or any(text.startswith("-") and text != "--" for text in texts):
         return None
@@ -202,7 +194,7 @@ def _unstaged(command: Command, _: CommandLine) -> Suggestion | None:
     return _safer(_words("git restore --staged --", *files), "leaves the files alone") if is_files else None
 
 
-def _listed(command: Command, _: CommandLine) -> Suggestion | None:
+def _listed(command: Command) -> Suggestion | None:
     """An archive can be looked at before it is unpacked."""
     operands = _operands(command)
     if command.program == "unzip" and operands:
@@ -215,9 +207,9 @@ def _listed(command: Command, _: CommandLine) -> Suggestion | None:
     return _line(_words("tar -tf", archive), "lists what is in it") if archive else None
 
 
-def _sorted(command: Command, _: CommandLine) -> Suggestion | None:
+def _sorted(command: Command) -> Suggestion | None:
     texts = [word.text for word in command.words]
-    if command.program != "sort" or "-o" not in texts[:-1]:
+    if "-o" not in texts[:-1]:
         return None
     at = texts.index("-o")
     return _line(tuple(map(literal, (*texts[:at], *texts[at + 2 :]))), "prints instead of writing")
@@ -239,25 +231,25 @@ def _safer(words: tuple[Word, ...], why: str) -> Suggestion:
     return replace(_line(words, why), is_safer=True)
 
 
-def _printed_date(command: Command, _: CommandLine) -> Suggestion | None:
-    if command.program == "man" and len(command.words) == 2:
+def _printed_date(command: Command) -> Suggestion | None:
+    if len(command.words) == 2:
         return _line((literal("whatis"), command.words[1]), "says what it is without a pager")
     return None
 
 
-_REWRITES: tuple[Callable[[Command, CommandLine], Suggestion | None], ...] = (
-    _page,
-    _pager,
-    _following,
-    _once,
-    _without_links,
-    _looking,
-    _work_tree,
-    _unwanted,
-    _leased,
-    _kept,
-    _unstaged,
-    _listed,
-    _sorted,
-    _printed_date,
-)
+_Rewrite = Callable[[Command], Suggestion | None]
+
+# What is tried for which program, in this order.
+_REWRITES: dict[str, tuple[_Rewrite, ...]] = {
+    **dict.fromkeys(("curl", "wget"), (_page,)),
+    **dict.fromkeys(_PAGERS, (_pager,)),
+    **dict.fromkeys(("top", "watch", "sudo", "doas"), (_once,)),
+    "tail": (_following,),
+    "grep": (_without_links,),
+    "find": (_looking,),
+    "rm": (_work_tree, _unwanted),
+    "git": (_unwanted, _leased, _kept, _unstaged),
+    **dict.fromkeys(("unzip", "tar"), (_listed,)),
+    "sort": (_sorted,),
+    "man": (_printed_date,),
+}

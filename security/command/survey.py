@@ -12,10 +12,10 @@ from typing import Any
 
 from ..policy import Policy
 from .nouns import CommandFacts, CommandLine
-from .read import parse_command
 from .rules import ShellRules
-from .suggest import candidates
-from .verdict import quiet_actions, ruling_of
+from .suggest import alternatives
+from .verdict import ruled
+from .weighed import weighed
 
 __all__ = ["Wanted", "surveyed", "together", "wanted"]
 
@@ -60,11 +60,10 @@ def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
     """Return what judging a line will ask for."""
     asked = {name: _Asked(answer) for name, answer in _ANSWERS.items()}
     facts = CommandFacts(**asked)
-    ruling_of(replace(line, facts=facts), line.source, policy, rules)
-    for suggested in candidates(line):
-        instead = parse_command(suggested.value) if suggested.tool == "shell" else None
+    ruled(line, facts, policy, rules)
+    for _, instead in alternatives(line):
         if isinstance(instead, CommandLine):
-            ruling_of(replace(instead, facts=facts), suggested.value, policy, rules)
+            ruled(instead, facts, policy, rules)
     return Wanted(**{name: tuple(found.keys_asked) for name, found in asked.items()})
 
 
@@ -89,5 +88,4 @@ def together(several: Iterable[Wanted]) -> Wanted:
 
 def surveyed(line: CommandLine, facts: CommandFacts, policy: Policy) -> CommandLine:
     """Return a line with what was looked up for it, and which of its actions only read."""
-    known = replace(line, facts=facts)
-    return replace(known, quiet=quiet_actions(known, policy))
+    return replace(line, facts=facts, quiet=weighed(line, facts, policy).quiet)

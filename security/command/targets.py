@@ -7,45 +7,44 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from .actions import is_sink
 from .builtins import is_shells_own
-from .nouns import Compound, Node, PartKind, Word, literal
-from .options import parse_options
+from .copies import COPIERS, copied
+from .nouns import Command, Compound, Node, PartKind, Word, literal
 from .places import Ground, Placed, fillings, where
-from .transform import nodes
 from .variables import set_by_builtins
 
-__all__ = ["open_target", "unsettled"]
+__all__ = ["open_target", "settled", "written"]
 
 _ALL_ARE_WRITTEN = frozenset({"tee", "sponge"})
-_LAST_IS_WRITTEN = frozenset({"cp", "mv", "install", "ln", "rsync", "scp"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Where only the beginning of a name is open, such an end tells that nothing runs or obeys the file.
 _HARMLESS_END = re.compile(r"\.(?:bak|orig|old|new|tmp|out|log|csv|tsv|gz|zip)")
 
 
-def unsettled(root: Node) -> frozenset[str]:
-    """Return the variables of a line that more than one thing in it may set."""
-    loops = (node.name for node in nodes(root) if isinstance(node, Compound) and node.kind != "function")
-    return frozenset((*loops, *set_by_builtins(root)))
+def settled(guesses: Mapping[str, tuple[Word, ...]], parts: list[Node]) -> Mapping[str, tuple[Word, ...]]:
+    """Return those of a line's guesses that nothing else among its nodes may set."""
+    loops = (node.name for node in parts if isinstance(node, Compound) and node.kind != "function")
+    commands = (node for node in parts if isinstance(node, Command))
+    unsettled = {*loops, *set_by_builtins(commands)} if guesses else set()
+    sure = {name: words for name, words in guesses.items() if len(words) == 1}
+    return {name: words for name, words in sure.items() if _is_settled(name, unsettled)}
 
 
-def open_target(at: Placed, ground: Ground, unsettled: frozenset[str]) -> str | None:
+def open_target(at: Placed, ground: Ground, settled: Mapping[str, tuple[Word, ...]]) -> str | None:
     """Return a word that says where a command writes and could mean any file, or None."""
-    guesses = {name: words for name, words in at.guesses.items() if _is_settled(name, unsettled)}
-    sure = replace(at, guesses=guesses)
-    words = (target for written in _written(at) for target in fillings(sure, written))
+    words = (target for written in written(at) for target in fillings(written, at, settled))
     return next((word.text for word in words if _is_open(word, at, ground)), None)
 
 
-def _is_settled(name: str, unsettled: frozenset[str]) -> bool:
+def _is_settled(name: str, unsettled: set[str]) -> bool:
     return name not in unsettled and _NAME.fullmatch(name) is not None and not is_shells_own(name)
 
 
-def _written(at: Placed) -> Iterator[Word]:
+def written(at: Placed) -> Iterator[Word]:
     """Yield the words that say where a command writes."""
     for redirection in at.command.redirections:
         is_process = any(part.kind is PartKind.OUTPUT for part in redirection.target.parts)
@@ -54,8 +53,8 @@ def _written(at: Placed) -> Iterator[Word]:
     program, words = at.command.program, at.command.words[1:]
     if program in _ALL_ARE_WRITTEN:
         yield from _operands(words)
-    elif program in _LAST_IS_WRITTEN:
-        yield from _targets(words)
+    elif program in COPIERS:
+        yield from copied(words)[1]
     elif program == "dd":
         yield from (_behind(word, "of=") for word in words if word.text.startswith("of="))
 
@@ -65,16 +64,6 @@ def _operands(words: Iterable[Word]) -> Iterator[Word]:
     for word in words:
         if not word.text.startswith("-") and not outputs & {part.kind for part in word.parts}:
             yield word
-
-
-def _targets(words: tuple[Word, ...]) -> Iterator[Word]:
-    found = parse_options(words, "-t: --target-directory:")
-    named = [value for _, value, _ in found.options if value is not None]
-    operands = list(_operands(words))
-    if named:
-        yield from named
-    elif len(operands) > 1:
-        yield operands[-1]
 
 
 def _behind(word: Word, start: str) -> Word:

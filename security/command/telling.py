@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from .nouns import PartKind, Word
+import re
+from itertools import pairwise
 
-__all__ = ["is_code", "is_stream", "is_verb_open", "may_be_options"]
+from .nouns import PartKind, Word, literal
+from .options import tail
+
+__all__ = ["comes_in", "is_code", "is_stream", "is_verb_open", "may_be_options"]
+
+_STREAM = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|\d+)/fd/\d+")
 
 
 def is_code(text: str, options: tuple[str, ...]) -> bool:
@@ -26,7 +32,18 @@ def is_code(text: str, options: tuple[str, ...]) -> bool:
 
 def is_stream(word: Word) -> bool:
     """Whether a script is nothing that lies on a disk."""
-    return word.text in {"-", "/dev/stdin", "/proc/self/fd/0"} or any(part.body for part in word.parts)
+    return _STREAM.fullmatch(word.text) is not None or any(part.body for part in word.parts)
+
+
+def comes_in(words: tuple[Word, ...], options: tuple[str, ...]) -> bool:
+    """Whether the file of code that one of these options names is nothing that lies on a disk."""
+    for word, following in pairwise((*words, literal(""))):
+        option = next((name for name in options if word.text.startswith(name)), None)
+        if option is not None:
+            rest = tail(word, len(option)) if word.text != option else following
+            if is_stream(rest) or (rest.text.startswith("=") and is_stream(tail(rest, 1))):
+                return True
+    return False
 
 
 def may_be_options(word: Word, behind: tuple[Word, ...]) -> bool:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
-from .feeding import fed
+from .feeding import fed, sent, told
 from .nouns import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word
 from .unwrap import Nest, unwrapped
 
-__all__ = ["Visit", "nodes", "visits", "with_inner"]
+__all__ = ["Visit", "below", "nodes", "visits", "with_inner"]
 
 
 def with_inner(node: Node, nest: Nest) -> Node:
     """Return a tree in which every command knows what it runs in turn."""
     match node:
         case Command():
-            return fed(unwrapped(_command(node, nest), nest), None, nest)
+            own = sent(nest, node.redirections)
+            return fed(told(unwrapped(_command(node, nest), own), own), None, nest)
         case Pipeline(stages=nodes):
-            stages = [with_inner(one, nest) for one in nodes]
+            behind = replace(nest, sent=True)
+            stages = [with_inner(one, behind if at else nest) for at, one in enumerate(nodes)]
             for at, (before, after) in enumerate(pairwise(stages), 1):
                 if isinstance(before, Command) and isinstance(after, Command) and after.words:
                     stages[at] = fed(after, before, nest)
@@ -27,7 +29,8 @@ def with_inner(node: Node, nest: Nest) -> Node:
         case Sequence(items=nodes):
             return replace(node, items=tuple(with_inner(one, nest) for one in nodes))
         case Compound():
-            pieces = tuple(_piece(piece, nest) for piece in node.pieces)
+            own = sent(nest, node.redirections)
+            pieces = tuple(_piece(piece, own) for piece in node.pieces)
             return replace(node, pieces=pieces, redirections=_redirections(node.redirections, nest))
 
 
@@ -52,10 +55,13 @@ def _command(command: Command, nest: Nest) -> Command:
     )
 
 
-def _words(command: Command) -> Iterator[Word]:
-    yield from command.words
-    yield from (one.value for one in command.assignments)
-    yield from (one.target for one in command.redirections)
+def _words(command: Command) -> list[Word]:
+    words = list(command.words)
+    if command.assignments:
+        words += [one.value for one in command.assignments]
+    if command.redirections:
+        words += [one.target for one in command.redirections]
+    return words
 
 
 def _redirections(found: tuple[Redirection, ...], nest: Nest) -> tuple[Redirection, ...]:
@@ -72,8 +78,7 @@ def _part(part: Part, nest: Nest) -> Part:
     return replace(part, body=with_inner(part.body, nest)) if part.body is not None else part
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(NamedTuple):
     """A command with where it stands: `context` names everything around it, the outermost first.
 
     A loop, group or subshell that is redirected is a visit of its own, of a command without words.
@@ -83,57 +88,75 @@ class Visit:
     context: tuple[str, ...] = ()
 
 
-def visits(node: Node, context: tuple[str, ...] = ()) -> Iterator[Visit]:
-    """Yield every command of a tree in the order of the text, and behind each what it runs in turn."""
+def visits(node: Node) -> list[Visit]:
+    """Return every command of a tree in the order of the text, and behind each what it runs in turn."""
+    found: list[Visit] = []
+    _visit(node, (), found)
+    return found
+
+
+def _visit(node: Node, context: tuple[str, ...], found: list[Visit]) -> None:
     match node:
         case Command():
-            yield Visit(node, context)
+            found.append(Visit(node, context))
             for inner in node.inner:
-                yield from visits(inner, (*context, f"run by {node.program}"))
+                _visit(inner, (*context, f"run by {node.program}"), found)
             for word in _words(node):
-                yield from _in_word(word, context)
+                _visit_word(word, context, found)
         case Pipeline(stages=stages):
             for index, stage in enumerate(stages):
-                yield from visits(stage, (*context, "pipeline" if index else "start of a pipeline"))
+                _visit(stage, (*context, "pipeline" if index else "start of a pipeline"), found)
         case Sequence(items=items, separators=separators):
             for item, separator in zip(items, separators, strict=True):
-                yield from visits(item, (*context, "background") if separator == "&" else context)
+                _visit(item, (*context, "background") if separator == "&" else context, found)
         case Compound():
-            yield from _in_compound(node, context)
+            _visit_compound(node, context, found)
 
 
-def _in_compound(node: Compound, context: tuple[str, ...]) -> Iterator[Visit]:
+def _visit_compound(node: Compound, context: tuple[str, ...], found: list[Visit]) -> None:
     inside = (*context, (node.name and f"{node.kind} {node.name}") or node.kind)
     if node.redirections:
-        yield Visit(Command((), redirections=node.redirections), inside)
+        found.append(Visit(Command((), redirections=node.redirections), inside))
         for redirection in node.redirections:
-            yield from _in_word(redirection.target, inside)
+            _visit_word(redirection.target, inside, found)
     for piece in node.pieces:
         if isinstance(piece, Word):
-            yield from _in_word(piece, inside)
+            _visit_word(piece, inside, found)
         elif not isinstance(piece, str):
-            yield from visits(piece, inside)
+            _visit(piece, inside, found)
 
 
-def _in_word(word: Word, context: tuple[str, ...]) -> Iterator[Visit]:
+def _visit_word(word: Word, context: tuple[str, ...], found: list[Visit]) -> None:
     for part in word.parts:
         if part.body is not None:
-            yield from visits(part.body, (*context, "substitution"))
+            _visit(part.body, (*context, "substitution"), found)
 
 
-def nodes(node: Node) -> Iterator[Node]:
-    """Yield every node of a tree, what commands run and what stands in substitutions included."""
-    yield node
-    below: list[Node] = []
+def nodes(node: Node) -> list[Node]:
+    """Return every node of a tree, what commands run and what stands in substitutions included."""
+    found: list[Node] = []
+    _gather(node, found)
+    return found
+
+
+def _gather(node: Node, found: list[Node]) -> None:
+    found.append(node)
+    for one in below(node):
+        _gather(one, found)
+
+
+def below(node: Node) -> list[Node]:
+    """Return the nodes right below one: its parts, what it runs, and what stands in its substitutions."""
+    inside: list[Node] = []
     words: list[Word] = []
     match node:
         case Command():
-            below, words = list(node.inner), list(_words(node))
+            inside, words = list(node.inner), _words(node)
         case Pipeline(stages=several) | Sequence(items=several):
-            below = list(several)
+            inside = list(several)
         case Compound():
-            below = [piece for piece in node.pieces if not isinstance(piece, (str, Word))]
+            inside = [piece for piece in node.pieces if not isinstance(piece, (str, Word))]
             words = [piece for piece in node.pieces if isinstance(piece, Word)]
             words += [one.target for one in node.redirections]
-    for one in (*below, *(part.body for word in words for part in word.parts if part.body is not None)):
-        yield from nodes(one)
+    bodies = (part.body for word in words if word.parts for part in word.parts)
+    return [*inside, *(body for body in bodies if body is not None)]

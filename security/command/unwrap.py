@@ -19,7 +19,7 @@ from .options import Parsed, parse_options
 from .printing import print_line
 from .scripts import awk_runs, sed_runs
 from .searches import search_runs
-from .telling import is_code, is_stream, is_verb_open, may_be_options
+from .telling import comes_in, is_code, is_stream, is_verb_open, may_be_options
 from .words import Effort
 from .wrappers import Wrapper, behind_a_value, parsed_of, split_string, wrapper_of
 
@@ -42,13 +42,15 @@ class Nest:
     """How deep a command lies in others, and how code is read there.
 
     `read` takes a line and the nest it stands in. `effort` is how many words all code inside of a
-    line may have together: one word can be read more than once. `constructs` are those met in it.
+    line may have together: one word can be read more than once. `constructs` are those met in it. `sent`
+    tells that something comes in there, by a pipe or from a file.
     """
 
     read: Callable[[str, Nest], Node]
     effort: Effort
     depth: int = 0
     constructs: set[str] = field(default_factory=set)
+    sent: bool = False
 
     def deeper(self) -> Nest:
         """Return the nest inside of this one.
@@ -58,7 +60,7 @@ class Nest:
         """
         if self.depth >= _DEEPEST:
             raise Unread("commands run commands too often to follow")
-        return Nest(self.read, self.effort, self.depth + 1, self.constructs)
+        return replace(self, depth=self.depth + 1)
 
     def line(self, code: str) -> Node:
         """Return what code runs."""
@@ -307,6 +309,8 @@ def _run_none(command: Command, found: Wrapper, nest: Nest) -> Command:
 def _with_code(command: Command, found: Wrapper) -> Command:
     if any(is_code(word.text, found.code) for word in command.words[1:]):
         return _noted(command, "code", f"an option of {command.program} starts a program or runs code")
+    if comes_in(command.words[1:], found.script):
+        return _noted(command, "code", f"{command.program} runs whatever is sent to it")
     return command
 
 
@@ -352,6 +356,8 @@ def _special(program: str, command: Command, nest: Nest) -> Command:
         return command
     if program.endswith(("awk", "sed")):
         reason = (awk_runs if program.endswith("awk") else sed_runs)(command.words)
+        if comes_in(command.words[1:], ("-f", "--file")):
+            reason = f"{program} runs whatever is sent to it"
         return _noted(command, "code", reason) if reason else command
     runs, reason = search_runs(command.words)
     command = _running_all(command, runs, nest)

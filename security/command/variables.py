@@ -6,12 +6,10 @@ A value that the line sets once, or gives to a shell as an argument, is only a g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 
 from .nouns import Command, Compound, Node, Part, PartKind, Pipeline, Sequence, Word, literal, marked
-from .options import parse_options
-from .transform import visits
+from .options import parse_options, tail
 from .wrappers import wrapper_of
 
 __all__ = ["MOST_VARIANTS", "SAFE", "assigned", "choices", "guesses", "set_by_builtins"]
@@ -26,42 +24,66 @@ _LONGEST = 1024
 SAFE = re.compile(r"[A-Za-z0-9_./+@%:=,-]*")
 """What the shell neither splits nor expands."""
 
+_DECLARING = frozenset("export declare typeset local readonly".split())
+_DECLARED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_FORMATTED = 2
 _FILLING = frozenset("read export declare typeset local printf unset mapfile readarray getopts let".split())
 
 
-def guesses(root: Node) -> Mapping[str, tuple[Word, ...]]:
-    """Return the variables a line assigns once, with the word it assigns."""
-    found: dict[str, list[Word]] = {}
-    for visit in visits(root):
-        for one in visit.command.assignments:
-            found.setdefault(one.name, []).append(one.value)
-    return {name: tuple(words) for name, words in found.items() if len(words) == 1} | _arguments(root)
+def guesses(commands: list[Command]) -> Mapping[str, tuple[Word, ...]]:
+    """Return the variables the commands of a line set, with every word that they may be set to."""
+    found: dict[str, dict[Word, None]] = {}
+    for command in commands:
+        for name, value in _set_by(command):
+            found.setdefault(name, {})[value] = None
+    few = {name: tuple(words) for name, words in found.items() if len(words) <= MOST_VARIANTS}
+    return few | _arguments(commands)
 
 
-def _arguments(root: Node) -> dict[str, tuple[Word, ...]]:
-    """Return what the code behind `-c` of a shell is given: its `$1` and so on, and `$@`."""
+def _set_by(command: Command) -> Iterator[tuple[str, Word]]:
+    """Yield the variables a command sets to what can be told: itself, or by a builtin."""
+    yield from ((one.name, one.value) for one in command.assignments)
+    name, words = command.name, command.words[1:]
+    if name in _DECLARING:
+        for word in words:
+            start = word.text if word.is_literal else word.parts[0].text
+            if (found := _DECLARED.match(start)) is not None:
+                yield found[1], tail(word, found.end())
+    elif name == "read":
+        here = [one.target for one in command.redirections if one.operator == "<<<"]
+        yield from ((word.text, value) for value in here for word in words if word.is_literal)
+    elif name == "printf" and len(words) > _FORMATTED and words[0].text == "-v":
+        yield words[1].text, words[-1]
+
+
+def _arguments(commands: list[Command]) -> dict[str, tuple[Word, ...]]:
+    """Return what the code behind `-c`, or all behind `set --`, is given: its `$1` and so on, and `$@`."""
     found: dict[str, tuple[Word, ...]] = {}
-    for visit in visits(root):
-        wrapper = wrapper_of(visit.command.program, visit.command.words) if visit.command.words else None
-        if wrapper is None or wrapper.runs != "shell":
+    for command in commands:
+        wrapper = wrapper_of(command.program, command.words) if command.words else None
+        if command.name == "set" and literal("--") in command.words:
+            given = command.words[command.words.index(literal("--")) :][:MOST_VARIANTS]
+        elif wrapper is not None and wrapper.runs == "shell":
+            parsed = parse_options(command.words[1:], wrapper.options, stops=True)
+            given = parsed.operands[1:MOST_VARIANTS]
+        else:
             continue
-        given = parse_options(visit.command.words[1:], wrapper.options, stops=True).operands[1:MOST_VARIANTS]
         found |= {str(at): (word,) for at, word in enumerate(given)}
         found |= dict.fromkeys("@*", given[1:]) if given[1:] else {}
     return found
 
 
-def assigned(root: Node) -> frozenset[str]:
+def assigned(root: Node, commands: list[Command]) -> frozenset[str]:
     """Return the variables a line sets otherwise than by one loop."""
-    assigned = (one.name for visit in visits(root) for one in visit.command.assignments)
-    return frozenset((*_twice_bound(root), *assigned, *set_by_builtins(root)))
+    assigned = (one.name for command in commands for one in command.assignments)
+    return frozenset((*_twice_bound(root), *assigned, *set_by_builtins(commands)))
 
 
-def set_by_builtins(root: Node) -> Iterator[str]:
+def set_by_builtins(commands: Iterable[Command]) -> Iterator[str]:
     """Yield the variables that builtins may set."""
-    for visit in visits(root):
-        if visit.command.name in _FILLING:
-            yield from (word.text.partition("=")[0] for word in visit.command.words[1:])
+    for command in commands:
+        if command.name in _FILLING:
+            yield from (word.text.partition("=")[0] for word in command.words[1:])
 
 
 def _twice_bound(node: Node, *around: str) -> Iterator[str]:
@@ -104,18 +126,15 @@ def choices(word: Word, bindings: Mapping[str, tuple[Word, ...]]) -> tuple[Word,
 
 def _filled(word: Word, name: str, value: Word) -> Word:
     inside = value.parts or (Part(PartKind.LITERAL, value.text),)
-    whole = tuple(replace(part, quoted=True) for part in inside)
-    is_one_word = all(map(_stays_one_word, inside))
+    whole = tuple(Part(part.kind, part.text, True, part.body) for part in inside)
+    split = tuple(map(_split_as_home, inside)) if all(map(_stays_one_word, inside)) else None
     parts: list[Part] = []
     for part in word.parts:
-        if part.kind is not PartKind.VARIABLE or part.text != name:
+        filled = whole if part.quoted else split
+        if part.kind is not PartKind.VARIABLE or part.text != name or filled is None:
             parts.append(part)
-        elif part.quoted:
-            parts.extend(whole)
-        elif is_one_word:
-            parts.extend(_split_as_home(piece) for piece in inside)
         else:
-            parts.append(part)
+            parts.extend(filled)
     if all(part.kind is PartKind.LITERAL for part in parts):
         return literal("".join(part.text for part in parts))
     return Word(marked(tuple(parts)), tuple(parts))
@@ -123,7 +142,7 @@ def _filled(word: Word, name: str, value: Word) -> Word:
 
 def _split_as_home(part: Part) -> Part:
     """Return the tilde of a value as a variable: the home in it is split like any value."""
-    return Part(PartKind.VARIABLE, "HOME") if (part.kind, part.text) == (PartKind.TILDE, "~") else part
+    return Part(PartKind.VARIABLE, "HOME") if part.kind is PartKind.TILDE and part.text == "~" else part
 
 
 def _stays_one_word(part: Part) -> bool:

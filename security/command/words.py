@@ -30,14 +30,19 @@ _EFFORT = 256
 
 @dataclass(slots=True)
 class Effort:
-    """How many words and pieces of words a line may still have; what is read must be judged, too."""
+    """How many words and pieces of words a line may still have; what is read must be judged, too.
+
+    What braces make of one word is counted by itself.
+    """
 
     left: int = _EFFORT
+    copies: int = _EFFORT
 
-    def spend(self) -> None:
-        """Count one more."""
-        self.left -= 1
-        if self.left < 0:
+    def spend(self, *, copies: int = 0) -> None:
+        """Count one more, or so many copies of one."""
+        self.left -= not copies
+        self.copies -= copies
+        if self.left < 0 or self.copies < 0:
             raise Unread("the line has too many words or pieces of words")
 
 
@@ -74,7 +79,7 @@ _ARITHMETIC = re.compile(r"\(\((?:[^\[\]`'\"\\;#\n@{}$]|\$[A-Za-z_])*?\)\)")
 _NUMBERS = re.compile(r"(?:0[xX][0-9A-Fa-f]+|[^A-Za-z_$])*")
 _TILDE = re.compile(r"~[A-Za-z0-9._+-]*(?=[/: \t\n;&|<>()]|\Z)")
 _ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_SEPARATORS = " \t\n;&|<>()"
+_SEPARATOR = re.compile(r"[ \t\n;&|<>()]")
 _ANSI = re.compile(
     r"\\(?:(?P<hex>x[0-9A-Fa-f]{1,2})|(?P<code>u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8})|(?P<octal>[0-7]{1,3})"
     r"|(?P<control>c[@-_a-z?])|(?P<one>[abeEfnrtv\\'\"?]))"
@@ -94,7 +99,10 @@ def read_words(src: str, start: int, end: int, bodies: Bodies) -> list[Word]:
             position = plain.end()
         else:
             lexer = _Lexer(src, position, end, bodies)
-            words.extend(map(_word, expanded(lexer.word(braces=True))))
+            several = expanded(lexer.word(braces=True))
+            if len(several) > 1:
+                bodies.effort.spend(copies=len(several))
+            words.extend(map(_word, several))
             position = lexer.at
         blank = _BLANK.match(src, position, end).end()  # type: ignore[union-attr]
         if blank == position < end:
@@ -328,10 +336,8 @@ class _Lexer:
 
     def _lone_bracket(self) -> Part:
         """A bracket nothing closes is a bracket; one that holds quotes or expansions is not read."""
-        stop = self.at
-        while stop < self.end and self.src[stop] not in _SEPARATORS:
-            stop += 1
-        if "]" in self.src[self.at : stop]:
+        close = self.src.find("]", self.at, self.end)
+        if close >= 0 and _SEPARATOR.search(self.src, self.at, close) is None:
             raise Unread("a bracket expression is too involved to tell what it matches")
         self.at += 1
         return Part(PartKind.LITERAL, "[", quoted=True)

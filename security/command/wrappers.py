@@ -44,6 +44,8 @@ class Wrapper:
     spelled: str = ""
     assigns: bool = False
     given: bool = False
+    fed: bool = False
+    script: tuple[str, ...] = ()
     unless: str = ""
     lenient: bool = False
     privilege: bool = False
@@ -56,7 +58,8 @@ def _wrappers() -> dict[str, Wrapper]:
     for group in table("wrappers.toml").values():
         for name, line in group.items():
             fields: dict[str, Any] = dict(line)
-            fields["code"] = tuple(fields.get("code", "").split())
+            for key in ("code", "script"):
+                fields[key] = tuple(fields.get(key, "").split())
             found[name] = Wrapper(**fields)
     return found
 
@@ -74,7 +77,8 @@ def wrapper_of(program: str, words: tuple[Word, ...]) -> Wrapper | None:
 
 def parsed_of(words: tuple[Word, ...], found: Wrapper) -> Parsed:
     """Return a wrapper's own options, and as operands all that stands behind them."""
-    if found.operands and found.lenient and len(words) > 1 and not words[1].text.startswith("-"):
+    is_runner = len(words) > 1 and f"{words[0].text.rpartition('/')[2]} {words[1].text}" in _wrappers()
+    if is_runner or (found.operands and found.lenient and words[1:] and not words[1].text.startswith("-")):
         # The sub-command of a runner stands in front of the runner's own options.
         parsed = parse_options(words[2:], found.options, stops=True)
         return replace(parsed, operands=(words[1], *parsed.operands))

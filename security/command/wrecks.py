@@ -20,7 +20,7 @@ RootOf = Callable[[Word, bool], "str | None"]
 """Says which root a word means, or None; with True the workspace itself is spared."""
 
 # What the group and others lose is nobody's loss.
-_NO_RIGHTS = re.compile(r"0+|(?:[go]*[ua][ugoa]*)?(?:-[rwxX]*r[rwxX]*|=)(?:,[ugoa]*(?:-[rwxX]*|=))*")
+_NO_RIGHTS = re.compile(r"0+|(?:[go]*[ua][ugoa]*)?(?:-[wxX]*r[rwxX]*|=)(?:,[ugoa]*(?:-[rwxX]*|=))*")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl", "chcon"})
 _NOWHERE = literal("/dev/null")
 _KILLS = re.compile(r"-(?:9|KILL|SIGKILL|s(?:9|KILL|SIGKILL))|9|KILL|SIGKILL|--signal=(?:9|KILL|SIGKILL)")
@@ -89,6 +89,14 @@ def _packed(_: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | 
     return _any_root(packed, root, "it packs and removes", spares=False)
 
 
+def _moved(program: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | None:
+    """`zip` and `rsync` remove what they packed or copied if they are told so; where it went to stays."""
+    option = r"-[a-zA-Z]*m|--move" if program == "zip" else r"--remove-s"
+    if not any(re.match(option, word.text) for word in words):
+        return None
+    return _any_root(words if program == "zip" else words[:-1], root, "it removes", spares=False)
+
+
 def _cleaned(_: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | None:
     texts = without_globals(words)
     if texts[:1] != ("clean",) or not any(re.match(r"-[a-z]*f|--fo", text) for text in texts):
@@ -122,6 +130,8 @@ _RULES = {
     "tar": _packed,
     "gtar": _packed,
     "bsdtar": _packed,
+    "zip": _moved,
+    "rsync": _moved,
     "git": _cleaned,
     "kill": _killed,
     "rmdir": _folders,

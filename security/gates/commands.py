@@ -29,7 +29,7 @@ def commands(action: Action, session: Session) -> Verdict:
     atom, worst = max(spoken, key=lambda one: one[1].say)
     suggestion = _suggestion(atom, session)
     if worst.say == Say.DENY:
-        facts = (("command", worst.value),) if worst.value else ()
+        facts = (("namely", worst.value),) if worst.value else ()
         reason = f"this command is refused: {worst.reason}"
         return Deny(worst.rule, reason, suggestion=suggestion, facts=facts)
     return Ask(

@@ -83,7 +83,7 @@ for number, line in enumerate(json.load(open("/stage/lines"))):
 json.dump(results, open("/stage/results", "w"))
 """
 STUB = """#!/bin/sh
-printf '%s\\037' "${0##*/}" "$@" > "$LOG/$$"
+printf '%s\\037' "${0##*/}" "$@" > "${LOG:?}/$$"
 case "${0##*/}" in n) exit 1;; esac
 """
 

@@ -56,6 +56,7 @@ OPERANDS = (
     "a.txt b.txt c.json d.csv src/e.py src . .. .env link folder/secret keys/id ../outside/secret ~/.ssh/id $HOME/.ssh/id out /etc/hosts "
     "*.txt *.json src/*.py * .* l* ?.txt ./* src/* -- - '*' x 'two' \"$x\" $x {a,b}.txt names0 src/prog.sed prog.awk ../*/* folder/* -o @f "
     "p s/o/x/ '{print}' '.' '1,2p' 'w out' '1e touch out' 's/o/x/w out' 's/o/x/e' '{print > \"out\"}' 'BEGIN{system(\"touch out\")}' HEAD HEAD:a.txt"
+    " {} ./{} x{} '{}/.env' '{}/../.ssh/id' '{}/id' '[^a]env' '.\\env' '[[:punct:]]env' keys"
 ).split(" ")
 VALUES = "a.txt out .env link 1 2 ./evil names0 src/prog.sed prog.awk '*.py' x , link/../x ../outside/secret '{}' exec=./evil".split(
     " "
@@ -63,7 +64,7 @@ VALUES = "a.txt out .env link 1 2 ./evil names0 src/prog.sed prog.awk '*.py' x ,
 TEMPLATES = (
     "@", "@", "@", "@", "@ | @", "@ ; @", "@ && @", "cd src && @", "cd folder; @", "cd src/.. && @", "for x in ? ?; do @; done", "for x in ?; do @ $x; done",
     'for x in ?; do @ "$x"; done', "x=?; @ $x", "timeout 2 @", "env @", "nice @", "command @", "sh -c '@'", "bash -c '@' ? ?", "echo ? | xargs @", "printf '%s\\0' ? | xargs -0 @",
-    "find . -name ? -exec @ {} \\;", "find src -exec @ {} +", "@ < ?", "@ <<< ?", "@ <(@)", "echo $(@)", "[ -f ? ] && @", "if @; then @; fi", "( @ )", "{ @; } < ?", "@ 2>&1", "@ 2>/dev/null",
+    "find . -name ? -exec @ {} \\;", "find src -exec @ {} +", "find . -name ? -exec @ ? \\;", "find ? -exec @ ? \\;", "find ? -type f -name ? -exec @ ? +", "@ < ?", "@ <<< ?", "@ <(@)", "echo $(@)", "[ -f ? ] && @", "if @; then @; fi", "( @ )", "{ @; } < ?", "@ 2>&1", "@ 2>/dev/null",
     "while read -r x; do @ $x; done < ?", 'ls | while read x; do @ "$x"; done', "x=';'; @ $x", "stdbuf -oL @", "time @", "eval '@'", "xargs @ < names0", "git ls-files | xargs @",
 )  # fmt: skip
 

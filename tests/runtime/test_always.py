@@ -105,6 +105,15 @@ async def test_a_rule_that_would_not_do_is_refused_with_its_reason_and_can_be_me
     assert "allowed in this session: tool npm test" in out
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [("7d", "7 days"), ("24h", "1 day"), ("36h", "36 hours"), ("30m", "30 minutes"), ("1m", "1 minute")],
+)
+async def test_the_end_is_told_as_a_person_would(typed, told) -> None:
+    _, _, out = await chosen(question(), None, "", typed)
+    assert f"allowed in this session for {told}: tool npm test" in out
+
+
 async def test_each_rule_of_a_line_is_edited() -> None:
     rules = (("tool", "npm test"), ("tool", "npm run x"))
     asked = question(value="npm test ; npm run x", always=rules)
@@ -113,7 +122,7 @@ async def test_each_rule_of_a_line_is_edited() -> None:
     assert [prompt for prompt, _ in editor.stood] == [
         "rule 1 of 2: allow tool", "rule 2 of 2: allow tool", "where: this [s]ession / this [w]orkspace / [e]verywhere / [o]nce?", "until: 30m, 12h, 7d, or never?",
     ]  # fmt: skip
-    assert "allowed in this workspace for 24 hours: tool npm run *" in out
+    assert "allowed in this workspace for 1 day: tool npm run *" in out
     assert "/permissions revoke" in out
 
 

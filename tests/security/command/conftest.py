@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
+import shutil
+import signal
+import subprocess
 import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -104,9 +109,12 @@ class World:
     def ruling(self, text: str) -> Ruling:
         line = self.read(text)
         found = ruling_of(line, text, self.policy, self.rules)
-        if isinstance(line, Unreadable) or not found.say:
+        if isinstance(line, Unreadable):
             return found
-        return max(found, reach_of(line, self.ledger, self.policy.allow_networks), key=lambda one: one.say)
+        reached = reach_of(line, self.ledger, self.policy.allow_networks)
+        if not found.say and reached.say == SAYS.index("ask"):
+            return found
+        return max(found, reached, key=lambda one: one.say)
 
     def say(self, text: str) -> str:
         return SAYS[self.ruling(text).say]
@@ -124,3 +132,55 @@ def tables() -> dict[str, list]:
         name: tomllib.loads((TABLES / f"{name}.toml").read_text())["group"]
         for name in ("ordinary", "adversarial")
     }
+
+
+STUB = """#!/bin/sh
+printf '%s\\037' "${0##*/}" "$@" > "${LOG:?}/$$"
+"""
+
+
+@pytest.fixture(scope="session")
+def stubs(tmp_path_factory) -> Path:
+    """A folder of programs that only write down how they were called, and of some that run others."""
+    folder = tmp_path_factory.mktemp("stubs")
+    (folder / "stub").write_text(STUB)
+    (folder / "stub").chmod(0o755)
+    for name in ("p", "q", "r", "rm", "git"):
+        (folder / name).symlink_to("stub")
+    for name in "bash env nice nohup timeout xargs setsid stdbuf flock ionice taskset setarch sh".split():
+        if (found := shutil.which(name)) is not None:
+            (folder / name).symlink_to(found)
+    return folder
+
+
+@pytest.fixture
+def calls(stubs, tmp_path):
+    """Run a line with a real bash that finds nothing but stubs: which calls there were, in no order."""
+
+    def run(line: str) -> list[tuple[str, ...]]:
+        log, folder = tmp_path / "log", tmp_path / "work"
+        for one in (log, folder):
+            shutil.rmtree(one, ignore_errors=True)
+            one.mkdir()
+        alone = {
+            "PATH": str(stubs),
+            "LOG": str(log),
+            "HOME": "/home/ada",
+            "LC_ALL": "C.UTF-8",
+            "FUNCNEST": "9",
+        }
+        process = subprocess.Popen(
+            ["/bin/bash", "--norc", "-c", "--", line], cwd=folder, env=alone, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            process.wait(10)
+        finally:
+            # Whatever a line left behind ends with it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        found = [one.read_bytes().decode() for one in log.iterdir()]
+        return sorted(tuple(one.split("\x1f")[:-1]) for one in found)
+
+    return run

@@ -192,7 +192,19 @@ def test_what_a_shell_is_sent_is_looked_into(text, runs):
                 "find . -name a -o -name '*.py' -exec cat {} +",
             ],
         ),
-        ({"/srv/ws": ("/srv/ws/a/server.key",)}, ["rg -g '*.py' x"], ["rg x", "ag x", "rg -g 'server.*' x"]),
+        (
+            {"/srv/ws": ("/srv/ws/a/server.key",)},
+            ["rg -g '*.py' x", "find . -name 'server.p?' -exec cat {} +"],
+            [
+                "rg x",
+                "ag x",
+                "rg -g 'server.*' x",
+                "find . -name 'server.ke?' -exec cat {} +",
+                "find . -name 'server\\.key' -exec cat {} +",
+                "find . -name '[^a]erver.key' -exec cat {} +",
+                "find . -name '*.[[:alpha:]]ey' -exec cat {} +",
+            ],
+        ),
         (
             {"/srv/ws": ("/srv/ws/out",)},
             ["rg x", "grep -rn x .", "find . -type f -exec cat {} +", "find . -name '*.py' -exec cat {} +"],
@@ -243,7 +255,7 @@ def test_variables_that_are_obeyed_are_asked_about(world, name):
 
 def test_a_bomb_is_one_through_any_number_of_functions():
     assert all(
-        bombs.bomb(line(text).root)
+        bombs.bomb(nodes(line(text).root))
         for text in (
             "a(){ a|a& }; a",
             "a(){ b; }; b(){ c & }; c(){ a; }; a",
@@ -252,7 +264,7 @@ def test_a_bomb_is_one_through_any_number_of_functions():
         )
     )
     assert not any(
-        bombs.bomb(line(text).root)
+        bombs.bomb(nodes(line(text).root))
         for text in (
             "a(){ b | c; }; a",
             "a(){ a; }; a",

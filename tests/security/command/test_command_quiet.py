@@ -83,7 +83,13 @@ def test_folders_read_as_a_whole_must_hide_nothing(world):
 
 def test_a_file_named_like_an_option_is_one(world):
     world.files = ("-o", "a")
-    assert (world.say("cat *"), world.say("cat ./*")) == ("ask", "nothing")
+    assert (world.say("cat *"), world.say("cat ./*")) == ("force", "nothing")
+    assert [world.say(line) for line in ("rm *", "rm -- *", "rm ./*", "rm -f a*")] == [
+        "force",
+        "ask",
+        "ask",
+        "ask",
+    ]
 
 
 def test_a_repository_that_starts_programs_is_asked_about(world):

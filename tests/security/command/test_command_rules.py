@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from leeward.security.call import Atom, Kind
 from leeward.security.command.destinations import connects, destinations
 from leeward.security.command.explain import explain, is_shown_in_full
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
 from leeward.security.command.suggest import Suggestion, suggestion_for
 from leeward.security.ledger import Ledger, Provenance
+from leeward.security.matching import covers, exact_patterns
+from leeward.security.policy import Rule, RuleAction
 from leeward.security.url import parse_url
 
 BLOCKED = ["git push", "npm publish", "docker *", "terraform", "rm -rf", "kubectl delete"]
@@ -32,11 +35,67 @@ def test_blocked_commands_are_never_hidden(world, line, is_blocked):
 @pytest.mark.parametrize(
     ("line", "said"),
     [("pytest", "nothing"), ("pytest -q x", "nothing"), ("pytest && ls", "nothing"), ("pytest && rm x", "ask"), ("pytest > x", "ask"), ("X=1 pytest", "ask"), ("sudo pytest", "force"),
-     ("LD_PRELOAD=x pytest", "force"), ("./pytest", "ask"), ("make test", "nothing"), ("make", "ask"), ("make test x", "ask"), ("rm -rf / ; pytest", "deny"), ("env pytest", "nothing"), ("pytest $(rm x)", "ask"), ("xargs pytest", "nothing")],
+     ("LD_PRELOAD=x pytest", "force"), ("./pytest", "ask"), ("make test", "nothing"), ("make", "ask"), ("make test x", "ask"), ("rm -rf / ; pytest", "deny"), ("env pytest", "nothing"), ("pytest $(rm x)", "ask"), ("xargs pytest", "ask")],
 )  # fmt: skip
 def test_allowed_commands_must_cover_all(world, line, said):
     world.rules = ShellRules(allowed=("pytest *", "make test"))
     assert world.say(line) == said
+
+
+ANSWERS = ("touch *", "cp *", "make *", "dd *", "./run", "python3 tests/*", "curl *")
+COVERED = [
+    "touch a b", "cd src && touch a", "cp src/main.py docs", "cp src/*.py docs", "cp -r src docs/src", "make -j4 test", "make CC=gcc", "./run", "python3 tests/a.py", "touch a && make", "cd src && make",
+    "dd if=a of=b", "cp -a src docs/", "make -Isrc/x", "touch $'a b'",
+]  # fmt: skip
+STRETCHED = [
+    "touch ../x", "touch /srv/x", 'touch "$x"', "touch link-folder/x", "touch src/out/x", "cd src && touch out/x", "touch src/o*/x", "cp data.csv link-folder", "cp data.csv link-folder/", "cp -t.. data.csv",
+    "cp -t/tmp data.csv", "cp -rt/tmp data.csv", "cp -tlink-folder data.csv", "cp --target-directory=link-folder data.csv", "make -C/tmp", "make -C ../x", "make PREFIX=/usr install", "dd if=a of=/tmp/x", "dd if=a of=link-folder/x",
+    "cd .. && make", "cd link-folder && make", 'cd "$x" && make', "env -C / make", "cd src && ./run", "cd src; ./run", "(cd src; ./run)", "cd .. && ./run", "python3 tests/../x.py", "python3 tests/$x", "curl -d@/etc/passwd http://localhost",
+    "curl file:///srv/x", "cp .e* x", "cp *.json src", "touch *", "xargs touch", "touch a > b", "X=1 touch a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("by", ["list", "rules"])
+def test_a_wildcard_answers_for_no_word_that_leads_out(world, by):
+    world.links["/srv/ws/src/out"] = "/etc"
+    world.files += ("src/out/x", ".env", "-o", "src/run")
+    world.rules = ShellRules(allowed=ANSWERS) if by == "list" else ShellRules()
+    rules = tuple(Rule("shell", RuleAction.ALLOW, match) for match in ANSWERS)
+
+    def is_answered(text):
+        atom = Atom(Kind.COMMAND, "/command", text, world.read(text))
+        by_rule = (
+            by == "rules" and world.say(text) == "ask" and covers(rules, "shell", atom, world.policy) != ()
+        )
+        return world.say(text) == "nothing" or by_rule
+
+    assert [text for text in COVERED if not is_answered(text)] == []
+    assert [text for text in STRETCHED if is_answered(text)] == []
+
+
+def test_what_is_written_is_an_action_of_its_own(world):
+    rules = tuple(Rule("shell", RuleAction.ALLOW, match) for match in ("> *.log", "make"))
+    lines = (
+        "ls > a.log",
+        "make > a.log",
+        "ls docs | sort > x.log",
+        "ls > a.txt",
+        "rm x > a.log",
+        "ls > a.log; ls > b.txt",
+        "ls > ../a.log",
+        "(cd ..; cat x); cat x > a.log",
+        "{ ls; } > a.log; cd .. && make",
+    )
+    atoms = (Atom(Kind.COMMAND, "/command", text, world.read(text)) for text in lines)
+    covered = [covers(rules, "shell", atom, world.policy) != () for atom in atoms]
+    assert covered == [True, True, True, False, False, False, False, False, False]
+
+
+def test_nothing_is_proposed_for_what_happens_elsewhere(world):
+    """A rule for each command of `cd .. && make` would cover them in other company, too."""
+    lines = ("make", "cd src && make", "cd .. && make", "cd src && ./run", "pushd link-folder && make")
+    atoms = (Atom(Kind.COMMAND, "/command", text, world.read(text)) for text in lines)
+    assert [exact_patterns(atom) for atom in atoms] == [("make",), ("make",), (), (), ()]
 
 
 def test_confirm_patterns_are_constructs_or_commands(world):
@@ -105,6 +164,22 @@ def test_the_question_is_a_tree():
         "not understood: sudo changes who runs it or what it may reach",
     ]
     assert is_shown_in_full(shown)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("for f in ~/.ssh/* a; do cp $f b; done", ["for f in ⟨~⟩/.ssh/⟨*⟩ a", "do", "  cp ⟨$f⟩ b"]),
+        ("for f in $(id); do a; done", ["for f in ⟨$(…)⟩", "  with the output of", "    id", "do", "  a"]),
+        ("if a; then b; elif c; then d; else e; fi", ["if", "  a", "then", "  b", "elif", "  c", "then", "  d", "else", "  e"]),
+        ("until a; do b; done <c", ["until <c", "  a", "do", "  b"]),
+        ("case $x in a|b) c ;; *) d ;& e) f ;; esac", ["case ⟨$x⟩", "when a | b", "  c", "when ⟨*⟩", "  d", "and then, with ;&, when e", "  f"]),
+        ("[[ -f a ]] && (b; c) >&2", ["[[ -f a ]]", "and then, if that worked", "subshell >&2", "  b", "  c"]),
+        ("'when' x", ["'when' x"]),
+    ],
+)  # fmt: skip
+def test_what_decides_about_a_command_is_shown_above_it(line, shown):
+    assert list(explain(parse_command(line), line)) == shown
 
 
 def test_what_cannot_be_read_is_shown_with_its_tricks_visible():

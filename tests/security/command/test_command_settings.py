@@ -1,0 +1,136 @@
+"""Which settings a repository has, held against git itself; which git commands only look, in every spelling."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+
+import pytest
+
+from leeward.security.command.git import git_form, git_notes, git_runs, neutralised, without_globals
+from leeward.security.command.nouns import literal
+from leeward.security.command.read import parse_command
+from leeward.security.command.repository import ODD_SETTING, running_settings, setting_names
+
+HEADERS = ["[core]\n", "[core] ", '[Filter "Evil"]\n', '[filter "a.b"]', "[filter.old]\n", "[ include ]\n", '[includeIf "gitdir:~/"]\n', '[filter "q\\"q"]\n', '[remote "o"]\n', "[a.b.c]\n", "[x]clean = y\n", "[a]\n[b] c = d\n"]  # fmt: skip
+KEYS = ["\tclean = x\n", " smudge=y\n", "process = z ; c\n", "path = p\n", "worktree=/\n", "a-b = c\n", "Bare\n", "UploadPack = e\n", "url = u\n", 'k = "v ; #"\n', "k=\tv\t\n", "k = [filter]\n", "k = v\r\n", "# c\n", "; c\n", "\n", "  \n"]  # fmt: skip
+ODD = ["k = v\\\n", "k = a \\\n  b\n", "k = a \\\n[core]\n", "#x \\\n", 'k = \\"\n', 'k = "a\nb"\n', "=x\n", "1a = b\n", "\x0c", "[", "]", "x", "[core]a=b[c]\n", "k_ = v\n", "k ! v\n", "\r\n"]  # fmt: skip
+
+
+def random_config(chance: random.Random) -> str:
+    """A section or two with some keys, and sometimes something in between that is hard to read."""
+    found = []
+    for _ in range(chance.randrange(1, 3)):
+        found += [chance.choice(HEADERS), *chance.choices(KEYS, k=chance.randrange(1, 4))]
+    if chance.random() < 0.4:
+        found.insert(chance.randrange(len(found) + 1), chance.choice(ODD))
+    return "".join(found)
+
+
+def names_by_git(config: str, folder) -> list[str] | None:
+    """The names git reads from a file, or None where it does not read it."""
+    file = folder / "config"
+    file.write_bytes(config.encode())
+    done = subprocess.run(
+        ["git", "config", "-f", str(file), "--list", "--name-only", "-z"], capture_output=True, timeout=20, check=False,
+    )  # fmt: skip
+    return None if done.returncode else done.stdout.decode().split("\0")[:-1]
+
+
+def missed(config: str, folder) -> list[str]:
+    """What git reads there and nobody here names, though nothing was said to be unclear."""
+    ours = {name if name is ODD_SETTING else name.replace("\\", "") for name in setting_names(config)}
+    theirs = names_by_git(config, folder) or []
+    return [] if ODD_SETTING in ours else [name for name in theirs if name.lower() not in ours]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_setting_git_reads_goes_unnamed(tmp_path, seed):
+    chance = random.Random(seed)
+    configs = [random_config(chance) for _ in range(60)]
+    assert [(config, names) for config in configs if (names := missed(config, tmp_path))] == []
+    clear = [config for config in configs if ODD_SETTING not in set(setting_names(config))]
+    assert len(clear) > 30, "the property must not hold of nothing"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["filter.x.clean", "filter.x.smudge", "filter.a b.process", "include.path", "includeif.gitdir:/x.path", "core.worktree", "core.alternaterefscommand", "extensions.worktreeconfig", "extensions.partialclone", "remote.o.promisor", "remote.o.vcs", "remote.o.uploadpack", "blame.ignorerevsfile"],
+)  # fmt: skip
+def test_every_setting_that_runs_something_is_named_as_git_writes_it(tmp_path, setting):
+    """Written by git itself, so that it is read as git spells it; its neighbours are no reason to ask."""
+    file = tmp_path / "c"
+    for name, value in ((setting, "x"), ("user.name", "x"), ("core.bare", "false"), ("remote.o.url", "x"), ("filter.x.required", "true")):  # fmt: skip
+        subprocess.run(["git", "config", "-f", str(file), name, value], check=True, timeout=20)
+    assert running_settings(file.read_text()) == (setting,)
+
+
+READS = ["status", "log -3", "diff", "show HEAD", "branch", "branch -a", "tag", "tag -l 'v*'", "remote -v", "stash list", "worktree list", "reflog", "config --get user.name", "blame a", "grep x", "describe --tags", "shortlog -sn", "rev-parse HEAD", "rev-list --count HEAD", "ls-files", "ls-tree HEAD", "cat-file -p HEAD", "show-ref", "for-each-ref", "merge-base a b", "count-objects -v", "check-ignore a", "cherry -v", "clean -n", "clean -nd", "var GIT_EDITOR", "range-diff a b c", "notes", "remote get-url origin", "branch --list x", "branch --contains HEAD"]  # fmt: skip
+CHANGES = ["push", "commit -m x", "branch x", "branch -d x", "tag v1", "tag -d v1", "remote add a b", "remote show o", "stash", "stash pop", "worktree add x", "reflog expire", "config user.name x", "config http.x.password", "config --list", "config --global --list", "checkout a", "clean", "clean -f", "clean -d", "fetch", "grep -O x", "log --output=x", "log --ext-diff", "diff --textconv", "show --show-signature", "log --format=%G?", "for-each-ref --format='%(signature)'", "status --unknown", "blame --contents x a", "-c a.b=c log", "--git-dir=x log", "--exec-path=x log", "-p log", "notes add", "var -l", "describe --dirty", "shortlog --output=x", "cat-file --textconv a", "submodule status", "bisect log", "ls-remote", "archive HEAD", "rev-parse --parseopt", "diff --ext", "log --show-sig"]  # fmt: skip
+
+
+def words(line: str):
+    return parse_command(f"git {line}").root.words
+
+
+@pytest.mark.parametrize("line", READS)
+def test_what_only_looks_runs_neutralised_wherever_it_stands(world, line):
+    assert git_form(words(line)) is not None and world.say(f"git {line}") == "nothing"
+    for other in (
+        f"git --no-pager {line}",
+        f"git -C src {line}",
+        f"git -P -C . {line}",
+        f"/usr/bin/git {line}",
+    ):
+        assert world.say(other) == "nothing", other
+        printed = parse_command(other).printed
+        assert "core.fsmonitor=false" in printed and neutralised(parse_command(other).root.words) != words(
+            line
+        )
+    assert without_globals(words(f"--no-pager -C src {line}")[1:]) == tuple(
+        word.text for word in words(line)[1:]
+    )
+
+
+@pytest.mark.parametrize("line", CHANGES)
+def test_what_may_do_more_is_asked_about_and_runs_as_it_stands(world, line):
+    assert git_form(words(line)) is None or world.say(f"git {line}") != "nothing"
+    assert world.say(f"git {line}") in {"ask", "force"}
+    assert "core.fsmonitor=false" not in parse_command(f"git {line}").printed
+
+
+def test_the_words_behind_the_neutral_ones_are_those_that_were_written():
+    """Nothing is put where it would be the value of something, and nothing written gets lost."""
+    for line in READS:
+        plain, run = [word.text for word in words(line)], [word.text for word in neutralised(words(line))]
+        left = iter(run)
+        assert all(text in left for text in plain), line
+        values = [run[at + 1] for at, text in enumerate(run[:-1]) if text == "-c"]
+        assert all(
+            re.fullmatch(r"[a-z]+\.[A-Za-z.0-9]+=.*", value) for value in values if value not in plain
+        ), line
+
+
+@pytest.mark.parametrize(
+    ("line", "noted"),
+    [
+        ("-c core.pager=x log", True), ("-c user.name=x commit", False), ("-c color.ui=always log", False), ("-c unheard.of=x log", True), ("-c CORE.PAGER=x log", True), ("--config-env=core.pager=X log", True), ("--exec-path=x log", True), ("--exec-path log", True),
+        ("difftool", True), ("filter-branch", True), ("submodule foreach x", True), ("submodule update", False), ("bisect run x", True), ("bisect start", False), ("clone ext::sh a", True), ("fetch transport::address", True), ("clone https://a::b@c.example/x", False), ("clone --upload-pack=x a", True), ("clone --upload-p x a", True), ("clone --template=x a", True), ("clone -c a.b=c a", True), ("clone -u x a", True), ("clone --depth 1 a", False), ("grep -O x", True), ("grep --open-files-in-pager x", True), ("log --ext-diff", True), ("log --ext", True), ("log --exit-code", False), ("push --receive-pack=x", True), ("rebase --strategy=x", True), ("config core.pager x", True), ("config alias.a '!x'", True), ("config user.name x", False), ("config --unset core.sshCommand", True), ("config url.a.insteadOf b", True),
+    ],
+)  # fmt: skip
+def test_what_may_start_a_program_of_somebodys_choosing(line, noted):
+    assert bool(git_notes(words(line))) == noted
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("-c alias.a='!p q' a", ["p q"]), ("-c alias.a=push a", ["git push"]), ("-c core.pager='p q' log", ["p q"]), ("-c user.name='p q' log", []), ("config core.editor 'p q'", ["p q"]), ("config --get core.editor", []), ("rebase -x 'p q' m", ["p q"]), ("rebase --exec='p q' -x r m", ["p q", "r"]), ("bisect run p 'q r'", ["'p' 'q r'"]), ("submodule foreach --recursive p q", ["'p' 'q'"]), ("submodule foreach 'p q'", ["p q"]), ("log -x p", []), ("push", [])],
+)  # fmt: skip
+def test_what_git_hands_to_a_shell(line, code):
+    assert [word.text for word in git_runs(words(line))] == code
+
+
+def test_without_globals_takes_the_value_of_an_option_for_no_command():
+    said = [without_globals(tuple(map(literal, line.split()))) for line in ("-C push log", "-c push=x log", "--git-dir push log", "--git-dir=push log", "--namespace a log", "--bare log", "log -C push")]  # fmt: skip
+    assert said == [("log",)] * 6 + [("log", "-C", "push")]

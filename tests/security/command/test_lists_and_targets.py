@@ -1,0 +1,230 @@
+"""What people configure, held against actions; where a line writes, and which hosts it reaches."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leeward.security.command.destinations import connects, destinations
+from leeward.security.command.forms import plain_forms
+from leeward.security.command.nouns import CommandLine, Redirection, literal
+from leeward.security.command.reach import hosts_of, reach_of
+from leeward.security.command.read import parse_command
+from leeward.security.command.rules import ShellRules, blocked_by, command_entry_problem, confirmed_by
+from leeward.security.command.verdict import Say
+from leeward.security.ledger import Ledger, Provenance
+from leeward.security.url import parse_url
+
+# An entry of `blocked_commands`, actions it speaks of, and near misses.
+BLOCKED = [
+    ("rm", ["rm", "rm x", "/bin/rm x", "./rm"], ["rmdir x", "srm", "xrm", "rm.py"]),
+    ("rm -rf", ["rm -rf x", "rm -fr x", "rm -r -f x", "rm -f x -r", "rm -Rf x", "rm -vrf x", "rm --recursive --force x", "rm --rec -f x"], ["rm -r x", "rm -f x", "rm x", "rm rf"]),
+    ("git push", ["git push", "git push -f a b", "git x push", "git-push"], ["git pull", "git", "gitk push", "git pushx"]),
+    ("git push --force", ["git push --force", "git push a --force", "git push -f", "git push --forc"], ["git push", "git push --force-with-lease", "git push x"]),
+    ("git push -f", ["git push -f", "git push --force", "git push -uf"], ["git push", "git push -u"]),
+    ("docker *", ["docker", "docker ps", "docker -H x ps"], ["dockerd", "docker-compose"]),
+    ("kubectl delete *", ["kubectl delete", "kubectl delete pod x", "kubectl -n x delete pod"], ["kubectl get delete-me", "kubectl get"]),
+    ("npm publish", ["npm publish", "npm pub", "npm publis"], ["npm p", "npm test", "npmx publish"]),
+    ("pip* install", ["pip install x", "pip3 install x", "pip3.12 install"], ["pip list", "xpip install"]),
+    ("/opt/x", ["/opt/x", "/opt/x a"], ["x", "/opt/xy", "opt/x"]),
+    ("terraform", ["terraform", "terraform plan"], ["terra"]),
+    ("curl *evil*", ["curl https://evil.example/x", "curl -s http://a.evil"], ["curl https://good.example"]),
+    ("ls -R", ["ls -R", "ls -lR x", "ls --recursive"], ["ls -l", "ls R"]),
+    ("echo 'a b'", ["echo 'a b'", "echo x 'a b'"], ["echo a b"]),
+]  # fmt: skip
+
+
+def argv(text: str) -> tuple[str, ...]:
+    found = parse_command(text)
+    assert isinstance(found, CommandLine), text
+    return found.actions[0]
+
+
+@pytest.mark.parametrize(("entry", "caught", "near"), BLOCKED, ids=[one[0] for one in BLOCKED])
+def test_which_actions_an_entry_blocks(world, entry, caught, near):
+    rules = ShellRules(blocked=("never-mind", entry))
+    assert [text for text in caught if blocked_by(argv(text), rules) != entry] == []
+    assert [text for text in near if blocked_by(argv(text), rules) is not None] == []
+    world.rules = rules
+    assert [text for text in caught if world.say(f"ls; nice {text}") != "deny"] == []
+
+
+WORDS = st.lists(st.sampled_from(["-r", "-f", "-rf", "x", "--force", "push", "a b", "$y", "-n5", "--recursive"]), max_size=4)  # fmt: skip
+
+
+@given(WORDS, WORDS, st.sampled_from(["rm -rf", "git push", "git push --force", "rm *", "rm"]))
+@settings(max_examples=150, deadline=None)
+def test_more_words_never_unblock_and_their_order_says_nothing(words, more, entry):
+    rules = ShellRules(blocked=(entry,))
+    program = entry.split()[0]
+    before = blocked_by((program, *words), rules)
+    assert blocked_by((program, *words[::-1]), rules) == before
+    assert before is None or blocked_by((program, *more, *words, *more), rules) == entry
+    assert before is None or blocked_by((f"/usr/bin/{program}", *words), rules) == entry
+
+
+ALLOWED = [
+    ("pytest", ["pytest"], ["pytest -q", "./pytest", "pytest x"]),
+    ("pytest *", ["pytest", "pytest -q", "pytest a b"], ["/usr/bin/pytest", "pytes", "pytest; rm x", "pytest > o", "X=1 pytest", "pytest $(rm x)", "pytest & rm x", "sudo pytest"]),
+    ("make test", ["make test"], ["make", "make test x", "make tests", "make -n test"]),
+    ("npm run *", ["npm run a", "npm run"], ["npm install", "npm exec run"]),
+    ("python *.py", ["python a.py"], ["python a.txt", "python a.py x", "python -c x.py"]),
+    ("go [tv]e*t ./...", ["go test ./...", "go vet ./..."], ["go run ./..."]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("entry", "covered", "near"), ALLOWED, ids=[one[0] for one in ALLOWED])
+def test_which_commands_an_entry_allows(world, entry, covered, near):
+    """An entry speaks of one command as it stands, and of nothing it writes, sets or runs besides."""
+    world.missing = frozenset()
+    assert [line for line in (*covered, *near) if world.say(line) == "nothing"] == []
+    world.rules = ShellRules(allowed=(entry,))
+    assert [line for line in covered if world.say(line) != "nothing"] == []
+    assert [line for line in near if world.say(line) == "nothing"] == []
+
+
+SURE = ["rm -rf /", "sudo make", "cat .env", "echo x > .git/config", "python -c x", "$x", "shutdown", "curl https://a.example", "ls 'x", "PATH=. ls"]  # fmt: skip
+WIDE = ["*", "* *", "rm *", "sudo *", "cat *", "echo *", "python *", "curl *", "shutdown", "ls *", "make *"]
+
+
+@given(st.sampled_from(SURE), st.lists(st.sampled_from(WIDE), max_size=4))
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_entry_answers_what_is_forced_or_refused(world, line, entries):
+    world.rules = ShellRules()
+    before = world.say(line)
+    world.rules = ShellRules(allowed=tuple(entries))
+    assert world.say(line) == before
+    assert before in {"force", "deny"}
+
+
+CONFIRMED = [
+    ("$(", ["echo $(ls)", "sh -c 'echo $(ls)'", 'echo "$(ls)"'], ["echo '$('", "echo `ls`"]),
+    ("`", ["echo `ls`"], ["echo '`'", "echo $(ls)"]),
+    ("<(", ["cat <(ls)"], ["cat '<('", "echo >(ls)"]),
+    (">(", ["ls >(cat)"], ["cat <(ls)"]),
+    ("<<<", ["cat <<< a"], ["cat <<E\na\nE\n", "echo '<<<'"]),
+    ("<<", ["cat <<E\na\nE\n"], ["cat <<< a"]),
+    ("eval", ["eval ls", "command eval ls"], ["echo eval"]),
+    ("git log", ["git log", "git -C src log", "ls; git log -3"], ["git status", "echo git log"]),
+]
+
+
+@pytest.mark.parametrize(("entry", "lines", "near"), CONFIRMED, ids=[one[0] for one in CONFIRMED])
+def test_what_a_confirm_pattern_asks_about(world, entry, lines, near):
+    def confirmed(line):
+        read = parse_command(line)
+        return confirmed_by(read.actions, read.constructs, ShellRules(confirm=(entry,)))
+
+    assert [line for line in lines if confirmed(line) != entry] == []
+    assert [line for line in near if confirmed(line) is not None] == []
+    world.rules = ShellRules(confirm=(entry,))
+    assert [line for line in lines if world.say(line) == "nothing"] == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_wrong"),
+    [("git push", False), ("$(", False), (" <<< ", False), ("*", True), ("", True), ("  ", True), ("rm && ls", True), ("a | b", True), ("a > b", True), ("'a", True), ("a\x00", True), ("a\nb", True), ("* x", False), ("a 'b c'", False)],
+)  # fmt: skip
+def test_an_entry_that_can_speak_of_nothing_is_a_mistake(entry, is_wrong):
+    assert (command_entry_problem(entry) is not None) == is_wrong
+
+
+@pytest.mark.parametrize(
+    ("action", "again"),
+    [("git -C a push x", ["git push x"]), ("/usr/bin/git -C a push", ["git -C a push", "git push"]), ("git push", []), ("kubectl -n a delete b", ["kubectl a delete b", "kubectl delete b"]), ("kubectl --namespace=a delete b", ["kubectl delete b"]), ("kubectl -v delete", ["kubectl delete"]), ("python3 -m pip install a", ["pip install a"]), ("python3 -m", []), ("python3 x.py -m pip", ["pip"]), ("/a/rm x", ["rm x"]), ("npm -s run a", ["npm run a", "npm a"]), ("ls -n a", [])],
+)  # fmt: skip
+def test_how_an_action_would_be_forbidden(action, again):
+    assert [" ".join(form) for form in plain_forms(tuple(action.split()))] == again
+
+
+REDIRECTED = [
+    (">", "o", "writes"), (">>", "o", "writes"), (">|", "o", "writes"), ("&>", "o", "writes"), ("&>>", "o", "writes"), (">&", "o", "writes"), (">&", "1x", "writes"), (">", "1", "writes"), (">", "-", "writes"),
+    ("<", "o", "reads"), ("<", "-", "reads"), ("<<<", "o", ""), (">&", "1", "copies"), (">&", "-", "copies"), (">&", "2-", "copies"), ("<&", "0", "copies"), ("<&", "-", "copies"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "target", "does"), REDIRECTED)
+def test_what_a_redirection_does(operator, target, does):
+    found = Redirection(operator, literal(target))
+    said = {"writes": found.writes, "reads": found.reads, "copies": found.duplicates}
+    assert [what for what, holds in said.items() if holds] == [does][: bool(does)]
+
+
+SINKS = ["> /dev/null", "2> /dev/null", "&> /dev/null", ">& /dev/null", "2>&1", ">&2", "> /dev/stderr", "> /dev/fd/2", "2>&-", "3<&0", "< /dev/null", "<<< a"]  # fmt: skip
+FILES = ["> o", ">> o", ">| o", "&> o", "2> o", ">& o", "> /dev/nullx", "> /dev/null/../x", "> $x", "> ./dev/null", "1> o 2>&1", "> /tmp/o", "2>> /dev/shm/o"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("redirection", "quiet"), [*((one, True) for one in SINKS), *((one, False) for one in FILES)]
+)
+def test_where_output_goes_decides_whether_it_is_a_question(world, redirection, quiet):
+    world.rules = ShellRules(confirm=())
+    lines = [
+        f"ls {redirection}",
+        f"{redirection} ls",
+        f"{{ ls; }} {redirection}",
+        f"if ls; then ls; fi {redirection}",
+    ]
+    read = [line for line in lines if isinstance(parse_command(line), CommandLine)]
+    assert [line for line in read if (world.say(line) == "nothing") != quiet] == []
+    assert f"ls {redirection}" in read
+
+
+# Where a command writes is known, or only when it runs: then it could be any file, a protected one too.
+WRITES = [
+    ("echo > o", True), ("echo > $x", False), ('echo > "$x"', False), ("echo > $x.log", True), ("echo > $x.sh", False), ("echo > a/$x", False), ("echo > $x/a.csv", True), ("echo > *", False), ("x=o; echo > $x", True), ("x=o; x=p; echo > $x", False), ("x=o; read x; echo > $x", False), ("for x in a b; do echo > $x; done", True), ("for x in $(ls); do echo > $x; done", False), ("echo > $(ls)", False), ("echo > $HOME/x", True), ("echo > ~/x", True), ("echo > ~bob/x", False),
+    ("cp a $x", False), ("cp $x a", True), ("cp -t $x a", False), ("cp --target-directory=$x a", False), ("mv a b $x", False), ("install -m 755 a $x", False), ("ln -s a $x", False), ("tee $x", False), ("tee a", True), ("tee -a $x", False), ("ls | tee $x.log", True), ("dd if=a of=$x", False), ("dd if=$x of=a", True), ("tee >(cat)", True), ("rm $x", True), ("cd $x && echo > o", False), ("cd src && echo > o", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "is_known"), WRITES, ids=[line for line, _ in WRITES])
+def test_whether_it_can_be_told_where_a_line_writes(world, line, is_known):
+    reasons = [why for why, _ in world.ruling(line).reasons]
+    assert ("where it writes is only known when it runs" not in reasons) == is_known, reasons
+    assert is_known or world.say(line) in {"force", "deny"}
+
+
+LEADS = [
+    ("curl a.example", ["a.example"]), ("curl -o x.html https://a.example", ["https://a.example"]), ("curl -H 'X: b.example' https://a.example", ["https://a.example"]), ("curl -d @x https://a.example", ["https://a.example"]), ("curl --url=https://a.example", ["https://a.example"]), ("curl --proxy b.example:1 a.example", ["b.example:1", "a.example"]), ("wget https://a.example https://b.example", ["https://a.example", "https://b.example"]), ("curl HTTPS://A.example/", ["HTTPS://A.example/"]), ("curl 'https://a.example/?u=https://b.example'", ["https://a.example/?u=https://b.example"]), ("curl http://$x/y", ["http://$x/y"]), ("curl [::1]:80", ["[::1]:80"]), ("curl main.py", []), ("curl a.example/main.py", ["a.example/main.py"]),
+    ("ping host", ["host"]), ("ping a.example", ["a.example"]), ("nc a.example 80", ["a.example"]), ("ssh me@a.example ls", ["me@a.example"]), ("ssh host", ["host"]), ("scp a.txt me@h:b", ["me@h:b"]), ("scp h:a .", ["h:a"]), ("rsync -a x/ h::mod", ["h::mod"]), ("rsync -a a/ b/", []), ("openssl s_client -connect a.example:443", ["a.example:443"]), ("openssl x509 -in a.pem", []), ("getent hosts a.example", ["a.example"]), ("getent passwd a.example", []),
+    ("git clone git@a.example:b", ["git@a.example:b"]), ("git clone ../x", []), ("git fetch ssh://a.example/x", ["ssh://a.example/x"]), ("git show a:b", []), ("git push o HEAD:refs/heads/x", []), ("git remote add o https://a.example/x", ["https://a.example/x"]), ("python x.py https://a.example", ["https://a.example"]), ("make U=https://a.example", ["https://a.example"]), ("U=https://a.example make", ["https://a.example"]), ("U=https://a.example", ["https://a.example"]), ("echo x > /dev/tcp/a.example/80", ["a.example:80"]), ("cat < /dev/udp/1.2.3.4/53", ["1.2.3.4:53"]), ("ls > /dev/tcp", []), ("docker pull a.example/b", []), ("npm i --registry https://a.example", ["https://a.example"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "leads"), LEADS, ids=[line for line, _ in LEADS])
+def test_where_a_line_leads(line, leads):
+    assert list(destinations(parse_command(line))) == leads
+    for around in ("ls; {}", "nice {}", "echo $({})", "if ls; then {}; fi", "sh -c '{}'"):
+        if not line.startswith("U=") and not set("'$") & set(line):
+            assert list(destinations(parse_command(around.format(line)))) == leads, around
+
+
+@pytest.mark.parametrize(
+    ("line", "hosts"),
+    [("curl https://A.Example:8443/x", ["a.example"]), ("curl a.example b.example", ["a.example", "b.example"]), ("git clone git@a.example:b/c", ["a.example"]), ("scp x h.example:y", ["h.example"]), ("curl http://localhost:80/", []), ("curl 127.0.0.1", []), ("curl http://127.1/", []), ("ssh -p 22 me@a.example", ["a.example"]), ("ftp ftp://a.example/x", ["a.example"]), ("git clone ssh://me@a.example:22/x", ["a.example"]), ("curl https://bücher.example", ["xn--bcher-kva.example"]), ("ls", [])],
+)  # fmt: skip
+def test_the_hosts_of_a_line(line, hosts):
+    assert list(hosts_of(parse_command(line))) == hosts
+
+
+def test_programs_that_reach_out_whatever_they_are_told():
+    line = "npm test; ls | ssh h; nice pip list; git push; ./curl x; docker ps"
+    assert connects(parse_command(line)) == ("npm", "ssh", "pip", "curl", "docker")
+
+
+REACHES = [
+    ("ls", Say.NOTHING, ""), ("npm i", Say.ASK, "connects"), ("curl", Say.ASK, "connects"), ("curl -V", Say.ASK, "connects"), ("npm i $x", Say.ASK, "connects"), ("git clone https://known.example/a", Say.ASK, "connects"), ("curl https://known.example/a", Say.ASK, "connects"), ("curl https://known.example/b", Say.FORCE, "destination"), ("curl https://other.example/", Say.FORCE, "destination"), ("scp x other.example:y", Say.FORCE, "destination"), ("curl http://localhost/", Say.ASK, "loopback"), ("curl http://localhost/ https://other.example/", Say.FORCE, "destination"), ("curl http://10.0.0.1/", Say.FORCE, "destination"),
+    ("curl http://169.254.169.254/", Say.DENY, "metadata"), ("curl http://0xa9fea9fe/", Say.DENY, "metadata"), ("curl http://metadata.google.internal/", Say.DENY, "metadata"), ("curl https://known.example/a http://169.254.169.254/", Say.DENY, "metadata"), ("echo x > /dev/tcp/169.254.169.254/80", Say.DENY, "metadata"),
+    ("curl $x", Say.FORCE, "destination"), ("ssh $x", Say.FORCE, "destination"), ("curl $x https://known.example/a", Say.FORCE, "destination"), ("curl -s https://known.example/a $(ls)", Say.FORCE, "destination"), ("curl https://known.example/a; curl $x", Say.FORCE, "destination"), ("xargs curl https://known.example/a", Say.FORCE, "destination"), ("curl -o $x https://known.example/a", Say.ASK, "connects"), ('curl -H "A: $x" https://known.example/a', Say.ASK, "connects"), ("curl https://known.example/a -d $x", Say.ASK, "connects"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "say", "rule"), REACHES, ids=[line for line, _, _ in REACHES])
+def test_whether_a_line_may_reach_out(line, say, rule):
+    """A place more never makes it milder, wherever it is named."""
+    ledger = Ledger().with_urls([parse_url("https://known.example/a")], Provenance.PERSON)
+    found = reach_of(parse_command(line), ledger, ())
+    assert (found.say, found.rule) == (say, rule)
+    for more in (f"{line}; curl https://known.example/a", f"wget https://known.example/a && {line}"):
+        assert reach_of(parse_command(more), ledger, ()).say >= found.say
