@@ -47,8 +47,8 @@ SYSTEM_FOLDERS = (
 # Toolchains that people install below their home. What needs another one names it in `extra_read`.
 _TOOLCHAINS = (
     ".cargo", ".rustup", ".nvm", ".pyenv", ".local", ".rbenv", ".rvm", ".asdf", ".volta", ".bun", ".deno",
-    ".fnm", ".sdkman", ".ghcup", ".opam", ".juliaup", ".dotnet", ".npm-global", "go", "miniconda3",
-    "anaconda3", ".conda",
+    ".fnm", ".sdkman", ".ghcup", ".opam", ".juliaup", ".dotnet", ".npm-global", "go/bin", "go/pkg",
+    "miniconda3", "anaconda3", ".conda",
 )  # fmt: skip
 _SCRATCH = ("/tmp", "/run", "/var/tmp")  # noqa: S108 — empty ones are put there
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
@@ -68,12 +68,19 @@ class Masks:
     """What lies in the open and must not be reached: `hidden` not read, `unwritable` not changed.
 
     `replaceable` are those of the latter that can be put back afterwards, and need no more where a
-    sandbox cannot make an exception below a folder.
+    sandbox cannot make an exception below a folder. `anchored` are those that stay where they are, along
+    with the unwritable ones: no folder above them is moved.
     """
 
     hidden: tuple[Spot, ...] = ()
     unwritable: tuple[Spot, ...] = ()
     replaceable: frozenset[str] = frozenset()
+    anchored: frozenset[str] = frozenset()
+
+    @property
+    def held(self) -> frozenset[str]:
+        """What a program cannot move, however long it runs."""
+        return self.anchored.union(spot.path for spot in self.unwritable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +191,8 @@ def _empty_home(confinement: Confinement) -> tuple[str, ...]:
 
 def _pinned(confinement: Confinement, masks: Masks) -> tuple[str, ...]:
     """Return the folders on the way from what may be changed down to what must stay as it is."""
-    below = (spot.path for spot in masks.unwritable)
-    return tuple(sorted(folders_in_between(confinement.writable, below) - set(confinement.writable)))
+    between = folders_in_between(confinement.writable, masks.held)
+    return tuple(sorted(between - set(confinement.writable)))
 
 
 def _blinded(spot: Spot) -> tuple[str, ...]:

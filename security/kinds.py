@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .call import KIND_KEY, Kind, pointer_step
+from .call import EFFECT_KEY, KIND_KEY, Kind, pointer_step
 
 __all__ = ["Leaf", "changes", "leaves"]
 
@@ -24,11 +24,15 @@ _CONDITION, _CONSEQUENCES = "if", ("then", "else")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One string, where it stands (JSON pointer; a trailing `#` means the key itself), and its kinds."""
+    """One string, where it stands (JSON pointer; a trailing `#` means the key itself), and its kinds.
+
+    `only_read`: whatever branch of the schema a tool takes it by, it does no more than read what is there.
+    """
 
     pointer: str
     text: str
     kinds: frozenset[Kind]
+    only_read: bool = False
 
 
 def leaves(arguments: Mapping[str, Any], schema: Schema) -> Iterator[Leaf]:
@@ -39,7 +43,9 @@ def leaves(arguments: Mapping[str, Any], schema: Schema) -> Iterator[Leaf]:
 def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> Iterator[Leaf]:
     branches = _branches(schemas, root)
     if isinstance(value, str):
-        yield Leaf(pointer, value, _kinds(branches, value))
+        allowing = _allowing(branches, value)
+        only_read = bool(allowing) and all(branch.get(EFFECT_KEY) == "read" for branch in allowing)
+        yield Leaf(pointer, value, frozenset(map(_kind, allowing)) or frozenset({Kind.UNDECLARED}), only_read)
     elif isinstance(value, Mapping):
         for key, child in value.items():
             below = pointer + pointer_step(key)
@@ -104,9 +110,9 @@ def _referred(reference: str, root: Schema) -> Any:
     return target
 
 
-def _kinds(branches: Sequence[Schema], text: str) -> frozenset[Kind]:
-    allowing = [branch for branch in branches if _allows(branch, text) and not _only_combines(branch)]
-    return frozenset(map(_kind, allowing)) or frozenset({Kind.UNDECLARED})
+def _allowing(branches: Sequence[Schema], text: str) -> list[Schema]:
+    """Return the branches by which a tool may take a string."""
+    return [branch for branch in branches if _allows(branch, text) and not _only_combines(branch)]
 
 
 def _only_combines(branch: Schema) -> bool:

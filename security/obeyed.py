@@ -13,10 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from .command.repository import ODD_SETTING, setting_names
+from .command.repository import ODD_SETTING, setting_names, settings_in
 from .workspace import is_inside
 
-__all__ = ["Change", "Mark", "MarkKind", "Role", "changes_to_undo", "harmful_settings"]
+__all__ = [
+    "HOOK_NAMES",
+    "Change",
+    "Mark",
+    "MarkKind",
+    "Role",
+    "changes_to_undo",
+    "harmful_settings",
+    "places_named",
+]
 
 # What `git init`, `git clone` and everyday use write down, none of which names a program or another folder.
 _HARMLESS = re.compile(
@@ -29,8 +38,19 @@ _HARMLESS = re.compile(
     r"|push\.(?:default|autosetupremote)|fetch\.(?:prune|parallel)|receive\.denycurrentbranch"
     r"|(?:gc|pack|index|feature|color|advice)\.[a-z.]+"
 )
-_GITFILE = re.compile(r"gitdir: ([^\0\n]+)\n?")
+_BRINGS_IN = re.compile(r"include(?:if\..*)?\.path")
+_GITFILE = re.compile(r"gitdir: ([^\0\r\n]+)\n?")
 _KEPT_IN_GIT = ("modules", "worktrees")
+
+
+HOOK_NAMES = tuple(
+    "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg "
+    "post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive "
+    "post-update reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate "
+    "fsmonitor-watchman p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit "
+    "post-index-change".split()
+)
+"""What git runs of a folder of hooks; anything else that lies there is nobody's business."""
 
 
 class MarkKind(Enum):
@@ -97,6 +117,14 @@ def harmful_settings(config: bytes) -> tuple[str, ...]:
     return tuple(name for name in names if name is ODD_SETTING or not _HARMLESS.fullmatch(name))
 
 
+def places_named(config: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the folders of hooks and the files with further settings that a repository's settings name."""
+    told = tuple(settings_in(config.decode("utf-8", "surrogateescape")))
+    hooks = (value for name, value in told if name == "core.hookspath")
+    files = (value for name, value in told if _BRINGS_IN.fullmatch(name))
+    return tuple(filter(None, hooks)), tuple(filter(None, files))
+
+
 def _may_appear(path: str, mark: Mark, after: Mapping[str, Mark]) -> bool:
     content = mark.content
     match mark.role, mark.kind:
@@ -107,21 +135,29 @@ def _may_appear(path: str, mark: Mark, after: Mapping[str, Mark]) -> bool:
         case Role.SETTINGS, MarkKind.FILE:
             return content is not None and not harmful_settings(content)
         case Role.COMMON_FOLDER, MarkKind.FILE:
-            return content is not None and content.strip() == b"../.."
+            shared = posixpath.dirname(posixpath.dirname(mark.owner))
+            return content is not None and content.strip() == b"../.." and shared in _repositories(after)
     return False
 
 
+def _repositories(marks: Mapping[str, Mark]) -> tuple[str, ...]:
+    """Return the folders that git takes for repositories; what it obeys of these is marked as well."""
+    found = ((path, mark) for path, mark in marks.items() if mark.role is Role.REPOSITORY)
+    return tuple(path for path, mark in found if mark.kind is MarkKind.FOLDER)
+
+
 def _leads_into_repository(path: str, content: bytes, after: Mapping[str, Mark]) -> bool:
-    """Whether a file in the place of a `.git` leads to where a repository keeps those of its parts."""
-    found = _GITFILE.fullmatch(content.decode("utf-8", "replace"))
-    if found is None:
+    """Whether a file in the place of a `.git` leads to a repository that another one keeps for its parts.
+
+    That one must have been looked at. A path as git writes it climbs first of all, so behind no link.
+    """
+    found = _GITFILE.fullmatch(content.decode("utf-8", "surrogateescape"))
+    if found is None or posixpath.normpath(found[1]) != found[1]:
         return False
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), found[1]))
-    return any(
-        is_inside(target, *(f"{one}/{name}" for name in _KEPT_IN_GIT))
-        for one, mark in after.items()
-        if mark.role is Role.REPOSITORY and mark.kind is MarkKind.FOLDER
-    )
+    known = _repositories(after)
+    kept = (f"{one}/{name}" for one in known for name in _KEPT_IN_GIT)
+    return target in known and is_inside(target, *kept)
 
 
 def _is_missed(mark: Mark, after: Mapping[str, Mark]) -> bool:

@@ -14,7 +14,7 @@ from .fetch import DEFAULT_BODY_BYTES, Fetcher
 from .files import Files
 from .guard import Guard
 from .jobs import Job, Jobs, JobState
-from .kinds import Destination, ResourceId, Secret, ShellCommand, Text, Url, WorkspacePath
+from .kinds import Destination, ResourceId, Secret, ShellCommand, SourcePath, Text, Url, WorkspacePath
 from .lookup import looked_up, resolved
 from .notes import NoteKeeper, Notes
 from .overflow import Overflow, OverflowReader
@@ -66,6 +66,7 @@ __all__ = [
     "ShellCommand",
     "SingleTool",
     "SnapshotLimits",
+    "SourcePath",
     "Surveyor",
     "Text",
     "Trees",

@@ -27,14 +27,17 @@ from leeward.security import PermanentFailure
 from .keeper import children, descendants, end_all
 from .limits import Limits
 from .prctl import keep_from_debuggers, set_subreaper
-from .process import Process, Start, Thread, start_process, unstartable
+from .process import Process, Start, Thread, start_process, starting, two_pipes, unstartable
 
-__all__ = ["Kept", "KeptChild", "Warden", "own_this_process", "send"]
+__all__ = ["MOST_ASKED", "Kept", "KeptChild", "Warden", "own_this_process", "send"]
 
 _KEEPER = str(Path(__file__).resolve().with_name("keeper.py"))
 
 # How long something killed is waited for: a process that hangs in the kernel must not hang the runtime.
 _REAP = 2.0
+
+MOST_ASKED = 1_000
+"""Processes that are asked to end before they are ended."""
 
 
 class _Ours:
@@ -87,17 +90,21 @@ class Warden:
         Raises:
             PermanentFailure: it could not be started.
         """
-        ours, theirs = socket.socketpair()
-        nowhere = os.open(os.devnull, os.O_RDWR)
+        with starting():
+            ours, theirs = socket.socketpair()
         argv = [sys.executable, "-I", "-S", "-X", "utf8", _KEEPER, str(theirs.fileno())]
         try:
-            process = await start_process(Start(argv, "/", {}, nowhere, nowhere), on, (theirs.fileno(),))
+            with starting():
+                nowhere = os.open(os.devnull, os.O_RDWR)
+            try:
+                process = await start_process(Start(argv, "/", {}, nowhere, nowhere), on, (theirs.fileno(),))
+            finally:
+                os.close(nowhere)
         except BaseException:
             ours.close()
             raise
         finally:
             theirs.close()
-            os.close(nowhere)
         _Ours.wardens.add(process.pid)
         return cls(process, ours)
 
@@ -142,7 +149,12 @@ async def _exited(process: Process) -> None:
     if sys.platform != "linux":
         await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
         return
-    descriptor = os.pidfd_open(process.pid)
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        # No descriptor is left for that; a thread can wait as well.
+        await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+        return
     try:
         await trio.lowlevel.wait_readable(descriptor)
     finally:
@@ -175,8 +187,12 @@ class Kept:
         """
         job = self._job(start)
         warden = self.warden or await Warden.started()
-        leash, hold = os.pipe()
-        status, tell = os.pipe()
+        try:
+            (leash, hold), (status, tell) = two_pipes()
+        except PermanentFailure:
+            if self.warden is None:
+                await warden.aclose()
+            raise
         child = KeptChild(warden, hold, trio.lowlevel.FdStream(status), owns_warden=self.warden is None)
         _begin_work()
         try:
@@ -233,6 +249,8 @@ class KeptChild:
             PermanentFailure: it could not be started.
         """
         await self._listen(2)
+        if not self.pid:
+            raise PermanentFailure("the program could not be started: what should have kept it has ended")
         word, _, number = self.said.partition(b"\n")[2].partition(b"\n")[0].partition(b" ")
         if word == b"failed":
             raise PermanentFailure(unstartable(int(number)))
@@ -241,7 +259,7 @@ class KeptChild:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to everything below the keeper."""
         if self._is_kept:
-            send(descendants(self.pid), number)
+            send(descendants(self.pid, MOST_ASKED), number)
             if sys.platform != "linux":
                 # Nothing tells who is whose child there; the keeper, which takes no heed, leads their group.
                 with suppress(ProcessLookupError, PermissionError):
@@ -258,7 +276,11 @@ class KeptChild:
 
     async def end(self) -> bool:
         """End everything below the keeper, and it; return whether nothing is left."""
-        is_gone = await trio.to_thread.run_sync(self._end_all)
+        try:
+            is_gone = await trio.to_thread.run_sync(self._end_all)
+        except RuntimeError:
+            # What is to be ended has left no room on the machine for a thread.
+            is_gone = self._end_all()
         with trio.move_on_after(_REAP):
             await self._listen(sys.maxsize)
         await self.status.aclose()
@@ -272,6 +294,11 @@ class KeptChild:
     def _end_all(self) -> bool:
         """End the tree, wherever its root has come to; this waits for it."""
         if self._is_kept:
+            # Their group is stopped at once, the keeper included: what forks all the time outruns a search.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGSTOP)
+                # It alone goes on: if this process dies now, there is nobody else to end the rest.
+                os.kill(self.pid, signal.SIGCONT)
             is_gone = end_all(self.pid)
             self.signal(signal.SIGKILL)
             send([self.pid], signal.SIGKILL)

@@ -18,7 +18,7 @@ import trio
 
 from leeward.security import PermanentFailure
 
-from .ancestry import Kept, KeptChild, send
+from .ancestry import MOST_ASKED, Kept, KeptChild, send
 from .keeper import FIRST_DESCRIPTOR, children, descendants
 from .process import Child, Start, unstartable
 
@@ -114,9 +114,11 @@ class _Bubble:
         # Bubblewrap outside, and the first process inside: those would end the rest at once.
         for outside in children(self.kept.pid):
             for first in children(outside):
-                send(descendants(first), number)
+                send(descendants(first, MOST_ASKED), number)
 
     async def end(self) -> bool:
+        # All of a namespace ends at once with its first process, however many there are by now.
+        send((first for outside in children(self.kept.pid) for first in children(outside)), signal.SIGKILL)
         is_gone = await self.kept.end()
         await self.status.aclose()
         return is_gone

@@ -35,7 +35,7 @@ from leeward.security import (
 from .beneath import shown_name
 from .guard import Guard
 from .restore import Wanted, restore
-from .snapshot import Limits, Look, Node, Snapshot, revisions
+from .snapshot import Limits, Look, Node, Snapshot, Stamp, changed_at, revisions
 
 __all__ = ["Checkpoints", "Conflict", "NothingToUndo", "Turned", "is_changing"]
 
@@ -195,7 +195,7 @@ class Checkpoints:
         paths = tuple(os.fsdecode(change.path) for change in changes)
         now = await trio.to_thread.run_sync(partial(look.at, paths, is_deep=False))
         both = zip(changes, paths, strict=True)
-        pairs = [_Pair(change, now.nodes.get(path), path, undo) for change, path in both]
+        pairs = [_Pair(change, now.nodes.get(path), path, undo, step.at) for change, path in both]
         conflicts = [pair.path for pair in pairs if pair.is_conflict]
         if conflicts and not force:
             raise Conflict(conflicts)
@@ -290,7 +290,7 @@ class Checkpoints:
 
     def _paths(self, action: Action) -> tuple[str, ...] | None:
         """Return what a call may change, relative to the workspace; None is all of it."""
-        places = [atom.canonical for atom in action.of_kind(Kind.PATH) if atom.declared]
+        places = _changed(action)
         if Effect.EXECUTE in action.effects or not all(isinstance(place, Place) for place in places):
             return None
         if not places and (action.spec is None or action.spec.source != BUILT_IN):
@@ -300,9 +300,14 @@ class Checkpoints:
         return tuple(_first_missing(self._root, path) for path in inside)
 
 
+def _changed(action: Action) -> list[object]:
+    """Return what the paths say that a call may change; what it only reads stays as it is."""
+    atoms = (atom for atom in action.of_kind(Kind.PATH) if atom.declared and not atom.only_read)
+    return [atom.canonical for atom in atoms]
+
+
 def _outside(action: Action, root: str) -> list[str]:
-    places = (atom.canonical for atom in action.of_kind(Kind.PATH) if atom.declared)
-    real = (place.real for place in places if isinstance(place, Place))
+    real = (place.real for place in _changed(action) if isinstance(place, Place))
     return [path for path in real if not is_inside(path, root)]
 
 
@@ -319,19 +324,20 @@ def _first_missing(root: str, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One path of a step: what the step made of it, and what stands there now."""
+    """One path of a step: what the step made of it, until when (`at`), and what stands there now."""
 
     change: Revision
     node: Node | None
     path: str
     undo: bool
+    at: float
 
     @property
     def goal(self) -> Version | None:
         return self.change.before if self.undo else self.change.after
 
     @property
-    def stamp(self) -> tuple[int, ...] | None:
+    def stamp(self) -> Stamp | None:
         return None if self.node is None else self.node.stamp
 
     @property
@@ -349,7 +355,12 @@ class _Pair:
     def is_conflict(self) -> bool:
         expected = self.change.after if self.undo else self.change.before
         now = None if self.node is None else self.node.version
-        return self.is_open and not _is_as(now, expected)
+        # What it held is not known where it was not kept; that it was changed since then is.
+        is_newer = self.node is not None and changed_at(self.node.stamp) > self.at
+        # Nothing unknown is deleted in any case (`restore.py`), but another file could take its place.
+        is_replaced = self.goal is not None and not _is_unknown(self.goal)
+        is_lost = is_newer and is_replaced and _is_unknown(expected)
+        return self.is_open and (is_lost or not _is_as(now, expected))
 
     def as_found(self) -> Revision:
         """Return the change with what stood there in place of what the step had made."""
@@ -360,9 +371,11 @@ class _Pair:
 def _is_as(now: Version | None, expected: Version | None) -> bool:
     if now is None or expected is None:
         return now is expected
-    if now.kind == expected.kind == "file" and expected.digest is None:
-        return now.size == expected.size
-    return now == expected
+    return now.size == expected.size if now.kind == "file" and _is_unknown(expected) else now == expected
+
+
+def _is_unknown(version: Version | None) -> bool:
+    return version is not None and version.kind == "file" and version.digest is None
 
 
 def _restored(

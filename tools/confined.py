@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -39,12 +39,13 @@ from leeward.security import (
 )
 
 from .ancestry import Kept, Warden
+from .aside import undo
 from .bubble import Bubblewrapped
 from .collected import OnChunk
 from .environment import SEARCH_PATH
 from .hints import hints_of
 from .landlock import landlock_version
-from .lookout import Lookout, Seen, undo
+from .lookout import Lookout, Seen, several_names
 from .process import Finished, Starter, run_process
 from .seccomp import MACHINES, Sockets, filter_program
 from .wardens import Wardens
@@ -54,6 +55,7 @@ __all__ = ["Ran", "Runner", "Sandbox", "SandboxSettings", "SandboxUnavailable", 
 _RESOLVER = "/etc/resolv.conf"
 _LONGEST_PROBE = 20.0
 _TOO_LARGE = "the workspace is too large to look at whole: secrets deep in it were not kept from the command"
+_FLOODED = "it left more files and folders than are looked at; what lies deep in the workspace may be a trap"
 _HOME, _TEMPORARY = "home", "tmp"
 
 
@@ -99,8 +101,9 @@ class Runner(Protocol):
         deadline: float,
         max_bytes: int,
         on_chunk: OnChunk | None = None,
+        lasting: bool = False,
     ) -> Ran:
-        """Run a program to its end, as `run_process` does."""
+        """Run a program to its end, as `run_process` does; others start while a `lasting` one runs."""
         ...
 
 
@@ -112,6 +115,7 @@ async def run_bare(
     deadline: float,
     max_bytes: int,
     on_chunk: OnChunk | None = None,
+    lasting: bool = False,  # noqa: ARG001 — it is kept from nothing
 ) -> Ran:
     """Run a program with the rights of whoever calls this, looking at nothing.
 
@@ -122,6 +126,14 @@ async def run_bare(
         argv, cwd=cwd, env=env, deadline=deadline, max_bytes=max_bytes, starter=Kept(), on_chunk=on_chunk
     )
     return Ran(await ran)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Running:
+    """A program that runs: which marks were there when it began, and what it is kept from moving."""
+
+    known: frozenset[str]
+    held: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -136,6 +148,7 @@ class Sandbox:
     _program: str = ""
     _scratch: str = ""
     _wardens: Wardens = field(default_factory=Wardens)
+    _running: list[_Running] = field(default_factory=list)
 
     async def run(
         self,
@@ -146,6 +159,7 @@ class Sandbox:
         deadline: float,
         max_bytes: int,
         on_chunk: OnChunk | None = None,
+        lasting: bool = False,
     ) -> Ran:
         """Run a program in the sandbox, as `run_process` does, and undo what it must not leave behind.
 
@@ -154,8 +168,10 @@ class Sandbox:
             PolicyBlocked: what must not be reached cannot be kept from it.
         """
         before = await trio.to_thread.run_sync(self.look)
-        starter = await self._starter(before, cwd)
+        masks = self._masks(before, lasting=lasting)
+        running = _Running(frozenset(before.marks), masks.held)
         blocked: tuple[str, ...] = ()
+        self._running.append(running)
         try:
             finished = await run_process(
                 argv,
@@ -163,15 +179,25 @@ class Sandbox:
                 env={**env, **self._variables()},
                 deadline=deadline,
                 max_bytes=max_bytes,
-                starter=starter,
+                starter=await self._starter(masks, cwd),
                 on_chunk=on_chunk,
             )
         finally:
+            self._running.remove(running)
             with trio.CancelScope(shield=True):
-                blocked = await trio.to_thread.run_sync(self._undo, before)
+                blocked = await trio.to_thread.run_sync(self._undo, before, masks.held)
             for sentence in blocked:
                 self._settings.alert(f"blocked: {sentence}")
         return Ran(finished, blocked, self._notices(before, finished))
+
+    def _masks(self, before: Seen, *, lasting: bool) -> Masks:
+        """Return what is kept from a program; what came since others began is theirs, and known to no one."""
+        held: frozenset[str] | None = None
+        if self._running:
+            held = frozenset.intersection(*(one.held for one in self._running))
+            known = frozenset.intersection(*(one.known for one in self._running))
+            before.marks = {path: mark for path, mark in before.marks.items() if path in known}
+        return before.masks(self.confinement.kept, held, lasting=lasting)
 
     def look(self) -> Seen:
         """Return what lies in the open now; this waits for the disk."""
@@ -188,8 +214,7 @@ class Sandbox:
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    async def _starter(self, seen: Seen, cwd: str) -> Starter:
-        masks = seen.masks(self.confinement.kept)
+    async def _starter(self, masks: Masks, cwd: str) -> Starter:
         match self.level:
             case SandboxLevel.BUBBLEWRAP:
                 return self._bubblewrapped(masks, cwd, await self._wardens.get())
@@ -213,7 +238,10 @@ class Sandbox:
         tops = (*self.confinement.readable, *self.confinement.writable)
         shut = (spot.path for spot in (*masks.hidden, *masks.unwritable))
         listed = {folder: _names(folder) for folder in folders_in_between(tops, shut)}
-        return landlock_grants(self.confinement, masks, self._scratch, listed)
+        # What is granted is opened through no link, and these lead where the person had them lead.
+        readable = tuple(map(os.path.realpath, self.confinement.readable))
+        resolved = replace(self.confinement, readable=(*self.confinement.readable, *readable))
+        return landlock_grants(resolved, masks, self._scratch, listed)
 
     def _variables(self) -> dict[str, str]:
         """Return where a program finds a home of its own, if none can be put in the place of the real one."""
@@ -221,12 +249,14 @@ class Sandbox:
             return {}
         return {"HOME": f"{self._scratch}/{_HOME}", "TMPDIR": f"{self._scratch}/{_TEMPORARY}"}
 
-    def _undo(self, before: Seen) -> tuple[str, ...]:
-        changes = changes_to_undo(before.marks, self._lookout.look(for_secrets=False).marks)
+    def _undo(self, before: Seen, held: frozenset[str]) -> tuple[str, ...]:
+        after = self._lookout.look(before)
+        changes = changes_to_undo(before.marks, after.marks)
         if self.level is SandboxLevel.BUBBLEWRAP:
-            # What was there is mounted read-only: whoever changed it meanwhile was not the program.
-            changes = tuple(change for change in changes if change.before is None)
-        return tuple(undo(changes, self._settings.aside)) if changes else ()
+            # What is mounted read-only was changed by somebody else, if it was changed.
+            changes = tuple(one for one in changes if one.before is None or not is_inside(one.path, *held))
+        flooded = (_FLOODED,) if before.is_whole and not after.is_whole else ()
+        return (*undo(changes, self._settings.aside), *flooded)
 
     def _notices(self, before: Seen, finished: Finished) -> tuple[str, ...]:
         """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
@@ -288,14 +318,16 @@ def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
         return secret_reason(path, policy) is not None
 
     places = (os.path.realpath(path) for path in protected_places(policy))
-    hidden = (os.path.realpath(path) for path in (*secret_places(policy), *_secrets_below("/etc", is_secret)))
+    of_secrets = (*secret_places(policy), *_secrets_below("/etc", is_secret))
+    hidden = tuple(dict.fromkeys(map(os.path.realpath, of_secrets)))
     reached = (*confinement.readable, *confinement.writable)
     return Lookout(
         roots=confinement.writable,
         read_only=tuple(path for path in policy.sandbox.extra_read if path in confinement.readable),
         places=tuple(dict.fromkeys(places)),
-        secret_places=tuple(path for path in dict.fromkeys(hidden) if is_inside(path, *reached)),
+        secret_places=tuple(path for path in hidden if is_inside(path, *reached)),
         is_secret=is_secret,
+        linked=several_names(path for path in hidden if not is_inside(path, *confinement.writable)),
     )
 
 
@@ -326,7 +358,7 @@ async def _prepare_landlock(sandbox: Sandbox) -> str | None:
 
 def _scratch(confinement: Confinement) -> str:
     """Make a folder for temporary files, and a home that holds but what may be read of the real one."""
-    folder = tempfile.mkdtemp(prefix="leeward-")
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="leeward-"))
     for name in (_HOME, _TEMPORARY):
         Path(folder, name).mkdir()
     linked: list[str] = []
@@ -343,7 +375,7 @@ def _scratch(confinement: Confinement) -> str:
 async def _problem(sandbox: Sandbox) -> str | None:
     """Return what goes wrong with the smallest of programs."""
     try:
-        starter = await sandbox._starter(Seen(), "/")
+        starter = await sandbox._starter(Masks(), "/")
         finished = await run_process(
             ["/bin/sh", "-c", ":"],
             cwd="/",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from leeward.memory import BadPattern, escaped_pattern, linear_pattern
 from leeward.security import InvalidParameters
 
 __all__ = ["glob_expression", "glob_pattern"]
+
+# Two stars or more, as a whole name: beside anything else they are what one is.
+_FOLDERS = re.compile(r"\*{2,}(?:(?P<below>/)|(?=[,}]|\Z))")
+_CLASS = re.compile(r"(?s)\[(?P<no>[!^]?)(?P<members>\]?(?:\[:[a-z]+:\]|\\.|[^\]])*)\]")
+_MEMBER = re.compile(r"(?s)(?P<named>\[:[a-z]+:\])|(?P<first>\\.|.)(?:-(?P<last>\\.|.))?")
+_NOTHING = r"^\x00-\x{10ffff}"
+_WITHOUT_SLASH = {"[:graph:]": "!-.0-~", "[:print:]": " -.0-~", "[:punct:]": r"!-.:-@\[-`{-~"}
 
 
 def glob_pattern(pattern: str) -> Any:
@@ -55,10 +63,10 @@ class _Translation:
         return "".join(parts)
 
     def _next(self) -> str:
-        for taken, meaning in (("**/", "(?:[^/]+/)*"), ("**", ".*")):
-            if self._text.startswith(taken, self._at) and self._begins_name():
-                self._at += len(taken)
-                return meaning
+        whole = _FOLDERS.match(self._text, self._at)
+        if whole is not None and self._begins_name():
+            self._at = whole.end()
+            return "(?:[^/]+/)*" if whole["below"] else ".*"
         char = self._text[self._at]
         self._at += 1
         match char:
@@ -81,15 +89,12 @@ class _Translation:
 
     def _class(self) -> str:
         """Translate `[...]`; without an end it is a bracket like any other character."""
-        start = self._at + (self._text[self._at : self._at + 1] in ("!", "^"))
-        end = self._text.find("]", start + 1)
-        if end < 0:
+        found = _CLASS.match(self._text, self._at - 1)
+        if found is None:
             return self._literal("[")
-        negated = start > self._at
-        body = self._text[start:end].replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
-        body = body.replace("^", "\\^").replace("&", "\\&")
-        self._at = end + 1
-        return f"[^/{body}]" if negated else f"[{body}]"
+        self._at = found.end()
+        members = "".join(map(_member, _MEMBER.finditer(found["members"])))
+        return f"[^/{members}]" if found["no"] else f"[{members or _NOTHING}]"
 
     def _brace(self, char: str) -> str:
         if char == "," and not self._depth:
@@ -102,3 +107,15 @@ class _Translation:
     @staticmethod
     def _literal(char: str) -> str:
         return escaped_pattern(char)
+
+
+def _member(found: re.Match[str]) -> str:
+    """Translate a character, a range or a named kind of a class, without the slash, which is in no name."""
+    if found["named"]:
+        return _WITHOUT_SLASH.get(found["named"], found["named"])
+    first = found["first"][-1]
+    last = (found["last"] or first)[-1]
+    ranges = ((first, "."), ("0", last)) if first <= "/" <= last else ((first, last),)
+    # A range the wrong way round is left to RE2 to refuse.
+    wanted = ranges if len(ranges) == 1 else [one for one in ranges if one[0] <= one[1]]
+    return "".join(f"\\x{{{ord(low):x}}}-\\x{{{ord(high):x}}}" for low, high in wanted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class IgnoreFile:
 
     @classmethod
     def of(cls, text: str, base: str) -> IgnoreFile | None:
-        """Read the text of a file; None where it says nothing that can be used."""
+        """Read the text of a file, a character for a byte; None where it says nothing that can be used."""
         lines = [line for line in map(_line, text.split("\n")) if line is not None]
         if not lines or len(lines) > _MOST_PATTERNS:
             return None
@@ -50,7 +51,7 @@ class IgnoreFile:
 
     def decides(self, path: str, *, is_folder: bool) -> bool | None:
         """Whether a path below the folder is ignored, or None where nothing is said of it."""
-        for number in self.patterns.matching(path[len(self.base) :]):
+        for number in self.patterns.matching(_bytewise(os.fsencode(path[len(self.base) :]))):
             if is_folder or not self.only_folders[number]:
                 return not self.is_negated[number]
         return None
@@ -117,7 +118,12 @@ def _read(folder: Folder, base: str) -> IgnoreFile | None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(_LONGEST + 1)
-    return None if len(data) > _LONGEST else IgnoreFile.of(data.decode("utf-8-sig", "replace"), base)
+    return None if len(data) > _LONGEST else IgnoreFile.of(_bytewise(data.removeprefix(BOM_UTF8)), base)
+
+
+def _bytewise(data: bytes) -> str:
+    """Return bytes as a text of as many characters, one of which is what `?` stands for to git."""
+    return data.decode("latin-1")
 
 
 def _line(line: str) -> tuple[str, bool, bool] | None:

@@ -54,10 +54,15 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def descendants(root: int) -> list[int]:
-    """Return every process below one, parents first; those that ended and were not reaped yet left out."""
+def descendants(root: int, most: int = sys.maxsize) -> list[int]:
+    """Return every process below one, parents first; those that ended and were not reaped yet left out.
+
+    No more are looked for once there are `most`: what forks all the time could be followed for ever.
+    """
     found = [root]
     for pid in found:
+        if len(found) > most:
+            break
         found += children(pid)
     return [pid for pid in found[1:] if not _has_ended(pid)]
 

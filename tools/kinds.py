@@ -16,16 +16,30 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from leeward.security import KIND_KEY, Kind
+from leeward.security import EFFECT_KEY, KIND_KEY, Kind
 
-__all__ = ["Declared", "Destination", "ResourceId", "Secret", "ShellCommand", "Text", "Url", "WorkspacePath"]
+__all__ = [
+    "Declared",
+    "Destination",
+    "ResourceId",
+    "Secret",
+    "ShellCommand",
+    "SourcePath",
+    "Text",
+    "Url",
+    "WorkspacePath",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Marks a string as being of a kind. It must come out of validation as it went in."""
+    """Marks a string as being of a kind. It must come out of validation as it went in.
+
+    `only_read` tells that a tool does no more with what it names than read it.
+    """
 
     kind: Kind
+    only_read: bool = False
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         if source is not str:
@@ -35,11 +49,15 @@ class Declared:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return {**handler(schema), KIND_KEY: str(self.kind)}
+        done = {EFFECT_KEY: "read"} if self.only_read else {}
+        return {**handler(schema), KIND_KEY: str(self.kind), **done}
 
 
 WorkspacePath: TypeAlias = Annotated[str, Declared(Kind.PATH)]
 """A path; relative ones start at the workspace. Open it as `cleared.place(pointer).real`, no other way."""
+
+SourcePath: TypeAlias = Annotated[str, Declared(Kind.PATH, only_read=True)]
+"""A path that is only read, whatever else the tool does; opened as a `WorkspacePath` is."""
 
 Url: TypeAlias = Annotated[str, Declared(Kind.URL)]
 """A URL the person must have given. Use it as `cleared.url(pointer)`, the form that was judged."""

@@ -15,8 +15,9 @@ import sys
 from collections.abc import Iterable
 from functools import lru_cache
 
-from leeward.security import PathGrant, PathRight
+from leeward.security import PathGrant, PathRight, ToolError
 
+from .beneath import opened_parent
 from .prctl import drop_capabilities, forbid_new_privileges, load_filter, system_call
 from .seccomp import Sockets, filter_program
 
@@ -94,13 +95,19 @@ def _ruleset(version: int, *, network: bool) -> int:
     return system_call(_CREATE_RULESET, wanted, ctypes.c_size_t(len(wanted)), ctypes.c_uint32(0))
 
 
+def _opened(path: str) -> int:
+    """Open what is granted, through no link: it leads where a program that runs already may want it to."""
+    if path == "/":
+        return os.open(path, os.O_PATH | os.O_CLOEXEC)
+    with opened_parent(path) as (folder, name):
+        # A link itself grants nothing: what it leads to has a grant of its own, or none.
+        return os.open(name, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder.handle)
+
+
 def _add(ruleset: int, grant: PathGrant, handled: int) -> None:
     try:
-        # A link grants nothing: what it leads to has a grant of its own, or none.
-        opened = os.open(grant.path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return
-    except (PermissionError, NotADirectoryError):
+        opened = _opened(grant.path)
+    except (ToolError, FileNotFoundError, PermissionError, NotADirectoryError):
         # What cannot even be looked at cannot be granted, and is refused by the kernel anyway.
         return
     try:

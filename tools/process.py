@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -32,6 +32,8 @@ __all__ = [
     "Thread",
     "run_process",
     "start_process",
+    "starting",
+    "two_pipes",
     "unstartable",
 ]
 
@@ -145,13 +147,40 @@ async def start_process(
     )
     try:
         # Cancelled in between, a program would run that nobody knows of.
-        with trio.CancelScope(shield=True):
+        with starting(), trio.CancelScope(shield=True):
             process = await on(started)
-    except OSError as error:
-        raise PermanentFailure(unstartable(error.errno or 0, error.filename)) from error
     except ValueError as error:
         raise PermanentFailure(f"the program could not be started: {error}") from error
     return process
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Tell what the system refuses within as a program that could not be started.
+
+    Raises:
+        PermanentFailure: an OSError came up.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise PermanentFailure(unstartable(error.errno or 0, error.filename)) from error
+
+
+def two_pipes() -> list[tuple[int, int]]:
+    """Return two pipes, reading end first, or neither.
+
+    Raises:
+        PermanentFailure: there are not enough descriptors left.
+    """
+    with starting():
+        first = os.pipe()
+        try:
+            return [first, os.pipe()]
+        except OSError:
+            for end in first:
+                os.close(end)
+            raise
 
 
 def unstartable(number: int, name: str | None = None) -> str:
@@ -186,7 +215,7 @@ async def run_process(
     """
     began = trio.current_time()
     collected = Collected(max_bytes, on_chunk)
-    pipes = [os.pipe(), os.pipe()]
+    pipes = two_pipes()
     reading = [trio.lowlevel.FdStream(end) for end, _ in pipes]
     try:
         start = Start(argv, cwd, env, pipes[0][1], pipes[1][1])

@@ -96,7 +96,11 @@ class _Found:
         with failure("searching the folder"), closing(self._entries()) as entries:
             for listing, entry in entries:
                 shown = shown_name(listing.relative + entry.name)
-                if wanted.fullmatch(shown) and not self._is_held_back(listing, entry):
+                is_meant = wanted.fullmatch(shown) and not self._is_held_back(listing, entry)
+                if is_meant and self.search.guard.secret(listing.path.rstrip("/")) is not None:
+                    # What `list_directory` does not list is found by nobody else either.
+                    self.secret += 1
+                elif is_meant:
                     self.results.append(shown + ("/" if entry.is_folder else ""))
                 if self.full:
                     return

@@ -94,12 +94,12 @@ class Shell:
         """
         if background:
             return await self._started(command, cleared)
-        ran = await self._run(command, cleared.deadline, cleared.emit)
+        ran = await self._run(command, cleared.deadline, cleared.emit, lasting=False)
         if (failure := _failure(ran)) is not None:
             raise failure
         return _output(ran, _ended(ran))
 
-    async def _run(self, command: str, deadline: float, emit: OnChunk) -> Ran:
+    async def _run(self, command: str, deadline: float, emit: OnChunk, *, lasting: bool) -> Ran:
         return await self.runner(
             [*_shell(), "-c", "--", command],
             cwd=self.folder,
@@ -107,11 +107,12 @@ class Shell:
             deadline=deadline,
             max_bytes=self.max_bytes,
             on_chunk=emit,
+            lasting=lasting,
         )
 
     async def _started(self, command: str, cleared: Cleared) -> Output:
         async def run(deadline: float, emit: OnChunk) -> Ending:
-            return _ending(await self._run(command, deadline, emit))
+            return _ending(await self._run(command, deadline, emit, lasting=True))
 
         job = await self.jobs.start(cleared, redact_text(command), run)
         told = f"started as {job.id}; job_output tells how far it has come, job_stop ends it"

@@ -11,10 +11,11 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import islice
+from typing import Protocol, TypeAlias
 
 import trio
 
@@ -25,7 +26,18 @@ from .beneath import Folder, open_folder, shown_name
 from .guard import Guard, HardLinks
 from .walk import SKIPPED_FOLDERS
 
-__all__ = ["Contents", "Limits", "Look", "Node", "Snapshot", "Stamp", "Uncovered", "revisions", "stamp_of"]
+__all__ = [
+    "Contents",
+    "Limits",
+    "Look",
+    "Node",
+    "Snapshot",
+    "Stamp",
+    "Uncovered",
+    "changed_at",
+    "revisions",
+    "stamp_of",
+]
 
 _BATCH = 1024 * 1024
 _BATCH_FILES = 200
@@ -36,7 +48,8 @@ _LEFT_OUT = SKIPPED_FOLDERS | {".leeward", ".tox", ".nox", ".mypy_cache", ".pyte
 _TICK = 50_000_000
 _KINDS = frozenset({stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK})
 
-Stamp = tuple[int, ...]
+Stamp: TypeAlias = tuple[int, int, int, int, int, int]
+"""What changes when a file does: mode, size, times of change, number and device."""
 
 
 class Contents(Protocol):
@@ -105,13 +118,8 @@ class Snapshot:
     uncovered: Uncovered = field(default_factory=Uncovered)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A name that a walk came across."""
-
-    path: str
-    status: os.stat_result
-    stamp: Stamp
+Found: TypeAlias = tuple[str, Stamp, Node | None]
+"""A path that a walk came across, its stamp, and what it was found to be the last time if it still is."""
 
 
 def _named(what: str, names: Iterable[str]) -> str:
@@ -123,6 +131,11 @@ def _named(what: str, names: Iterable[str]) -> str:
 def stamp_of(of: os.stat_result) -> Stamp:
     """Return what changes when a file does, whatever a program does to hide that."""
     return of.st_mode, of.st_size, of.st_mtime_ns, of.st_ctime_ns, of.st_ino, of.st_dev
+
+
+def changed_at(stamp: Stamp) -> float:
+    """Return when something changed last, in seconds since the epoch; no program can set that time back."""
+    return stamp[3] / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,91 +160,97 @@ class Look:
         with open_folder(self.root) as top:
             found: dict[str, Found] = {}
             for start in starts:
-                walk = self._walk(top, start, snapshot, known, is_deep=is_deep)
-                found.update((one.path, one) for one in walk)
-            self._add(top, tuple(found.values()), known, snapshot)
+                self._walk(top, start, found, snapshot, known, is_deep=is_deep)
+            self._add(top, found.values(), snapshot)
         return snapshot
 
     def _walk(
-        self, top: Folder, start: str, snapshot: Snapshot, known: Mapping[str, Node], *, is_deep: bool
-    ) -> Iterator[Found]:
-        """Yield what lies at a path and below it, above before below."""
+        self,
+        top: Folder,
+        start: str,
+        found: dict[str, Found],
+        snapshot: Snapshot,
+        known: Mapping[str, Node],
+        *,
+        is_deep: bool,
+    ) -> None:
+        """Find what lies at a path and below it, above before below."""
         waiting = [start]
         if start:
             waiting = []
-            one = _at(top, start)
-            if one is not None and self._is_covered(one, snapshot, known):
-                yield one
-                waiting = [start] if is_deep and stat.S_ISDIR(one.status.st_mode) else []
-        seen = 0
+            one = _at(top, start, known)
+            if one is not None and self._is_covered(start, one[1][0], snapshot):
+                found[start] = one
+                waiting = [start] if is_deep and stat.S_ISDIR(one[1][0]) else []
+        left = self.limits.max_entries
         for folder in waiting:
-            for one in _entries(top, folder):
-                seen += 1
-                if seen > self.limits.max_entries:
-                    snapshot.uncovered.is_cut = True
-                    return
-                if self._is_covered(one, snapshot, known):
-                    yield one
-                    if stat.S_ISDIR(one.status.st_mode):
-                        waiting.append(one.path)
+            entries = _entries(top, folder, known, left + 1)
+            for one in entries[:left]:
+                path, (mode, *_), before = one
+                if before is not None or self._is_covered(path, mode, snapshot):
+                    found[path] = one
+                    if stat.S_ISDIR(mode):
+                        waiting.append(path)
+            if len(entries) > left:
+                snapshot.uncovered.is_cut = True
+                return
+            left -= len(entries)
 
-    def _is_covered(self, one: Found, snapshot: Snapshot, known: Mapping[str, Node]) -> bool:
-        before = known.get(one.path)
-        if before is not None and before.stamp == one.stamp:
-            return True
-        mode, uncovered = one.status.st_mode, snapshot.uncovered
-        if stat.S_ISDIR(mode) and one.path.rpartition("/")[2] in _LEFT_OUT:
-            uncovered.left_out.append(one.path)
+    def _is_covered(self, relative: str, mode: int, snapshot: Snapshot) -> bool:
+        uncovered = snapshot.uncovered
+        if stat.S_ISDIR(mode) and relative.rpartition("/")[2] in _LEFT_OUT:
+            uncovered.left_out.append(relative)
             return False
-        path = f"{self.root}/{one.path}"
+        path = f"{self.root}/{relative}"
         if self.guard.secret(path) is not None:
             uncovered.secret += 1
             return False
         return self.guard.protected(path) is None and stat.S_IFMT(mode) in _KINDS
 
-    def _add(
-        self, top: Folder, found: Sequence[Found], known: Mapping[str, Node], snapshot: Snapshot
-    ) -> None:
-        files, left = [], self.limits.max_bytes
+    def _add(self, top: Folder, found: Iterable[Found], snapshot: Snapshot) -> None:
+        nodes, files = snapshot.nodes, []
         for one in found:
-            if stat.S_ISREG(one.status.st_mode):
+            path, stamp, before = one
+            if stat.S_ISREG(stamp[0]):
                 files.append(one)
-            elif (version := _plain(top, one)) is not None:
-                snapshot.nodes[one.path] = Node(version, one.stamp)
+            elif before is not None and stat.S_ISDIR(stamp[0]):
+                nodes[path] = before
+            elif (version := _plain(top, path, stamp)) is not None:
+                nodes[path] = Node(version, stamp)
         unread: list[Found] = []
-        if sum(one.status.st_size for one in files) > left:
+        left = self.limits.max_bytes
+        if sum([stamp[1] for _, stamp, _ in files]) > left:
             # The smallest first: so what does not fit is as little as can be.
-            files.sort(key=lambda one: (one.status.st_size, one.path))
+            files.sort(key=lambda one: (one[1][1], one[0]))
         for one in files:
-            size, before = one.status.st_size, known.get(one.path)
-            is_small, left = size <= left, left - size
-            if not is_small:
-                snapshot.uncovered.big.append((one.path, size))
-            if is_small and before is not None and self._is_still(before, one):
-                snapshot.nodes[one.path] = before
+            path, stamp, before = one
+            left -= stamp[1]
+            if left < 0:
+                snapshot.uncovered.big.append((path, stamp[1]))
+            elif before is not None and self._is_settled(before):
+                nodes[path] = before
                 continue
-            snapshot.nodes[one.path] = Node(Version("file", _mode(one), size), one.stamp)
-            if is_small:
+            else:
                 unread.append(one)
+            nodes[path] = Node(Version("file", stat.S_IMODE(stamp[0]), stamp[1]), stamp)
         if self.contents is not None:
             self._read(top, unread, snapshot, self.contents)
 
-    def _is_still(self, before: Node, one: Found) -> bool:
-        is_known = before.version.digest is not None or self.contents is None
-        return is_known and before.is_settled and before.stamp == one.stamp
+    def _is_settled(self, before: Node) -> bool:
+        return before.is_settled and (before.version.digest is not None or self.contents is None)
 
     def _read(self, top: Folder, files: Sequence[Found], snapshot: Snapshot, contents: Contents) -> None:
         links = HardLinks(self.guard)
         batch: dict[str, bytes] = {}
         size = 0
-        for one in files:
-            content = self._content(top, one, links, snapshot)
+        for path, stamp, _ in files:
+            content = self._content(top, path, stamp, links, snapshot)
             if content is None:
                 continue
             digest = hashlib.sha256(content).hexdigest()
-            newest = max(one.status.st_mtime_ns, one.status.st_ctime_ns)
-            version = Version("file", _mode(one), len(content), digest)
-            snapshot.nodes[one.path] = Node(version, one.stamp, is_settled=newest < time.time_ns() - _TICK)
+            version = Version("file", stat.S_IMODE(stamp[0]), len(content), digest)
+            is_settled = max(stamp[2:4]) < time.time_ns() - _TICK
+            snapshot.nodes[path] = Node(version, stamp, is_settled=is_settled)
             batch[digest] = content
             size += len(content)
             if size >= _BATCH or len(batch) >= _BATCH_FILES:
@@ -239,27 +258,31 @@ class Look:
                 batch, size = {}, 0
         _kept(batch, contents)
 
-    def _content(self, top: Folder, one: Found, links: HardLinks, snapshot: Snapshot) -> bytes | None:
-        folder, _, name = one.path.rpartition("/")
+    def _content(
+        self, top: Folder, path: str, stamp: Stamp, links: HardLinks, snapshot: Snapshot
+    ) -> bytes | None:
+        folder, _, name = path.rpartition("/")
         try:
             with closing(top.descend(folder)) as opened:
                 descriptor = opened.open_known_file(name)
             with os.fdopen(descriptor, "rb") as file:
                 if not links.is_secret(os.fstat(file.fileno())):
                     # It may have grown since; no more is taken than was seen of it.
-                    return file.read(one.status.st_size)
+                    return file.read(stamp[1])
         except (OSError, ToolError):
-            snapshot.uncovered.unreadable.append(one.path)
+            snapshot.uncovered.unreadable.append(path)
             return None
-        del snapshot.nodes[one.path]
+        del snapshot.nodes[path]
         snapshot.uncovered.secret += 1
         return None
 
 
 def revisions(before: Snapshot, after: Snapshot) -> list[Revision]:
     """Return what is another one than before, by path."""
-    paths = sorted(before.nodes.keys() | after.nodes.keys())
-    pairs = ((path, before.nodes.get(path), after.nodes.get(path)) for path in paths)
+    paths = before.nodes.keys() | after.nodes.keys()
+    # What did not change was not looked at closer, and is the very same.
+    others = sorted(path for path in paths if before.nodes.get(path) is not after.nodes.get(path))
+    pairs = ((path, before.nodes.get(path), after.nodes.get(path)) for path in others)
     return [
         Revision(os.fsencode(path), _version(was), _version(became))
         for path, was, became in pairs
@@ -286,33 +309,37 @@ def _kept(batch: Mapping[str, bytes], contents: Contents) -> None:
         contents.put([packed_content(digest, batch[digest]) for digest in missing])
 
 
-def _entries(top: Folder, folder: str) -> Iterator[Found]:
+def _entries(top: Folder, folder: str, known: Mapping[str, Node], most: int) -> list[Found]:
+    """Return what lies in a folder, as far as that can be told, and so many entries at most."""
     prefix = f"{folder}/" if folder else ""
+    found: list[Found] = []
     trio.from_thread.check_cancelled()
     with suppress(OSError, ToolError), closing(top.descend(folder)) as opened, opened.entries() as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):
+        for entry in islice(entries, most):
+            try:
                 status = entry.stat(follow_symlinks=False)
-                yield Found(prefix + entry.name, status, stamp_of(status))
+            except FileNotFoundError:
+                continue
+            path, stamp = prefix + entry.name, stamp_of(status)
+            before = known.get(path)
+            found.append((path, stamp, before if before is not None and before.stamp == stamp else None))
+    return found
 
 
-def _at(top: Folder, path: str) -> Found | None:
+def _at(top: Folder, path: str, known: Mapping[str, Node]) -> Found | None:
     folder, _, name = path.rpartition("/")
     with suppress(OSError, ToolError), closing(top.descend(folder)) as opened:
-        status = opened.stat(name)
-        return None if status is None else Found(path, status, stamp_of(status))
+        if (status := opened.stat(name)) is not None:
+            stamp, before = stamp_of(status), known.get(path)
+            return path, stamp, before if before is not None and before.stamp == stamp else None
     return None
 
 
-def _plain(top: Folder, one: Found) -> Version | None:
+def _plain(top: Folder, path: str, stamp: Stamp) -> Version | None:
     """Return a folder or a link as it stands."""
-    if stat.S_ISDIR(one.status.st_mode):
-        return Version("folder", _mode(one))
-    folder, _, name = one.path.rpartition("/")
+    if stat.S_ISDIR(stamp[0]):
+        return Version("folder", stat.S_IMODE(stamp[0]))
+    folder, _, name = path.rpartition("/")
     with suppress(OSError, ToolError), closing(top.descend(folder)) as opened:
         return Version("link", 0, target=os.fsencode(os.readlink(name, dir_fd=opened.handle)))
     return None
-
-
-def _mode(one: Found) -> int:
-    return stat.S_IMODE(one.status.st_mode)

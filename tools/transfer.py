@@ -110,8 +110,12 @@ def _copy_folder(source: Folder, name: str, target: Folder, new_name: str, links
             names = [entry.name for entry in entries]
         for below in names:
             _copy(inside, below, copy, below, links)
-        mode = os.fstat(inside.handle).st_mode
-    os.chmod(new_name, stat.S_IMODE(mode) & 0o777, dir_fd=target.handle)
+        # By its handle: whoever put a link in place of the name would have what that leads to changed.
+        handle = copy.listing()
+        try:
+            os.fchmod(handle, stat.S_IMODE(os.fstat(inside.handle).st_mode) & 0o777)
+        finally:
+            os.close(handle)
 
 
 def _copy_file(source: Folder, name: str, target: Folder, new_name: str, links: HardLinks) -> None:

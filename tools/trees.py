@@ -36,7 +36,7 @@ from leeward.security import (
 from .beneath import Folder, failure, opened_parent, shown_name
 from .declare import tool
 from .guard import Guard, HardLinks
-from .kinds import WorkspacePath
+from .kinds import SourcePath, WorkspacePath
 from .openat2 import rename_to_new
 from .transfer import copy_entry, delete_entry, entries_of
 
@@ -85,7 +85,7 @@ class Trees:
 
     async def copy_path(
         self,
-        source: WorkspacePath,  # noqa: ARG002 — opened as it was judged
+        source: SourcePath,  # noqa: ARG002 — opened as it was judged
         destination: WorkspacePath,  # noqa: ARG002 — opened as it was judged
         cleared: Cleared,
     ) -> Output:
@@ -93,7 +93,7 @@ class Trees:
 
         `destination` is the new path itself, not a folder to put it into. Links are copied as links.
         """
-        return await self._to(cleared, "copied", self._copy)
+        return await self._to(cleared, "copied", self._copy, stays=True)
 
     async def move_path(
         self,
@@ -105,7 +105,7 @@ class Trees:
 
         `destination` is the new path itself, not a folder to put it into.
         """
-        return await self._to(cleared, "moved", self._move)
+        return await self._to(cleared, "moved", self._move, stays=False)
 
     async def delete_path(
         self,
@@ -119,11 +119,11 @@ class Trees:
         return Output(f"deleted {shown_name(place.text)}{more}", Origin.TOOL)
 
     async def _to(
-        self, cleared: Cleared, done: str, transfer: Callable[[_Source, Folder, str], None]
+        self, cleared: Cleared, done: str, transfer: Callable[[_Source, Folder, str], None], *, stays: bool
     ) -> Output:
         source, target = cleared.place("/source"), cleared.place("/destination")
-        run = partial(self._transfer, source, target, cleared.action.call.tool, transfer)
-        await trio.to_thread.run_sync(run)
+        tool = cleared.action.call.tool
+        await trio.to_thread.run_sync(partial(self._transfer, source, target, tool, transfer, stays=stays))
         return Output(f"{done} {shown_name(source.text)} to {shown_name(target.text)}", Origin.TOOL)
 
     def _create(self, place: Place) -> bool:
@@ -140,13 +140,19 @@ class Trees:
             return True
 
     def _transfer(
-        self, place: Place, target: Place, tool: str, transfer: Callable[[_Source, Folder, str], None]
+        self,
+        place: Place,
+        target: Place,
+        tool: str,
+        transfer: Callable[[_Source, Folder, str], None],
+        *,
+        stays: bool,
     ) -> None:
         _must_be_within(self.guard.policy, target.real)
         with failure(f"{tool} failed; nothing was changed"), self._opened(place) as source:
             if is_inside(target.real, source.path):
                 raise PermanentFailure("a folder cannot be put into itself")
-            self._must_be_free(source, place, tool, target)
+            self._must_be_free(source, place, tool, target, stays=stays)
             below = _root(self.guard.policy, target.real)
             with opened_parent(target.real, create_below=below) as (folder, name):
                 try:
@@ -184,15 +190,23 @@ class Trees:
                 raise PermanentFailure(f"there is no {shown_name(name)} in this folder{folder.nearest(name)}")
             yield _Source(folder, name, path, found)
 
-    def _must_be_free(self, source: _Source, place: Place, tool: str, target: Place | None = None) -> int:
-        """Go through all that would be touched, refuse what may not be, and return how much it is."""
+    def _must_be_free(
+        self, source: _Source, place: Place, tool: str, target: Place | None = None, *, stays: bool = False
+    ) -> int:
+        """Go through all that would be touched, refuse what may not be, and return how much it is.
+
+        What `stays` where it is need not be what may be changed.
+        """
         count = 0
         for entry in entries_of(source.folder, source.name, self.most):
             count += 1
             path = f"{source.path}/{entry.relative}".rstrip("/")
             text = f"{place.text}/{entry.relative}".rstrip("/")
             new = f"{target.real}/{entry.relative}".rstrip("/") if target is not None else ""
-            why = _objection(self.guard, path, new, target)
+            # A copy of a repository would be one, too, and no longer be protected by its name.
+            is_held = not stays or (stat.S_ISDIR(entry.found.st_mode) and _root(self.guard.policy, path))
+            why = self.guard.protected(path) if is_held else None
+            why = why or _objection(self.guard, path, new, target)
             if why is None and self.guard.is_held_back(tool, place, Place(text, path)):
                 why = "a permission rule speaks of it"
             if why is not None:
@@ -214,7 +228,7 @@ def _must_be_within(policy: Policy, path: str) -> None:
 
 def _objection(guard: Guard, path: str, new: str, target: Place | None) -> str | None:
     """Say why something may not be copied, moved or deleted along with the folder it is in, or None."""
-    why = guard.secret(path) or guard.protected(path)
+    why = guard.secret(path)
     if why is not None or target is None:
         return why
     why = guard.secret(new) or guard.protected(new)

@@ -23,14 +23,15 @@ def paths(action: Action, session: Session) -> Verdict:
     for atom in action.of_kind(Kind.PATH):
         if not isinstance(atom.canonical, Place):
             return Deny("unreadable", "a path could not be read", facts=(("path", atom.raw),))
-        denial = _forbidden(atom.canonical, action.effects, policy)
+        effects = Effect.READ if atom.only_read else action.effects
+        denial = _forbidden(atom.canonical, effects, policy)
         if denial is not None:
             return denial
         if not all(
             is_inside(path, policy.workspace, *policy.allowed_paths) for path in _both(atom.canonical)
         ):
             outside.append(atom)
-        why = _runs_later(atom.canonical) if Effect.WRITE in action.effects else None
+        why = _runs_later(atom.canonical) if Effect.WRITE in effects else None
         if why is not None:
             later[atom] = why
     return _asked(later, outside)

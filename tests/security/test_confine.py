@@ -344,6 +344,18 @@ def settings_mark(owner: str, text: str) -> Mark:
     return Mark(Role.SETTINGS, MarkKind.FILE, f"digest of {text}", 0o644, text.encode(), owner)
 
 
+def pointer(text: str) -> dict[str, Mark]:
+    """A file in the place of a `.git`."""
+    content = f"gitdir: {text}\n".encode()
+    return {"/ws/t/.git": Mark(Role.REPOSITORY, MarkKind.FILE, "x", content=content)}
+
+
+def shared(owner: str, text: str = "../..") -> dict[str, Mark]:
+    """What says that a repository's settings lie elsewhere."""
+    content = f"{text}\n".encode()
+    return {f"{owner}/commondir": Mark(Role.COMMON_FOLDER, MarkKind.FILE, "x", content=content, owner=owner)}
+
+
 def undone(before, after) -> list[str]:
     return [change.path for change in changes_to_undo(before, after)]
 
@@ -351,6 +363,8 @@ def undone(before, after) -> list[str]:
 HOOK = Mark(Role.HOOK, MarkKind.FILE, "x", 0o755, b"x", "/ws/r")
 LINK = Mark(Role.HOOK, MarkKind.LINK, "/ws/x", owner="/ws/r")
 OURS = Mark(Role.OURS, MarkKind.FOLDER)
+REPOSITORY = repository("/ws/.git")
+PART = {**REPOSITORY, **repository("/ws/.git/worktrees/t"), **shared("/ws/.git/worktrees/t")}
 CASES = {
     "a new repository": ({}, repository(config=HARMLESS[0]), []),
     "one with a program in its settings": ({}, repository(config=HARMFUL[0]), ["/ws/r/config"]),
@@ -371,33 +385,42 @@ CASES = {
     "a lost hook": (repository(**{"/ws/r/hooks/pre-push": HOOK}), repository(), ["/ws/r/hooks/pre-push"]),
     "a deleted repository": (repository(**{"/ws/r/hooks/pre-push": HOOK}), {}, []),
     "a link for a repository": ({}, {"/ws/.git": Mark(Role.REPOSITORY, MarkKind.LINK, "/srv")}, ["/ws/.git"]),
-    "a pointer to a part of one": (
-        repository("/ws/.git"),
-        {
-            **repository("/ws/.git"),
-            "/ws/t/.git": Mark(Role.REPOSITORY, MarkKind.FILE, "x", content=b"gitdir: ../.git/worktrees/t\n"),
-        },
-        [],
-    ),
+    "a pointer to a part of one": (REPOSITORY, {**PART, **pointer("../.git/worktrees/t")}, []),
+    "an absolute pointer": (REPOSITORY, {**PART, **pointer("/ws/.git/worktrees/t")}, []),
     "a pointer to elsewhere": (
-        repository("/ws/.git"),
-        {
-            **repository("/ws/.git"),
-            "/ws/t/.git": Mark(
-                Role.REPOSITORY, MarkKind.FILE, "x", content=b"gitdir: ../.git/worktrees/../../evil\n"
-            ),
-        },
+        REPOSITORY,
+        {**PART, **pointer("../.git/worktrees/../../evil")},
+        ["/ws/t/.git"],
+    ),
+    "a pointer that climbs behind what may be a link": (
+        REPOSITORY,
+        {**PART, **pointer("../.git/worktrees/link/../t")},
+        ["/ws/t/.git"],
+    ),
+    "a pointer to what nobody looked at": (
+        REPOSITORY,
+        {**PART, **pointer("../.git/worktrees/t/logs/evil")},
+        ["/ws/t/.git"],
+    ),
+    "a pointer with a line's end too many": (
+        REPOSITORY,
+        {**PART, **pointer("../.git/worktrees/t\r")},
         ["/ws/t/.git"],
     ),
     "settings elsewhere": (
         {},
-        {"/ws/r/commondir": Mark(Role.COMMON_FOLDER, MarkKind.FILE, "x", content=b"../evil\n")},
+        shared("/ws/r", "../evil"),
         ["/ws/r/commondir"],
     ),
     "settings of the repository around it": (
         {},
-        {"/ws/r/commondir": Mark(Role.COMMON_FOLDER, MarkKind.FILE, "x", content=b"../..\n")},
+        {**repository("/ws/.git"), **shared("/ws/.git/worktrees/t")},
         [],
+    ),
+    "settings around it of what is no repository": (
+        {},
+        {**repository("/ws/a/b/part"), **shared("/ws/a/b/part")},
+        ["/ws/a/b/part/commondir"],
     ),
     "a configuration of ours": ({}, {"/ws/.leeward": OURS}, ["/ws/.leeward"]),
     "a lost configuration of ours": ({"/ws/.leeward": OURS}, {}, ["/ws/.leeward"]),

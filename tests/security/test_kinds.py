@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import KIND_KEY, Kind
+from leeward.security.call import EFFECT_KEY, KIND_KEY, Kind
 from leeward.security.kinds import Leaf, leaves
 
 P, U, T, N = Kind.PATH, Kind.URL, Kind.TEXT, Kind.UNDECLARED
@@ -195,6 +195,27 @@ def test_kinds(schema, arguments, kinds) -> None:
     found = list(leaves(arguments, schema))
     assert {leaf.pointer: set(leaf.kinds) for leaf in found} == kinds
     assert len({leaf.pointer for leaf in found}) == len(found)
+
+
+READ = {EFFECT_KEY: "read"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "only_read"),
+    [
+        ({**PATH, **READ}, True),
+        (PATH, False),
+        ({**PATH, EFFECT_KEY: "write"}, False),
+        ({**PATH, EFFECT_KEY: ["read", "write"]}, False),
+        ({"anyOf": [{**PATH, **READ}, {"type": "null"}]}, True),
+        ({"anyOf": [{**PATH, **READ}, PATH]}, False),
+        ({"anyOf": [{**PATH, **READ}, {"type": "string"}]}, False),
+        ({"anyOf": [PATH], **READ}, False),
+    ],
+)
+def test_only_what_every_branch_says_is_only_read_is(declared, only_read) -> None:
+    (leaf,) = leaves({"p": "x"}, obj(p=declared))
+    assert leaf.only_read is only_read
 
 
 def test_a_schema_cannot_make_reading_slow() -> None:

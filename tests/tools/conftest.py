@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+import stat
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,3 +89,30 @@ def named() -> Callable[[list[ToolExecutor], str], ToolExecutor]:
         return next(tool for tool in tools if tool.specs()[0].name == name)
 
     return named
+
+
+@pytest.fixture
+def as_nobody(tmp_path):
+    """Give a folder to an ordinary user and be one for a while; root may do all that is forbidden."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user for a while")
+
+    @contextmanager
+    def as_nobody(folder: Path) -> Iterator[None]:
+        above = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.parents[:2])}
+        for path, mode in above.items():
+            path.chmod(mode | 0o055)
+        owned = (path for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & 0o077)
+        for path in owned:
+            os.lchown(path, 65_534, 65_534)
+        os.setegid(65_534)
+        os.seteuid(65_534)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+            for path, mode in above.items():
+                path.chmod(mode)
+
+    return as_nobody

@@ -53,7 +53,7 @@ def edit(root: Path, what: str, name: str, other: str, number: int) -> None:
             case "folder":
                 path.mkdir()
             case "link":
-                path.symlink_to(("a", "nowhere", "/etc/passwd", "..")[number])
+                path.symlink_to(("a", "nowhere", str(root.parent / "outside"), "..")[number])
             case "mode":
                 None if path.is_symlink() else path.chmod((0o755, 0o644, 0o700, 0o777)[number])
             case "move":

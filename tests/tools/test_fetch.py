@@ -211,7 +211,10 @@ async def test_zero_means_the_default(get, servers, context):
 
 @pytest.mark.parametrize(
     ("answer", "why"),
-    [("drip", "did not answer in full within 0"), ("silence", "did not (?:begin to )?answer(?: in full)? within 0")],
+    [
+        ("drip", "did not answer in full within 0"),
+        ("silence", "did not (?:begin to )?answer(?: in full)? within 0"),
+    ],
 )
 async def test_a_slow_answer_is_cut_by_the_total(run, fetcher, servers, context, answer, why):
     async with servers.serving(getattr(servers, answer), context) as server:

@@ -7,14 +7,25 @@ import re
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
-from leeward.security import Policy, PolicyBlocked, Sandboxing
+from leeward.security import (
+    Change,
+    Mark,
+    MarkKind,
+    PermanentFailure,
+    Policy,
+    PolicyBlocked,
+    Role,
+    Sandboxing,
+)
 from leeward.tools import (
     Sandbox,
     SandboxSettings,
@@ -25,6 +36,8 @@ from leeward.tools import (
     self_test,
 )
 from leeward.tools import confined as confined_module
+from leeward.tools.ancestry import KeptChild
+from leeward.tools.aside import undo
 from leeward.tools.seccomp import MACHINES, Sockets, filter_program
 from leeward.tools.spawner import Spawner
 
@@ -97,6 +110,30 @@ async def test_ordinary_work_goes_on(what, level, place):
         ran = await bash(sandbox, f"set -e -o pipefail; trap 'echo at $LINENO' ERR; {ORDINARY[what]}")
     assert ran.finished.exit_code == 0, ran.finished.output
     assert ran.blocked == ()
+
+
+@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+async def test_of_what_lies_beside_toolchains_no_secret_is_read(level, place):
+    home = place / "home"
+    open_too = (
+        "go/pkg/mod/lib.go",
+        "go/bin/tool",
+        ".local/lib/x.py",
+        ".local/share/uv/tools/t",
+        ".dotnet/sdk/x",
+    )
+    shut = (
+        "go/src/app/.env", "go/src/app/main.go", ".local/share/uv/credentials/c.toml", ".local/share/kwalletd/k.kwl",
+        ".local/share/python_keyring/keyring_pass.cfg", ".local/share/containers/auth.json", ".local/share/atuin/key",
+        ".local/share/fish/fish_history", ".local/share/jupyter/runtime/jupyter_cookie_secret",
+        ".dotnet/corefx/cryptography/x509stores/my/a.pfx",
+    )  # fmt: skip
+    for name in (*open_too, *shut):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(f"<{name}>\n")
+    async with sandboxed(place, level) as sandbox:
+        ran = await bash(sandbox, f"cd {home}; cat {' '.join((*open_too, *shut))}")
+    assert set(re.findall("<(.*)>", ran.finished.stdout)) == {*open_too}
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -244,13 +281,13 @@ async def test_a_cancelled_command_is_looked_after_as_well(place):
 
 
 async def test_an_aside_folder_on_another_disk_is_no_way_out(place, monkeypatch):
-    def other_disk(source, target):
+    def other_disk(source, target, **handles):
         if str(place / "aside") in str(target):
             raise OSError(18, "Invalid cross-device link")
-        rename(source, target)
+        rename(source, target, **handles)
 
     rename = os.rename
-    monkeypatch.setattr("leeward.tools.lookout.os.rename", other_disk)
+    monkeypatch.setattr("leeward.tools.aside.os.rename", other_disk)
     async with sandboxed(place, "none") as sandbox:
         ran = await bash(
             sandbox,
@@ -263,6 +300,156 @@ async def test_an_aside_folder_on_another_disk_is_no_way_out(place, monkeypatch)
         if "hooks" in path.parts and path.is_file() and not path.name.endswith(".sample")
     ]
     assert left == [] and list((place / "ws" / "r").glob("leeward-blocked-*"))
+
+
+async def test_all_in_a_namespace_ends_at_once_however_many_there_are(place, monkeypatch):
+    """Before anybody goes through them one by one."""
+    mark, end, left = uuid.uuid4().hex, KeptChild.end, []
+
+    def alive() -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+                if mark in (path / "cmdline").read_text() and "bwrap" not in (path / "cmdline").read_text():
+                    found += [path.name] if state not in "ZX" else []
+        return found
+
+    async def watched(child):
+        with trio.move_on_after(10):
+            while alive():
+                await trio.sleep(0.01)
+        left.append(alive())
+        return await end(child)
+
+    monkeypatch.setattr(KeptChild, "end", watched)
+    async with sandboxed(place, "bubblewrap") as sandbox:
+        script = f"trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 60; : {mark}' &); sleep 60; : {mark}"
+        await bash(sandbox, script, deadline=trio.current_time() + 1)
+    assert left and not any(left)
+
+
+# ------------------------------------------------------------------ what git obeys elsewhere
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("made", "attack"),
+    [
+        ("git config core.hooksPath .githooks; mkdir .githooks", "cp /bin/true .githooks/pre-commit"),
+        ("git config core.hooksPath .githooks", "mkdir .githooks; cp /bin/true .githooks/pre-commit"),
+        ("git config core.hooksPath $PWD/a/b; mkdir -p a/b", "mv a c; mkdir -p a/b; cp /bin/true a/b/pre-push"),
+        ("rm -r .git/hooks; ln -s ../h .git/hooks; mkdir h", "cp /bin/true h/pre-commit"),
+        ("rm -r .git/hooks; ln -s ../h .git/hooks; mkdir h", "mkdir i; cp /bin/true i/pre-push; ln -sfn ../i .git/hooks"),
+        ("echo true > s; ln -s ../../s .git/hooks/pre-commit", "echo false > s"),
+        ("git config include.path ../more; touch more", "git config -f more core.fsmonitor x"),
+        ("git config include.path ../more", "git config -f more core.fsmonitor x"),
+    ],
+)  # fmt: skip
+async def test_what_settings_of_git_name_is_obeyed_like_they_are(level, made, attack, place):
+    ws = place / "ws"
+    git(ws, "init", "-q")
+    subprocess.run(["bash", "-ec", f"mkdir -p .git/hooks; {made}"], cwd=ws, check=True)
+
+    def obeyed() -> dict[str, bytes]:
+        places = (ws / ".githooks", ws / "a/b", ws / ".git/hooks", ws / "h")
+        files = [path for folder in places for path in folder.glob("pre-[cp]*[!e]")]
+        return {str(path): path.read_bytes() for path in (*files, ws / "more", ws / "s") if path.is_file()}
+
+    before = obeyed()
+    async with sandboxed(place, level) as sandbox:
+        await bash(sandbox, attack)
+    assert obeyed() == before
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_folder_of_hooks_holds_other_files_too(level, place):
+    git(place / "ws", "init", "-q")
+    git(place / "ws", "config", "core.hooksPath", "scripts")
+    async with sandboxed(place, level) as sandbox:
+        ran = await bash(sandbox, "mkdir scripts; echo x > scripts/build; mv scripts/build scripts/run")
+    assert ran.finished.exit_code == 0 and ran.blocked == () and (place / "ws/scripts/run").exists()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_branch_may_be_called_as_a_secret_is(level, place):
+    git(place / "ws", "init", "-q", "--template=", "-b", "fix/prod.env")
+    async with sandboxed(place, level) as sandbox:
+        for _ in range(2):
+            ran = await bash(
+                sandbox, "git -c user.name=a -c user.email=b commit -q --allow-empty -m x && git log"
+            )
+            assert ran.finished.exit_code == 0, ran.finished.output
+
+
+# ------------------------------------------------------------------ beside another program
+
+JOB = "mkdir -p a/proj a/.git; touch a/.git/config a/.env; ln -s ../home b; touch ready; sleep 60"
+
+
+@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+async def test_what_a_running_program_swaps_is_no_way_out(level, place, monkeypatch):
+    """Between deciding and starting, a job puts a link in the place of a folder that is about to be opened."""
+    ws, home = place / "ws", place / "home"
+    (home / "proj").mkdir()
+    (home / ".git").mkdir()
+    (home / ".git" / "config").touch()
+
+    def then_swapped(decide):
+        def decided(*arguments):
+            found = decide(*arguments)
+            (ws / "a").rename(ws / "real")
+            (ws / "b").rename(ws / "a")
+            return found
+
+        return decided
+
+    async with sandboxed(place, level) as sandbox, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(bash, sandbox, JOB, lasting=True))
+        while not (ws / "ready").exists():
+            await trio.sleep(0.01)
+        for name in ("bubblewrap_arguments", "landlock_grants"):
+            monkeypatch.setattr(confined_module, name, then_swapped(getattr(confined_module, name)))
+        with suppress(PermanentFailure):
+            await bash(sandbox, f"for f in a {home}; do touch $f/here $f/proj/here $f/.git/here; done")
+        nursery.cancel_scope.cancel()
+    assert (ws / "a").is_symlink() and [path.name for path in home.rglob("here")] == []
+
+
+async def test_what_is_hidden_is_not_moved_by_what_others_start_beside(place):
+    cfg = place / "ws" / "cfg"
+    cfg.mkdir()
+    (cfg / ".env").write_text("secret\n")
+    async with sandboxed(place, "bubblewrap") as sandbox:
+        ran = await bash(sandbox, "mv cfg other", lasting=True)
+        assert ran.finished.exit_code != 0 and (cfg / ".env").exists()
+        # Nobody starts beside an ordinary one, so that may put its folders in order.
+        assert (await bash(sandbox, "mv cfg other && ! cat other/.env")).finished.exit_code == 0
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_what_another_program_left_meanwhile_is_found_at_the_end_of_either(level, place):
+    ws = place / "ws"
+    async with sandboxed(place, level) as sandbox, trio.open_nursery() as nursery:
+        script = "git init -q --template= new; mkdir new/.git/hooks; cp /bin/true new/.git/hooks/pre-push; touch ready; sleep 60"
+        nursery.start_soon(partial(bash, sandbox, script, lasting=True))
+        while not (ws / "ready").exists():
+            await trio.sleep(0.01)
+        assert (await bash(sandbox, "true")).blocked
+        nursery.cancel_scope.cancel()
+    assert (ws / "new/.git/config").exists() and not (ws / "new/.git/hooks/pre-push").exists()
+
+
+async def test_what_is_undone_is_reached_through_no_link(place):
+    outside = place / "outside"
+    (outside / ".leeward").mkdir(parents=True)
+    (place / "ws" / "sub").symlink_to(outside)
+    mark = Mark(Role.OURS, MarkKind.FOLDER)
+    gone = Mark(Role.SETTINGS, MarkKind.FILE, "x", 0o644, b"x")
+    paths = (f"{place}/ws/sub/.leeward", f"{place}/ws/sub/config")
+    told = undo((Change(paths[0], None, mark), Change(paths[1], gone, None)), str(place / "aside"))
+    assert [one.name for one in outside.iterdir()] == [".leeward"] and len(told) == 2
+    assert all("could not be undone: a link stands" in one for one in told)
 
 
 # ------------------------------------------------------------------ what is said
@@ -309,6 +496,14 @@ async def test_a_workspace_that_is_too_large_to_look_at_says_so(place, monkeypat
         (place / "ws" / str(number)).mkdir()
     async with sandboxed(place, "bubblewrap") as sandbox:
         assert "too large to look at whole" in (await bash(sandbox, "true")).notices[0]
+
+
+async def test_a_command_that_leaves_more_than_is_looked_at_is_told_of(place, monkeypatch):
+    monkeypatch.setattr("leeward.tools.lookout._MOST", 10)
+    async with sandboxed(place, "bubblewrap") as sandbox:
+        assert (await bash(sandbox, "true")).blocked == ()
+        (told,) = (await bash(sandbox, "touch {1..20}")).blocked
+        assert told.startswith("it left more files and folders than are looked at")
 
 
 # ------------------------------------------------------------------ the ladder

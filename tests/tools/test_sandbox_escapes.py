@@ -50,6 +50,8 @@ class World:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (self.ws / "work").mkdir()
+        os.link(self.home / ".ssh" / "id_ed25519", self.ws / "letter")
+        os.link(self.ws / "private" / ".env", self.ws / "plain")
         git = ["git", "-c", "init.defaultBranch=main", "init", "-q", "--template=", str(self.ws)]
         subprocess.run(git, check=True, env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
         (self.ws / ".git" / "hooks").mkdir(exist_ok=True)
@@ -116,6 +118,10 @@ class World:
         """What in the workspace others would run, obey, or run with another's rights."""
         found = []
         for folder, folders, files in os.walk(self.ws):
+            for name in folders:
+                # What is closed to whoever lists it may be open to who knows the names in it.
+                if not Path(folder, name).is_symlink() and not os.access(f"{folder}/{name}", os.R_OK):
+                    Path(folder, name).chmod(0o700)
             is_repository = {"HEAD", "config"} <= set(files) or folder.endswith("/.git")
             for name in files:
                 path = Path(folder, name)
@@ -129,7 +135,7 @@ class World:
                         and content != HOOK.encode()
                         and is_git(path)
                     )
-                    or (name == ".git" and b"gitdir" in content)
+                    or (name == ".git" and b"gitdir" in content and b"/.git/" not in content)
                     or (name == "commondir")
                     or (".leeward" in path.parts and path != self.ws / ".leeward" / "config.toml")
                     or (path.lstat().st_mode & 0o6000 and not path.is_symlink())

@@ -173,6 +173,14 @@ async def test_secret_files_are_named_but_not_searched(find, tree):
     assert output.text == ""
 
 
+async def test_what_lies_in_a_secret_folder_is_not_named_either(find, tree):
+    everything = (await find({"pattern": "**/*"})).text.splitlines()
+    output = await find({"pattern": "**/*"}, deny_read=("src/deep/**",))
+    shut = {name for name in everything if name.startswith("src/deep/") and name != "src/deep/"}
+    assert len(shut) > 2 and set(output.text.splitlines()) == set(everything) - shut
+    assert f"{len(shut)} files were left out because they hold secrets" in output.notices
+
+
 @pytest.mark.parametrize("tool", ["grep", "find_path"])
 async def test_what_a_rule_holds_back_is_neither_searched_nor_named(find, tree, tool):
     rules = (Rule(tool, RuleAction.DENY, "**/app.py"),)

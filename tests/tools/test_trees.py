@@ -153,6 +153,11 @@ async def test_nothing_is_written_over(run, trees, tree, tool, source, destinati
         ("move_path", {"source": "env", "destination": "x"}, "its name says"),
         ("delete_path", {"path": "env"}, "its name says"),
         ("copy_path", {"source": "repo", "destination": "x"}, "repo/.git would be: git runs or obeys it"),
+        (
+            "copy_path",
+            {"source": "repo/.git", "destination": "x"},
+            "repo/.git would be: git runs or obeys it",
+        ),
         ("move_path", {"source": "repo", "destination": "x"}, "git runs or obeys it"),
         ("delete_path", {"path": "repo"}, "git runs or obeys it"),
         ("delete_path", {"path": "."}, "the workspace itself"),
@@ -170,6 +175,15 @@ async def test_what_must_not_be_touched_stays_and_so_does_all_the_rest(
     with pytest.raises(PolicyBlocked, match=why):
         await run(trees(tool), arguments)
     assert there(tmp_path) == before
+
+
+async def test_what_is_copied_need_not_be_what_may_be_changed(run, trees, tree):
+    await run(trees("copy_path"), {"source": "repo/.git/config", "destination": "seen"})
+    assert (tree / "seen").read_text() == "[core]"
+    with pytest.raises(PolicyBlocked, match="git runs or obeys it"):
+        await run(trees("move_path"), {"source": "repo/.git/config", "destination": "moved"})
+    with pytest.raises(PolicyBlocked, match="git runs or obeys it"):
+        await run(trees("copy_path"), {"source": "seen", "destination": "repo/.git/hooks"})
 
 
 async def test_deny_read_holds_for_what_lies_in_a_folder(run, trees, tree):
