@@ -3,12 +3,15 @@
     python bench/sessions.py [CALLS]
 
 Makes one session of so many calls (10,000) with a whole runtime on a database of its own, and gathers time
-and memory for each tenth of it. Then a fresh process goes on with the session, lists all there are and
-searches them; a second one forks and deletes it. Times are of one run each.
+and memory for each tenth of it. Whatever else the machine does weighs on some tenths more than on others,
+so between the turns of the last one a session that has just begun takes its turns, too, for comparison.
+Then a fresh process goes on with the session, lists all there are and searches them; a second one forks
+and deletes it. Times are of one run each.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -78,7 +81,7 @@ class Asking:
         yield TextDelta(text)
         for _ in range(calls):
             self.asked += 1
-            yield CallRequested(Requested(new_call_id(), "look", json.dumps({"place": str(self.asked)})))
+            yield CallRequested(Requested(new_call_id(), "look", json.dumps({"place": f"{self.asked:06}"})))
         yield Usage(1000, 100)
         yield Stopped(StopReason.TOOL_CALLS if calls else StopReason.STOP)
 
@@ -108,18 +111,44 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+class Spent:
+    """Seconds that turns took, on the clock and of the processor."""
+
+    def __init__(self) -> None:
+        self.wall = self.processor = 0.0
+
+    async def turn(self, runtime: Runtime) -> None:
+        """Run a turn."""
+        began, used = time.perf_counter(), time.process_time()
+        await runtime.turn("look at some places, please")
+        self.wall += time.perf_counter() - began
+        self.processor += time.process_time() - used
+
+    def each(self, calls: int) -> tuple[float, float]:
+        """Return milliseconds of one call, where there were so many."""
+        return self.wall / calls * 1000, self.processor / calls * 1000
+
+
 async def build(folder: Path, calls: int) -> dict[str, Any]:
-    """Make the session."""
+    """Make the session, and a short one beside it."""
     tenths: list[tuple[float, float, float]] = []
-    async with opened(folder) as runtime:
-        for _ in range(10):
-            began, used = time.perf_counter(), time.process_time()
-            for turn in range(max(1, calls // TURN // 10)):
-                await runtime.turn(f"look at place {turn}, please")
-            each = (time.perf_counter() - began, time.process_time() - used)
-            tenths.append((each[0] / calls * 10_000, each[1] / calls * 10_000, resident()))
+    turns, fresh = max(1, calls // TURN // 10), Spent()
+    beside = folder / "beside"
+    beside.mkdir()
+    async with opened(folder) as runtime, opened(beside) as other:
+        await Spent().turn(other)  # what is done once is not compared
+        for tenth in range(10):
+            spent = Spent()
+            for turn in range(turns):
+                if tenth == 9 and turn % 2:
+                    await fresh.turn(other)
+                await spent.turn(runtime)
+                if tenth == 9 and not turn % 2:
+                    await fresh.turn(other)
+            tenths.append((*spent.each(turns * TURN), resident()))
         made = runtime.pipeline.session.calls_this_session
-        return {"tenths": tenths, "calls": made, "session": runtime.session_id}
+        compared = fresh.each(turns * TURN)
+        return {"tenths": tenths, "fresh": compared, "calls": made, "session": runtime.session_id}
 
 
 async def go_on(folder: Path, name: str) -> dict[str, Any]:
@@ -139,7 +168,7 @@ async def go_on(folder: Path, name: str) -> dict[str, Any]:
         times["memory of it"] = resident() - before
         times["calls"] = left.session.calls_this_session
         await timed("list", runtime.kept.catalog.sessions(50))
-        await timed("search a rare word", runtime.kept.catalog.search("4711", 20))
+        await timed("search a rare word", runtime.kept.catalog.search("004711", 20))
         await timed("search a common word", runtime.kept.catalog.search("ferry", 20))
         await timed("a turn of 100 calls", runtime.turn("and one more"))
     return times
@@ -165,6 +194,8 @@ def told(*words: str) -> dict[str, Any]:
 
 def main(words: Sequence[str]) -> None:
     """Measure, and print the table; or do one part of it and print what was measured."""
+    # As the command line does: what imports made is there to stay, and not looked through again.
+    gc.freeze()
     parts = {"build": build, "go_on": go_on, "change": change}
     if words and words[0] in parts:
         argument: Any = int(words[2]) if words[0] == "build" else words[2]
@@ -176,8 +207,9 @@ def main(words: Sequence[str]) -> None:
         print(f"a session of {made['calls']} calls, in tenths:")
         for number, (each, used, memory) in enumerate(made["tenths"], start=1):
             print(f"  {number:>2}  {each:6.2f} ms per call, {used:5.2f} of the processor  {memory:6.1f} MiB")
-        first, last = made["tenths"][0], made["tenths"][-1]
-        print(f"last tenth / first: {last[0] / first[0]:.2f}, of the processor {last[1] / first[1]:.2f}")
+        last = made["tenths"][-1]
+        for what, held in (("first", made["tenths"][0]), ("one just begun, turn by turn", made["fresh"])):
+            print(f"last tenth / {what}: {last[0] / held[0]:.2f}, of the processor {last[1] / held[1]:.2f}")
         size = (Path(folder) / "data" / "leeward.db").stat().st_size / 2**20
         print(f"database: {size:.1f} MiB")
         for part in ("go_on", "change"):

@@ -20,13 +20,17 @@ from .linear import BadPattern, PatternSet, escaped_pattern, linear_pattern
 from .lines import Hit, LineQuery
 from .notes import LONGEST_NOTE, MOST_NOTES, Note, NoteNotFound, NotesFull, NoteStore
 from .overflow import MAX_TOTAL, Hits, OverflowNotFound, OverflowStore, Page, StoredText
+from .records import DAMAGED
 from .reports import AuditReports, RecordFilter
 from .retention import Pruned
+from .second_place import heads_in
 from .session_lock import LOCKS, SessionInUse, SessionLock
+from .standing import standing_grants
 from .transcript import Charge, Entry, Line, Recall, Transcript
 from .upkeep import KeptTexts, StorageStatus, TableSize, Upkeep
 
 __all__ = [
+    "DAMAGED",
     "KEPT",
     "KINDS",
     "LOCKS",
@@ -87,7 +91,9 @@ __all__ = [
     "event_of",
     "first_kept",
     "hash_key",
+    "heads_in",
     "linear_pattern",
     "oldest_first",
     "packed_content",
+    "standing_grants",
 ]

@@ -11,8 +11,7 @@ person is told (`AuditLogger.unknown_outcomes`).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,10 +23,11 @@ from .events import KINDS, event_of
 from .grants import kept_with
 from .heads import Head, Verified
 from .notary import Notary
-from .records import EVENTS, OF_CALL, OF_PREFIX, Record, listing, record_of
+from .records import EVENTS, FOLDED, OF_CALL, OF_PREFIX, Record, listing, record_of
 from .reports import AuditReports
-from .stored import storable
+from .stored import parsed, storable
 from .unfinished import UNFINISHED, Unfinished, abandoned
+from .writer import Row
 
 __all__ = ["AuditLogger", "Record", "Unfinished"]
 
@@ -36,7 +36,7 @@ class AuditLogger:
     """The append-only record, as the pipeline needs it and as a person reads it (`reports`).
 
     `key` is the file with the key that heads are signed with, by default `audit.key` beside the database;
-    `heads` a file elsewhere to which each signed head is added.
+    `heads` a file elsewhere to which each signed head is added, and which `heads_elsewhere` reads.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class AuditLogger:
         self._drafting = Drafting()
         self.reports = AuditReports(database)
         self._notary = Notary(database, self._drafting, key or database.path.with_name("audit.key"), heads)
+        self.heads_elsewhere = self._notary.heads_elsewhere
 
     async def start_session(
         self,
@@ -125,33 +126,45 @@ class AuditLogger:
     async def unknown_outcomes(self) -> list[Unfinished]:
         """Settle all sessions whose process was killed; what is returned is told to the person, once.
 
+        What they left unsigned is signed. Where that cannot be, it is among the notices of the database.
+
         Raises:
             RecordError: they could not be read or written; they will be found again.
         """
         found: list[Unfinished] = []
+        were_killed = False
         for session, lock in abandoned(self._database.path):
+            were_killed = True
             is_settled = False
             try:
                 found += await self.settle(session)
                 is_settled = True
             finally:
                 lock.release(is_settled=is_settled)
+        if were_killed:
+            try:
+                await self._notary.sign_rest(self._clock.now())
+            except RecordError as error:
+                self._database.note(str(error))
         return found
 
-    async def events_of(self, session: str, *, evidence: bool = True) -> list[Event]:
-        """Return everything that happened in a session, in order, to fold it over again.
-
-        Without the `evidence` of why it was decided, what was decided is read in a fraction of the time.
+    async def events_of(self, session: str) -> list[Event]:
+        """Return everything that happened in a session, in order.
 
         Raises:
             RecordError: the rows could not be read, or one of them is no event.
         """
-        rows = await self._database.read(EVENTS, (storable(session),))
-        try:
-            bodies = ((kind, json.loads(body)) for kind, body in rows if kind in KINDS)
-            return [event_of(kind, body, evidence=evidence) for kind, body in bodies]
-        except ValueError as error:
-            raise RecordError(f"the audit of session {session!r} cannot be read back: {error}") from error
+        return list(_events(session, await self._database.read(EVENTS, (storable(session),))))
+
+    async def history_of(self, session: str) -> Iterator[Event]:
+        """Return what happened in a session, in order, to fold it over again: without why it was decided.
+
+        An event is made when it is asked for, so that none is kept that nobody keeps.
+
+        Raises:
+            RecordError: the rows could not be read; from the iterator, one of them is no event.
+        """
+        return _events(session, await self._database.read(FOLDED, (storable(session),)))
 
     async def list_records(
         self,
@@ -202,15 +215,15 @@ class AuditLogger:
         """
         return await self._notary.heads(before, limit)
 
-    async def verify(self, anchor: Head | None = None) -> Verified:
+    async def verify(self, *anchors: Head) -> Verified:
         """Walk the whole chain and tell the first thing that is wrong; never all of it in memory.
 
-        `anchor` is a head that was kept in a second place: it shows whether the end was cut off.
+        `anchors` are heads that were kept in a second place: they show whether the end was cut off.
 
         Raises:
             RecordError: the records or the key could not be read.
         """
-        return await self._notary.verify(anchor)
+        return await self._notary.verify(anchors)
 
     async def prune(self, before_head: Head) -> int:
         """Delete the records before a head that is on record, and return how many; it becomes the anchor.
@@ -221,3 +234,13 @@ class AuditLogger:
             RecordError: no such head is on record, or the records could not be deleted.
         """
         return await self._notary.prune(self._clock.now(), before_head)
+
+
+def _events(session: str, rows: Iterable[Row]) -> Iterator[Event]:
+    """Yield the events that stand in the rows of a session."""
+    try:
+        for kind, body in rows:
+            if kind in KINDS:
+                yield event_of(kind, parsed(body))
+    except ValueError as error:
+        raise RecordError(f"the audit of session {session!r} cannot be read back: {error}") from error

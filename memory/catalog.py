@@ -8,9 +8,12 @@ to it at that time.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from unicodedata import combining, normalize
 
 from leeward.security import Clock, RecordError
 
@@ -24,6 +27,9 @@ __all__ = ["Catalog", "Conversation", "Found"]
 
 _BATCH = 200  # entries that go in one transaction, so that no record of the audit waits for long
 _MOST_WORDS = 32
+# Hits that are looked at to find a word with signs in it, which the index does not know.
+_LOOKED_AT, _AT_ONCE = 1000, 250
+_TERM = re.compile(r'"([^"]*)"|([^\s"]+)')
 _DAY = 86_400
 
 _COLUMNS = " conversation.id, started, workspace, title, used, turns, forked_from, forked_turn"
@@ -35,7 +41,7 @@ _NAMED = _LISTED + " AND id >= ?1 AND id < ?1 || char(0x10FFFF) ORDER BY id LIMI
 _FOUND = (
     "SELECT" + _COLUMNS + "," + ENTRY_COLUMNS + " FROM entry_words"
     " JOIN entry ON entry.seq = entry_words.rowid JOIN conversation ON conversation.id = entry.session"
-    " WHERE entry_words MATCH ? AND deleted = 0 ORDER BY rank, entry.seq DESC LIMIT ?"
+    " WHERE entry_words MATCH ? AND deleted = 0 ORDER BY rank, entry.seq DESC LIMIT ? OFFSET ?"
 )
 _FORK = (
     "INSERT INTO conversation (id, started, workspace, title, used, turns, forked_from, forked_turn)"
@@ -55,6 +61,10 @@ _LINKS = (
     "INSERT OR IGNORE INTO overflow_link (session, ref, stored_at, origin, integrity)"
     " SELECT ?1, ref, stored_at, origin, integrity FROM overflow_link WHERE session = ?2"
 )
+# A few pages of the index at a time. Below nought, it goes on until what was deleted is nowhere left in it.
+_MERGE = "INSERT INTO entry_words (entry_words, rank) VALUES ('merge', -64)"
+_CHANGES = "SELECT total_changes()"
+_NOTHING_DONE = 2  # fewer changes than these were none to the index
 _DELETE = "UPDATE conversation SET deleted = 1 WHERE id = ?"
 _UNLINK = "DELETE FROM overflow_link WHERE session = ?"
 _LEFT = SELECT_ENTRY + " ORDER BY place LIMIT ?"
@@ -123,19 +133,21 @@ class Catalog:
     async def search(self, words: str, limit: int = 20) -> list[Found]:
         """Return entries that hold all the words, or words that begin so; the best first.
 
-        "Several words" in quotes must follow each other.
+        "Several words" in quotes must follow each other. Signs in a word (`c++`) are part of it: it is looked
+        for in the best thousand of the entries that hold its letters.
 
         Raises:
             RecordError: they could not be read.
         """
-        query = _query(words)
-        rows = await self._database.read(_FOUND, (query, max(limit, 0))) if query else []
-        found: list[Found] = []
-        for row in rows:
-            # What is damaged is not found, and keeps nobody from finding the rest.
-            with suppress(RecordError):
-                found.append(Found(Conversation(*row[:8]), entry_of(row[8:])))
-        return found
+        terms, found = _terms(words), list[Found]()
+        signs = [_pattern(term) for term, _ in terms if not _is_plain(term)]
+        most, step = (_LOOKED_AT, max(limit, _AT_ONCE)) if signs else (limit, limit)
+        for begin in range(0, most if terms else 0, max(step, 1)):
+            rows = await self._database.read(_FOUND, (_query(terms), step, begin))
+            found += filter(partial(_has_all, signs), _hits(rows))
+            if len(found) >= limit or len(rows) < step:
+                break
+        return found[: max(limit, 0)]
 
     async def fork(self, source: str, turn: int, new: str) -> None:
         """Make a session that begins with what was said in another up to the end of a turn.
@@ -167,6 +179,24 @@ class Catalog:
             await self._database.write([*statements, *((_REMOVE, (seq,)) for seq, _ in indexed)])
         await self._database.write([(_GONE, (name,))])
 
+    async def forget_words(self, most: int | None = None) -> None:
+        """Take the words of what was deleted out of the index, where they stay at first, marked as gone.
+
+        A few pages are written in each transaction, and in no more than `most` of them; the rest is left
+        to the next time.
+
+        Raises:
+            RecordError: it could not be done.
+        """
+        steps = 0
+        while most is None or steps < most:
+            steps += 1
+            ((before,),) = await self._database.read(_CHANGES)
+            await self._database.write([(_MERGE, ())])
+            ((after,),) = await self._database.read(_CHANGES)
+            if after - before < _NOTHING_DONE:
+                return
+
     async def expired(self, retention_days: float, limit: int = 100) -> list[str]:
         """Return the ids of sessions that nobody has used for so long, and of those that are half deleted.
 
@@ -187,12 +217,45 @@ def _indexed(row: Row) -> str:
         return ""
 
 
-def _query(words: str) -> str:
+def _hits(rows: Iterable[Row]) -> Iterator[Found]:
+    for row in rows:
+        # What is damaged is not found, and keeps nobody from finding the rest.
+        with suppress(RecordError):
+            yield Found(Conversation(*row[:8]), entry_of(row[8:]))
+
+
+def _terms(words: str) -> list[tuple[str, bool]]:
+    """Return the phrases and then the words that are looked for, and whether each is a word."""
+    text = normalize("NFC", storable(words).replace("\0", " "))
+    said = [(phrase or word, bool(word)) for phrase, word in _TERM.findall(text)]
+    return sorted((one for one in said if _has_words(one[0])), key=itemgetter(1))[:_MOST_WORDS]
+
+
+def _query(terms: Sequence[tuple[str, bool]]) -> str:
     """Return what FTS5 is asked: every word is a string to it, and never its own language."""
-    terms: Sequence[tuple[str, str]] = re.findall(r'"([^"]*)"|([^\s"]+)', storable(words).replace("\0", " "))
-    phrases = [f'"{phrase}"' for phrase, _ in terms if _has_words(phrase)]
-    singles = [f'"{word}"*' for _, word in terms if _has_words(word)]
-    return " AND ".join((phrases + singles)[:_MOST_WORDS])
+    # A sign behind a word ends it: what only begins so is another word.
+    ends = ("*" if is_word and term[-1].isalnum() else "" for term, is_word in terms)
+    return " AND ".join(f'"{term}"{end}' for (term, _), end in zip(terms, ends, strict=True))
+
+
+def _pattern(term: str) -> re.Pattern[str]:
+    text = re.escape(_folded(term))
+    return re.compile(rf"(?<![^\W_]){text}" if text[0].isalnum() else text)
+
+
+def _has_all(patterns: Iterable[re.Pattern[str]], found: Found) -> bool:
+    text = _folded(words_of(found.entry.content))
+    return all(pattern.search(text) for pattern in patterns)
+
+
+def _folded(text: str) -> str:
+    """Return a text as the index compares it, but for its signs: in small letters, without accents."""
+    plain = (char for char in normalize("NFKD", text.casefold()) if not combining(char))
+    return " ".join("".join(plain).split())
+
+
+def _is_plain(text: str) -> bool:
+    return all(char.isalnum() or char.isspace() for char in text)
 
 
 def _has_words(text: str) -> bool:

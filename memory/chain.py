@@ -20,11 +20,11 @@ __all__ = ["GENESIS", "Body", "Draft", "append", "record_hash"]
 GENESIS = bytes(32)
 """What stands in the place of a hash before the first record."""
 
-Column: TypeAlias = float | str | bytes | None
-
 # Nothing else that is hashed anywhere begins with these bytes, so no hash can stand for two things.
 _DOMAIN = b"leeward audit record 1\0"
 _TIP = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
+_IS_THERE = "SELECT 1 FROM audit WHERE id = ?"
+_COUNT = "SELECT count(*) FROM audit WHERE seq > ? AND seq <= ?"
 _INSERT = (
     "INSERT INTO audit (seq, at, session, kind, call, tool, body, id, prev, hash)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
@@ -69,16 +69,22 @@ def append(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> None:
     """Add records to the end of the chain; one that stands there already stays there once.
 
     To be called inside of a transaction that has the write lock: nobody else may add one meanwhile.
+    What somebody put into the schema may swallow a record without a word, so it is looked for.
 
     Raises:
-        sqlite3.Error: they could not be added.
+        sqlite3.Error: they could not be added, or are not there afterwards.
     """
-    count, tip = connection.execute(_TIP).fetchone() or (0, GENESIS)
+    before, tip = connection.execute(_TIP).fetchone() or (0, GENESIS)
     if not isinstance(tip, bytes) or len(tip) != len(GENESIS):
-        raise sqlite3.IntegrityError(f"record {count} of the audit carries no hash: it was tampered with")
+        raise sqlite3.IntegrityError(f"record {before} of the audit carries no hash: it was tampered with")
+    count = before
     for draft in drafts:
         body = draft.body if isinstance(draft.body, str) else draft.body(count, tip.hex())
         texts = (draft.session, draft.kind, draft.call, draft.tool, body, draft.id)
         own = record_hash(tip, draft.at, *texts)
         if connection.execute(_INSERT, (count + 1, draft.at, *texts, tip, own)).rowcount:
             count, tip = count + 1, own
+        elif connection.execute(_IS_THERE, (draft.id,)).fetchone() is None:
+            raise sqlite3.IntegrityError("the audit took a record and does not hold it: it was tampered with")
+    if connection.execute(_COUNT, (before, count)).fetchone() != (count - before,):
+        raise sqlite3.IntegrityError("the audit lost records as it took them: it was tampered with")

@@ -160,6 +160,7 @@ class CheckpointStore:
         Raises:
             RecordError: they could not be written.
         """
+        await self._database.see_room()
         writes = [self._database.queue(statements) for statements in self._batches(contents)]
         for write in writes:
             await self._database.written(write)

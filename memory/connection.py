@@ -6,8 +6,10 @@ with the connection afterwards is told in `writer.py`, what stands in the file i
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -51,7 +53,7 @@ _REASONS = {
     sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_BUSY: "another process keeps it locked",
     sqlite3.SQLITE_LOCKED: "another process keeps it locked",
-    sqlite3.SQLITE_IOERR: "the disk reported an input/output error",
+    sqlite3.SQLITE_IOERR: "the disk reported an input/output error, or has no room left",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; it was left as it is",
     sqlite3.SQLITE_NOTADB: "the file is damaged or no database; it was left as it is",
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened",
@@ -62,11 +64,13 @@ _REASONS = {
 # How often another process that opens the same new file is waited for.
 _TRIES = 20
 
+# Free pages can then be given back a few at a time (`upkeep.py`), where rewriting the whole file would keep
+# every other process from writing its records meanwhile. Counts for a new file only; said of one that is
+# there, it writes to it, waiting for the write lock: who only looks could not, while somebody writes.
+_OF_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"
+
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
-    # Counts for a new file only: free pages can then be given back a few at a time (`upkeep.py`), where
-    # rewriting the whole file would keep every other process from writing its records meanwhile.
-    "PRAGMA auto_vacuum = INCREMENTAL",
     # A commit returns when the disk has it, not when the system promised to write it some time.
     "PRAGMA synchronous = FULL",
     # On macOS a sync reaches the disk's own memory only, unless it is asked to go further.
@@ -76,6 +80,8 @@ _PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
     # A page that lies about itself is found when it is read, not when it has led somewhere.
     "PRAGMA cell_size_check = ON",
+    # What is deleted is overwritten, in whichever way SQLite was built: it must not be read from the file.
+    "PRAGMA secure_delete = ON",
     # Intermediate results are as private as the file; they go to no temporary file beside it.
     "PRAGMA temp_store = MEMORY",
     # After a burst the write-ahead log shrinks to this size again (bytes).
@@ -154,7 +160,8 @@ async def connect(path: Path, busy_seconds: float) -> Connection:
         connection = Connection(path, busy_seconds)
         await connection.begin()
     except (OSError, ForeignFile, *FAILURES) as error:
-        raise RecordError(f"{path} cannot be used: {reason(error)}") from error
+        why = reason(error).removesuffix(f" ({path})")
+        raise RecordError(f"{path} cannot be used: {why}") from error
     return connection
 
 
@@ -171,7 +178,8 @@ def is_damage(error: BaseException | None) -> bool:
 def reason(error: BaseException) -> str:
     """Say in words a person understands what went wrong, and after them what the machine said."""
     if isinstance(error, OSError):
-        return error.strerror or repr(error)
+        named = f" ({error.filename})" if error.filename is not None else ""
+        return f"{error.strerror}{named}" if error.strerror else repr(error)
     words = _REASONS.get(_code(error) or sqlite3.SQLITE_OK)
     return (str(error) or repr(error)) if words is None else f"{words} ({error})"
 
@@ -246,6 +254,8 @@ def _ready(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Conne
         # Whose file it is comes first: another program's is not changed in any way.
         check_owner(connection)
         _restrict(path)
+        if connection.execute("PRAGMA page_count").fetchone() == (0,):
+            connection.execute(_OF_NEW_FILE)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         _enter_wal(connection)
@@ -257,9 +267,16 @@ def _ready(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Conne
     return connection
 
 
-def _copy(path: Path, notices: list[str], version: int) -> None:
+def _copy(path: Path, notices: list[str], version: int) -> Callable[[], None]:
     where = kept.copy(path, version)
     notices.append(f"the database {path} was brought up to date; as it was before, it lies at {where}")
+
+    def undo() -> None:
+        # Each further start would leave one more copy of a file that is as it was.
+        notices.clear()
+        where.unlink(missing_ok=True)
+
+    return undo
 
 
 def _verify(connection: sqlite3.Connection) -> None:
@@ -291,13 +308,29 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file and its folder where they are missing, closed to everybody else from the start."""
+    """Make the file and its folder where they are missing, closed to everybody else from the start.
+
+    Raises:
+        OSError: it cannot be made, or something else stands there, such as a pipe.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file")
+    finally:
+        os.close(handle)
 
 
 def _restrict(path: Path) -> None:
-    """Take from everybody else what an existing file grants; new side files get the mode of the file."""
+    """Take from everybody else what an existing file grants; new side files get the mode of the file.
+
+    So with the folder, where it is the one for our own data.
+    """
+    if kept.is_own_folder(path.parent) and path.parent.stat().st_mode & 0o077:
+        # Whose folder it is may have decided otherwise; the files in it are closed all the same.
+        with suppress(PermissionError):
+            path.parent.chmod(0o700)
     for end in kept.SIDES:
         # A side file may go away at any time, when another process closes.
         with suppress(FileNotFoundError):

@@ -27,6 +27,10 @@ __all__ = ["Database"]
 
 T = TypeVar("T")
 
+# Bytes of the disk that what is large leaves free: no call runs that cannot be recorded, and the log alone
+# may grow to half of this before it goes into the file (`journal_size_limit`).
+_FOR_RECORDS = 32 * 1024 * 1024
+
 # How many steps SQLite takes between two looks at whether a query is still wanted; about a millisecond.
 _INSTRUCTIONS = 10_000
 
@@ -108,6 +112,23 @@ class Database:
         writer.queue.append(job)
         return await _done(writer, job, job.drop)
 
+    async def see_room(self) -> None:
+        """See that there is room on the disk for what is large, and for the records that come after it.
+
+        Raises:
+            RecordError: there is not, or the disk cannot be asked.
+        """
+        try:
+            disk = await trio.to_thread.run_sync(os.statvfs, self.path.parent)
+        except OSError as error:
+            raise RecordError(f"the disk of {self.path} cannot be asked for its room: {error}") from error
+        free = disk.f_bavail * disk.f_frsize
+        # Some file systems do not say how big they are.
+        if disk.f_blocks and free < _FOR_RECORDS:
+            left, kept = free >> 20, _FOR_RECORDS >> 20
+            why = f"{left} MiB are left on the disk of {self.path}, and the last {kept} are for the audit"
+            raise RecordError(why)
+
     async def integrity(self) -> list[str]:
         """Return what SQLite finds wrong with the whole file, nothing where all is well.
 
@@ -120,8 +141,12 @@ class Database:
         writer.queue.append(job)
         return await _done(writer, job, lambda: Abort.SUCCEEDED)
 
+    def note(self, notice: str) -> None:
+        """Keep something to be told to the person."""
+        self._notices.append(notice)
+
     def take_notices(self) -> list[str]:
-        """Return what the person must be told of how the file was opened; once."""
+        """Return what the person must be told of how the file was opened, or of what stands in it; once."""
         taken, self._notices = self._notices, []
         return taken
 

@@ -6,6 +6,7 @@ It takes some forty milliseconds to load, so `signing.py` imports this file when
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -41,8 +42,13 @@ def load(path: Path) -> Ed25519PrivateKey:
         OSError: the file cannot be read, or is a link.
         ValueError: it holds no such key.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
-        if os.fstat(file.fileno()).st_mode & 0o077:
+    # A pipe in its place would be waited for without end.
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise ValueError("it is no ordinary file")
+        if mode & 0o077:
             os.fchmod(file.fileno(), 0o600)
         text = file.read(_LARGEST)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from leeward.security import (
@@ -95,11 +96,16 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-_EVIDENCE = frozenset({"words", "reading", "always", "questions", "files", "sources"})
-"""Fields that say why something was decided, and change nothing in the session it was decided in."""
-
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
 """The fields of each kind of event: `asdict` would look for events within events, and there are none."""
+
+# All are got in one step. The last name is one too many: for a single one no tuple would come back.
+_FIELDS = {kind: (names, attrgetter(*names, names[0])) for kind, names in _NAMES.items()}
+
+_RESTORED = {
+    kind: tuple((name, _RESTORE[name]) for name in names if name in _RESTORE)
+    for kind, names in _NAMES.items()
+}
 
 
 def kind_of(event: Event) -> str:
@@ -115,20 +121,21 @@ def body_of(event: Event) -> str:
     Raises:
         RecordError: a number is infinite or not a number.
     """
-    return stored_json({name: getattr(event, name) for name in _NAMES[type(event)]})
+    names, values = _FIELDS[type(event)]
+    return stored_json(dict(zip(names, values(event), strict=False)))
 
 
-def event_of(kind: str, body: Mapping[str, Any], *, evidence: bool = True) -> Event:
-    """Return the event that a record was made of; without the `evidence` it is worth as much to a session.
+def event_of(kind: str, body: Mapping[str, Any]) -> Event:
+    """Return the event that a record was made of.
 
     Raises:
         ValueError: the record does not hold an event of its kind.
     """
-    fields = {}
     try:
-        for name, value in body.items():
-            if evidence or name not in _EVIDENCE:
-                fields[name] = _RESTORE[name](value) if name in _RESTORE else value
-        return KINDS[kind](**fields)
+        made, said = KINDS[kind], {**body}
+        for name, restored in _RESTORED[made]:
+            if name in said:
+                said[name] = restored(said[name])
+        return made(**said)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no event of kind {kind!r} stands there: {error}") from error

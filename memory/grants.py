@@ -16,7 +16,7 @@ from .database import Database
 from .stored import storable
 from .writer import Row, Statement
 
-__all__ = ["GrantStore", "StoredGrant", "kept_with"]
+__all__ = ["HOLDING", "GrantStore", "StoredGrant", "kept_with", "stored_grants"]
 
 _KEEP = (
     "INSERT INTO lasting_grant (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call)"
@@ -27,11 +27,12 @@ _USED = "UPDATE lasting_grant SET last_used = ? WHERE id = ?"
 _EXPIRED = "DELETE FROM lasting_grant WHERE expires_at <= ?"
 _COLUMNS = "id, tool, pattern, scope, expires_at, workspace, granted_at, session, call, last_used"
 _ALL = f"SELECT {_COLUMNS} FROM lasting_grant ORDER BY granted_at, id"  # noqa: S608 — both are ours
-_HERE = (
+HOLDING = (
     f"SELECT {_COLUMNS} FROM lasting_grant"  # noqa: S608 — both are ours
     " WHERE (workspace IS NULL OR workspace = ?) AND (expires_at IS NULL OR expires_at > ?)"
     " ORDER BY granted_at, id"
 )
+"""Asks for the grants that hold in a workspace at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class GrantStore:
         Raises:
             RecordError: they could not be read.
         """
-        return _stored(await self._database.read(_HERE, (storable(workspace), self._clock.now())))
+        return stored_grants(await self._database.read(HOLDING, (storable(workspace), self._clock.now())))
 
     async def all(self) -> list[StoredGrant]:
         """Return all grants, of all workspaces, oldest first.
@@ -84,7 +85,7 @@ class GrantStore:
         Raises:
             RecordError: they could not be read.
         """
-        return _stored(await self._database.read(_ALL))
+        return stored_grants(await self._database.read(_ALL))
 
     async def prune(self) -> None:
         """Forget what has expired.
@@ -110,7 +111,8 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
                 yield _USED, (event.at, name)
 
 
-def _stored(rows: list[Row]) -> list[StoredGrant]:
+def stored_grants(rows: list[Row]) -> list[StoredGrant]:
+    """Return the grants that stand in some rows."""
     return [
         StoredGrant(Grant(name, tool, match, Scope(scope), until), *rest)
         for name, tool, match, scope, until, *rest in rows

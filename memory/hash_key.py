@@ -37,9 +37,10 @@ def hash_key(data: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        key = file.read(_BYTES + 1)
+    # A pipe in its place would be waited for without end.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        key = file.read(_BYTES + 1) if stat.S_ISREG(mode) else b""
     if mode & 0o077:
         raise RecordError(f"the key {path} may be read by others; run: chmod 600 {path}")
     if len(key) != _BYTES:

@@ -48,6 +48,15 @@ class Head:
         found = _LINE.fullmatch(line.strip())
         if found is None:
             raise ValueError("this is no head of an audit: one begins with 'leeward-head 1'")
+        return cls._of_match(found)
+
+    @classmethod
+    def all_in(cls, text: str) -> list[Head]:
+        """Return every head in a text: a line that a full disk cut may stand around one."""
+        return [cls._of_match(found) for found in _LINE.finditer(text)]
+
+    @classmethod
+    def _of_match(cls, found: re.Match[str]) -> Head:
         count, digest, key, signature = found.groups()
         return cls(int(count), digest, key, signature)
 
@@ -86,11 +95,12 @@ class Fault(StrEnum):
     CUT = "cut"
     HEAD = "head"
     SIGNATURE = "signature"
+    FILE = "file"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first thing that is wrong: at which record, what, and in words."""
+    """The first thing that is wrong: at which record (0: around them, in the file), what, and in words."""
 
     seq: int
     kind: Fault
@@ -101,10 +111,11 @@ class Problem:
 class Verified:
     """How many records and heads were looked at, the newest head among them, and what was found wrong.
 
-    The records behind the newest head (those after `head.count`) are chained, but signed by nobody yet.
+    The last `unsigned` of the records are chained, but signed by nobody yet.
     """
 
     records: int
     heads: int
     head: Head | None
     problem: Problem | None
+    unsigned: int = 0

@@ -16,7 +16,18 @@ from pathlib import Path
 
 from .schema import APPLICATION_ID
 
-__all__ = ["KEPT", "SIDES", "alone", "copy", "is_ours", "is_suspect", "set_aside", "suspect", "trust"]
+__all__ = [
+    "KEPT",
+    "SIDES",
+    "alone",
+    "copy",
+    "is_ours",
+    "is_own_folder",
+    "is_suspect",
+    "set_aside",
+    "suspect",
+    "trust",
+]
 
 SIDES = ("", "-wal", "-shm", "-journal")
 """How the names of a database and of the files beside it, which SQLite makes, end."""
@@ -83,7 +94,12 @@ def is_ours(path: Path) -> bool:
         return False
     if header.startswith(_MAGIC):
         return header[_OWNER] == APPLICATION_ID.to_bytes(4, "big")
-    return path.with_name(_OWN_KEY).is_file()
+    return is_own_folder(path.parent)
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Whether a folder is the one for Leeward's own data, and no other of the person's."""
+    return (folder / _OWN_KEY).is_file()
 
 
 def suspect(path: Path) -> None:

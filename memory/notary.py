@@ -21,7 +21,7 @@ from .drafting import Drafting
 from .heads import Head, Verified
 from .second_place import SecondPlace
 from .signing import Signer
-from .verify import verify
+from .verify import unsigned_problem, verify
 from .writer import Statement, Write
 
 __all__ = ["SIGN_EVERY", "Notary", "Sealing"]
@@ -127,6 +127,18 @@ class Notary:
         await self.flush()
         return sealing.head()
 
+    async def sign_rest(self, at: float) -> None:
+        """Sign what a killed process left unsigned, if it is still as it was chained.
+
+        Raises:
+            RecordError: it is not, or it could not be signed.
+        """
+        key = await trio.to_thread.run_sync(self._signer.public)
+        problem = await unsigned_problem(self._database, key)
+        if problem is not None:
+            raise RecordError(f"the audit is not as it was written: {problem.message} (leeward audit verify)")
+        await self.sign(at, "")
+
     @property
     def is_behind(self) -> bool:
         """Whether heads are on record, and not yet in the second place."""
@@ -154,10 +166,18 @@ class Notary:
         rows = await self._database.read(_HEADS, (before, max(limit, 0)))
         return [head for (body,) in reversed(rows) if (head := _read(body)) is not None]
 
-    async def verify(self, anchor: Head | None) -> Verified:
+    async def verify(self, anchors: Sequence[Head] = ()) -> Verified:
         """Walk the whole chain."""
         key = await trio.to_thread.run_sync(self._signer.public)
-        return await verify(self._database, key, anchor)
+        return await verify(self._database, key, anchors)
+
+    async def heads_elsewhere(self) -> list[Head]:
+        """Return the heads in the second place, oldest first.
+
+        Raises:
+            RecordError: they could not be read.
+        """
+        return await trio.to_thread.run_sync(self._second.heads)
 
     async def prune(self, at: float, head: Head) -> int:
         """Delete the records before a head that is on record."""

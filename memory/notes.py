@@ -51,6 +51,8 @@ _NEWEST = f"{_SELECT} ORDER BY note.saved_at DESC, note.seq DESC LIMIT ?"
 _ONE = f"{_SELECT} AND note.id = ?"
 _FOUND = f"{_SELECT} AND note_text MATCH ? ORDER BY note_text.rank, note.saved_at DESC LIMIT ?"
 _FORGET_TEXT = "DELETE FROM note_text WHERE rowid = (SELECT seq FROM note WHERE id = ?)"
+# The index keeps the words of a deleted text, marked as gone, until it is put together anew.
+_FORGET_WORDS = "INSERT INTO note_text (note_text) VALUES ('optimize')"
 _FORGET = "DELETE FROM note WHERE id = ?"
 _WIDEN = "UPDATE note SET workspace = NULL WHERE id = ?"
 
@@ -148,7 +150,7 @@ class NoteStore:
             RecordError: it could not be done.
         """
         forgetting: list[Statement] = [(_FORGET_TEXT, (storable(id),)), (_FORGET, (storable(id),))]
-        await self._database.write(forgetting)
+        await self._database.write([*forgetting, (_FORGET_WORDS, ())])
 
     async def widen(self, id: str) -> None:  # noqa: A002 — it is called so everywhere
         """Let a note hold in every workspace.

@@ -1,21 +1,53 @@
-"""How are records looked up? Each query finds its rows by an index, newest first."""
+"""How are records looked up? Each query finds its rows by an index, newest first.
+
+A row that somebody changed by hand may be no record any more. It is shown as what is left of it (`DAMAGED`):
+who looks at the others must not be kept from that.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, fields
+from types import MappingProxyType, NoneType
 from typing import Any
 
-from .stored import storable, stored_json
+from .events import KINDS, event_of
+from .stored import parsed, storable, stored_json
 from .writer import Row, Statement, Value
 
-__all__ = ["EVENTS", "OF_CALL", "OF_PREFIX", "Record", "listing", "record_of"]
+__all__ = ["DAMAGED", "EVENTS", "FOLDED", "OF_CALL", "OF_PREFIX", "Record", "listing", "record_of"]
+
+DAMAGED = "damaged"
+"""The kind under which a row is shown that is no record; `was` is the kind it says it has."""
+
+_LATEST = 253_402_300_799.0  # the last second that has a date with four figures for the year
+_PLAIN: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "str | None": (str, NoneType),
+    "int | None": (int, NoneType),
+    "tuple[str, ...]": (list,),
+}
+# What JSON can say of the fields of each kind of event, and which of them are lists of texts.
+_FIELDS = {
+    kind: tuple((field.name, _PLAIN[str(field.type)]) for field in fields(event) if str(field.type) in _PLAIN)
+    for kind, event in KINDS.items()
+}
+_TEXTS = {
+    kind: tuple(field.name for field in fields(event) if field.type == "tuple[str, ...]")
+    for kind, event in KINDS.items()
+}
 
 _SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
 
 EVENTS = "SELECT kind, body FROM audit WHERE session = ? ORDER BY seq"
+# Why it was decided is most of a decision, and changes nothing in the session: it is left where it stands.
+FOLDED = (
+    "SELECT kind, CASE kind WHEN 'decision' THEN json_remove(body, '$.words', '$.reading', '$.always')"
+    " ELSE body END FROM audit WHERE session = ? ORDER BY seq"
+)
 OF_CALL = _SELECT + "call = ? ORDER BY seq"
 # Text is compared byte by byte, and nothing that starts with the prefix comes after the last character.
 OF_PREFIX = _SELECT + "call >= ?1 AND call < ?1 || char(0x10FFFF) ORDER BY seq"
@@ -43,9 +75,37 @@ class Record:
 
 
 def record_of(row: Row) -> Record:
-    """Return the record that a row holds."""
+    """Return the record that a row holds, or what is left of it."""
     seq, at, session, kind, call, tool, body = row
-    return Record(seq, at, session, kind, call, tool, MappingProxyType(json.loads(body)))
+    try:
+        told = parsed(body)
+        _check(row, told)
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        left = {"was": str(kind), "problem": str(error)}
+        call, tool = (None if value is None else str(value) for value in (call, tool))
+        return Record(seq, 0.0, str(session), DAMAGED, call, tool, MappingProxyType(left))
+    return Record(seq, at, session, kind, call, tool, MappingProxyType(told))
+
+
+def _check(row: Row, body: Any) -> None:
+    """See that a row is a record of its kind.
+
+    Raises:
+        ValueError, TypeError, AttributeError, LookupError: it is none.
+    """
+    _, at, session, kind, call, tool, _ = row
+    if not isinstance(at, float) or not 0 <= at <= _LATEST:
+        raise ValueError(f"{at!r} is no time")
+    if not isinstance(body, dict) or not all(isinstance(text, str | None) for text in (session, call, tool)):
+        raise ValueError("it is no object, or what it is about has no name")
+    if kind in KINDS:
+        event_of(kind, body)
+        for name, types in _FIELDS[kind]:
+            if name in body and not isinstance(body[name], types):
+                raise ValueError(f"{name} is {body[name]!r}")
+        for name in _TEXTS[kind]:
+            if not all(isinstance(text, str) for text in body.get(name, ())):
+                raise ValueError(f"{name} is {body[name]!r}")
 
 
 def listing(

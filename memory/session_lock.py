@@ -23,7 +23,7 @@ _TRIES = 100
 
 
 class SessionInUse(Exception):
-    """Somebody has the session open; the message says who, where that is known."""
+    """Somebody has the session open, or nobody may; the message says who, where that is known."""
 
 
 class SessionLock:
@@ -42,6 +42,9 @@ class SessionLock:
             RecordError: the lock cannot be made.
         """
         path = database.with_name(database.name + LOCKS) / session
+        # An id comes from the database, and the file is emptied and removed: it must lead nowhere else.
+        if path.name != session or "\0" in session:
+            raise SessionInUse(f"{session!r} is no id of a session: nobody may open it")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for _ in range(_TRIES):

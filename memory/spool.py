@@ -147,11 +147,22 @@ class Spool:
         self._newlines += text.count("\n")
         self._ends_line = text.endswith("\n")
 
+    async def _see_room(self) -> None:
+        """See that the disk has room; where it has not, what was written by now gives its own back."""
+        try:
+            await self._database.see_room()
+        except RecordError:
+            self.abandon()
+            with suppress(RecordError):
+                await self._retention.drop(self._ref)
+            raise
+
     async def _send(self) -> None:
         if self._stored > self._retention.max_total:
             most = self._retention.max_total
             raise RecordError(f"it alone is more than the {most} bytes that all of them may take")
         while self._batches:
+            await self._see_room()
             await self._database.write(self._batches.popleft())
         if self._stored - self._fitted >= _FITTED_EVERY:
             self._fitted = self._stored

@@ -7,7 +7,6 @@ are listed, searched, forked and deleted stands in `catalog.py`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from typing import TypeAlias
 from leeward.security import Clock, Json, Origin, RecordError
 
 from .database import Database
-from .stored import storable, stored_json
+from .stored import parsed, storable, stored_json
 from .writer import Row, Statement
 
 __all__ = [
@@ -57,7 +56,7 @@ _ENTRIES = SELECT_ENTRY + " ORDER BY place"
 _LAST_OF_ROLE = SELECT_ENTRY + " AND role = ? AND place > ? ORDER BY place DESC LIMIT 1"
 _WORDS = SELECT_ENTRY + " AND role = 'user' AND place > ? AND place < ? ORDER BY place"
 _FROM = SELECT_ENTRY + " AND place >= ? ORDER BY place"
-_ENDS = "SELECT coalesce(max(place), 0), coalesce(max(turn), 0) FROM entry WHERE session = ?"
+_END = "SELECT place, turn FROM entry WHERE session = ? ORDER BY place DESC LIMIT 1"
 _CHARGES = (
     "SELECT model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),"
     " CASE WHEN count(*) = count(cost) THEN total(cost) END, sum(estimated)"
@@ -192,7 +191,7 @@ class Transcript:
         kept = max(_kept(summary), begin + 1)
         words = await self._database.read(_WORDS, (name, begin, kept))
         rest = await self._database.read(_FROM, (name, kept))
-        ((place, turn),) = await self._database.read(_ENDS, (name,))
+        place, turn = next(iter(await self._database.read(_END, (name,))), (0, 0))
         return Recall(
             tuple(map(entry_of, words)),
             summary,
@@ -224,8 +223,8 @@ def entry_of(row: Row) -> Entry:
     seq, turn, role, content, origin, at, place, *charge = row
     spent = Charge(*charge) if charge[0] else _FREE
     try:
-        return Entry(place, turn, role, json.loads(content), Origin(origin), spent, seq, at)
-    except (ValueError, TypeError, RecursionError) as error:
+        return Entry(place, turn, role, parsed(content), Origin(origin), spent, seq, at)
+    except (ValueError, TypeError) as error:
         raise RecordError(f"entry {seq} of the conversation cannot be read: {error}") from error
 
 

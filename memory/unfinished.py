@@ -17,14 +17,11 @@ from .session_lock import LOCKS, SessionInUse, SessionLock
 __all__ = ["UNFINISHED", "Unfinished", "abandoned"]
 
 # Where a row is no JSON any more, this is not the place to tell of it. The plus keeps SQLite from walking
-# through the decisions of all sessions.
+# through the decisions of all sessions; what a decision says is only read where no end of it is found.
 UNFINISHED = """
-SELECT session, call, tool, at, json_extract(body, '$.digest'), json_extract(body, '$.arguments')
-FROM audit AS decided
-WHERE session = ? AND +kind = 'decision'
-    AND CASE WHEN json_valid(body)
-        THEN json_extract(body, '$.allowed') AND NOT coalesce(json_extract(body, '$.hop'), 0) END
-    AND NOT EXISTS (
+WITH endless AS MATERIALIZED (
+    SELECT seq, session, call, tool, at, body FROM audit AS decided
+    WHERE session = ? AND +kind = 'decision' AND NOT EXISTS (
         SELECT 1 FROM audit AS ended
         WHERE ended.call = decided.call AND ended.session = decided.session
             AND ended.kind IN ('outcome', 'job') AND ended.seq > decided.seq
@@ -32,7 +29,12 @@ WHERE session = ? AND +kind = 'decision'
                 THEN json_extract(ended.body, iif(ended.kind = 'job', '$.state', '$.status'))
                     NOT IN ('running', 'started') ELSE TRUE END
     )
-ORDER BY seq
+    ORDER BY seq
+)
+SELECT session, call, tool, at, json_extract(body, '$.digest'), json_extract(body, '$.arguments')
+FROM endless
+WHERE CASE WHEN json_valid(body)
+    THEN json_extract(body, '$.allowed') AND NOT coalesce(json_extract(body, '$.hop'), 0) END
 """
 
 
@@ -54,10 +56,13 @@ class Unfinished:
 def abandoned(database: Path) -> Iterator[tuple[str, SessionLock]]:
     """Yield the sessions whose process was killed, each with its lock, so that only one settles them.
 
+    What is no file is no lock of ours, and keeps nobody from starting.
+
     Raises:
         RecordError: a lock cannot be made.
     """
     folder = database.with_name(database.name + LOCKS)
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        with suppress(SessionInUse):
-            yield path.name, SessionLock.take(database, path.name)
+        if path.is_file() and not path.is_symlink():
+            with suppress(SessionInUse):
+                yield path.name, SessionLock.take(database, path.name)

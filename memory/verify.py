@@ -2,12 +2,15 @@
 
 `Walk` is given the rows in their order and tells the first that is wrong; it keeps no row. What exactly
 happened there is found by looking around, once (`_Scene`). Columns come as their bytes: a text that is
-none any more is a finding, not a failure.
+none any more is a finding, not a failure. Behind the records it is looked at what leads to them: indexes,
+and the views that other programs read.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,18 +20,24 @@ from .chain import GENESIS, record_hash
 from .connection import is_damage
 from .database import Database
 from .heads import Fault, Head, Problem, Verified
+from .schema import AROUND_AUDIT, audit_schema
 from .signing import is_signed
 from .writer import Row, Value
 
-__all__ = ["verify"]
+__all__ = ["unsigned_problem", "verify"]
 
 _PAGE = """
 SELECT seq, CAST(prev AS BLOB), CAST(hash AS BLOB), CAST(at AS REAL), CAST(session AS BLOB),
     CAST(kind AS BLOB), CAST(call AS BLOB), CAST(tool AS BLOB), CAST(body AS BLOB), CAST(id AS BLOB),
     typeof(prev) || typeof(hash) || typeof(at) || typeof(session) || typeof(kind) || typeof(body)
     || typeof(id) || replace(typeof(call) || typeof(tool), 'null', 'text')
-FROM audit WHERE seq > ? ORDER BY seq LIMIT ?
+FROM audit WHERE seq >= ? ORDER BY seq LIMIT ?
 """
+_FIRST = "SELECT min(seq) FROM audit"
+_LEAST = -(2**63)  # no number of a row is smaller: what was put in before the first is looked at, too
+_LAST_HEAD = "SELECT max(seq) FROM audit WHERE kind = 'head'"
+_INDEXES = "PRAGMA integrity_check(audit)"
+_AGAIN = 3
 _ROWS = 256  # in one page: so many stay in memory, and so long do writers wait
 
 # Only asked for once, when the chain is broken: there is no index for it, and need not be.
@@ -74,13 +83,19 @@ class Break:
 
 
 class Walk:
-    """One way along the chain. `key` is the public key that heads must be signed with, if there is one."""
+    """One way along the chain. `key` is the public key that heads must be signed with, if there is one.
 
-    def __init__(self, key: str | None, anchor: Head | None) -> None:
+    `anchors` are heads that were kept elsewhere.
+    """
+
+    def __init__(self, key: str | None, anchors: Iterable[Head] = ()) -> None:
         self.count = 0
         self._tip = GENESIS
         self._key = key
-        self._anchor = anchor
+        self._anchors: dict[int, list[Head]] = {}
+        for anchor in anchors:
+            self._anchors.setdefault(anchor.count, []).append(anchor)
+        self._sure = 0
         self._records = 0
         self._heads = 0
         self._head: Head | None = None
@@ -88,8 +103,15 @@ class Walk:
         self._told = False
         self._vouched = False
 
+    def begin_at(self, seq: int, prev: bytes) -> None:
+        """Begin with a row that is not the first, and is believed to stand behind a record of this hash."""
+        self.count, self._tip, self._records = seq - 1, prev, 1
+
     def step(self, link: Link) -> Break | Problem | None:
         """Take in the next row; return what is wrong with it."""
+        if link.seq <= self.count:
+            why = f"record {link.seq} was put in: the numbers of records begin with 1"
+            return Problem(link.seq, Fault.INSERTED, why)
         if not self._records and link.seq > 1:
             problem = self._begin_behind(link)
             if problem is not None:
@@ -111,22 +133,26 @@ class Walk:
     def end(self) -> Verified:
         """Return what was found when all rows fit."""
         problem = None
-        if self._anchor is not None and self._anchor.count > self.count:
-            problem = _cut(self.count + 1, self._anchor.count)
+        last = max(self._anchors, default=0)
+        if last > self.count:
+            problem = _cut(self.count + 1, last)
         elif self._pruned and not self._vouched:
             problem = _missing(1, self._pruned)
         return self.found(problem)
 
     def found(self, problem: Problem | None) -> Verified:
         """Return what was found, with the one problem that ended the walk."""
-        return Verified(self._records, self._heads, self._head, problem)
+        # The record of a head is signed by what stands in it.
+        signed = self._head.count + 1 if self._head is not None else 0
+        unsigned = min(self.count - signed, self._records)
+        return Verified(self._records, self._heads, self._head, problem, unsigned)
 
     def _begin_behind(self, link: Link) -> Problem | None:
         """See whether the audit may begin with this row: all before it were pruned at a signed head."""
         head = _head_of(link)
         if head is None or head.count != link.seq - 1 or self._signature_problem(link.seq, head):
             return _missing(1, link.seq - 1)
-        self._pruned = self.count = head.count
+        self._pruned = self.count = self._sure = head.count
         self._tip = bytes.fromhex(head.hash)
         return self._compare()
 
@@ -161,19 +187,20 @@ class Walk:
         if link.kind == b"head":
             self._heads += 1
             self._head = _head_of(link)
+            self._sure = link.seq - 1
             self._vouched = self._told
         elif link.kind == b"pruned" and self._pruned and _object(link.body).get("count") == self._pruned:
             self._told = True
 
     def _compare(self) -> Problem | None:
-        """Hold the chain against the head from elsewhere, where it is at the same record."""
-        anchor = self._anchor
-        if anchor is None or anchor.count != self.count:
-            return None
-        if anchor.hash != self._tip.hex():
-            first = self._head.count + 1 if self._head is not None else self._pruned + 1
-            return _cut(first, anchor.count)
-        return self._signature_problem(anchor.count, anchor)
+        """Hold the chain against the heads from elsewhere that are about as many records."""
+        for anchor in self._anchors.get(self.count, ()):
+            if anchor.hash != self._tip.hex():
+                return _cut(self._sure + 1, anchor.count)
+            if problem := self._signature_problem(anchor.count, anchor):
+                return problem
+            self._sure = anchor.count
+        return None
 
 
 def _missing(first: int, last: int) -> Problem:
@@ -186,46 +213,103 @@ def _cut(first: int, last: int) -> Problem:
     return Problem(
         first,
         Fault.CUT,
-        f"{which} not there as the given head says: the end of the audit was cut off"
-        " (and may have been written anew since)",
+        f"{which} not there as a head says that was kept elsewhere: the end of the audit was cut off, or an"
+        " older copy took its place (and it may have been written anew since)",
     )
 
 
-async def verify(database: Database, key: str | None, anchor: Head | None) -> Verified:
+async def verify(database: Database, key: str | None, anchors: Iterable[Head] = ()) -> Verified:
     """Walk along the whole chain, a page at a time, up to the first problem.
 
     Raises:
         RecordError: the database cannot be read.
     """
-    walk = Walk(key, anchor)
-    if anchor is not None and not is_signed(anchor):
-        why = "the signature of the given head does not fit: is a letter of it wrong?"
-        return walk.found(Problem(anchor.count, Fault.SIGNATURE, why))
+    kept = tuple(anchors)
+    for anchor in kept:
+        if not is_signed(anchor):
+            why = "the signature of the given head does not fit: is a letter of it wrong?"
+            return Walk(key).found(Problem(anchor.count, Fault.SIGNATURE, why))
+    for _ in range(_AGAIN):
+        first = await database.read(_FIRST)
+        verified = await _walked(database, Walk(key, kept))
+        # Somebody may have pruned between two pages, so that the next one was missing.
+        if verified.problem is None or await database.read(_FIRST) == first:
+            break
+    return verified
+
+
+async def unsigned_problem(database: Database, key: str | None) -> Problem | None:
+    """Return what is wrong with the newest head or behind it: the rest is vouched for by that.
+
+    Raises:
+        RecordError: the database cannot be read.
+    """
+    problem: Problem | None = None
+    for _ in range(_AGAIN):
+        first = await database.read(_FIRST)
+        problem = await _behind_last_head(database, Walk(key))
+        if problem is None or await database.read(_FIRST) == first:
+            break
+    return problem
+
+
+async def _behind_last_head(database: Database, walk: Walk) -> Problem | None:
+    ((newest,),) = await database.read(_LAST_HEAD)
+    rows = await database.read(_PAGE, (newest, 1)) if newest is not None else []
+    if not rows:
+        return await _first_wrong(database, walk)
+    seq, prev, *_ = rows[0]
+    walk.begin_at(seq, prev)
+    return await _first_wrong(database, walk, seq)
+
+
+async def _walked(database: Database, walk: Walk) -> Verified:
     try:
         wrong = await _first_wrong(database, walk)
-        if isinstance(wrong, Break):
-            wrong = await _Scene(database, wrong).problem()
+        if wrong is not None:
+            return walk.found(wrong)
+        verified = walk.end()
+        return verified if verified.problem is not None else walk.found(await _around(database))
     except RecordError as error:
         if not is_damage(error.__cause__):
             raise
         seq = walk.count + 1
-        wrong = Problem(seq, Fault.CHANGED, f"from record {seq} on the file is damaged: {error}")
-    return walk.end() if wrong is None else walk.found(wrong)
+        return walk.found(Problem(seq, Fault.CHANGED, f"from record {seq} on the file is damaged: {error}"))
 
 
-async def _first_wrong(database: Database, walk: Walk) -> Break | Problem | None:
-    links = await _page(database, 0)
-    while links:
-        for link in links:
-            wrong = walk.step(link)
-            if wrong is not None:
-                return wrong
-        links = await _page(database, links[-1].seq)
+async def _first_wrong(database: Database, walk: Walk, begin: int = _LEAST) -> Problem | None:
+    async with aclosing(_links(database, begin)) as links:
+        async for link in links:
+            match walk.step(link):
+                case Break() as broken:
+                    return await _Scene(database, broken).problem()
+                case Problem() as problem:
+                    return problem
     return None
 
 
-async def _page(database: Database, behind: int) -> list[Link]:
-    return [Link(*row) for row in await database.read(_PAGE, (behind, _ROWS))]
+async def _around(database: Database) -> Problem | None:
+    """Look at what leads to the records: who asks by an index or a view must be told what stands there."""
+    found: dict[str, str] = dict(await database.read(AROUND_AUDIT))
+    for name, sql in audit_schema().items():
+        if found.get(name) != sql:
+            why = f"{name} is gone or not as Leeward made it: what it shows may not be what is on record"
+            return Problem(0, Fault.FILE, why)
+    ((said,), *_) = await database.read(_INDEXES)
+    if said != "ok":
+        return Problem(0, Fault.FILE, f"the records are whole, and what leads to them is damaged: {said}")
+    return None
+
+
+async def _links(database: Database, begin: int = _LEAST) -> AsyncGenerator[Link, None]:
+    """Yield all rows from a number on in their order, a page at a time."""
+    while True:
+        rows = await database.read(_PAGE, (begin, _ROWS))
+        for row in rows:
+            yield Link(*row)
+        if len(rows) < _ROWS:
+            return
+        begin = rows[-1][0] + 1
 
 
 class _Scene:
@@ -245,7 +329,7 @@ class _Scene:
         link, seq = self._link, self._link.seq
         here = f"record {seq}"
         if not link._replace(prev=self._prev).is_whole():
-            after = await self._first(_PAGE, seq, 1)
+            after = await self._first(_PAGE, seq + 1, 1)
             was_skipped = after is not None and Link(*after).prev == self._prev
             if was_skipped or (after is None and link.prev != self._prev):
                 return Problem(seq, Fault.INSERTED, f"{here} was put in: the chain goes by it")
@@ -257,12 +341,10 @@ class _Scene:
 
     async def _exchanged_with(self) -> int | None:
         """Return in which other record stands what the hash of this one is about."""
-        links = await _page(self._database, 0)
-        while links:
-            for other in links:
+        async with aclosing(_links(self._database)) as links:
+            async for other in links:
                 if other.seq != self._link.seq and other.types == _TYPES and self._link.fits(other):
                     return other.seq
-            links = await _page(self._database, links[-1].seq)
         return None
 
     async def _out_of_place(self) -> Problem:

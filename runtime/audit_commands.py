@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import trio
 
-from leeward.memory import AuditLogger, Head, Record, Verified
+from leeward.memory import DAMAGED, AuditLogger, Head, Record, Verified, heads_in
 from leeward.security import Json, visible
 
 from .audit_export import export
@@ -21,15 +21,13 @@ from .audit_reading import explanation_of, filter_of, open_audit, record_json, r
 from .audit_replay import replay
 from .audit_stats import stats
 from .audit_tail import tail
-from .describe import egress_lines, record_lines
+from .audit_text import egress_lines, record_lines
 from .exits import CliError, Exit
 from .options import Options
 from .printer import Printer
 from .startup import look
 
 __all__ = ["audit"]
-
-_LARGEST_HEADS = 16 * 1024 * 1024
 
 Action: TypeAlias = Callable[[Options, Printer, AuditLogger], Awaitable[Exit]]
 
@@ -46,15 +44,16 @@ async def audit(options: Options, printer: Printer) -> Exit:
         if options.action != "list":
             raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "nothing was recorded yet")
         return _told(printer, (), ())
-    async with open_audit(start) as opened:
+    async with open_audit(start, printer.warn) as opened:
         return await _ACTIONS[options.action](options, printer, opened)
 
 
 async def _list(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
-    wanted = filter_of(options)
+    wanted = await filter_of(options, opened)
     if options.egress:
         # An attempt has up to two rows, told as one.
-        rows = await opened.reports.newest(replace(wanted, kinds=("egress",)), 2 * options.limit)
+        found = await opened.reports.newest(replace(wanted, kinds=("egress",)), 2 * options.limit)
+        rows = [row for row in found if row.kind != DAMAGED]
         attempts = list(_attempts(rows))[-options.limit :]
         return _told(printer, attempts, egress_lines(attempts))
     records = await opened.reports.newest(wanted, options.limit)
@@ -104,44 +103,64 @@ async def _why(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
 
 async def _verify(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
     """Walk the chain; the exit code says whether all of it holds."""
-    anchor = await _anchor(options.head) if options.head is not None else None
-    verified = await opened.verify(anchor)
+    named = options.head
+    kept = await opened.heads_elsewhere() if named is None else await trio.to_thread.run_sync(_heads, named)
+    verified = await opened.verify(*kept)
     told = _verified_json(verified)
     printer.event({"schema": 1, "type": "verified", **told})
-    lines = [f"{verified.records} records, {verified.heads} signed heads"]
-    lines += [verified.head.line()] if verified.head is not None else ["no head was signed yet"]
+    printer.answer("".join(f"{line}\n" for line in _verified_lines(verified, len(kept))))
     problem = verified.problem
     if problem is None:
-        printer.answer("".join(f"{line}\n" for line in [*lines, "every record is there, as it was written"]))
         return printer.finish(Exit.SUCCESS, told)
-    printer.answer("".join(f"{line}\n" for line in lines))
+    where = f"record {problem.seq} ({problem.kind})" if problem.seq else str(problem.kind)
     error: dict[str, Json] = {
         "code": "AUDIT_BROKEN",
-        "message": f"record {problem.seq} ({problem.kind}): {visible(problem.message)}",
+        "message": f"{where}: {visible(problem.message)}",
         "phase": "verification",
     }
     return printer.finish(Exit.GENERAL_ERROR, told, error)
 
 
-async def _anchor(named: str) -> Head:
-    """Return the head that a line holds, or the last one in a file of such lines.
+def _verified_lines(verified: Verified, kept: int) -> Iterable[str]:
+    """Yield what was found, and never more than the signatures bear out."""
+    up_to = " up to where it is wrong" if verified.problem is not None else ""
+    yield f"{verified.records} records, {verified.heads} signed heads{up_to}"
+    if verified.head is not None:
+        yield verified.head.line()
+    if kept:
+        yield f"held against {kept} head{'' if kept == 1 else 's'} kept elsewhere"
+    if verified.problem is not None:
+        return
+    if not verified.records:
+        yield "nothing is on record"
+        return
+    if not verified.unsigned:
+        yield "every record is there, as it was written"
+        return
+    which = "all" if verified.unsigned == verified.records else "the last"
+    yield f"every record fits the one before it; {which} {verified.unsigned} are signed by nobody yet,"
+    yield "so whoever can write to the file may have written those anew"
+
+
+def _heads(named: str) -> Sequence[Head]:
+    """Return the head that a line holds, or all in a file of such lines.
 
     Raises:
         CliError: neither holds a head.
     """
-    text = named
-    if not named.startswith("leeward-head"):
-        try:
-            async with await trio.open_file(Path(named), encoding="utf-8", errors="replace") as file:
-                text = await file.read(_LARGEST_HEADS)
-        except OSError as error:
-            why = f"--head {visible(named)} is no head, nor a file that can be read: {error.strerror}"
-            raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why) from error
-    lines = [line for line in text.splitlines() if line.strip()]
     try:
-        return Head.parse(lines[-1] if lines else "")
+        if named.strip().startswith("leeward-head"):
+            return [Head.parse(named)]
+        found = heads_in(Path(named))
+    except OSError as error:
+        why = f"--head {visible(named)} is no head, nor a file that can be read: {error.strerror}"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why) from error
     except ValueError as error:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"--head: {error}") from error
+    if not found:
+        why = f"--head: no head of an audit stands in {visible(named)}: one begins with 'leeward-head 1'"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why)
+    return found
 
 
 def _verified_json(verified: Verified) -> Mapping[str, Json]:
@@ -150,6 +169,7 @@ def _verified_json(verified: Verified) -> Mapping[str, Json]:
         "records": verified.records,
         "heads": verified.heads,
         "head": head.line() if head is not None else None,
+        "unsigned": verified.unsigned,
         "problem": None,
     }
     if problem is not None:

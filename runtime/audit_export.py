@@ -15,7 +15,7 @@ from typing import Any
 from leeward.memory import AuditLogger, Record, RecordFilter
 
 from .audit_reading import filter_of, record_json
-from .exits import CliError, Exit, to_json
+from .exits import Exit, to_json
 from .options import Options
 from .otel import trace
 from .printer import Printer, plain
@@ -40,9 +40,7 @@ async def export(options: Options, printer: Printer, opened: AuditLogger) -> Exi
         CliError: there is no such session, or no such kind of record.
         RecordError: they cannot be read.
     """
-    wanted, reports = filter_of(options), opened.reports
-    if options.session is not None and not await reports.newest(RecordFilter(options.session), 1):
-        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "there is no such session", session=options.session)
+    wanted, reports = await filter_of(options, opened), opened.reports
     match options.form:
         case "csv":
             printer.lines(_row(COLUMNS))

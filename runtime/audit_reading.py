@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from leeward.memory import KINDS, AuditLogger, Database, Island, Record, RecordFilter
+from leeward.memory import DAMAGED, KINDS, AuditLogger, Database, Island, Record, RecordFilter
 from leeward.security import Json, visible
 
 from .audit_why import Explanation, explained, sources_at
@@ -22,22 +22,25 @@ _FACTS = ("chain", "ended", "head", "pruned", "session")
 
 
 @asynccontextmanager
-async def open_audit(start: Start) -> AsyncGenerator[AuditLogger, None]:
-    """Open the audit for reading.
+async def open_audit(start: Start, warn: Callable[[str], None]) -> AsyncGenerator[AuditLogger, None]:
+    """Open the audit for reading; `warn` is told what was done to the file for that.
 
     Raises:
         RecordError: it cannot be opened.
     """
     path = start.places.database
     async with Island.open("storage") as island, Database.open(path, island) as database:
+        for notice in database.take_notices():
+            warn(notice)
         yield audit_of(database, SystemClock(), start.loaded, start.places)
 
 
-def filter_of(options: Options) -> RecordFilter:
+async def filter_of(options: Options, audit: AuditLogger) -> RecordFilter:
     """Return which records the command line asks for.
 
     Raises:
-        CliError: there is no such kind of record.
+        CliError: there is no such kind of record, or no such session.
+        RecordError: the records could not be read.
     """
     known = sorted({*KINDS, *_FACTS})
     for kind in options.kinds:
@@ -45,6 +48,8 @@ def filter_of(options: Options) -> RecordFilter:
             near = difflib.get_close_matches(kind, known, n=1)
             why, hint = f"there is no kind of record {visible(kind)}", near[0] if near else ", ".join(known)
             raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion=hint)
+    if options.session is not None and not await audit.list_records(options.session, 1):
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "there is no such session", session=options.session)
     return RecordFilter(
         options.session, options.kinds or None, options.tool or None, options.denied, options.since
     )
@@ -81,8 +86,11 @@ async def explanation_of(name: str, audit: AuditLogger, session: str | None = No
     if len(calls) > 1:
         why = f"the ids of {len(calls)} calls begin so"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, call=name, suggestion=visible(calls[-1]))
+    if broken := [record for record in records if record.kind == DAMAGED]:
+        why = f"record {broken[0].seq} of this call was changed, so it explains nothing"
+        raise CliError(Exit.GENERAL_ERROR, "AUDIT_BROKEN", why, suggestion="leeward audit verify")
     own = RecordFilter(session=records[0].session, kinds=("config",))
-    configured = await audit.reports.newest(own, 1000)
+    configured = [record for record in await audit.reports.newest(own, 1000) if record.kind != DAMAGED]
     return explained(calls[0], records, sources_at(configured, records[0].seq))
 
 

@@ -17,7 +17,7 @@ from leeward.security import Configured, Decided, Json, Policy, Session, visible
 from .audit_reading import filter_of
 from .config import load
 from .config_policy import to_policy
-from .exits import CliError, Exit
+from .exits import Exit
 from .options import Options
 from .printer import Printer
 from .replay import Replayed, replayed
@@ -56,10 +56,8 @@ async def replay(options: Options, printer: Printer, opened: AuditLogger) -> Exi
         CliError: there is no such session, or the configuration cannot be used.
         RecordError: the records cannot be read.
     """
-    wanted, start = filter_of(options), look(options)
+    wanted, start = await filter_of(options, opened), look(options)
     sessions = await opened.reports.sessions(wanted)
-    if options.session is not None and not sessions:
-        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "there is no such session", session=options.session)
     count, told = _Count(), list[Json]()
     for session in sessions:
         count.sessions += 1
@@ -101,7 +99,8 @@ async def _replayed(
     session: str, opened: AuditLogger, start: Start, options: Options
 ) -> AsyncIterator[Replayed]:
     """Yield the decisions of a session, made again; what a fork was given by another is folded before."""
-    root, events = await recorded(opened, session)
+    root, recalled = await recorded(opened, session)
+    events = list(recalled)
     given = len(events) - len(await opened.events_of(session))
     policies = _Policies(start, options)
     first = Configured(0.0, "", workspace=await _workspace(session, opened), home=str(start.places.home))

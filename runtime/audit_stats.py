@@ -35,9 +35,10 @@ async def stats(options: Options, printer: Printer, opened: AuditLogger) -> Exit
     """Count the calls that are meant.
 
     Raises:
+        CliError: there is no such session.
         RecordError: they cannot be read.
     """
-    rows = await opened.reports.figures(filter_of(options))
+    rows = await opened.reports.figures(await filter_of(options, opened))
     durations = {row[0]: row[1:] for row in rows["durations"]}
     rows["tools"] = [(*row, *durations.get(row[0], (None, None, None))) for row in rows["tools"]]
     told: dict[str, Json] = {

@@ -12,7 +12,7 @@ import trio
 from leeward.memory import AuditLogger, Record
 
 from .audit_reading import filter_of, record_json
-from .describe import record_lines
+from .audit_text import record_lines
 from .exits import CliError, Exit
 from .options import Options
 from .printer import Printer
@@ -27,13 +27,13 @@ async def tail(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
     """Tell the last records and then all that follow, until it is stopped.
 
     Raises:
-        CliError: one JSON document was asked for, which never ends.
+        CliError: one JSON document was asked for, which never ends; or there is no such session.
         RecordError: the records cannot be read.
     """
     if options.output == "json":
         why = "what follows has no end, so it cannot be one JSON document"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="--output jsonl")
-    wanted, reports = filter_of(options), opened.reports
+    wanted, reports = await filter_of(options, opened), opened.reports
     seen = await reports.last_seq()
     # What was recorded between the two looks is told once, by the loop.
     records = [one for one in await reports.newest(wanted, options.limit) if one.seq <= seen]

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 
 import trio
@@ -72,6 +73,7 @@ __all__ = [
 _AT_ONCE = 1000  # events folded between two points at which others may run
 _MOST_UNKNOWN = 5
 _EXPIRED_AT_ONCE = 20
+_INDEX_STEPS = 16
 _LONGEST_ARGUMENTS = 160
 
 
@@ -110,20 +112,21 @@ class _Fold:
     open_calls: dict[str, Decided] = field(default_factory=dict)
     unknown: list[Decided] = field(default_factory=list)
 
-    def take(self, event: Event) -> None:
-        """Let an event count."""
-        self.session = after(self.session, event)
-        match event:
-            case Decided(call=call, allowed=True, hop=0):
-                self.open_calls[call] = event
-            case Finished(call=call, status=status) if decided := self.open_calls.pop(call, None):
-                if status is Status.UNKNOWN:
-                    self.unknown.append(decided)
-            case Resumed():
-                self.open_calls.clear()
-                self.unknown.clear()
-            case Configured():
-                self.under = event
+    def take(self, events: Sequence[Event]) -> None:
+        """Let events count."""
+        self.session = after(self.session, *events)
+        for event in events:
+            match event:
+                case Decided(call=call, allowed=True, hop=0):
+                    self.open_calls[call] = event
+                case Finished(call=call, status=status) if decided := self.open_calls.pop(call, None):
+                    if status is Status.UNKNOWN:
+                        self.unknown.append(decided)
+                case Resumed():
+                    self.open_calls.clear()
+                    self.unknown.clear()
+                case Configured():
+                    self.under = event
 
     @property
     def without_end(self) -> list[Decided]:
@@ -161,6 +164,8 @@ async def expire(kept: Kept, retention_days: float) -> int:
         with suppress(CliError):
             await delete(kept, session)
             deleted += 1
+    if deleted:
+        await kept.catalog.forget_words(_INDEX_STEPS)
     return deleted
 
 
@@ -265,22 +270,27 @@ async def fork(kept: Kept, source: Conversation, turn: int | None = None) -> str
     return new
 
 
-async def recorded(audit: AuditLogger, session: str, *, evidence: bool = True) -> tuple[str, list[Event]]:
+async def recorded(audit: AuditLogger, session: str, *, evidence: bool = True) -> tuple[str, Iterator[Event]]:
     """Return which session this one comes from at first, and all that happened from there up to now."""
-    parts: list[list[Event]] = []
+    parts: list[Iterable[Event]] = []
     until: int | None = None
     forked_at = math.inf
     while True:
         begun = await _beginning(audit, session)
         came_from = _came_from(begun)
         if came_from is None or until is None or until >= came_from[1]:
-            events = _until(await audit.events_of(session, evidence=evidence), until)
-            parts.append([event for event in events if not _is_another_life(event, forked_at)])
+            events = await (audit.events_of(session) if evidence else audit.history_of(session))
+            parts.append(events if until is None else _before_fork(events, until, forked_at))
         if came_from is None:
-            return session, [event for part in reversed(parts) for event in part]
+            return session, chain.from_iterable(reversed(parts))
         session, turn = came_from
         until = turn if until is None else min(turn, until)
         forked_at = begun.at
+
+
+def _before_fork(events: Iterable[Event], turn: int, forked_at: float) -> Iterator[Event]:
+    """Yield what of a session counts in one that was forked from it then, at the end of that turn."""
+    return (event for event in _until(events, turn) if not _is_another_life(event, forked_at))
 
 
 def _is_another_life(event: Event, forked_at: float) -> bool:
@@ -319,31 +329,30 @@ async def _beginning(audit: AuditLogger, session: str) -> Record:
     return records[0]
 
 
-def _until(events: Iterable[Event], turn: int | None) -> Iterator[Event]:
-    """Yield what happened before the turn after this one began; all of it for None."""
+def _until(events: Iterable[Event], turn: int) -> Iterator[Event]:
+    """Yield what happened before the turn after this one began."""
     number = 0
     for event in events:
         if isinstance(event, TurnStarted):
             number = event.turn or number + 1
-            if turn is not None and number > turn:
+            if number > turn:
                 return
         yield event
 
 
-async def _folded(session: Session, events: Sequence[Event]) -> _Fold:
+async def _folded(session: Session, events: Iterator[Event]) -> _Fold:
     fold = _Fold(session)
-    for number, event in enumerate(events):
-        if number % _AT_ONCE == 0:
-            await trio.lowlevel.checkpoint()
-        fold.take(event)
+    while batch := tuple(islice(events, _AT_ONCE)):
+        fold.take(batch)
+        await trio.lowlevel.checkpoint()
     return fold
 
 
 def _told(fold: _Fold, *, lapsed: bool) -> Iterator[str]:
     if lapsed and (fold.session.grants or fold.session.levels):
         yield (
-            "the workspace or the configuration is another one than before: what was always-allowed and "
-            "whom more was trusted in this session no longer counts"
+            "the workspace or the configuration is another one than before: what was always-allowed in this "
+            "session, and what made a tool more trusted, no longer counts"
         )
     yield from unknown_lines(fold.without_end)
 

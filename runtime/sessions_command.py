@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
 import trio
 
-from leeward.memory import AuditLogger, Catalog, Charge, Conversation, Entry, Transcript
+from leeward.memory import Catalog, Charge, Conversation, Entry, Transcript
 from leeward.security import Json
 
-from .app import SystemClock
+from .clock import SystemClock
 from .exits import CliError, Exit
 from .options import Options
 from .printer import Printer
@@ -28,8 +27,8 @@ from .sessions_text import (
     session_line,
     show_lines,
 )
-from .startup import look
-from .storage import open_storage
+from .startup import Start, look
+from .storage import audit_of, open_storage
 
 __all__ = ["sessions"]
 
@@ -53,7 +52,7 @@ async def sessions(options: Options, printer: Printer) -> Exit:
         CliError: there is no such session or turn, or it is open.
         RecordError: the database cannot be used.
     """
-    async with _opened(look(options).places.database) as kept:
+    async with _opened(look(options), printer.warn) as kept:
         said = await _carried_out(kept, options)
         printer.answer("".join(f"{line}\n" for line in said.lines))
     for one in said.told:
@@ -70,15 +69,17 @@ async def _carried_out(kept: Kept | None, options: Options) -> _Said:
 
 
 @asynccontextmanager
-async def _opened(database: Path) -> AsyncGenerator[Kept | None, None]:
-    """Open the database there is; looking makes none."""
-    if not await trio.Path(database).exists():
+async def _opened(start: Start, warn: Callable[[str], None]) -> AsyncGenerator[Kept | None, None]:
+    """Open the database there is; looking makes none. `warn` is told what was done to the file for that."""
+    if not await trio.Path(start.places.database).exists():
         yield None
         return
     clock = SystemClock()
-    async with open_storage(database) as opened:
-        transcript, catalog = Transcript(opened, clock), Catalog(opened, clock)
-        yield Kept(AuditLogger(opened, clock), transcript, catalog, opened.path)
+    async with open_storage(start.places.database) as opened:
+        for notice in opened.take_notices():
+            warn(notice)
+        audit = audit_of(opened, clock, start.loaded, start.places)
+        yield Kept(audit, Transcript(opened, clock), Catalog(opened, clock), opened.path)
 
 
 async def _list(kept: Kept, options: Options) -> _Said:
@@ -111,6 +112,7 @@ async def _read(kept: Kept, options: Options, lines: Lines) -> _Said:
 async def _delete(kept: Kept, options: Options) -> _Said:
     one = await _named(kept, options)
     await delete(kept, one.id)
+    await kept.catalog.forget_words()
     return _Said([f"deleted: {session_line(one)}", "its audit stays"], "deleted", [conversation_json(one)])
 
 

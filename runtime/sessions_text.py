@@ -40,8 +40,11 @@ def session_line(one: Conversation, *, where: bool = True) -> str:
     fork = f"  (fork of {one.forked_from}, turn {one.forked_turn})" if one.forked_from else ""
     place = f"  {visible(one.workspace)}" if where else ""
     title = _cut(visible(one.title), _TITLE) or "(no words)"
-    turns = f"{one.turns} turn{'' if one.turns == 1 else 's'}"
-    return f"{one.id}  {_at(one.used)}  {turns:>9}  {title}{fork}{place}"
+    return f"{one.id}  {_at(one.used)}  {_turns(one):>9}  {title}{fork}{place}"
+
+
+def _turns(one: Conversation) -> str:
+    return f"{one.turns} turn{'' if one.turns == 1 else 's'}"
 
 
 def last_lines(one: Conversation, taken: Taken) -> Iterator[str]:
@@ -101,7 +104,7 @@ def _shown(entry: Entry) -> Iterator[str]:
             if attached := _attached(entry).strip():
                 yield f"    + along with it: {_first(attached)}"
         case "assistant":
-            yield from (f"      {line}" for line in text.split("\n") if text)
+            yield from (f"      {line}".rstrip() for line in text.strip("\n").split("\n") if text)
             yield from (f"    → {_cut(f'{name} {arguments}', _LINE)}" for name, arguments in _calls(entry))
         case "tool":
             yield f"    ← {entry.origin}: {_first(text)}"
@@ -151,14 +154,14 @@ def _block(text: str) -> Iterator[str]:
     """Yield a block of code that nothing inside it can end."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    yield from (fence, *text.split("\n"), fence)
+    yield from (fence, *text.rstrip("\n").split("\n"), fence)
 
 
 def _head(one: Conversation, charges: Sequence[Charge]) -> Iterator[str]:
     yield f"session    {one.id}"
     yield f"title      {visible(one.title)}"
     yield f"workspace  {visible(one.workspace)}"
-    yield f"started    {_at(one.started)}, last used {_at(one.used)}, {one.turns} turns"
+    yield f"started    {_at(one.started)}, last used {_at(one.used)}, {_turns(one)}"
     if one.forked_from:
         yield f"fork of    {one.forked_from}, turn {one.forked_turn}"
     for charge in charges:

@@ -32,10 +32,10 @@ from leeward.memory import (
     AuditLogger,
     Catalog,
     Database,
-    Head,
     Island,
     Problem,
     Transcript,
+    heads_in,
 )
 from leeward.runtime.sessions_history import taken_up
 
@@ -204,16 +204,14 @@ class Crashes:
                     self._found(f"{told}, its outcome is not on record")
 
     async def _look_at_the_chain(self, audit: AuditLogger) -> None:
-        lines = self._heads.read_text(encoding="ascii").splitlines() if self._heads.exists() else []
-        anchors = [Head.parse(line) for line in lines[-1:]]
-        verified = await audit.verify(*anchors)
+        verified = await audit.verify(*(heads_in(self._heads) if self._heads.exists() else ()))
         self.seen["records"] = verified.records
         self.seen["heads"] = verified.heads
         if isinstance(verified.problem, Problem):
             self._found(f"the chain: {verified.problem}")
 
     async def _look_at_open_calls(self, audit: AuditLogger, database: Database) -> None:
-        """Each call without an end is told once, and has one from then on."""
+        """Each call without an end is told once, and has one from then on; all of it is signed then."""
         wanted = {tuple(row) for row in await database.read(_OPEN)}
         told = await audit.unknown_outcomes()
         self.seen["unknown"] += len(told)
@@ -223,6 +221,8 @@ class Crashes:
             self._found("a call without an end is told again")
         if left := list(self.database.parent.glob(f"*{LOCKS}/*")):
             self._found(f"locks of sessions that are over: {left}")
+        if unsigned := (await audit.verify()).unsigned:
+            self._found(f"{unsigned} records are still signed by nobody")
 
     async def _look_at_words(self, database: Database) -> None:
         """What was said can be gone on with: every line is whole, and every call has one result."""

@@ -7,6 +7,7 @@ import math
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 from functools import reduce
 
 import pytest
@@ -256,6 +257,8 @@ def test_a_session_is_the_fold_over_its_records(events: list[Event]) -> None:
         ("trust", {"at": 1.0, "tool": "t", "level": 9, "cause": ""}),
         ("session", {"workspace": "/w"}),
         ("given", {"at": 1.0, "urls": None, "provenance": "person"}),
+        ("forgot", [["at", 1.0]]),
+        ("forgot", 1.0),
     ],
 )
 def test_what_is_no_event_is_not_taken_for_one(kind: str, body: dict) -> None:
@@ -274,6 +277,25 @@ async def test_a_session_is_read_back_from_the_file(audit: AuditLogger) -> None:
     assert await audit.events_of("s") == events
     assert fold(await audit.events_of("s")) == fold(events)
     assert await audit.events_of("nobody") == []
+
+
+async def test_the_history_of_a_session_leads_where_its_events_do(audit: AuditLogger) -> None:
+    events = [event for event, _ in EXAMPLES]
+    await audit.append("s", *events)
+    history = list(await audit.history_of("s"))
+    assert list(map(type, history)) == list(map(type, events))
+    for number in range(len(events) + 1):
+        assert fold(history[:number]) == fold(events[:number])
+    (decided,) = (event for event in history if isinstance(event, Decided) and event.call == DECIDED.call)
+    assert decided == replace(DECIDED, words=(), reading=None, always=()) != DECIDED
+
+
+@given(st.lists(EVENTS, max_size=12), st.integers(0, 12))
+def test_events_may_be_folded_one_by_one_or_together(events: list[Event], cut: int) -> None:
+    then = after(START, *events[:cut])
+    start_was, then_was = replace(START), replace(then)
+    assert after(then, *events[cut:]) == reduce(after, events, START)
+    assert (START, then) == (start_was, then_was), "a session that somebody holds never changes"
 
 
 async def test_records_stand_in_the_order_of_the_calls(audit: AuditLogger) -> None:
@@ -400,10 +422,17 @@ async def test_what_json_cannot_say_is_refused_in_words(audit: AuditLogger, bad:
     assert await audit.list_records() == []
 
 
-async def test_a_damaged_record_is_told(audit: AuditLogger, database: Database) -> None:
-    await database.write(drafts=[Draft(1.0, "s", "turn", None, None, "{not json", "x")])
+@pytest.mark.parametrize("kind", ["turn", "decision"])
+@pytest.mark.parametrize(
+    "body",
+    ["{not json", "", '{"at": 1.0},{"at": 2.0}', '{"at":1.0} x', "[" * 100_000, '["at", 1.0]', "null"],
+)
+async def test_a_damaged_record_is_told(audit: AuditLogger, database: Database, kind: str, body: str) -> None:
+    await database.write(drafts=[Draft(1.0, "s", kind, None, None, body, "x")])
     with pytest.raises(RecordError, match="the audit of session 's' cannot be read back"):
         await audit.events_of("s")
+    with pytest.raises(RecordError, match="cannot be read back|could not be read"):
+        list(await audit.history_of("s"))
 
 
 async def test_a_second_program_reads_while_one_writes(
@@ -435,6 +464,7 @@ async def test_every_query_finds_its_rows_by_an_index(audit: AuditLogger, databa
         (listing(None, 10, kinds=["egress", "block"]), f"{kind})"),
         (listing(None, 10, kinds=["egress"], after=5), f"{kind} AND rowid>?)"),
         ((records.EVENTS, ("s",)), f"{session})"),
+        ((records.FOLDED, ("s",)), f"{session})"),
         ((records.OF_CALL, ("c",)), "SEARCH audit USING INDEX audit_by_call (call=?)"),
         ((records.OF_PREFIX, ("c",)), "SEARCH audit USING INDEX audit_by_call (call>? AND call<?)"),
         ((UNFINISHED, ("s",)), "SEARCH decided USING INDEX audit_by_session (session=?)"),

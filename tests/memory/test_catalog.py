@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 
 import pytest
@@ -79,7 +80,29 @@ SAID = [
     'she said "drop it" loudly',
     "Straße nach Köln",
     "NOT this OR that",
+    "Clouds over C#, .NET and cobalt",
 ]
+
+
+async def test_a_word_with_signs_is_found_among_many_that_begin_like_it(catalog, transcript) -> None:
+    await transcript.start("s", "/w")
+    for place in range(250):
+        text = "a man who wrote c++ went away for good, they say" if place == 125 else "c is a vitamin"
+        await transcript.append("s", Line(place, 1, "user", {"text": text}, Origin.PERSON))
+    assert [hit.entry.place for hit in await catalog.search("c++", 3)] == [125]
+    assert len(await catalog.search("c", 300)) == 250 and len(await catalog.search("c", 3)) == 3
+
+
+async def test_how_many_are_looked_at_is_bounded(catalog, transcript, monkeypatch) -> None:
+    monkeypatch.setattr(catalog_module, "_LOOKED_AT", 20)
+    monkeypatch.setattr(catalog_module, "_AT_ONCE", 10)
+    await transcript.start("s", "/w")
+    for place in range(40):
+        text = "a b" if place else "a+b"
+        await transcript.append("s", Line(place, 1, "user", {"text": text}, Origin.PERSON))
+    assert await catalog.search("a+b", 3) == []
+    monkeypatch.setattr(catalog_module, "_LOOKED_AT", 50)
+    assert [hit.entry.place for hit in await catalog.search("a+b", 3)] == [0]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +120,26 @@ SAID = [
         ("NOT OR", [4]),
         ("parser NOT", []),
         ("words:parser", []),
-        ("^parser", [0]),
-        ("par*", [0]),
+        ("^parser", []),
+        ("par*", []),
+        ("c++", [1]),
+        ("c--", []),
+        ("c+++", []),
+        ("c#", [5]),
+        ("c", [1, 5]),
+        ("A-B", [1]),
+        ("a_b", []),
+        ("foo_", [1]),
+        ("foo_b", [1]),
+        ("oo_bar", []),
+        ("3.1", [1]),
+        (".net", [5]),
+        ("net", [5]),
+        ("uber-l", [0]),
+        ("über-lo lines", [0]),
+        ('"U\u0308BER-long  lines"', [0]),
+        ('"c#, .net"', [5]),
+        ('"c# .net"', []),
         ("nothing", []),
         ('"', []),
         ("!!! ---", []),
@@ -124,7 +165,7 @@ async def test_words_are_words_and_never_a_query_language(catalog, transcript, w
 def test_no_words_make_a_query_that_fails(words: str) -> None:
     with sqlite3.connect(":memory:") as connection:
         connection.execute("CREATE VIRTUAL TABLE w USING fts5(words, content='')")
-        query = catalog_module._query(words)
+        query = catalog_module._query(catalog_module._terms(words))
         if query:
             connection.execute("SELECT rowid FROM w WHERE w MATCH ?", (query,)).fetchall()
 
@@ -170,6 +211,47 @@ async def test_what_was_deleted_is_gone_everywhere_and_the_rest_stays(
     await database.write([("INSERT INTO entry_words (entry_words) VALUES ('integrity-check')", ())])
     assert await database.read("SELECT count(*) FROM conversation WHERE id = 's'") == [(0,)]
     await catalog.delete("s")
+
+
+def odd_word(number: int) -> str:
+    """A word with no beginning in common with another: the index keeps what follows that only."""
+    return "".join(random.Random(number).choices("bcdfghjklmnpqrstvwxz", k=24))
+
+
+async def left_in(database: Database, *numbers: int) -> set[int]:
+    """Return which of the odd words can be read from the bytes of the file."""
+    await database.read("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = database.path.read_bytes().lower()
+    return {number for number in numbers if odd_word(number)[6:].encode() in content}
+
+
+async def test_what_was_deleted_can_not_be_read_from_the_file_either(catalog, transcript, database) -> None:
+    """Neither its text, nor its words, which an index keeps."""
+    await told(transcript, "s_1", f"{odd_word(1)} walks")
+    await told(transcript, "s_2", f"{odd_word(2)} walks")
+    await catalog.delete("s_2")
+    assert await left_in(database, 1, 2) == {1, 2}, "the index has both still"
+    await catalog.forget_words()
+    assert await left_in(database, 1, 2) == {1}
+    assert {one.conversation.id for one in await catalog.search(odd_word(1))} == {"s_1"}
+    assert await catalog.search(odd_word(2)) == []
+    await catalog.forget_words()
+    assert len(await catalog.search("walks", 100)) == 2
+
+
+async def test_the_index_is_cleaned_a_bit_at_a_time_where_somebody_waits(
+    catalog, transcript, database, monkeypatch
+) -> None:
+    monkeypatch.setattr(catalog_module, "_MERGE", catalog_module._MERGE.replace("-64", "-1"))
+    for number in range(40):
+        await told(transcript, f"s_{number}", *(odd_word(100 * number + other) for other in range(20)))
+    await catalog.delete("s_7")
+    steps, words = 0, range(700, 720)
+    while await left_in(database, *words):
+        await catalog.forget_words(1)
+        steps += 1
+        assert steps < 1000
+    assert steps > 1
 
 
 async def test_a_deletion_that_was_broken_off_is_not_seen_and_ends_later(

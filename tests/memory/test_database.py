@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -78,6 +79,34 @@ async def test_only_the_owner_may_read(database: Database, island: Island, tmp_p
         assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     async with Database.open(tmp_path / "new" / "folder" / "store.db", island):
         assert (tmp_path / "new" / "folder").stat().st_mode & 0o777 == 0o700
+
+
+async def test_opening_a_file_that_is_there_writes_nothing_and_waits_for_nobody(
+    database: Database, locker: sqlite3.Connection, island: Island
+) -> None:
+    """Whoever only looks can, while another process keeps the file locked; a new file gives pages back in parts."""
+    await add(database, "a")
+    assert await database.read("PRAGMA auto_vacuum") == [(2,)]
+    locker.execute("BEGIN IMMEDIATE")
+    log = database.path.with_name("store.db-wal")
+    before = database.path.read_bytes(), log.read_bytes()
+    async with Database.open(database.path, island, busy_seconds=0.1) as other:
+        assert await names(other) == ["a"]
+    assert before == (database.path.read_bytes(), log.read_bytes())
+
+
+@pytest.mark.parametrize(("is_own", "mode"), [(True, 0o700), (False, 0o755)])
+async def test_the_folder_of_our_own_data_is_closed_and_no_other(
+    island: Island, tmp_path: Path, is_own: bool, mode: int
+) -> None:
+    """A database may be named anywhere; only where the key lies the folder is Leeward's."""
+    folder = tmp_path / "leeward"
+    folder.mkdir()
+    folder.chmod(0o755)
+    if is_own:
+        (folder / "audit.key").touch()
+    async with Database.open(folder / "store.db", island):
+        assert folder.stat().st_mode & 0o777 == mode
 
 
 async def test_its_durability_was_verified(database: Database) -> None:
@@ -347,6 +376,7 @@ def _newer(path: Path) -> None:
         (lambda path: path.write_bytes(b"no database at all " * 300), "the file is damaged or no database"),
         (lambda path: path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000), "the file is damaged"),
         (Path.mkdir, "Is a directory"),
+        (os.mkfifo, "it is no ordinary file"),
     ],
 )
 async def test_what_is_not_ours_is_refused_and_left_alone(
@@ -379,9 +409,13 @@ async def test_an_older_file_grows_and_a_failing_step_changes_nothing(
         await add(database, "kept")
     bad = ("CREATE TABLE extra (x)", "CREATE TABLE extra (x)")
     monkeypatch.setattr(schema, "MIGRATIONS", (*first, bad))
-    with pytest.raises(RecordError, match="table extra already exists"):
-        async with Database.open(path, island):
-            raise AssertionError
+    for _ in range(2):
+        with pytest.raises(RecordError, match="table extra already exists"):
+            async with Database.open(path, island):
+                raise AssertionError
+    assert list((tmp_path / "store.db-kept").iterdir()) == [], (
+        "nothing came of it, so there is nothing to keep"
+    )
     monkeypatch.setattr(schema, "MIGRATIONS", (*first, ("CREATE TABLE extra (x)",), ("DROP TABLE extra",)))
     async with Database.open(path, island) as database:
         assert await names(database) == ["kept"]

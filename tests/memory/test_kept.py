@@ -16,9 +16,10 @@ from leeward.memory import AuditLogger, Database, Island, kept, schema
 from leeward.memory.chain import record_hash
 from leeward.security import RecordError, TurnStarted
 
+DECIDED = '{"allowed": true, "at": 2.0, "call": "c1", "digest": "d", "tool": "shell"}'
 OLD_ROWS = (
     (1.0, "s", "session", None, None, '{"workspace": "/w"}', "a"),
-    (2.0, "s", "decision", "c1", "shell", '{"allowed": true}', "b"),
+    (2.0, "s", "decision", "c1", "shell", DECIDED, "b"),
     (3.0, "s\0é", "turn", None, None, '{"at": 3.0}', "c"),
 )
 

@@ -141,6 +141,7 @@ def test_processes_that_start_at_once_have_one_key(tmp_path: Path) -> None:
         lambda path: path.write_bytes(os.urandom(100_000)),
         lambda path: path.mkdir(),
         lambda path: path.symlink_to("/dev/zero"),
+        os.mkfifo,
         lambda path: path.write_text(_rsa()),
     ],
 )

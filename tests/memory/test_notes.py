@@ -96,6 +96,8 @@ async def test_a_deleted_note_leaves_nothing_behind(notes, database) -> None:
     again = await notes.save(HERE, "s_1", "another", Origin.MODEL)
     assert await texts(notes, "forget another") == ["another"] and again.text == "another"
     await notes.delete("n_unknown")
+    await database.read("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert b"forget" not in database.path.read_bytes(), "the index has forgotten its words, too"
 
 
 async def test_only_what_the_person_widened_holds_elsewhere(notes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from leeward.memory import Database, Island, OverflowStore, StoredText
+from leeward.memory import CheckpointStore, Database, Island, OverflowStore, StoredText, packed_content
 from leeward.memory.chunks import CHUNK
 from leeward.memory.spool import id_of
 from leeward.security import Origin, RecordError, ports
@@ -190,6 +191,52 @@ async def test_a_disk_that_is_full_is_told_and_what_was_written_goes(
     await database.read("PRAGMA max_page_count = 1000000")
     assert (await store.get("s", await store.put("s", "room again", WEB))).text == "room again"
     assert await count(database, "overflow") == 2
+
+
+async def test_the_last_of_a_disk_is_left_to_the_records(
+    store: OverflowStore, database: Database, monkeypatch
+) -> None:
+    """An output that fills the disk would stop every call after it, and the clean-up as well."""
+    kept = await store.put("s", "short", WEB)
+    room = [40 << 20, 36 << 20, 31 << 20]
+    disk = os.statvfs(database.path.parent)
+
+    def shrinking(_path: Path) -> os.statvfs_result:
+        free = room.pop(0) if len(room) > 1 else room[0]
+        return os.statvfs_result((*disk[:1], 1, 10**9, free, free, *disk[5:]))
+
+    monkeypatch.setattr(os, "statvfs", shrinking)
+    spool = store.spool("s")
+    with pytest.raises(
+        RecordError, match=r"^31 MiB are left on the disk of .*, and the last 32 are for the audit"
+    ):
+        await fed(spool, NOISE, 50_000)
+    assert [entry.id for entry in await store.entries("s")] == [kept]
+    assert await count(database, "overflow_chunk") == 1, "what was written is given back at once"
+    with pytest.raises(RecordError, match="31 MiB are left"):
+        await store.put("s", "also too much", WEB)
+    assert (await store.get("s", kept)).text == "short"
+    assert await store.put("other", "short", WEB) == kept, "what is there already takes no room"
+    with pytest.raises(RecordError, match="31 MiB are left"):
+        await CheckpointStore(database, store._clock, 10**9).put([packed_content("h", b"x")])
+    room[0] = 33 << 20
+    assert (await store.get("s", await store.put("s", "room again", WEB))).text == "room again"
+
+
+async def test_a_disk_that_does_not_say_how_big_it_is_is_written_to(
+    store: OverflowStore, database: Database, monkeypatch
+) -> None:
+    disk = os.statvfs(database.path.parent)
+    silent = os.statvfs_result((*disk[:2], 0, 0, 0, *disk[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _path: silent)
+    assert (await store.get("s", await store.put("s", "text", WEB))).text == "text"
+
+    def failing(_path: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "statvfs", failing)
+    with pytest.raises(RecordError, match="cannot be asked"):
+        await store.put("s", "another", WEB)
 
 
 async def test_a_kill_in_the_middle_leaves_nothing_that_can_be_read(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -81,6 +82,19 @@ async def test_a_call_of_a_killed_process_is_told_once_and_settled(
     assert await audit.unfinished("s_killed") == []
     assert (await audit.verify()).problem is None
     assert list(database.path.with_name(database.path.name + LOCKS).iterdir()) == []
+
+
+async def test_what_is_no_lock_keeps_nobody_from_starting(
+    audit: AuditLogger, database: Database, tmp_path: Path
+) -> None:
+    killed(database.path, "s_killed")
+    locks = database.path.with_name(database.path.name + LOCKS)
+    (locks / "a_folder").mkdir()
+    os.mkfifo(locks / "a_pipe")
+    (locks / "a_link").symlink_to(tmp_path)
+    (locks / "z_dangling").symlink_to(tmp_path / "nothing")
+    assert [call.session for call in await audit.unknown_outcomes()] == ["s_killed"]
+    assert len(list(locks.iterdir())) == 4
 
 
 async def test_of_two_that_start_at_once_one_tells(audit: AuditLogger, database: Database, clock) -> None:

@@ -58,7 +58,7 @@ def folder(audited: tuple[Path, Head], tmp_path: Path) -> Path:
 
 async def found(folder: Path, anchor: Head | None = None) -> Problem | None:
     async with Island.open("x") as island, Database.open(folder / "a.db", island) as database:
-        return (await AuditLogger(database, Clock()).verify(anchor)).problem
+        return (await AuditLogger(database, Clock()).verify(*([anchor] if anchor else ()))).problem
 
 
 def tampered(folder: Path, tamper: Tamper) -> None:
@@ -317,7 +317,8 @@ async def test_a_long_audit_is_walked_page_by_page(folder: Path) -> None:
 
         async def counted(sql, values=()):
             rows = await read(sql, values)
-            pages.append(len(rows))
+            if "LIMIT" in sql:
+                pages.append(len(rows))
             return rows
 
         database.read = counted

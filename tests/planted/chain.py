@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
+from collections.abc import Sequence
+
+from leeward.memory.chain import Draft
 
 
 def record_hash(prev: bytes, at: float, *texts: str | bytes | None) -> bytes:
@@ -16,3 +20,19 @@ def record_hash(prev: bytes, at: float, *texts: str | bytes | None) -> bytes:
 def is_chained(rows: list[tuple[bytes, bytes]]) -> bool:
     """Wrong: looks only whether (prev, hash) of the rows fit each other, not whether they fit the contents."""
     return all(prev == own for (_, own), (prev, _) in zip(rows, rows[1:], strict=False))
+
+
+def append(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> None:
+    """Wrong: takes the INSERT at its word; a trigger that ignores it, or deletes the row, is not noticed."""
+    count, tip = connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone() or (
+        0,
+        bytes(32),
+    )
+    for draft in drafts:
+        texts = (draft.session, draft.kind, draft.call, draft.tool, draft.body, draft.id)
+        own = record_hash(tip, draft.at, *texts)
+        if connection.execute(
+            "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            (count + 1, draft.at, *texts, tip, own),
+        ).rowcount:
+            count, tip = count + 1, own

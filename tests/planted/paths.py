@@ -1,6 +1,9 @@
 """Wrong: looks at the text alone, and takes whatever begins like the workspace for a part of it."""
 
+from dataclasses import replace
+
 from leeward.security.call import Action, Kind
+from leeward.security.gates.paths import paths as right
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Ask, Deny, Verdict
 
@@ -12,3 +15,10 @@ def paths(action: Action, session: Session) -> Verdict:
         if atom.raw.startswith("/") and not atom.raw.startswith(session.policy.workspace):
             return Ask("outside", "this leaves the workspace", (atom,))
     return Allow()
+
+
+def by_the_call(action, session):
+    """Wrong: what a call does to one of its paths is held against all of them."""
+    return right(
+        replace(action, atoms=tuple(replace(atom, only_read=False) for atom in action.atoms)), session
+    )
