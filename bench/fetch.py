@@ -22,12 +22,12 @@ from typing import TypeAlias
 import httpcore
 import trio
 import trustme
+from silent import NoAudit, Silent
 
 from leeward.memory import AuditLogger, Database, Island, OverflowStore
 from leeward.security import (
     Audit,
     CallLimits,
-    Event,
     Given,
     Pipeline,
     Policy,
@@ -74,31 +74,11 @@ def serve(folder: str, ready: Connection) -> None:
     trio.run(main)
 
 
-class _NoAudit:
-    """Keeps nothing."""
-
-    async def append(self, session: str, *events: Event) -> None:
-        await trio.lowlevel.checkpoint()
-
-
-class _Silent:
-    """Nobody listens, and the clock is the system's."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def live(self, call: str, chunk: str) -> None:
-        """Nothing."""
-
-    def alert(self, message: str) -> None:
-        """Nothing."""
-
-
 async def _whole(
     fetcher: Fetcher, url: Url, audit: Audit, store: OverflowStore
 ) -> Callable[[int], Awaitable[object]]:
     """Return a whole call: read, judged, recorded, run, screened, recorded."""
-    silent = _Silent()
+    silent = Silent()
     executor = CompositeExecutor(fetcher.tools())
     ports = Ports(executor, Surveyor(), None, audit, store, silent, silent)  # type: ignore[arg-type]
     limits = CallLimits(per_turn=10**9, per_session=10**9, repeats=10**9)
@@ -151,12 +131,12 @@ async def _bench(folder: str, port: int) -> None:
         return await client.get(url, trio.current_time() + 20, lambda exchange: None)
 
     async with Island.open("storage") as island, Database.open(Path(folder) / "bench.db", island) as database:
-        store = OverflowStore(database, _Silent())
+        store = OverflowStore(database, Silent())
         steps = {
             "bare httpcore": floor,
             "guarded client": guarded,
-            "whole call, without an audit": await _whole(fetcher, url, _NoAudit(), store),
-            "whole call, durable audit": await _whole(fetcher, url, AuditLogger(database, _Silent()), store),
+            "whole call, without an audit": await _whole(fetcher, url, NoAudit(), store),
+            "whole call, durable audit": await _whole(fetcher, url, AuditLogger(database, Silent()), store),
         }
         found = await _measured(steps)
     base_wall, base_cpu = found["bare httpcore"]

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import trio
+from silent import NoAudit, Silent
 
 from leeward.memory import AuditLogger, Database, Island, OverflowStore
 from leeward.security import (
     Audit,
     CallLimits,
     Effect,
-    Event,
     Pipeline,
     Policy,
     Ports,
@@ -40,28 +40,8 @@ async def nothing(path: WorkspacePath, note: Text) -> str:
     return note
 
 
-class _NoAudit:
-    """Keeps nothing: what is measured against."""
-
-    async def append(self, session: str, *events: Event) -> None:
-        await trio.lowlevel.checkpoint()
-
-
-class _Silent:
-    """Nobody asks, nobody listens, and the clock is the system's."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def live(self, call: str, chunk: str) -> None:
-        """Nothing."""
-
-    def alert(self, message: str) -> None:
-        """Nothing."""
-
-
 def _pipeline(workspace: str, audit: Audit, store: OverflowStore) -> Pipeline:
-    silent = _Silent()
+    silent = Silent()
     ports = Ports(
         executor=CompositeExecutor([nothing]),
         surveyor=Surveyor(),
@@ -93,9 +73,9 @@ async def main() -> None:
             Island.open("storage") as island,
             Database.open(Path(folder) / "bench.db", island) as database,
         ):
-            store = OverflowStore(database, _Silent())
-            bare = _pipeline(folder, _NoAudit(), store)
-            durable = _pipeline(folder, AuditLogger(database, _Silent()), store)
+            store = OverflowStore(database, Silent())
+            bare = _pipeline(folder, NoAudit(), store)
+            durable = _pipeline(folder, AuditLogger(database, Silent()), store)
             await durable.note(TurnStarted(0.0))
 
             async def judged(call: ToolCall) -> object:

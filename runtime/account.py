@@ -135,7 +135,8 @@ def _told(result: ToolResult) -> Iterator[str]:
         lines = result.shown.count("\n") + (not result.shown.endswith("\n"))
         code = f", exit code {outcome.exit_code}" if outcome.exit_code is not None else ""
         kept = f", kept as {result.overflow_id}" if result.overflow_id is not None else ""
-        yield f"✓ allowed: {len(result.shown)} characters in {lines} lines{code}{kept}"
+        many = "1 line" if lines == 1 else f"{lines} lines"
+        yield f"✓ allowed: {len(result.shown)} characters in {many}{code}{kept}"
     else:
         yield f"✗ allowed, then {outcome.status} ({outcome.category}): {visible(str(error.get('message')))}"
 

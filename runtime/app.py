@@ -1,7 +1,7 @@
-"""The composition root: who is handed what, and what one session of the product consists of.
+"""What can be done with a session? Begin it, go on with it, say something in it, call a tool, leave it.
 
-Everything is opened here and closed here, in the reverse order. Nothing here decides anything: what
-may run is the pipeline's business, what a turn is stands in `turn.py`.
+What sessions stand on is opened in `parts.py`, the composition root; what may run is the pipeline's
+business, what a turn is stands in `turn.py`.
 """
 
 from __future__ import annotations
@@ -9,22 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 import trio
 
-from leeward.memory import (
-    AuditLogger,
-    Catalog,
-    GrantStore,
-    NoteStore,
-    OverflowStore,
-    SessionLock,
-    Transcript,
-    hash_key,
-)
+from leeward.memory import SessionLock
 from leeward.security import (
     Approver,
     Asker,
@@ -36,8 +27,6 @@ from leeward.security import (
     ModelSet,
     Origin,
     Pipeline,
-    Policy,
-    Ports,
     Provenance,
     RecordError,
     Session,
@@ -48,46 +37,23 @@ from leeward.security import (
     TrustLevel,
     without_secrets,
 )
-from leeward.tools import CompositeExecutor, Resolver, Sandbox, Surveyor, dns_resolver, open_builtin_tools
+from leeward.tools import Resolver, dns_resolver
 
-from .background import jobs_of, news_of
-from .checkpointing import Foretelling, checkpoints_of
+from .background import news_of
 from .clock import SystemClock
 from .config import Loaded, load
-from .config_policy import to_policy
-from .confinement import open_confinement
 from .conversation import Conversation
-from .current import Alone, Current, Nobody, Relay
+from .current import Alone, Relay
 from .events import CallEnded, CallStarted, RunEvent, TurnEnded
 from .given import given_by, given_by_config
-from .grants import holding, take_in
-from .models import Model, open_model
+from .grants import take_in
+from .parts import Parts, open_parts
 from .places import Places, find_places
 from .providers import Provider, new_call_id
-from .registry import all_tools, builtin_settings, configured_executors, passed_on
-from .sessions import Kept, Left, configured, find, lock, new_session_id, take_up, unknown_lines
-from .storage import audit_of, open_storage
+from .sessions import Left, configured, find, lock, new_session_id, take_up
 from .talk import Talk
-from .tidying import tidy
 
-__all__ = ["Nobody", "Runtime", "SystemClock"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What is opened once and outlives a session."""
-
-    loaded: Loaded
-    places: Places
-    policy: Policy
-    ports: Ports
-    audit: AuditLogger
-    overflow: OverflowStore
-    kept: Kept
-    grants: GrantStore
-    notes: NoteStore
-    model: Model
-    key: bytes
+__all__ = ["Runtime"]
 
 
 class Runtime:
@@ -96,24 +62,24 @@ class Runtime:
     Made by `Runtime.open`. `audit`, `overflow`, `transcript`, `grants` and `notes` may be read at any time.
     """
 
-    def __init__(self, parts: _Parts, tools: CompositeExecutor, relay: Relay, current: Current) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._relay = relay
-        self._current = current
+        self._relay = parts.relay
         self._alone = Alone()
         self.pipeline: Pipeline
         self.talk: Talk
-        self.sandbox: Sandbox
         self.loaded = parts.loaded
-        self.jobs, self.checkpoints = current.jobs, current.checkpoints
         self.config = parts.loaded.config
         self.places = parts.places
-        self.tools = tools
+        self.sandbox = parts.sandbox
+        self.tools = parts.tools
+        self.jobs = parts.current.jobs
+        self.checkpoints = parts.current.checkpoints
         self.provider = parts.model.provider
         self.audit = parts.audit
         self.overflow = parts.overflow
-        self.transcript = parts.kept.transcript
         self.kept = parts.kept
+        self.transcript = parts.kept.transcript
         self.grants = parts.grants
         self.notes = parts.notes
 
@@ -149,53 +115,19 @@ class Runtime:
         """
         loaded = loaded or load()
         places = places or find_places(loaded.config)
-        clock, relay, current = clock or SystemClock(), Relay(), Current()
+        relay = Relay()
         if listener is not None:
             relay.listeners.append(listener)
-        policy = to_policy(
-            loaded,
-            workspace=places.workspace,
-            home=places.home,
-            headless=approver is None,
-            data_dir=places.data,
-            config_dir=places.config,
+        opened = open_parts(
+            loaded, places, clock or SystemClock(), relay, executors, approver, provider, resolve
         )
-        async with AsyncExitStack() as stack:
-            database = await stack.enter_async_context(open_storage(places.database))
-            overflow = OverflowStore(database, clock, loaded.config.tools.overflow.max_total_bytes)
-            notes, grants = NoteStore(database, clock), GrantStore(database, clock)
-            confined = open_confinement(loaded.config, places, policy, relay.alert)
-            sandbox, policy = await stack.enter_async_context(confined)
-            told = builtin_settings(loaded.config, policy, overflow, notes, current.session, resolve)
-            jobs = current.jobs = jobs_of(loaded.config, current, overflow, clock)
-            await stack.enter_async_context(jobs.opened())
-            named = tuple(configured_executors(loaded.config))
-            told = replace(told, runner=sandbox.run, jobs=jobs, passed_on=passed_on(named))
-            built_in = await stack.enter_async_context(open_builtin_tools(told))
-            points = checkpoints_of(loaded.config, policy, database, clock, current, relay.alert)
-            current.checkpoints = points
-            composite = all_tools(loaded.config, built_in, executors, points, named)
-            opened = open_model(loaded.config, provider, told.passed_on.values())
-            model = await stack.enter_async_context(opened)
-            audit = audit_of(database, clock, loaded, places)
-            asked = Nobody() if approver is None else Foretelling(approver, points)
-            ports = Ports(composite, Surveyor(policy=policy), asked, audit, overflow, clock, relay)
-            kept = Kept(audit, Transcript(database, clock), Catalog(database, clock), database.path)
-            key = await trio.to_thread.run_sync(hash_key, places.data)
-            parts = _Parts(loaded, places, policy, ports, audit, overflow, kept, grants, notes, model, key)
-            stack.callback(current.leave)
-            runtime = cls(parts, composite, relay, current)
-            runtime.sandbox = sandbox
-            # Before anything else is done to sessions: those that were killed are settled and told of.
-            for line in (*database.take_notices(), *unknown_lines(await audit.unknown_outcomes())):
-                relay.tell_once(line)
-            await tidy(loaded.config, kept, overflow, grants, points)
+        async with opened as parts:
+            runtime = cls(parts)
             await runtime.new_session()
             try:
-                with holding(places.database, lambda: runtime.pipeline):
-                    yield runtime
+                yield runtime
             finally:
-                await current.end(audit, relay.alert)
+                await parts.current.end(parts.audit, relay.alert)
 
     @property
     def session_id(self) -> str:
@@ -288,8 +220,8 @@ class Runtime:
 
     async def set_trust(self, tool: str, level: TrustLevel) -> None:
         """Set a tool's trust level for this session; raising a blocked one empties its window."""
-        now = self.pipeline.session.now
-        await self.pipeline.note(LevelSet(now, tool, level, "the person, by /trust"))
+        why = f"set by the person; /trust {tool} LEVEL changes it"
+        await self.pipeline.note(LevelSet(self.pipeline.session.now, tool, level, why))
 
     async def compact(self) -> bool:
         """Have what was said summed up, but for the person's words; return whether there was anything.
@@ -348,7 +280,7 @@ class Runtime:
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
 
-def _fresh(parts: _Parts, session: str) -> Session:
+def _fresh(parts: Parts, session: str) -> Session:
     """Return a session without a past."""
     return Session(session, parts.policy, now=parts.ports.clock.now(), key=parts.key)
 
@@ -357,24 +289,24 @@ async def _begin(
     runtime: Runtime, session: Session, taken: SessionLock, *events: Event, left: Left | None = None
 ) -> None:
     """Make a session the current one, by these events and under the configuration that holds now."""
-    parts, alert = runtime._parts, runtime._relay.alert
+    parts, current, alert = runtime._parts, runtime._parts.current, runtime._relay.alert
     try:
-        await runtime._current.end(parts.audit, alert)
+        await current.end(parts.audit, alert)
     except BaseException:
         taken.release()
         raise
     # Nothing is awaited until all of it is there: words must not be said in half of a session.
     pipeline = runtime.pipeline = Pipeline(session, parts.ports, parts.model.secrets)
-    news = partial(news_of, runtime._current, pipeline)
+    news = partial(news_of, current, pipeline)
     runtime.talk = Talk(
         pipeline, runtime.tools, runtime.transcript, runtime.config, runtime.places, alert, news
     )
-    runtime._current.begin(pipeline, taken)
+    current.begin(pipeline, taken)
     if left is not None:
         runtime.talk.resume(left.taken, left.charges)
     model = ModelSet(session.now, runtime.provider.name, "chosen when the session was taken up")
     await pipeline.note(*events, configured(parts.loaded, session), model)
-    await take_in(runtime.grants, pipeline)
+    await take_in(pipeline)
 
 
 async def _turn_into(

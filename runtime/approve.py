@@ -130,9 +130,10 @@ def _rest(question: Question) -> Iterator[tuple[str, str]]:
 
 
 def _is_default(action: Action, key: str, value: object) -> bool:
-    """Whether a switch stands as it does where nobody touches it; it then says nothing."""
+    """Whether a switch or a number is what it is where nobody says it; it then says nothing."""
     declared = action.spec.schema.get("properties", {}).get(key, {}) if action.spec is not None else {}
-    return isinstance(value, bool) and declared.get("default") is value
+    usual = declared.get("default")
+    return isinstance(value, int) and type(usual) is type(value) and usual == value
 
 
 def _quoted(name: str) -> str:

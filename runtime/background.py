@@ -57,6 +57,9 @@ async def news_of(current: Current, pipeline: Pipeline, emit: Callable[[RunEvent
 def job_lines(*jobs: Job) -> Iterator[str]:
     """Yield a job on one line: its id, how far it has come, and its command."""
     for job in jobs:
-        detail = f": {visible(job.ending.detail)}" if job.ending is not None else ""
+        ending = job.ending
+        detail = ""
+        if ending is not None and ending.state is not JobState.STOPPED:
+            detail = f": {visible(ending.detail)}"
         line = f"{job.told()}{detail} · {visible(job.command)}"
         yield line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"

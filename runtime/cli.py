@@ -7,11 +7,13 @@ one place), so that `--help` and `--version` answer at once.
 from __future__ import annotations
 
 import argparse
+import difflib
 import gc
 import importlib
 import math
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -44,6 +46,9 @@ exit codes: 0 done · 1 error · 2 usage, configuration or validation · 3 calls
 stopped it · 4 somebody or something was missing · 5 no such thing · 7 not permitted · 8 the key was
 refused · 10 time ran out · 11 rate limited · 12 model unavailable · 130 interrupted · 143 terminated
 """
+
+_FLAG = re.compile(r"--[a-z][a-z-]*")
+_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)", re.DOTALL)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -102,7 +107,39 @@ class _Parser(argparse.ArgumentParser):
     """Tells mistakes as an exception, so that they are answered in the form that was asked for."""
 
     def error(self, message: str) -> NoReturn:
+        found = _CHOICE.fullmatch(message)
+        if found is not None:
+            where, word, choices = found.groups()
+            names = re.findall(r"[a-z-]+", choices)
+            what = f"{where}: " if where.startswith("-") else ""
+            expected = f"{', '.join(names[:-1])} or {names[-1]}"
+            message = f"{what}found {word}, expected {expected}{_nearest(word.strip(chr(39)), names)}"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", message, suggestion=f"{self.prog} --help")
+
+
+def _nearest(word: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _unknown_flag(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
+    """Name a flag that no command has; argparse complains about the word behind it instead."""
+    flags = set(_flags(parser))
+    for word in words:
+        name = word.partition("=")[0]
+        if word == "--":
+            break
+        if _FLAG.fullmatch(name) and name not in flags:
+            return f"there is no flag {name}{_nearest(name, flags)}"
+    return None
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    # argparse names its flags nowhere else.
+    for action in parser._actions:
+        yield from action.option_strings
+        for inner in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield from _flags(inner)
 
 
 class _Version(argparse.Action):
@@ -119,10 +156,16 @@ def read_command_line(words: Sequence[str]) -> Options | None:
     Raises:
         CliError: it cannot be read.
     """
+    parser = _parser()
     try:
-        found = vars(_parser().parse_args(words))
+        found = vars(parser.parse_args(words))
     except SystemExit:
         return None
+    except CliError:
+        unknown = _unknown_flag(parser, words)
+        if unknown is None:
+            raise
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", unknown, suggestion="leeward --help") from None
     known = {field.name for field in fields(Options)}
     given = {name: value for name, value in found.items() if name in known and value is not None}
     for name in ("urls", "seen", "kept", "kinds"):
@@ -197,11 +240,12 @@ def _common(parser: argparse.ArgumentParser, default: object) -> None:
 
 def _judging(commands: Any, shared: dict[str, Any]) -> None:
     call = commands.add_parser("call", **shared, help="one call through the pipeline, no model")
-    call.add_argument("tool", metavar="TOOL")
-    call.add_argument("arguments", metavar="JSON", nargs="?", default="{}")
+    tool, given = "its name, as leeward tools lists it", "its arguments, as one object ({})"
+    call.add_argument("tool", metavar="TOOL", help=tool)
+    call.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help=given)
     check = commands.add_parser("check", **shared, help="what would be decided, and why")
-    check.add_argument("tool", metavar="TOOL", nargs="?", default="")
-    check.add_argument("arguments", metavar="JSON", nargs="?", default="{}")
+    check.add_argument("tool", metavar="TOOL", nargs="?", default="", help=tool)
+    check.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help=given)
     check.add_argument("--batch", metavar="FILE", help="one JSON object per line (- is standard input)")
     for parser in (call, check):
         parser.add_argument(

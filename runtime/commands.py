@@ -10,7 +10,7 @@ from .account import Account
 from .app import Runtime
 from .batch import run_batch
 from .dryrun import Asked, DryRun, Judged
-from .events import result_json
+from .events import Alert, RunEvent, result_json
 from .exits import Exit, to_json
 from .given import given_as_such, places_in
 from .options import Options
@@ -31,10 +31,13 @@ async def call(options: Options, printer: Printer) -> Exit:
     start = begin(options)
     _warn_of_unread(options, printer)
     account = Account(printer)
-    listener = account.hear if options.output == "jsonl" else None
-    async with Runtime.open(
-        start.loaded, places=start.places, provider=Offline(), listener=listener
-    ) as runtime:
+
+    def hear(event: RunEvent) -> None:
+        """Under jsonl every event is a line; otherwise only the answer is, and what the person must see."""
+        if options.output == "jsonl" or isinstance(event, Alert):
+            account.hear(event)
+
+    async with Runtime.open(start.loaded, places=start.places, provider=Offline(), listener=hear) as runtime:
         session = runtime.pipeline.session
         await runtime.pipeline.note(*given_as_such(options.urls, session))
         if options.seen:

@@ -163,17 +163,18 @@ def weakest(labels: frozenset[Origin]) -> Origin:
 def _told(messages: Sequence[Message], room: float) -> str:
     """Return messages as one text that fits: shortened alike, and if need be without the oldest."""
     for length in _LENGTHS:
-        parts = [_part(message, length) for message in messages]
-        if sum(map(tokens_in, parts)) <= room:
+        fitting: list[str] = []
+        left = room
+        for message in reversed(messages):
+            part = _part(message, length)
+            left -= tokens_in(part)
+            if left < 0:
+                break
+            fitting.append(part)
+        else:
             break
-    left = room
-    fitting: list[str] = []
-    for part in reversed(parts):
-        left -= tokens_in(part)
-        if left < 0:
-            fitting.append(f"(what was said before that, {len(parts) - len(fitting)} messages, is left out)")
-            break
-        fitting.append(part)
+    if gone := len(messages) - len(fitting):
+        fitting.append(f"(what was said before that, {gone} messages, is left out)")
     return "\n\n".join([ASKED, *reversed(fitting)])
 
 

@@ -7,6 +7,7 @@ Both are made from the models, and tests compare them with `config.example.toml`
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -14,7 +15,7 @@ from .config_keys import KEYS, SECTIONS, Key, dotted, expected_at
 from .config_values import Section
 from .toml_lines import KeyPath
 
-__all__ = ["example", "reference"]
+__all__ = ["example", "reference", "toml_value"]
 
 _WIDTH = 100
 
@@ -71,7 +72,7 @@ def example() -> str:
 def _lines(keys: list[Key]) -> Iterator[str]:
     for key in keys:
         yield from _comment(key.description)
-        yield f"{key.path[-1]} = {_toml(key.default)}"
+        yield f"{key.path[-1]} = {toml_value(key.default)}"
     yield ""
 
 
@@ -96,13 +97,22 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, _WIDTH - 2)]
 
 
-def _toml(value: object) -> str:
-    """Write a default as TOML; strings of ours have nothing that JSON and TOML escape differently."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return json.dumps(value)
+def toml_value(value: object) -> str:
+    """Write a value as TOML has it; None is left out of tables, for there it has no form."""
+    match value:
+        case list() | tuple():
+            return f"[{', '.join(map(toml_value, value))}]"
+        case dict():
+            pairs = (f"{_key(name)} = {toml_value(one)}" for name, one in value.items() if one is not None)
+            return f"{{ {', '.join(pairs)} }}" if value else "{}"
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def reference() -> str:
@@ -119,7 +129,7 @@ def reference() -> str:
 def _table(keys: list[Key]) -> str:
     rows = ["| key | default | value | a workspace may | |", "|---|---|---|---|---|"]
     for key in keys:
-        default = _toml(key.default) if not key.is_table else "{}"
+        default = toml_value(key.default) if not key.is_table else "{}"
         may = key.narrowing.words if key.narrowing is not None else "not set it"
         rows.append(f"| `{key.path[-1]}` | `{default}` | {key.expected} | {may} | {key.description} |")
     return "\n".join([*rows, ""])
@@ -129,7 +139,7 @@ def _entries(key: Key, entry: type[Section]) -> str:
     """Return the table of the entries of an array of tables."""
     rows = ["| key | default | value | |", "|---|---|---|---|"]
     for name, field in entry.model_fields.items():
-        default = "required" if field.is_required() else f"`{_toml(field.default)}`"
+        default = "required" if field.is_required() else f"`{toml_value(field.default)}`"
         shown = "none" if default == "`null`" else default
         rows.append(f"| `{name}` | {shown} | {expected_at((*key.path, 0, name))} | {field.description} |")
     return "\n".join([f"### `[[{dotted(key.path)}]]`", "", entry.__doc__ or "", "", *rows, ""])

@@ -99,11 +99,7 @@ def _rules(loaded: Loaded) -> tuple[Rule, ...]:
 
 def _call_limits(config: Config) -> CallLimits:
     agent = config.agent
-    return CallLimits(
-        per_turn=agent.max_tool_calls_per_turn,
-        per_session=agent.max_tool_calls_per_session,
-        seconds=agent.timeout or None,
-    )
+    return CallLimits(agent.max_tool_calls_per_turn, agent.max_tool_calls_per_session)
 
 
 def _anomaly_limits(anomaly: Anomaly) -> AnomalyLimits:

@@ -1,28 +1,24 @@
-"""How does what a session knows read as lines? For `/status`, `/tools`, `/audit` and their commands.
+"""How does what a session knows read as lines? For `/status`, `/tools`, `/memory` and their commands.
 
-Pure: from values to text. Everything that a model or a page may have written is spelled visibly.
+Pure: from values to text. Everything that a model or a page may have written is spelled visibly. How
+records of the audit read is told in `audit_text.py`.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from leeward.memory import Note, Record
+from leeward.memory import Note
 from leeward.security import (
     GATES,
     Effect,
-    Grant,
     Policy,
     RuleAction,
     SandboxLevel,
-    Scope,
     Session,
     ToolSpec,
     TrustLevel,
-    canonical_json,
     host_warning,
     min_trust,
     visible,
@@ -30,15 +26,12 @@ from leeward.security import (
 
 __all__ = [
     "effects_of",
-    "egress_lines",
     "gates_off",
     "known_lines",
     "level_of",
     "note_line",
     "note_lines",
     "permission_lines",
-    "record_lines",
-    "record_text",
     "sandbox_word",
     "status_lines",
     "tool_line",
@@ -46,7 +39,6 @@ __all__ = [
 ]
 
 _WIDTH = 140
-_ID = len("call_") + 8  # what `audit show` tells a call by, nearly always
 
 
 def effects_of(effects: Effect) -> str:
@@ -68,7 +60,7 @@ def tool_line(spec: ToolSpec, session: Session) -> str:
     """Return a tool on one line: name, level, effects, the first sentence of what it is for."""
     level, _ = level_of(spec, session)
     summary = visible(spec.description.partition("\n")[0])
-    return _cut(f"{spec.name:<15} {level.name.lower():<11} {effects_of(spec.effects)} · {summary}")
+    return _cut(f"{spec.name:<16} {level.name.lower():<11} {effects_of(spec.effects)} · {summary}")
 
 
 def trust_line(spec: ToolSpec, session: Session) -> str:
@@ -165,132 +157,6 @@ def note_lines(note: Note) -> Iterator[str]:
     yield f"{note.id}, saved {at} in session {note.session}"
     yield f"holds {visible(where)}; the least trusted text that led to it: {note.origin}"
     yield from (f"  │ {visible(line)}" for line in note.text.split("\n"))
-
-
-def record_text(record: Record) -> str:
-    """Return all that an audit record says on one line, without its time."""
-    body = record.body
-    match record.kind:
-        case "decision":
-            said = _decided(body)
-        case "outcome":
-            said = _finished(body)
-        case "approval":
-            said = "; ".join(f"{gate} asks: {question}" for gate, question in body["questions"])
-        case "given":
-            said = f"{' '.join(body['urls'])} ({body['provenance']})"
-        case "egress":
-            said = _sent(body)
-        case "withdrawn":
-            said = " ".join(body["urls"])
-        case "session":
-            kept_in = f", programs in {body['sandbox']}" if "sandbox" in body else ""
-            said = f"{record.session} in {body.get('workspace', '')}{kept_in}"
-        case "block" | "trust":
-            said = f"{TrustLevel(body['level']).name.lower()}: {body['cause']}"
-        case "grant":
-            said = _granted(body)
-        case "job":
-            said = _job(body)
-        case "snapshot":
-            said = _restored(body)
-        case "revocation":
-            said = str(body["id"])
-        case "read":
-            said = ", ".join(body["labels"])
-        case _:
-            said = ""
-    head = f"{record.kind:<9} {visible(record.tool or ''):<14}"
-    return f"{head} {visible(said)}".rstrip()
-
-
-def record_lines(records: Iterable[Record]) -> Iterator[str]:
-    """Yield audit records with their local time, one line each."""
-    for record in records:
-        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at))
-        call = f"  {visible(record.call[:_ID])}" if record.kind == "decision" and record.call else ""
-        yield f"{record.seq:>6}  {at}  {_cut(record_text(record))}{call}"
-
-
-def _granted(body: Mapping[str, Any]) -> str:
-    grant = Grant(body["id"], "", None, Scope(body["scope"]), body["until"])
-    how = "taken in" if body["stored"] else "granted"
-    return f"{how}: {body['match'] or 'every call'} for {grant.holds} ({grant.id})"
-
-
-def _decided(body: Mapping[str, Any]) -> str:
-    arguments = _said(body["arguments"])
-    if body["allowed"]:
-        by = f" answered by {body['approver']}" if body["approver"] else ""
-        return f"allowed{by} {arguments}"
-    who = f", {body['approver']} said no" if body["approver"] not in {"", "nobody"} else ""
-    who = ", nobody was there to say yes" if body["approver"] == "nobody" else who
-    return f"denied by {body['gate']} ({body['rule']}) {body['code']}{who}: {body['reason']} {arguments}"
-
-
-def _said(arguments: str) -> str:
-    """Return arguments without the options that are off: on one line there is no room for those."""
-    try:
-        values = json.loads(arguments)
-    except ValueError:
-        return arguments
-    if not isinstance(values, dict) or not any(value is False for value in values.values()):
-        return arguments
-    return canonical_json({key: value for key, value in values.items() if value is not False})
-
-
-def _finished(body: Mapping[str, Any]) -> str:
-    status = body["status"] if body["category"] is None else f"{body['status']} ({body['category']})"
-    parts = [status, f"{body['size']} bytes", f"{body['seconds']:.3f} s"]
-    if body["exit_code"] is not None:
-        parts.append(f"exit code {body['exit_code']}")
-    if body["overflow"]:
-        parts.append(f"kept as {body['overflow']}")
-    if body["detail"]:
-        parts.append(body["detail"])
-    return ", ".join(parts)
-
-
-def egress_lines(records: Iterable[Record]) -> Iterator[str]:
-    """Yield attempts to open a URL with their local time, in full, one line each."""
-    for record in records:
-        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.at))
-        yield f"{record.seq:>6}  {at}  {visible(record.tool or ''):<12} {visible(_sent(record.body))}"
-
-
-def _job(body: Mapping[str, Any]) -> str:
-    parts = [f"{body['job']} {body['state']}"]
-    if body["state"] != "running":
-        parts += [f"{body['size']} characters", f"{body['seconds']:.3f} s"]
-    if body["overflow"]:
-        parts.append(f"kept as {body['overflow']}")
-    if body["detail"]:
-        parts.append(body["detail"])
-    return ", ".join(parts)
-
-
-def _restored(body: Mapping[str, Any]) -> str:
-    how = "done" if body["done"] else "begun"
-    forced = ", forced" if body["forced"] else ""
-    left = f", {body['left']} left as they were" if body["left"] else ""
-    return f"{body['direction']} of {body['call'][:_ID]} {how}: {body['paths']} paths{left}{forced}"
-
-
-def _sent(body: Mapping[str, Any]) -> str:
-    """Return what is known of an attempt: whether it was allowed, where it went, what came of it."""
-    hop = f"hop {body['hop']}: " if body["hop"] else ""
-    ruled = f"{'allowed' if body['allowed'] else 'refused'} by {body['gate']} ({body['rule']})"
-    if not body["ended"]:
-        return f"{hop}{body['url']} {ruled}"
-    came = f"HTTP {body['http_status']}" if body["http_status"] is not None else "no answer"
-    parts = [
-        f"{came} from {body['address'] or 'no address'}",
-        f"{body['sent']} bytes out, {body['received']} in",
-        f"{body['seconds']:.3f} s",
-        *([body["problem"]] if body["problem"] else []),
-    ]
-    decided = f" {ruled}" if body["rule"] else ""
-    return f"{hop}{body['method']} {body['url']}{decided}, {', '.join(parts)}"
 
 
 def _cut(line: str) -> str:

@@ -105,9 +105,8 @@ async def _of_storage(start: Start) -> list[_Finding]:
         damage = await database.integrity()
         found = [_Finding("database", False, notice) for notice in database.take_notices()]
         found.append(_Finding("database", not damage, "; ".join(damage) or str(path)))
-        verified = await audit_of(database, SystemClock(), start.loaded, start.places).verify()
+        audit = audit_of(database, SystemClock(), start.loaded, start.places)
+        verified = await audit.verify(*await audit.heads_elsewhere())
         problem = verified.problem
-        said = (
-            f"{verified.records} records" if problem is None else f"record {problem.seq}: {problem.message}"
-        )
+        said = f"{verified.records} records" if problem is None else problem.message
         return [*found, _Finding("audit", problem is None, said)]

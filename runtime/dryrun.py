@@ -1,18 +1,21 @@
 """What would be decided about a call? The pipeline's own reading and judging, with nothing behind it.
 
-No tool runs, no database is opened and nothing is written: whoever tries to is refused. Answers in
-advance (rules, autonomy) are given as the pipeline gives them, so what is left open is an `ask`.
+No tool runs and nothing is written: whoever tries to is refused. Answers in advance (rules, autonomy,
+the grants that stand, which are read and nothing else is) are given as the pipeline gives them, so what is
+left open is an `ask`.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
+from leeward.memory import StoredGrant, standing_grants
 from leeward.security import (
     Answer,
     Asks,
@@ -200,7 +203,7 @@ class DryRun:
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        self._policy = lru_cache(_WORKSPACES)(self._policy_of)
+        self._ground = lru_cache(_WORKSPACES)(self._ground_of)
         nothing = _Nothing(specs_of(start))
         self._ports = Ports(nothing, _Surveyor(), nothing, nothing, nothing, nothing, nothing)
 
@@ -209,12 +212,15 @@ class DryRun:
 
         Raises:
             ValueError: its workspace cannot be one.
+            RecordError: what was always-allowed there cannot be read.
         """
-        session = Session("dry-run", self._policy(asked.workspace), labels=asked.seen)
+        policy, grants = self._ground(asked.workspace)
+        session = Session("dry-run", policy, labels=asked.seen)
         said = given_by(asked.said, Provenance.PERSON, session)
         given = given_as_such(asked.urls, session)
-        for event in (*given_by_config(self._start.loaded.config, session), *said, *given):
-            session = after(session, event)
+        granted = (one.taken_in(session.now) for one in grants)
+        by_config = given_by_config(self._start.loaded.config, session)
+        session = after(session, *by_config, *said, *given, *granted)
         pipeline = Pipeline(session, self._ports)
         action = await pipeline.read(ToolCall("dry-run", asked.tool, asked.arguments))
         decision, left, approver = pipeline.judged(action)
@@ -222,9 +228,10 @@ class DryRun:
             return _denied(*decision.denial)
         return _open(left) if left else Judged("allow", rule=approver or None)
 
-    def _policy_of(self, workspace: str | None) -> Policy:
-        here = self._start.places.workspace
-        return policy_of(self._start, Path(os.path.realpath(here / (workspace or "."))))
+    def _ground_of(self, workspace: str | None) -> tuple[Policy, list[StoredGrant]]:
+        places = self._start.places
+        policy = policy_of(self._start, Path(os.path.realpath(places.workspace / (workspace or "."))))
+        return policy, standing_grants(places.database, policy.workspace, time.time())
 
 
 def _denied(gate: str, denial: Deny) -> Judged:

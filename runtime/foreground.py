@@ -94,7 +94,7 @@ class _Run:
             raise CliError(self._stopped, word, "stopped by " + word, phase="run")
         if clock.cancelled_caught:
             seconds = self._options.timeout
-            raise CliError(Exit.TIMEOUT, "TIMEOUT", f"not done within {seconds:g} seconds", phase="run")
+            raise CliError(Exit.TIMEOUT, "TIMEOUT", f"not done within {seconds:g} s", phase="run")
         if self._failure is not None:
             raise self._failure
         return self._result

@@ -1,57 +1,33 @@
 """Which grants does a session hold, and what becomes of one that is taken back?
 
-A grant that outlives its session is taken in by every later one it holds in. One that is revoked answers
-nothing more in any running session of this process; sessions of other processes have read it already, and
-let go of it when they next start.
+A grant that outlives its session is taken in by every other one it holds in, and let go of where it was
+revoked: each looks at what is stored before it judges a call (`Book.catch_up`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-
-import trio
 
 from leeward.memory import GrantStore, StoredGrant
-from leeward.security import Grant, Pipeline, Revoked, Session, visible
+from leeward.security import Grant, Pipeline, RecordError, Revoked, Session, visible
 
 from .exits import CliError, Exit
 
-__all__ = ["grant_line", "grant_lines", "holding", "no_such_grant", "revoke", "revoked", "take_in"]
+__all__ = ["grant_line", "grant_lines", "no_such_grant", "revoke", "revoked", "take_in"]
 
-_ELSEWHERE = "a session that runs in another process lets go of it at its next start"
-
-_HOLDERS: trio.lowlevel.RunVar[list[tuple[Path, Callable[[], Pipeline]]]] = trio.lowlevel.RunVar("holders")
+_ELSEWHERE = "other sessions that run let go of it before their next call"
 
 
-@contextmanager
-def holding(database: Path, pipeline: Callable[[], Pipeline]) -> Iterator[None]:
-    """Let a session that runs hear of what is revoked while the block lasts."""
-    holders = _HOLDERS.get([])
-    _HOLDERS.set(holders)
-    holder = (database, pipeline)
-    holders.append(holder)
-    try:
-        yield
-    finally:
-        holders.remove(holder)
+async def take_in(pipeline: Pipeline) -> None:
+    """Let what is stored count in a session before its first call; where that fails, so will the call."""
+    with suppress(RecordError):
+        await pipeline.catch_up()
+        await pipeline.note()
 
 
-async def take_in(store: GrantStore, pipeline: Pipeline) -> None:
-    """Let the stored grants that hold in a session's workspace count in it.
-
-    Raises:
-        RecordError: they could not be read.
-    """
-    session = pipeline.session
-    known = {grant.id for grant in session.grants}
-    stored = await store.holding_in(session.policy.workspace)
-    await pipeline.note(*(one.taken_in(session.now) for one in stored if one.grant.id not in known))
-
-
-async def revoke(name: str, store: GrantStore, pipeline: Pipeline, database: Path) -> str:
+async def revoke(name: str, store: GrantStore, pipeline: Pipeline) -> str:
     """Take a grant back and say what that means; it is on record in the session of `pipeline`.
 
     Raises:
@@ -63,10 +39,6 @@ async def revoke(name: str, store: GrantStore, pipeline: Pipeline, database: Pat
     if found is None:
         raise no_such_grant(name)
     await pipeline.note(Revoked(pipeline.session.now, name))
-    for where, holder in tuple(_HOLDERS.get([])):
-        other = holder()
-        if where == database and any(grant.id == name for grant in other.session.grants):
-            await other.note(Revoked(other.session.now, name))
     if any(one.grant.id == name for one in await store.all()):
         why = "it answers nothing more in this session, but that could not be written yet"
         raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", why)

@@ -18,7 +18,7 @@ from leeward.security import HARD_BOUND, ToolResult
 
 from .account import Account
 from .app import Runtime
-from .describe import record_text
+from .audit_text import record_text
 from .events import EndReason, TurnEnded, result_json, usage_json
 from .exits import CliError, Exit, Json
 from .expect import Happened, found_instead, unnamed_denials

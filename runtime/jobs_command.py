@@ -22,7 +22,7 @@ async def jobs_told(runtime: Runtime, argument: str) -> str:
         ToolError: there is no such job.
     """
     jobs, words = runtime.jobs, argument.split()
-    if len(words) > 2 or (len(words) == 2 and words[0] != "stop"):
+    if words and (len(words) > 2 or (len(words) == 2) != (words[0] == "stop")):
         raise CliError(Exit.ARG_ERROR, "USAGE", "usage: /jobs [ID | stop ID]")
     if not words:
         return "\n".join(job_lines(*jobs.all())) or "nothing runs in the background"

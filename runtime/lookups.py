@@ -8,6 +8,7 @@ from typing import Any
 from leeward.security import Json, Session
 
 from .config import Loaded, config_folder
+from .config_example import toml_value
 from .config_keys import KEYS, dotted, is_private
 from .describe import effects_of, level_of, tool_line
 from .dryrun import policy_of, specs_of
@@ -69,7 +70,7 @@ async def config(options: Options, printer: Printer) -> Exit:
         case _:
             values = dict(_values(start.loaded))
             told = {"values": values}
-            lines = [f"{key} = {value['value']!r}  ({value['source']})" for key, value in values.items()]
+            lines = [f"{key} = {toml_value(one['value'])}  ({one['source']})" for key, one in values.items()]
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
     printer.event({"schema": 1, "type": "config", **told})
     return printer.finish(Exit.SUCCESS, told)

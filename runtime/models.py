@@ -14,6 +14,7 @@ from .config_models import Provider as ProviderConfig
 from .exits import CliError, Exit
 from .providers import (
     KINDS,
+    PROVIDERS,
     FallbackProvider,
     Models,
     NetworkSettings,
@@ -26,6 +27,8 @@ from .providers import (
 )
 
 __all__ = ["Model", "open_model"]
+
+_OURS = frozenset({"offline", "scripted"})  # what answers here, and needs no settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,12 @@ class _Choice:
         configured = next((entry for entry in self.config.llm.providers if entry.name == name), None)
         if configured is None and name in KINDS:
             configured = ProviderConfig.model_validate({"name": name, "kind": name})
-        if configured is None:
+        if configured is None and name.lower() in _OURS:
             return spec, None
+        if configured is None:
+            known = (*PROVIDERS, *(f"{entry.name}:MODEL" for entry in self.config.llm.providers))
+            why = f"there is no model {spec[:80]!r}; known are {', '.join(known)}"
+            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", why)
         if not (model or configured.model):
             raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", f"which model of {name}? Write {name}:NAME")
         return f"{configured.kind}:{model or configured.model}", _settings(configured)

@@ -9,7 +9,7 @@ from .foreground import model_failure
 from .models import open_model
 from .options import Options
 from .printer import Printer
-from .providers import ModelError, ModelInfo, models_of
+from .providers import KINDS, ModelError, ModelInfo, models_of
 from .providers.offline import Offline
 from .startup import look
 
@@ -31,9 +31,10 @@ async def models(options: Options, printer: Printer) -> Exit:
             "no service was named, and no model is configured",
             suggestion="leeward models PROVIDER, such as openai or a name of [[llm.providers]]",
         )
+    services = {*KINDS, *(entry.name for entry in config.llm.providers)}
     # The configured model is not opened: another service may be asked although that one lacks its key.
     async with open_model(config, Offline()) as model:
-        provider = model.choose(spec if ":" in spec or spec == Offline.name else f"{spec}:any")
+        provider = model.choose(f"{spec}:any" if spec in services else spec)
         try:
             found = await models_of(provider)
         except ModelError as error:

@@ -5,24 +5,23 @@ What a running session makes of that stands in `grants.py`.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import trio
 
 from leeward.memory import AuditLogger, GrantStore, StoredGrant
 from leeward.security import Json, Revoked
 
-from .app import SystemClock
+from .clock import SystemClock
 from .exits import Exit
 from .grants import grant_line, no_such_grant, revoked
 from .options import Options
 from .printer import Printer
+from .sessions import new_session_id
 from .startup import Start, look
-from .storage import open_storage
+from .storage import audit_of, open_storage
 
 __all__ = ["permissions"]
 
@@ -36,13 +35,13 @@ async def permissions(options: Options, printer: Printer) -> Exit:
     """
     start = look(options)
     if options.action == "revoke":
-        said = await _revoke(options.name, start)
+        said = await _revoke(options.name, start, printer)
         printer.answer(f"{said}\n")
         return printer.finish(Exit.SUCCESS, {"revoked": options.name})
     found: Sequence[StoredGrant] = ()
     # Looking makes no database.
     if await trio.Path(start.places.database).exists():
-        async with _opened(start.places.database) as (_, store):
+        async with _opened(start, printer) as (_, store):
             found = [one for one in await store.all() if one.grant.holds_at(time.time())]
     lines = [grant_line(one.grant, one, one.workspace) for one in found]
     printer.answer("".join(f"{line}\n" for line in lines or ["nothing is always-allowed"]))
@@ -52,16 +51,16 @@ async def permissions(options: Options, printer: Printer) -> Exit:
     return printer.finish(Exit.SUCCESS, {"grants": told})
 
 
-async def _revoke(name: str, start: Start) -> str:
+async def _revoke(name: str, start: Start, printer: Printer) -> str:
     """Take a grant back, on record in a session of its own, and say what that means."""
     database = start.places.database
     if not await trio.Path(database).exists():
         raise no_such_grant(name)
-    async with _opened(database) as (audit, store):
+    async with _opened(start, printer) as (audit, store):
         stored = {one.grant.id: one.grant for one in await store.all()}
         if name not in stored:
             raise no_such_grant(name)
-        session = f"s_{secrets.token_hex(6)}"
+        session = new_session_id()
         details: dict[str, Json] = {"command": "permissions revoke"}
         await audit.start_session(session, str(start.places.workspace), start.loaded.digest, details)
         await audit.append(session, Revoked(time.time(), name))
@@ -69,10 +68,12 @@ async def _revoke(name: str, start: Start) -> str:
 
 
 @asynccontextmanager
-async def _opened(path: Path) -> AsyncGenerator[tuple[AuditLogger, GrantStore], None]:
+async def _opened(start: Start, printer: Printer) -> AsyncGenerator[tuple[AuditLogger, GrantStore], None]:
     clock = SystemClock()
-    async with open_storage(path) as database:
-        yield AuditLogger(database, clock), GrantStore(database, clock)
+    async with open_storage(start.places.database) as database:
+        for notice in database.take_notices():
+            printer.warn(notice)
+        yield audit_of(database, clock, start.loaded, start.places), GrantStore(database, clock)
 
 
 def _as_json(stored: StoredGrant) -> dict[str, Json]:

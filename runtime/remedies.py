@@ -34,7 +34,6 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("commands", ""): ("nothing in advance: a command that is refused is answered by nobody", ""),
     ("budget", "calls_per_session"): ("/new, or a higher limit", "agent.max_tool_calls_per_session"),
     ("budget", "calls_per_turn"): ("another message, or a higher limit", "agent.max_tool_calls_per_turn"),
-    ("budget", "seconds"): ("another message, or a higher limit", "agent.timeout"),
     ("budget", "repeated"): ("another call: this one brings nothing new", ""),
     ("approval", ""): ("asking again: it was no longer what had been asked about", ""),
     ("follow", ""): ("asking for the last address itself", ""),

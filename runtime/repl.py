@@ -41,6 +41,7 @@ _HISTORY = "history"
 _SHOW = frozenset({"s", "show"})
 _WIDER = frozenset({"w", "wider"})
 _LOWEST_PAGE = 5  # lines
+_NO_ANSWER = "  ✗ one of the letters in brackets, please"
 _SIGNALS = {signal.SIGINT: Exit.SIGINT, signal.SIGTERM: Exit.SIGTERM, signal.SIGHUP: Exit.SIGTERM}
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
@@ -170,6 +171,7 @@ async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool
             raise CliError(Exit.PRECONDITION, "INPUT_REQUIRED", "the question was left open") from None
         if answer in {Answer.YES, Answer.NO}:
             return answer is Answer.YES
+        renderer.screen.line(_NO_ANSWER, "dim")
 
 
 def banner(runtime: Runtime) -> Iterator[str]:
@@ -222,6 +224,8 @@ class TerminalApprover:
                 in_full = True
                 if not await self._show(question, in_full=True):
                     return Answer.NO
+            else:
+                self._renderer.screen.line(_NO_ANSWER, "dim")
 
     async def _show(self, question: Question, *, in_full: bool = False) -> bool:
         """Show a question, page by page where it is higher than the screen; a no may come before its end."""

@@ -109,5 +109,8 @@ def _folded(line: str, width: int) -> list[str]:
     if len(line) <= width:
         return [line]
     gap = line.rfind("  ", 0, width // 2)
-    indent = " " * (gap + 2 if gap >= 0 else 4)
-    return textwrap.wrap(line, width, subsequent_indent=indent, expand_tabs=False, replace_whitespace=False)
+    column = gap + 2 if gap >= 0 else 4
+    column += 2 if line.startswith("- ", column) else 0
+    return textwrap.wrap(
+        line, width, subsequent_indent=" " * column, expand_tabs=False, replace_whitespace=False
+    )

@@ -31,18 +31,18 @@ from leeward.security import (
 
 from .app import Runtime
 from .audit_reading import explanation_of, records_of
+from .audit_text import record_lines
 from .cost import cost_lines
 from .describe import (
     known_lines,
     permission_lines,
-    record_lines,
     status_lines,
     tool_line,
     trust_line,
 )
 from .exits import CliError
 from .given import known_place
-from .grants import grant_lines, revoke
+from .grants import grant_lines, revoke, take_in
 from .jobs_command import jobs_told
 from .notes_command import notes_told
 from .sessions import find, fork
@@ -54,6 +54,7 @@ __all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "pa
 _FORM = re.compile(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
 _TOOL = re.compile(r"[a-z0-9_*?\[\]!-]{1,64}")
 _RECORDS = 20
+_USAGE = 27  # columns; what is longer has a line of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,8 @@ async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
     await runtime.give(slash.line, Provenance.SLASH)
     if slash.command is None:
         return SlashResult(slash.problem or "", failed=True)
+    if slash.argument and slash.command.usage == f"/{slash.command.name}":
+        return _usage(slash.command.name)
     return await slash.command.handler(runtime, slash.argument)
 
 
@@ -127,12 +130,13 @@ async def _help(_runtime: Runtime, argument: str) -> SlashResult:
     if argument and wanted is None:
         return _failed(f"there is no /{visible(argument)}; /help lists all")
     listed = [wanted] if wanted is not None else COMMANDS
-    lines = [f"{command.usage:<36} {command.summary}{_aliases(command)}" for command in listed]
-    return SlashResult("\n".join(lines))
+    return SlashResult("\n".join(map(_help_line, listed)))
 
 
-def _aliases(command: Command) -> str:
-    return f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+def _help_line(command: Command) -> str:
+    also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+    below = "\n" + " " * _USAGE if len(command.usage) > _USAGE else ""
+    return f"{command.usage:<{_USAGE}}{below}  {command.summary}{also}"
 
 
 async def _clear(runtime: Runtime, _argument: str) -> SlashResult:
@@ -222,6 +226,7 @@ async def _cost(runtime: Runtime, _argument: str) -> SlashResult:
 
 
 async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
+    await take_in(runtime.pipeline)
     session = runtime.pipeline.session
     if not argument:
         granted = grant_lines(session, await runtime.grants.all())
@@ -246,7 +251,7 @@ async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
 
 async def _revoked(runtime: Runtime, name: str) -> SlashResult:
     try:
-        return SlashResult(await revoke(name, runtime.grants, runtime.pipeline, runtime.places.database))
+        return SlashResult(await revoke(name, runtime.grants, runtime.pipeline))
     except CliError as error:
         return _failed(error.message)
 

@@ -22,7 +22,7 @@ from leeward.memory import (
 )
 from leeward.security import Json
 
-from .app import SystemClock
+from .clock import SystemClock
 from .exits import CliError, Exit
 from .options import Options
 from .printer import Printer, plain
@@ -105,6 +105,8 @@ async def _delete_expired(kept: Kept, days: float) -> int:
         with suppress(CliError):
             await delete(kept, session)
             count += 1
+    if count:
+        await kept.catalog.forget_words()
     return count
 
 

@@ -15,6 +15,7 @@ from leeward.memory import Charge, Line, Transcript
 from leeward.security import Origin, Pipeline, Policy, Source, secret_reason, without_secrets
 from leeward.tools import CompositeExecutor
 
+from .at_rest import at_rest
 from .batches import Calls, RetryLimits
 from .compaction import ModelSummarizer, compact, weakest
 from .config import Config
@@ -135,6 +136,8 @@ def _keep(transcript: Transcript, pipeline: Pipeline, line: Line) -> Pending:
     session = pipeline.session
     if line.role in {"tool", "summary"}:
         line = replace(line, origin=weakest(session.labels | {line.origin}))
+    elif line.role == "assistant":
+        line = replace(line, content=at_rest(line.content, session.secrets))
     elif isinstance(line.content, Mapping) and "attached" in line.content:
         # The words are the person's, what goes along with them is not.
         brought = weakest(session.labels | {Origin.TOOL}).value

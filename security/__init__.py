@@ -9,6 +9,7 @@ from .answers import Asks, answered
 from .book import tell
 from .call import (
     BUILT_IN,
+    EFFECT_KEY,
     KIND_KEY,
     Action,
     Asker,
@@ -103,7 +104,16 @@ from .ledger import Grounding, Known, Ledger, Provenance
 from .level import TrustLevel, min_trust
 from .marks import mark_in
 from .matching import holding_back, pattern_problem
-from .obeyed import Change, Mark, MarkKind, Role, changes_to_undo, harmful_settings
+from .obeyed import (
+    HOOK_NAMES,
+    Change,
+    Mark,
+    MarkKind,
+    Role,
+    changes_to_undo,
+    harmful_settings,
+    places_named,
+)
 from .pipeline import FILTERS, GATES, Pipeline, judge
 from .place import FileState, Preview
 from .policy import (
@@ -145,9 +155,11 @@ from .workspace import is_inside, protected_places, protected_reason, secret_pla
 __all__ = [
     "BUILT_IN",
     "DEFAULT_CONFIRM",
+    "EFFECT_KEY",
     "FILTERS",
     "GATES",
     "HARD_BOUND",
+    "HOOK_NAMES",
     "KIND_KEY",
     "LONGEST",
     "MOST_HOPS",
@@ -304,6 +316,7 @@ __all__ = [
     "parse_destination",
     "parse_url",
     "pattern_problem",
+    "places_named",
     "pointer_step",
     "protected_places",
     "protected_reason",

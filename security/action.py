@@ -182,7 +182,8 @@ def _atoms(
         for kind in sorted(leaf.kinds):
             match kind:
                 case Kind.PATH:
-                    yield Atom(kind, leaf.pointer, leaf.text, _place(leaf.text, policy, resolved))
+                    place = _place(leaf.text, policy, resolved)
+                    yield Atom(kind, leaf.pointer, leaf.text, place, only_read=leaf.only_read)
                 case Kind.URL:
                     yield Atom(kind, leaf.pointer, leaf.text, parse_url(leaf.text))
                 case Kind.COMMAND:

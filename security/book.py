@@ -8,16 +8,16 @@ call starts until it is paid.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import trio
 
-from .events import Event, LevelSet
+from .events import Event, Granted, LevelSet, Revoked
 from .level import TrustLevel
-from .ports import Audit, Clock, Observer, RecordError
+from .ports import Ports, RecordError, Standing
 from .session import Session, after
 
 __all__ = ["Book", "tell"]
@@ -28,11 +28,12 @@ _RECORD_SECONDS = 5.0
 class Book:
     """Holds the one `Session` of a pipeline; it is replaced, never changed."""
 
-    def __init__(self, session: Session, audit: Audit, clock: Clock, observer: Observer) -> None:
+    def __init__(self, session: Session, ports: Ports) -> None:
         self._session = session
-        self._audit = audit
-        self._clock = clock
-        self._observer = observer
+        self._audit = ports.audit
+        self._clock = ports.clock
+        self._observer = ports.observer
+        self._grants = ports.grants
         self._owed: list[Event] = []
         self._alerted: set[str] = set()
         self._writing = trio.Lock()
@@ -48,8 +49,7 @@ class Book:
 
     def fold(self, *events: Event) -> None:
         """Let events count."""
-        for event in events:
-            self._session = after(self._session, event)
+        self._session = after(self._session, *events)
 
     async def write(self, *events: Event) -> None:
         """Put events that count already on record, behind whatever is owed; those that are not stay owed.
@@ -65,6 +65,34 @@ class Book:
             if owed:
                 await self._audit.append(self._session.id, *owed)
                 del self._owed[: len(owed)]
+
+    async def catch_up(self) -> None:
+        """Write what is owed, and let count what was always-allowed or revoked elsewhere by now.
+
+        Raises:
+            RecordError: one of the two could not be done.
+        """
+        await self.write()
+        if self._grants is not None:
+            # What is not on the disk yet, or changes here meanwhile, is known better here than there.
+            ours = {event.id for event in self._owed if isinstance(event, (Granted, Revoked))}
+            known = {grant.id for grant in self._session.grants if grant.scope.is_lasting}
+            held = await self._grants.holding_in(self._session.policy.workspace)
+            self.owe(*self._changed({one.grant.id: one for one in held}, known, ours))
+
+    def _changed(
+        self, held: Mapping[str, Standing], known: set[str], ours: set[str]
+    ) -> Iterator[Granted | Revoked]:
+        """Yield what others did to the grants since some were known; one that has expired nobody revoked."""
+        now, session = self.now(), self._session
+        for grant in session.grants:
+            if grant.id in known - ours and grant.id not in held and grant.holds_at(now):
+                yield Revoked(now, grant.id)
+        here = {grant.id for grant in session.grants}
+        for name, one in held.items():
+            event = one.taken_in(now)
+            if name not in known | ours | here and event.workspace in (None, session.policy.workspace):
+                yield event
 
     def owe(self, *events: Event) -> None:
         """Let events count; they are written with the next ones, and before any call starts."""

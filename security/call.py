@@ -28,6 +28,7 @@ from .url import Url
 
 __all__ = [
     "BUILT_IN",
+    "EFFECT_KEY",
     "KIND_KEY",
     "Action",
     "Asker",
@@ -58,6 +59,10 @@ BUILT_IN = "built in"
 
 KIND_KEY = "x-leeward-kind"
 """The JSON Schema keyword under which an argument's schema names its `Kind`."""
+
+
+EFFECT_KEY = "x-leeward-effect"
+"""The keyword by which an argument's schema says "read": so much is done with it, whatever the call does."""
 
 
 class Effect(Flag):
@@ -145,7 +150,8 @@ class Atom:
     """One string of a call and what it means to one reader.
 
     A leaf that nobody declared yields several atoms: itself, and one for everything it could be.
-    `declared` is False on those, so that identifier patterns are not held against prose.
+    `declared` is False on those, so that identifier patterns are not held against prose. What is
+    `only_read` is not changed, whatever the call does to its other arguments.
     """
 
     kind: Kind
@@ -153,6 +159,7 @@ class Atom:
     raw: str
     canonical: Url | Place | CommandLine | Destination | str | Unreadable
     declared: bool = True
+    only_read: bool = False
 
     @property
     def shown(self) -> str:

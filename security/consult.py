@@ -90,6 +90,7 @@ class Questions:
         try:
             await self.book.write(event)
             async with self._turn:
+                await self.book.catch_up()
                 question = self._question(action)
                 reply = await self.ports.approver.ask(question) if question.asks else None
                 consulted = Consulted(question, reply, action, event.at)
@@ -97,7 +98,9 @@ class Questions:
                     who = "nobody" if reply is Answer.NOBODY else "the person"
                     left = question.asks
                 else:
-                    consulted, who = replace(consulted, action=await self.read(action.call)), ""
+                    consulted = replace(consulted, action=await self.read(action.call))
+                    await self.book.catch_up()
+                    who = ""
                 yield consulted
         finally:
             if who:

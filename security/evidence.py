@@ -41,7 +41,7 @@ class Part:
     `pointer` is a JSON pointer into the arguments. Of a path, `real` is where it lies if that is
     elsewhere, and `mark` the keyed hash of what stood there when a change of it was shown. `unread`
     says why it could not be read; `text` is then as it came. `declared` is False for what an argument of
-    no declared kind could be, too.
+    no declared kind could be, too; `only_read` is as in the atom.
     """
 
     kind: str
@@ -51,6 +51,7 @@ class Part:
     unread: str = ""
     declared: bool = True
     mark: str = ""
+    only_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,7 @@ class Trail:
         self._attempts += 1
         hop, text = self._attempts, url.text if isinstance(url, Url) else reference
         action = await self.read(_led_to(self.action, place, text))
+        await _on_record(self.book.catch_up())
         session = self._view(way, url)
         decision, left, approver = self.judged(action, session)
         problem = _exhausted(way, url) or _refusal(decision, left)
@@ -150,11 +151,15 @@ class Trail:
 
     async def _record(self, *events: Event) -> None:
         self.book.fold(*events)
-        try:
-            await self.book.write(*events)
-        except RecordError as error:
-            why = f"the decision could not be recorded, so nothing was opened: {error}"
-            raise PolicyBlocked(why) from error
+        await _on_record(self.book.write(*events))
+
+
+async def _on_record(step: Awaitable[None]) -> None:
+    try:
+        await step
+    except RecordError as error:
+        why = f"the decision could not be recorded, so nothing was opened: {error}"
+        raise PolicyBlocked(why) from error
 
 
 def _exhausted(way: _Way, url: Url | Unreadable) -> str:

@@ -111,7 +111,9 @@ _ROOTED = re.compile(r"/|~(?:[\w.-]*/|$)|[A-Za-z]:[/\\]")
 _DOTS_ONLY = re.compile(r"(?:^|/)\.+(?:/|$)")
 # Beside the marks of ASCII those that stand within words of other scripts (UAX 31, table 3a).
 _ID_MARKS = frozenset("_-.:/@+=~,\u00b7\u058a\u05be\u05f3\u05f4\u0f0b\u0f0c\u1361\u2027\u30a0\u30fb")
-_DESTINATION_MARKS = _ID_MARKS | frozenset("[]")
+_DESTINATION_MARKS = _ID_MARKS | frozenset("[]#")
+# A channel's name begins with this mark; anywhere else it sets a fragment apart.
+_BEHIND = re.compile("(?<=.)#", re.DOTALL)
 
 
 def climbs(text: str) -> int:
@@ -152,7 +154,11 @@ def _scheme(pattern: re.Pattern[str]) -> Check:
 
 
 def _identifier(
-    user: re.Pattern[str], scheme: re.Pattern[str], shell: re.Pattern[str], marks: frozenset[str]
+    user: re.Pattern[str],
+    scheme: re.Pattern[str],
+    shell: re.Pattern[str],
+    fragment: re.Pattern[str],
+    marks: frozenset[str],
 ) -> Table:
     """Return the table of the requirement in its order; identifiers and destinations differ in these."""
     return (
@@ -163,7 +169,7 @@ def _identifier(
         ("encoded_shell_metachar", lambda seen: seen.gained(_METACHARS)),
         ("percent_encoded_segment", lambda seen: _ESCAPE.search(seen.folded) is not None),
         ("embedded_query", _found(re.compile(r"[?&]"))),
-        ("fragment_identifier", _found(re.compile(r"#"))),
+        ("fragment_identifier", _found(fragment)),
         ("userinfo", _scheme(user)),
         ("unexpected_scheme", _scheme(scheme)),
         ("placeholder", _found(_PLACEHOLDER)),
@@ -181,14 +187,14 @@ _OPTION = re.compile(
     r"--[A-Za-z].*|-[A-Za-z]{1,3}|-[a-z]+|-[A-Za-z]{1,4}\d{1,4}|-[A-Za-z][\w-]*=+[^=].*", re.DOTALL
 )
 _IDENTIFIER: Table = (
-    *_identifier(_WITH_USER, _SCHEME, _SHELL, _ID_MARKS),
+    *_identifier(_WITH_USER, _SCHEME, _SHELL, re.compile("#"), _ID_MARKS),
     ("type_pattern_mismatch", lambda seen: _OPTION.fullmatch(seen.raw) is not None),
 )
 PATTERNS = tuple(dict.fromkeys(name for name, _ in _IDENTIFIER))
 """The stable names, in the order in which they win."""
 
 _DESTINATION: Table = (
-    *_identifier(_WITH_CREDENTIALS, _LOCAL_SCHEME, _DESTINATION_SHELL, _DESTINATION_MARKS),
+    *_identifier(_WITH_CREDENTIALS, _LOCAL_SCHEME, _DESTINATION_SHELL, _BEHIND, _DESTINATION_MARKS),
     # `-oProxyCommand=…` as a host is an option to ssh and its like.
     ("type_pattern_mismatch", lambda seen: seen.raw.startswith("-")),
 )

@@ -90,9 +90,9 @@ class Pipeline:
     """
 
     def __init__(self, session: Session, ports: Ports, secrets: frozenset[str] = frozenset()) -> None:
-        self._ports = ports
-        self._secrets = secrets
-        self._book = Book(replace(session, secrets=secrets), ports.audit, ports.clock, ports.observer)
+        self._ports, self._secrets = ports, secrets
+        self._book = Book(replace(session, secrets=secrets), ports)
+        self.catch_up = self._book.catch_up
         self._questions = Questions(self._book, ports, self.read, self.judged)
         self._specs = {spec.name: spec for spec in ports.executor.specs()}
 
@@ -107,7 +107,6 @@ class Pipeline:
 
     async def _pass(self, call: ToolCall) -> ToolResult:
         try:
-            await self._book.write()
             ruling = await self._decide(await self.read(call))
         except RecordError as error:
             return unrecorded(call, str(error))
@@ -142,6 +141,7 @@ class Pipeline:
 
     async def _decide(self, action: Action) -> Ruling:
         """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
+        await self._book.catch_up()
         # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
         session = self.session
         decision, left, approver = self.judged(action, session)

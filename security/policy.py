@@ -81,12 +81,11 @@ class BreakerLimits:
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """`[agent]`: how much may be done. `seconds` is the wall clock of one turn (None: no limit)."""
+    """`[agent]`: how many calls may be made, and how often the same one with the same result."""
 
     per_turn: int = 50
     per_session: int = 500
     repeats: int = 3
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Protocol, TypeAlias
 from .call import Action, Cleared, Output, ToolSpec
 from .command import CommandFacts
 from .command.survey import Wanted
-from .events import Event
+from .events import Event, Granted
+from .grant import Grant
 from .granting import Always, Patterns, problem_with
 from .label import Origin
 from .place import FileState
@@ -24,6 +25,7 @@ __all__ = [
     "Audit",
     "Clock",
     "Executor",
+    "Grants",
     "Observer",
     "OverflowStore",
     "Ports",
@@ -131,6 +133,31 @@ class Audit(Protocol):
         ...
 
 
+class Standing(Protocol):
+    """A grant that outlives its session."""
+
+    @property
+    def grant(self) -> Grant:
+        """The rule, where it holds and until when."""
+        ...
+
+    def taken_in(self, now: float) -> Granted:
+        """Return the event by which a session takes it in."""
+        ...
+
+
+class Grants(Protocol):
+    """What was always-allowed beyond a session, by any session of any process."""
+
+    async def holding_in(self, workspace: str) -> Sequence[Standing]:
+        """Return what holds in a workspace now, and is on the disk.
+
+        Raises:
+            RecordError: it could not be read.
+        """
+        ...
+
+
 class Spool(Protocol):
     """A text that is stored while it comes; nobody can read it before it is finished."""
 
@@ -193,7 +220,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything the pipeline was given."""
+    """Everything the pipeline was given; without `grants`, none of another session holds."""
 
     executor: Executor
     surveyor: Surveyor
@@ -202,3 +229,4 @@ class Ports:
     store: OverflowStore
     clock: Clock
     observer: Observer
+    grants: Grants | None = None

@@ -194,7 +194,8 @@ def _names(effects: Effect) -> tuple[str, ...]:
 
 def _part(atom: Atom, kept: Kept, session: Session) -> Part:
     """Return an atom as it is kept; of what was masked, no other spelling."""
-    part = Part(str(atom.kind), kept.text(atom.pointer), "", declared=atom.declared)
+    pointer = kept.text(atom.pointer)
+    part = Part(str(atom.kind), pointer, "", declared=atom.declared, only_read=atom.only_read)
     if atom.kind in _AS_WRITTEN:
         return part
     said = partial(_said_of, kept, is_masked=kept.is_masked(atom.pointer))

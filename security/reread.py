@@ -141,8 +141,10 @@ def _strings(arguments: Mapping[str, Any], parts: Iterable[Part]) -> tuple[Leaf,
     for part in parts:
         declared = {Kind(part.kind)} if part.declared else set()
         kinds.setdefault(part.pointer, set()).update(declared)
+    only_read = {part.pointer for part in parts if part.only_read}
     return tuple(
-        Leaf(pointer, _string_at(arguments, pointer), frozenset(found)) for pointer, found in kinds.items()
+        Leaf(pointer, _string_at(arguments, pointer), frozenset(found), pointer in only_read)
+        for pointer, found in kinds.items()
     )
 
 

@@ -38,6 +38,15 @@ _SECRET_OF_HOMES = (
     ".config/gcloud",
     ".password-store",
     ".local/share/keyrings",
+    # The rest of `.local` is open to commands, for the programs in it.
+    ".local/share/kwalletd",
+    ".local/share/python_keyring",
+    ".local/share/uv/credentials",
+    ".local/share/containers/auth.json",
+    ".local/share/jupyter/runtime",
+    ".local/share/fish/fish_history",
+    ".local/share/atuin",
+    ".dotnet/corefx/cryptography",
     ".mozilla",
     ".thunderbird",
     ".config/google-chrome",
@@ -259,8 +268,10 @@ def protected_reason(path: str, policy: Policy) -> str | None:
     path_as_one = as_one_name(path)
     if _is_below(path_as_one, policy.protected_paths):
         return "it belongs to Leeward or to what runs it"
-    folder, name = posixpath.split(path_as_one)
-    obeyed = next((why for part in path_as_one.split("/") if (why := _OBEYED.get(part))), None)
+    folder, _, name = path_as_one.rpartition("/")
+    # Both names are hidden ones, which most paths hold none of.
+    parts = path_as_one.split("/") if "/." in path_as_one else ()
+    obeyed = next((why for part in parts if (why := _OBEYED.get(part))), None)
     if obeyed is not None:
         return obeyed
     runs_at_start = _is_below(path_as_one, _at(policy.home, _RC_FOLDERS))

@@ -31,10 +31,11 @@ def imported(*folders: str) -> set[str]:
     """The distributions of what is imported below some folders; what is nobody's stays a module's name."""
     found, known = set(), packages_distributions()
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        ours = {"leeward", "", *(beside.stem for beside in path.parent.glob("*.py"))}  # scripts share some
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            tops = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"leeward", ""}
+            tops = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - ours
             found |= {distribution(known.get(top, [top])[0]) for top in tops}
     return found
 

@@ -31,7 +31,9 @@ def fence(screened: Screened, source: Source) -> Screened:
     facts = [(name, inline(value, source)) for name, value in screened.facts]
     told = [f"[{name}: {value.text}]" for name, value in facts]
     shown = [f"[{name}: {value.plain}]" for name, value in facts]
-    plain = "\n".join((screened.text, *notices, *shown))
+    below = "\n".join([*notices, *shown])
+    gap = "\n" if below and screened.text and not screened.text.endswith("\n") else ""
+    plain = f"{screened.text}{gap}{below}"
     return Screened("\n".join((marked, *notices, *told)), plain=plain, is_cut=screened.is_cut)
 
 

@@ -10,9 +10,10 @@ __all__ = ["budget"]
 
 
 def budget(action: Action, session: Session) -> Verdict:
-    """Deny when calls or seconds ran out, or a call brought the same result several times in a row.
+    """Deny when calls ran out, or a call brought the same result several times in a row.
 
-    The limits are the model's: a person who asks for something themselves has set them.
+    The limits are the model's: a person who asks for something themselves has set them. Seconds and cost
+    are watched by whoever runs a turn, for they end what a model says, too.
     """
     if action.call.asker is Asker.PERSON:
         return Allow()
@@ -23,10 +24,6 @@ def budget(action: Action, session: Session) -> Verdict:
         return Deny("calls_per_session", f"this session has used its {limits.per_session} tool calls")
     if not is_booked and session.calls_this_turn >= limits.per_turn:
         return Deny("calls_per_turn", f"this turn has used its {limits.per_turn} tool calls")
-    # A single call outside of any turn has its own deadline and no turn's.
-    spent = session.now - session.turn_started if session.turn_started else 0.0
-    if limits.seconds is not None and spent >= limits.seconds:
-        return Deny("seconds", f"this turn has used its {limits.seconds:g} seconds")
     if session.repeats >= limits.repeats and session.last[0] == session.keyed(action.digest):
         return Deny(
             "repeated",

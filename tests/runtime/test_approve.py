@@ -61,6 +61,20 @@ def test_a_question_says_what_runs_who_asks_and_what_always_would_mean():
     ]
 
 
+def test_switches_and_numbers_that_nobody_set_are_not_shown():
+    usual = {"all": False, "limit": 2000, "one": True, "text": "x"}
+    properties = {name: {"default": value} for name, value in usual.items()}
+    spec = ToolSpec("tool", "a tool", {"type": "object", "properties": properties}, Checked, Effect.ALL)
+
+    def names(**arguments):
+        draft = Draft.of(ToolCall("c1", "tool", json.dumps(arguments)), {"tool": spec})
+        lines = question_lines(Question(draft.read(POLICY, {}), (), None))
+        return [line.partition(":")[0].strip() for line in lines][1:]
+
+    assert names(**usual) == ["text"]
+    assert names(all=True, limit=1, one=1, text="y", more=2000) == ["all", "limit", "one", "text", "more"]
+
+
 def test_a_host_that_looks_like_another_is_shown_in_ascii_with_a_warning():
     lines = shown(question({"url": "https://аррӏе.com/"}, url="url"), width=200).split("\n")
     assert lines[1] == "  opens: https://xn--80ak6aa92e.com/"

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import tomllib
 
 import pytest
 
@@ -45,6 +46,27 @@ def test_what_cannot_be_read_is_a_usage_error(words, named):
     with pytest.raises(CliError, match=named.replace("|", r"\|")) as caught:
         read_command_line(words)
     assert caught.value.exit is Exit.ARG_ERROR
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--modle", "x", "-p", "y"], "there is no flag --modle; did you mean --model?"),
+        (["call", "read", "{}", "--sen=web"], "there is no flag --sen; did you mean --seen?"),
+        (["--zzz"], "there is no flag --zzz"),
+        (["chekc", "read"], "found 'chekc', expected call, check, "),
+        (["chekc", "read"], "; did you mean check?"),
+        (["sessions", "lst"], "or delete; did you mean list?"),
+        (["--autonomy", "ful"], "--autonomy: found 'ful', expected readonly, supervised or full; did you mean full?"),
+        (["it's"], 'found "it\'s", expected call'),
+        (["tools", "--limit", "3"], "--limit"),
+        (["tools", "--", "--zzz"], "unrecognized arguments: "),
+    ],
+)  # fmt: skip
+def test_a_slip_is_named_with_what_was_meant(words, message):
+    with pytest.raises(CliError) as caught:
+        read_command_line(words)
+    assert message in caught.value.message and "choose from" not in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -226,7 +248,13 @@ def test_config_tells_values_and_where_they_were_said(leeward):
     assert values["agent.max_turns"] == {"value": 7, "source": "config.toml:2"}
     assert values["permissions.autonomy"] == {"value": "readonly", "source": "flag"}
     assert values["llm.providers"]["value"][0]["api_key_env"] == "(not shown)"
-    assert "agent.max_turns = 7  (config.toml:2)" in leeward("config").out
+    shown = leeward("config").out.splitlines()
+    assert "agent.max_turns = 7  (config.toml:2)" in shown
+    told = tomllib.loads("\n".join(line.rpartition("  (")[0] for line in shown))
+    assert (
+        told["tools"]["shell"]["confirm_patterns"][0] == "$(" and told["tools"]["anomaly"]["enabled"] is True
+    )
+    assert told["llm"]["providers"][0]["name"] == "work"
     assert leeward("config", "path", "--output", "json").json["data"]["read"] == [str(leeward.config)]
 
 

@@ -12,6 +12,7 @@ import trio
 
 from leeward.runtime.exits import CliError, Exit
 from leeward.security import (
+    GATES,
     Answer,
     Category,
     Cleared,
@@ -24,18 +25,6 @@ from leeward.security import (
 from leeward.tools import Text, spec_from_schema, tool
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-GATES = [
-    "known",
-    "arguments",
-    "permissions",
-    "anomaly",
-    "trust",
-    "paths",
-    "grounding",
-    "hosts",
-    "commands",
-    "budget",
-]
 
 
 @pytest.fixture
@@ -69,7 +58,7 @@ async def test_a_call_passes_all_gates_and_comes_back_fenced(own, sessions):
     async with own([("weather", {"city": "Kiel", "page": page, "station": "DE-1"})]) as runtime:
         await runtime.turn(f"weather in Kiel? {page}")
         (row,) = await sessions.rows(runtime, "decision")
-        assert [word["gate"] for word in row.body["words"]] == GATES
+        assert [word["gate"] for word in row.body["words"]] == [gate.__name__ for gate in GATES]
         (text,) = runtime.provider.seen()
         assert text.startswith("«UNTRUSTED:") and '"sky":"clear"' in text
 

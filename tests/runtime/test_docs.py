@@ -73,7 +73,8 @@ def test_expectations_and_events():
     text = page("docs/cli.md")
     assert {quoted(row[0])[0].split()[1] for row in table(text, "expectation")} == {*_ARGUMENTS}
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "runtime").glob("*.py"))
-    assert {quoted(row[0])[0] for row in table(text, "type")} == {*re.findall(r'"type": "([a-z]+)"', sources)}
+    types = {*re.findall(r'"type": "([a-z]+)"', sources), *re.findall(r'_Said\(.*, "([a-z]+)", \[', sources)}
+    assert {quoted(row[0])[0] for row in table(text, "type")} == types
     assert all(f"`{reason}`" in text for reason in EndReason)
 
 
@@ -92,6 +93,10 @@ def test_each_event_has_the_fields_that_are_told(leeward):
             for words in (("why",), ("verify",), ("stats",), ("replay", "--config", strict))
         ),
         leeward("tools", "--output", "jsonl"),
+        *(
+            leeward("sessions", *words, "--output", "jsonl")
+            for words in (("list",), ("search", "read"), ("delete", "s_"))
+        ),
         leeward("storage", "status", "--output", "jsonl"),
         leeward("doctor", "--output", "jsonl"),
     ]
@@ -184,7 +189,7 @@ def test_the_chat_in_the_readme(tty, leeward):
         at.type("/exit", "\r")
         assert at.ended() == 0
         at.see("› /exit")
-        said = at.text.replace(str(leeward.workspace), "~/harbour").split("\n")
+        said = at.text.replace(str(leeward.workspace), "/home/ann/harbour").split("\n")
     changing = re.compile(
         r"after [0-9.]+ s|[0-9.]+ s$|call_[0-9a-f]+|g_[0-9a-f]{8}|until [0-9: -]+UTC|Leeward [0-9.]+|^ +\d+  [0-9-]+ [0-9:]+",
         re.MULTILINE,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from leeward.runtime.app import Runtime
 from leeward.runtime.config import load
+from leeward.runtime.replay import replayed
 from leeward.runtime.slash import dispatch, parse
-from leeward.security import Always, Answer, Effect, Origin, Scope
+from leeward.security import Always, Answer, Effect, Origin, Scope, Session
 from leeward.tools import WorkspacePath, tool
 
 
@@ -102,7 +108,7 @@ async def test_a_grant_that_is_over_holds_in_no_session(at) -> None:
         assert await runtime.grants.all() == []
 
 
-async def test_what_is_revoked_ends_in_every_session_of_the_process_and_in_later_ones(at) -> None:
+async def test_what_is_revoked_ends_in_every_session_that_runs_and_in_later_ones(at, sessions) -> None:
     async with AsyncExitStack() as stack:
         one = await stack.enter_async_context(at(always(Scope.WORKSPACE)))
         assert await marks(one)
@@ -110,17 +116,114 @@ async def test_what_is_revoked_ends_in_every_session_of_the_process_and_in_later
         assert await marks(two) and not await marks(other)
         [grant] = one.pipeline.session.grants
         said = await typed(other, f"/permissions revoke {grant.id}")
-        assert (
-            not said.failed
-            and said.text.startswith("revoked: allow mark ")
-            and "another process" in said.text
-        )
-        assert one.pipeline.session.grants == two.pipeline.session.grants == ()
+        assert not said.failed and said.text.startswith("revoked: allow mark ")
+        assert "before their next call" in said.text
         assert not await marks(two)
+        assert f"{grant.id}" not in (await typed(one, "/permissions")).text
+        assert one.pipeline.session.grants == two.pipeline.session.grants == ()
+        [row] = await sessions.rows(two, "revocation")
+        assert row.body["id"] == grant.id
         again = await typed(one, f"/permissions revoke {grant.id}")
         assert again.failed and again.text == f"there is no grant {grant.id}"
     async with at() as runtime:
         assert not await marks(runtime)
+
+
+async def test_what_is_granted_in_one_session_answers_in_others_that_run(at, sessions) -> None:
+    async with at(always(Scope.WORKSPACE)) as one, at() as two, at(workspace="ws2") as elsewhere:
+        assert not await marks(two)
+        assert await marks(one)
+        assert await marks(two) and not await marks(elsewhere)
+        [row] = await sessions.rows(two, "grant")
+        assert row.body["stored"] is True
+        session = two.pipeline.session
+        events = await two.audit.events_of(two.session_id)
+        words = list(replayed(Session(session.id, session.policy, key=session.key), events))
+        assert [said.old.word for said in words] == [said.new.word for said in words] == ["ask", "allow"]
+
+
+# A whole runtime that does what it is told on standard input, and says what came of it.
+_CHILD = """
+import sys, trio
+from pathlib import Path
+from leeward import Effect, tool
+from leeward.runtime.app import Runtime
+from leeward.runtime.config import load
+from leeward.runtime.places import Places
+from leeward.security import Always, Answer, Scope
+from leeward.tools import WorkspacePath
+
+@tool(effects=Effect.WRITE)
+async def mark(path: WorkspacePath) -> str:
+    return "marked"
+
+class Person:
+    async def ask(self, question):
+        if sys.argv[2] == "always":
+            return Always(question.always, Scope.WORKSPACE)
+        print("asked", flush=True)
+        return Answer.YES if await said() == "yes" else Answer.NO
+
+def said():
+    return trio.to_thread.run_sync(lambda: sys.stdin.readline().strip())
+
+async def main():
+    home = Path(sys.argv[1])
+    places = Places(home / "work", home, home / "config", home / "data", home / "data" / "leeward.db")
+    loaded = load(config_dir=places.config, environment={})
+    async with Runtime.open(loaded, places=places, approver=Person(), executors=[mark]) as runtime:
+        print("ready", flush=True)
+        while path := await said():
+            result = await runtime.call("mark", {"path": path})
+            print("ran" if result.outcome.status == "ok" else "refused", flush=True)
+
+trio.run(main)
+"""
+
+
+class Process:
+    """A runtime in a process of its own."""
+
+    def __init__(self, home: Path, person: str) -> None:
+        argv = [sys.executable, "-c", _CHILD, str(home), person]
+        self._child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.hear() == "ready"
+
+    def hear(self) -> str:
+        return self._child.stdout.readline().strip()
+
+    def tell(self, line: str) -> str:
+        self._child.stdin.write(f"{line}\n")
+        self._child.stdin.flush()
+        return self.hear()
+
+    def end(self) -> None:
+        self._child.communicate("\n", timeout=30)
+        assert self._child.returncode == 0
+
+
+def test_processes_hear_before_their_next_call_of_what_others_granted_and_revoked(tmp_path) -> None:
+    work, data = tmp_path / "work", tmp_path / "data"
+    work.mkdir()
+    one, two = Process(tmp_path, "always"), Process(tmp_path, "asks")
+    try:
+        assert two.tell("a") == "asked" and two.tell("no") == "refused"
+        assert one.tell("a") == "ran"
+        assert two.tell("a") == "ran", "a grant that was given elsewhere answers"
+        with closing(sqlite3.connect(data / "leeward.db")) as database:
+            [(name,)] = database.execute("SELECT id FROM lasting_grant").fetchall()
+        (tmp_path / "share").mkdir()
+        (tmp_path / "share" / "leeward").symlink_to(data)
+        environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(data.parent / "share")}
+        argv = [str(Path(sys.executable).with_name("leeward")), "permissions", "revoke", name]
+        options = {"capture_output": True, "text": True, "timeout": 60, "check": True}
+        done = subprocess.run(argv, cwd=work, env={**environment, "PATH": os.environ["PATH"]}, **options)
+        assert "before their next call" in done.stdout
+        assert two.tell("a") == "asked" and two.tell("no") == "refused", "what was revoked answers nothing"
+        assert two.tell("b") == "asked" and two.tell("yes") == "ran"
+    finally:
+        one.end()
+        two.end()
 
 
 async def test_a_grant_of_the_session_is_revoked_as_well(at, sessions) -> None:
@@ -237,10 +340,31 @@ def test_what_is_always_allowed_is_listed_and_revoked(kept) -> None:
     assert (
         ran.code == 0
         and ran.out
-        == "revoked: allow shell git push; a session that runs in another process lets go of it at its next start\n"
+        == "revoked: allow shell git push; other sessions that run let go of it before their next call\n"
     )
     assert kept("permissions", "list").out == "nothing is always-allowed\n"
     assert "revocation" in kept("audit", "list").out
+
+
+@pytest.mark.parametrize("scope", ["workspace", "everywhere"])
+def test_check_says_what_would_come_of_a_grant(kept, scope, tmp_path) -> None:
+    line = '{"command": "git push"}'
+    assert kept("check", "shell", line).code == 4
+    name = granted(kept, scope)
+    before = {one.name: one.stat().st_mtime_ns for one in kept.data.iterdir()}
+    ran = kept("check", "shell", line, "--output", "json")
+    assert ran.code == 0 and name in ran.json["data"]["rule"]
+    assert kept("check", "shell", '{"command": "git push && make"}').code == 4
+    asked = {"tool": "shell", "args": {"command": "git push"}}
+    batch = tmp_path / "calls"
+    batch.write_text(
+        "".join(f"{json.dumps({**asked, **more})}\n" for more in ({}, {"workspace": str(tmp_path)}))
+    )
+    elsewhere = "allow" if scope == "everywhere" else "ask"
+    assert [line["decision"] for line in kept("check", "--batch", str(batch)).lines] == ["allow", elsewhere]
+    assert {one.name: one.stat().st_mtime_ns for one in kept.data.iterdir()} == before
+    kept("permissions", "revoke", name)
+    assert kept("check", "shell", line).code == 4
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ async def test_the_scripted_model_by_its_configured_name(sessions, folder):
         ended = await runtime.turn("go on")
         assert (ended.text, ended.calls, ended.refused) == ("nothing worked", 4, 4)
         sessions.valid(runtime.conversation.messages)
-        assert [gate for _, _, gate, _ in await sessions.decisions(runtime)] == [
-            "grounding", "known", "commands", "commands"
-        ]  # fmt: skip
+        # The first two run side by side: either may be decided before the other.
+        gates = [gate for _, _, gate, _ in await sessions.decisions(runtime)]
+        assert (sorted(gates[:2]), gates[2:]) == (["grounding", "known"], ["commands", "commands"])
     assert not (folder / "ws" / "ran.txt").exists()

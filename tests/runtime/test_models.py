@@ -45,7 +45,7 @@ async def test_a_given_one_is_passed_on(config, sessions):
 
 KEY = "not-a-real-key-000"
 REFUSED = [
-    ("nonsense:x", "", Exit.ARG_ERROR, "nonsense"),
+    ("nonsense:x", LOCAL, Exit.ARG_ERROR, "no model 'nonsense:x'; known are offline, .*, mine:MODEL"),
     ("mine", LOCAL, Exit.ARG_ERROR, "mine:NAME"),
     ("scripted:absent.toml", "", Exit.ARG_ERROR, "absent.toml"),
     ("openai:x", "", Exit.AUTH_REQUIRED, "OPENAI_API_KEY"),

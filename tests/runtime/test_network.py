@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from leeward.runtime.audit_commands import _attempts
-from leeward.runtime.describe import egress_lines
+from leeward.runtime.audit_text import egress_lines
 from leeward.runtime.slash import dispatch, parse
 from leeward.security import Provenance
 

@@ -217,6 +217,7 @@ def test_a_table_goes_on_below_its_last_column():
     ]
     assert table(["a sentence without any column"], 20) == ["a sentence without", "    any column"]
     assert table(["short", "", "  indented"], 20) == ["short", "", "  indented"]
+    assert table(["  - one of several that is long"], 20) == ["  - one of several", "    that is long"]
 
 
 def test_a_terminal_that_is_gone_stops_nobody():

@@ -234,6 +234,7 @@ def test_what_must_be_said_before_anything_is_opened(tty, leeward):
     at = tty()
     at.see("[y]es / [n]o?")
     at.type("perhaps", ENTER)
+    at.see("one of the letters in brackets, please")
     at.see("[y]es / [n]o?", 2)
     at.type(CTRL_C)
     assert at.ended() == 4
@@ -377,6 +378,13 @@ async def test_a_question_has_an_answer_or_is_asked_again(answers, always, answe
     assert await approver.ask(question("x", always)) == answer
     assert terminal.answers == []
     assert bool(stopped) == stops
+
+
+async def test_what_is_no_answer_is_told_as_such():
+    approver, terminal, out, _ = asking("yse", "s", "y")
+    assert await approver.ask(question("x")) is Answer.YES
+    assert out.getvalue().count("✗ one of the letters in brackets, please") == 2
+    assert len(terminal.prompts) == 3
 
 
 async def test_the_wider_rule_is_taken_where_it_is_offered():

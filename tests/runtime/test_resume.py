@@ -54,7 +54,7 @@ def state(session: Session, *without: str) -> dict[str, object]:
     fields = {
         name: getattr(session, name)
         for name in session.__dataclass_fields__
-        if name not in {"now", "turn_started", "secrets", "policy", *without}
+        if name not in {"now", "secrets", "policy", *without}
     }
     return fields | {"ledger": session.ledger.entries(), "seen": set(session.seen)}
 

@@ -442,3 +442,20 @@ async def test_web_text_that_was_kept_is_web_text_when_it_is_read_back(sessions,
         result = await runtime.call("read_overflow", {"id": key, **how})
         assert result.outcome.status is Status.OK
         assert runtime.pipeline.session.labels == {Origin.WEB}
+
+
+async def test_the_time_of_a_turn_is_over_with_it(sessions, tmp_path):
+    """A call of the embedding program has a deadline of its own, however long ago the last turn began."""
+
+    class Clock:
+        at = 1_000.0
+
+        def now(self) -> float:
+            return self.at
+
+    clock = Clock()
+    config = "[agent]\ntimeout = 60\n"
+    async with sessions.session(tmp_path, config, ["hello"], executors=[echo], clock=clock) as runtime:
+        assert (await runtime.turn("go")).reason is EndReason.DONE
+        clock.at += 3_600
+        assert (await runtime.call("echo", {"word": "x"})).outcome.status is Status.OK

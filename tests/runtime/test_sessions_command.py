@@ -67,6 +67,10 @@ def test_the_whole_way(leeward) -> None:
     assert leeward("sessions", "search", "ferry").out.startswith(first)
     exported = leeward("sessions", "export", first)
     assert "## Turn 2" in exported.out and "UNTRUSTED" not in exported.out
+    lines = exported.out.split("\n")
+    fences = [at for at, line in enumerate(lines) if line.startswith("```")]
+    assert all(lines[at - 1] for at in fences[1::2]), "no block ends in empty lines"
+    assert all(line == line.rstrip() for line in leeward("sessions", "show", first).out.split("\n"))
     whole = leeward("sessions", "export", first, "--output", "json").json["data"]
     assert [entry["role"] for entry in whole["entries"]][:4] == ["user", "assistant", "tool", "assistant"]
     assert whole["entries"][2]["origin"] == "workspace" and whole["entries"][3]["model"] is None
@@ -85,6 +89,16 @@ def test_the_whole_way(leeward) -> None:
     assert again["data"]["session"] == forked["id"] and "No model is configured" not in again["data"]["text"]
     events = leeward("sessions", "list", "--output", "jsonl").lines
     assert [event["type"] for event in events] == ["session", "session", "exit"]
+
+
+@pytest.mark.parametrize("words", [("sessions", "delete", "s_"), ("storage", "prune", "--older-than", "0")])
+def test_what_is_deleted_leaves_no_word_in_the_file(leeward, words) -> None:
+    spoken(leeward, "zebrafish eat xylophones")
+    content = (leeward.data / "leeward.db").read_bytes()
+    assert b"zebrafish" in content and b"xylophones" in content
+    assert leeward(*words).code == 0
+    content = (leeward.data / "leeward.db").read_bytes()
+    assert b"ebrafish" not in content and b"ylophones" not in content
 
 
 def test_slash_commands_in_a_script(leeward) -> None:

@@ -109,6 +109,9 @@ def test_each_says_something_sensible(said):
     )
     assert all(f"/{command.name}" in texts["help"] for command in COMMANDS)
     assert texts["one"].startswith("/trust [TOOL LEVEL | reset]") and "\n" not in texts["one"]
+    shown = texts["help"].splitlines()
+    assert {line.find(command.summary) for command in COMMANDS for line in shown} == {-1, 29}
+    assert {line[:17].count(" ") > 0 and line[17:25] for line in texts["tools"].splitlines()} == {"trusted "}
     assert "read, write, execute, send, bring in" in texts["tools"]
     assert texts["model"] == "offline"
     assert texts["cost"].splitlines()[1] == "this session  0 tokens in, 0 out · cost 0.0000"
@@ -147,7 +150,7 @@ def test_status_tells_what_was_switched_off_and_what_has_happened(leeward, said)
         "grants      allow shell ls *",
         "read 0 of 1 failed",
         "fetch 1 of 1 failed",
-        "grep blocked: the person, by /trust",
+        "grep blocked: set by the person; /trust grep LEVEL changes it",
     ):
         assert word in text
 

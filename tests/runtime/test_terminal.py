@@ -91,10 +91,10 @@ def test_what_is_pasted_is_words_and_never_a_command(tty):
     at.type(ENTER)
     at.see("● read", 2)
     at.prompt()
-    at.type("/overflow ")
+    at.type("/jobs ")
     at.paste("/x")
     at.type(ENTER)
-    at.see("nothing was too long to show")
+    at.see("no background command of that id")
 
 
 @pytest.mark.parametrize("columns", [40, 80])

@@ -241,6 +241,20 @@ async def test_what_is_not_kept_is_said_before_and_never_stored(tmp_path, worksp
             )
 
 
+async def test_what_was_not_kept_is_not_overwritten_once_the_person_changed_it(
+    tmp_path, workspace, sessions, yes
+) -> None:
+    config = "[tools.shell]\ncheckpoint_bytes = 100000\n"
+    async with sessions.session(tmp_path, config, approver=yes) as runtime:
+        big = workspace / "a.txt"
+        await shell(runtime, "head -c 200000 /dev/zero > a.txt")
+        assert "1 path" in await said(runtime, "/undo") and big.read_text() == "one\ntwo\n"
+        await shell(runtime, "head -c 200001 /dev/zero > a.txt")
+        big.write_bytes(b"\1" * 200_001)
+        assert "changed since by somebody else: a.txt; nothing was touched" in await said(runtime, "/undo")
+        assert big.read_bytes() == b"\1" * 200_001
+
+
 async def test_without_a_question_it_is_said_once(tmp_path, workspace, sessions) -> None:
     (workspace / "node_modules").mkdir()
     config = '[tools.shell]\nallowed_commands = ["touch *"]\n'

@@ -229,12 +229,19 @@ class Executor:
 class Desk:
     """A pipeline with a fake in every port."""
 
-    def __init__(self, *tools, start=None, secrets=frozenset(), **policy_fields) -> None:
+    def __init__(self, *tools, start=None, secrets=frozenset(), grants=None, **policy_fields) -> None:
         self.executor = Executor(list(tools))
         self.surveyor, self.approver, self.audit = Surveyor(), Approver(), Audit()
         self.store, self.clock, self.observer = Store(), Clock(), Observer()
         ports = Ports(
-            self.executor, self.surveyor, self.approver, self.audit, self.store, self.clock, self.observer
+            self.executor,
+            self.surveyor,
+            self.approver,
+            self.audit,
+            self.store,
+            self.clock,
+            self.observer,
+            grants,
         )
         self.pipeline = Pipeline(start or session(**policy_fields), ports, frozenset(secrets))
 

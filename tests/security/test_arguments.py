@@ -53,6 +53,13 @@ TABLE = [
     (Kind.COMMAND, "echo hi\U000e0068", "invisible_character"),
     (Kind.UNDECLARED, "what is new? (a & b)", None),
     (Kind.DESTINATION, "git@github.com:owner/name.git", None),
+    (Kind.DESTINATION, "#general", None),
+    (Kind.DESTINATION, "#", "type_pattern_mismatch"),
+    (Kind.DESTINATION, "##general", "fragment_identifier"),
+    (Kind.DESTINATION, "\n#general", "fragment_identifier"),
+    (Kind.DESTINATION, "host.example#x", "fragment_identifier"),
+    (Kind.DESTINATION, "#general?x=1", "embedded_query"),
+    (Kind.RESOURCE_ID, "#general", "fragment_identifier"),
     (Kind.DESTINATION, "ext::sh", "unexpected_scheme"),
 ]
 

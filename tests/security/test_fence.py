@@ -65,6 +65,9 @@ def test_any_text_kind_and_notice(text, kind, notices) -> None:
 def test_what_the_person_sees_has_no_marks() -> None:
     screened = fence(Screened("a\nb", ("cut",)), source())
     assert screened.plain == "a\nb\n[cut]" and screened.notices == ()
+    assert fence(Screened("a\n", ("cut",)), source()).plain == "a\n[cut]"
+    assert fence(Screened("", ("cut",)), source()).plain == "[cut]"
+    assert fence(Screened("a\n"), source()).plain == "a\n"
 
 
 def test_a_notice_stays_one_clean_line_of_its_own() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect, Kind
+from leeward.security.call import EFFECT_KEY, KIND_KEY, Effect, Kind
 from leeward.security.gates.paths import paths
 from leeward.security.verdict import Allow, Ask, Deny
 from leeward.security.workspace import is_inside
@@ -64,6 +64,26 @@ def test_paths(make, effects, raw, word) -> None:
 def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:
     caught = failures(make, planted("paths").paths)
     assert {"/ws-evil/x", "../x", "out", "key", ".env", ".git/hooks/pre-commit", "//etc/hosts"} <= caught
+
+
+def copied(make, gate, source):
+    """What the gate says of a call that reads one path and writes another."""
+    path = {"type": "string", KIND_KEY: Kind.PATH}
+    schema = {"type": "object", "properties": {"from": {**path, EFFECT_KEY: "read"}, "to": path}}
+    tool = make.spec(effects=WRITE, schema=schema)
+    action = make.action(tool, {"from": source, "to": "new"}, held=make.policy(**HELD), resolved=LINKS)
+    return gate(action, make.session(**HELD))
+
+
+@pytest.mark.parametrize(("effects", "raw", "word"), [row for row in TABLE if row[0] is READ])
+def test_what_a_changing_call_only_reads_is_judged_as_read(make, effects, raw, word) -> None:
+    assert isinstance(copied(make, paths, raw), word)
+
+
+def test_a_source_that_is_judged_by_what_happens_to_the_target_is_caught(make, planted) -> None:
+    sources, wrong = ("/usr/share/x", "/etc/hosts", ".git/config", "locked/x"), planted("paths").by_the_call
+    assert all(isinstance(copied(make, wrong, raw), Deny) for raw in sources)
+    assert isinstance(copied(make, paths, "/usr/share/x"), Ask)
 
 
 def test_all_paths_outside_are_asked_about_at_once_and_one_secret_denies_them(make) -> None:

@@ -66,7 +66,7 @@ REJECTED_DESTINATIONS = {
     "path_traversal": ["../other.git"],
     "percent_encoded_separator": ["host%2fx"],
     "embedded_query": ["https://h/x?y"],
-    "fragment_identifier": ["#general"],
+    "fragment_identifier": ["team#general", "##general"],
     "userinfo": ["https://user:pw@host/x", "https://token@host/x", "ssh://git:pw@host/x"],
     "unexpected_scheme": ["file:///srv/x", "ext::sh", "javascript:x"],
     "placeholder": ["<host>", "YOUR_HOST"],
@@ -182,7 +182,7 @@ def test_urls_are_judged_by_their_reader(text):
 SUGGESTED = [
     (ID, "id?x=1&y", "id"), (ID, "id#top", "id"), (ID, "a%40b", "a@b"), (ID, "abc\n", "abc"), (ID, " abc ", "abc"), (ID, "a\u200bbc", "abc"),
     (ID, '"abc"', "abc"), (ID, "?x", None), (ID, "a%ffb", None), (ID, "<id>", None), (ID, "../x", None), (ID, "%2e%2e/x", None), (ID, "%20", None),
-    (DESTINATION, "#general", "general"), (PATH, "file:///home/u/x", "/home/u/x"), (PATH, "a.txt\n", "a.txt"), (PATH, "a\u202eb", "ab"),
+    (DESTINATION, "team#general", "team"), (PATH, "file:///home/u/x", "/home/u/x"), (PATH, "a.txt\n", "a.txt"), (PATH, "a\u202eb", "ab"),
     (PATH, "..\n", None), (PATH, "file:///../x", None), (TEXT, "a\0b\n", "ab\n"), (TEXT, "hi\U000e0068 👩‍💻", "hi 👩‍💻"),
 ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leeward.memory.events import body_of, event_of, kind_of
 from leeward.runtime.replay import replayed
-from leeward.security.call import Asker, Effect, Kind, Output, ToolCall
+from leeward.security.call import EFFECT_KEY, KIND_KEY, Asker, Effect, Kind, Output, ToolCall
 from leeward.security.errors import PermanentFailure
 from leeward.security.events import BreakerReset, Decided, Forgot, Given, Granted, LevelSet, Read, TurnStarted
 from leeward.security.label import Origin
@@ -148,11 +148,15 @@ POLICIES = st.fixed_dictionaries({
     "autonomy": st.sampled_from(Autonomy),
     "rules": st.lists(RULES, max_size=2).map(tuple),
     "headless": st.booleans(),
-    "calls": st.builds(CallLimits, st.integers(2, 9), st.integers(4, 30), st.integers(1, 3), st.sampled_from([None, 0.5, 50.0])),
+    "calls": st.builds(CallLimits, st.integers(2, 9), st.integers(4, 30), st.integers(1, 3)),
     "breaker": st.builds(BreakerLimits, st.integers(1, 3), st.integers(1, 5)),
     "domain_denylist": st.sampled_from([(), ("b.example",)]),
     "allowed_paths": st.sampled_from([(), ("/etc",)]),
 })  # fmt: skip
+
+
+TARGET = {"type": "string", KIND_KEY: Kind.PATH}
+SOURCE = {**TARGET, EFFECT_KEY: "read"}
 
 
 def tools(make) -> list:
@@ -160,6 +164,7 @@ def tools(make) -> list:
         make.spec("read", Effect.READ, kinds={"path": Kind.PATH}),
         make.spec("write", Effect.WRITE, kinds={"path": Kind.PATH, "content": Kind.TEXT}),
         make.spec("move", Effect.WRITE, kinds={"a": Kind.PATH, "z": Kind.PATH}),
+        make.spec("copy", Effect.WRITE, schema={"type": "object", "properties": {"a": SOURCE, "z": TARGET}}),
         make.spec("fetch", SEND, kinds={"url": Kind.URL}),
         make.spec("shell", Effect.ALL, kinds={"command": Kind.COMMAND}),
         make.spec("mail", Effect.SEND, kinds={"to": Kind.DESTINATION, "body": Kind.TEXT}),
@@ -228,6 +233,7 @@ ANSWERS = st.lists(st.sampled_from(Answer), min_size=1, max_size=4)
 )
 @example(steps=[("call", "read", {"path": "link"}, Asker.PERSON)], answers=[Answer.NO], fields={})
 @example(steps=[("call", "move", {"z": "/etc/x", "a": "../y"}, Asker.MODEL)], answers=[Answer.NO], fields={})
+@example(steps=[("call", "copy", {"z": "b", "a": "/usr/x"}, Asker.MODEL)], answers=[Answer.YES], fields={})
 @example(
     steps=[("call", "shell", {"command": "cat *.py"}, Asker.MODEL)] * 4,
     answers=[Answer.NOBODY],

@@ -21,12 +21,14 @@ LATER = [
     ".husky/pre-commit", "lefthook.yml", "AGENTS.md", "docs/AGENTS.md", "CLAUDE.md", "GEMINI.md", "LEEWARD.md", ".cursorrules", ".cursor/rules/a.mdc", ".mcp.json", ".claude/settings.json",
     ".github/copilot-instructions.md", "x.instructions.md", ".cargo/config.toml", ".devcontainer/devcontainer.json", "gradle/wrapper/gradle-wrapper.jar", ".hg/hgrc", ".gitmodules",
     "MAKEFILE", "Agents.MD", ".GITHUB/Workflows/x.YML", "ConfTest.py", ".V\u017fcode/tasks.json", "Make\u200bfile", "make\ufeffFILE",
+    "docs/HEAD", "x/commondir",
 ]  # fmt: skip
 ORDINARY = [
     "main.py", "README.md", "src/makefile.py", "Makefile.md", "Makefile/notes.txt", "my_conftest.py", "conftest.txt", "conftest_test.py", "path.py", "x.pth.md", "mypackage.json", "package.jsonc", "package-lock.json",
     "setup_test.py", "src/setup/main.py", ".github/ISSUE_TEMPLATE.md", ".github/CODEOWNERS", "github/workflows/x.yml", "workflows/ci.yml", "ci/run", "src/ci.yml", ".gitlab/README.md", "bashrc", "bashrc.md", ".bashrc.md",
     "a.service.ts", "service.py", "services/service", "timer.py", "tasks.json", "vscode/tasks.json", ".vscodeignore", "agents.py", "docs/agents/readme.md", "claude.txt", "gradle/x.jar", "wrapper/gradle/x", ".gitignore",
     ".gitattributes", "cursor/rules.md", "husky/x", ".env.example", "a/b/c.txt", "", "src/AGENTS", "hooks/x", "cargo/config.toml", "naïve 日本.txt",
+    "HEAD.md", "head.tsx", "heads/x", "src/ahead", "commondir.txt",
 ]  # fmt: skip
 
 

@@ -129,7 +129,6 @@ def test_clear_forgets_the_conversation_and_keeps_what_protects_the_person(make,
         "calls_this_session",
         "pending",
         "running",
-        "turn_started",
         "id",
     )
     assert [getattr(now, name) for name in kept] == [getattr(before, name) for name in kept]
