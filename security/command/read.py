@@ -46,6 +46,7 @@ _WIDEST_BRACKETS = 1024
 _BRACKETS = re.compile(r"\[\[|\]\]|(?<=[A-Za-z0-9_])\[|\]|\$\(\(|\)\)")
 _CLOSES = {"]": ("[",), "]]": ("[[", "["), "))": ("$((",)}
 _OPERATOR = re.compile(r"[|&;()<>`\n{$]")
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # The grammar takes what is continued for two words.
 _CONTINUED = re.compile(r"(?<![ \t\n;&|(])\\\n(?![ \t\n;&|)])")
@@ -141,6 +142,16 @@ def _has_wide_brackets(line: str) -> bool:
     return any(len(line) - start > _WIDEST_BRACKETS for start in opened.values())
 
 
+def _stand_in(found: re.Match[str]) -> str:
+    """Return as many bytes for a character: to bash it is a part of a word and nothing else, as this is.
+
+    The grammar looks characters up in a table of 256 without a check, and ends the process with some; it also
+    takes letters of any script for those of a name, and their blanks for blanks.
+    """
+    size = len(found[0].encode())
+    return "\N{MULTIPLICATION SIGN}" * (size // 2) + "a" * (size % 2)
+
+
 class _Source:
     """A line as the parser asks for it, piece by piece, and whether it asks for too much.
 
@@ -148,9 +159,9 @@ class _Source:
     the same wherever a line is read: one without an error needs at most about six for each piece.
     """
 
-    def __init__(self, text: bytes) -> None:
-        self.text = text
-        self.left = 32 + 12 * len(text) // _PIECE
+    def __init__(self, line: str) -> None:
+        self.text = _FOREIGN.sub(_stand_in, line).encode()
+        self.left = 32 + 12 * len(self.text) // _PIECE
         self.late = time.monotonic() + _DEADLINE
 
     def piece(self, offset: int, _point: object) -> bytes:
@@ -164,7 +175,7 @@ class _Source:
 
 
 def _read(line: str, effort: Effort) -> tuple[Node, frozenset[str]]:
-    source = _Source(line.encode())
+    source = _Source(line)
     # What stops the parser is only heeded where the text is read through a function.
     try:
         tree = tree_sitter.Parser(_LANGUAGE).parse(source.piece, progress_callback=source.is_too_much)
@@ -172,4 +183,4 @@ def _read(line: str, effort: Effort) -> tuple[Node, frozenset[str]]:
         raise Unread("the line does not parse" if source.left < 0 else LATE) from None
     if source.left < 0:
         raise Unread("the line does not parse")
-    return read_tree(source.text.decode("latin-1"), tree.root_node, effort)
+    return read_tree(line.encode().decode("latin-1"), tree.root_node, effort)

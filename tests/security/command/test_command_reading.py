@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given, settings
@@ -138,6 +140,46 @@ def test_limits_are_counted_before_anything_is_parsed(monkeypatch):
         "a " + "(" * 10_000,
     ):
         assert isinstance(parse_command(line), Unreadable)
+
+
+FOREIGN = """
+from leeward.security.command.read import parse_command
+for around in "{%s", "[[ -%s x ]]", "cat <<E\\n$%s\\nE", "x[%s", "{1..%s}":
+    for code in range(0x100, 0x110000, 0x155):
+        if not 0xD800 <= code <= 0xDFFF:
+            parse_command(around % chr(code))
+print("alive")
+"""
+
+
+def test_no_character_ends_the_process():
+    # Where the grammar looks behind the end of its table, it is not the same in every process.
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", FOREIGN], capture_output=True, text=True, timeout=60)
+        assert done.stdout == "alive\n", done.returncode
+
+
+@pytest.mark.parametrize(
+    ("line", "argv"),
+    [
+        ("x한=1 ls", ("x한=1", "ls")),
+        ("é=1 ls", ("é=1", "ls")),
+        ('echo "$x한"', ("echo", "⟨$x⟩한")),
+        ("echo {文,件}.md", ("echo", "文.md", "件.md")),
+        ("echo 😀'한'\"é\"a", ("echo", "😀한éa")),
+    ],
+)
+def test_what_is_not_ascii_is_a_part_of_a_word(line, argv):
+    assert parse_command(line).actions == (argv,)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_the_grammar_is_given_text_of_the_same_length_that_it_stands(line):
+    given_text = read._Source(line).text
+    assert len(given_text) == len(line.encode()) and all(ord(one) < 0x100 for one in given_text.decode())
+    assert [one for one in given_text.decode() if one.isascii() and one != "a"] == [
+        one for one in line if one.isascii() and one != "a"
+    ]
 
 
 def test_what_is_within_the_limits_is_walked_without_deep_recursion():
