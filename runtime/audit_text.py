@@ -88,7 +88,7 @@ def _said(arguments: str) -> str:
     """Return arguments without the options that are off: on one line there is no room for those."""
     try:
         values = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
     if not isinstance(values, dict) or not any(value is False for value in values.values()):
         return arguments

@@ -42,6 +42,7 @@ __all__ = [
     "NAME_RULE",
     "Draft",
     "canonical_json",
+    "depth_of",
     "is_tool_name",
     "thaw",
 ]
@@ -243,7 +244,7 @@ def _parse(text: str) -> dict[str, Any]:
         raise _NotJson(f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes")
     if not text.strip():
         return {}
-    if _depth(text) > MAX_DEPTH:
+    if depth_of(text) > MAX_DEPTH:
         raise _NotJson(f"the arguments are nested deeper than {MAX_DEPTH} levels")
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -261,7 +262,7 @@ def _parse(text: str) -> dict[str, Any]:
     return value
 
 
-def _depth(text: str) -> int:
+def depth_of(text: str) -> int:
     """Return how deep the brackets nest; counted before parsing, which would recurse."""
     deepest = depth = 0
     for char in _JSON_STRING.sub("", text):

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from .action import Draft
+from .action import MAX_DEPTH, Draft, depth_of
 from .call import Action, Asker, Effect, Kind, Problem, ToolCall, ToolSpec
 from .call import Checked as _Checked
 from .command import CommandFacts, parse_command
@@ -128,8 +128,12 @@ def _kinds_below(pointer: str, parts: Iterable[Part]) -> frozenset[Kind]:
 
 
 def _arguments(decided: Decided) -> Mapping[str, Any]:
+    text = decided.arguments or "{}"
+    if depth_of(text) > MAX_DEPTH:
+        # Nobody read these when it was decided, either.
+        return {}
     try:
-        found = json.loads(decided.arguments or "{}")
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

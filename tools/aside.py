@@ -41,14 +41,16 @@ def undo(changes: Iterable[Change], aside: str) -> list[str]:
         shown, is_gone = visible(change.path), change.after is None or is_inside(change.path, *moved)
         if is_gone and change.before is None:
             continue
+        kept: str | None = None
         try:
-            kept = None if is_gone else _moved_aside(change.path, aside)
+            if not is_gone:
+                kept = _moved_aside(change.path, aside)
+                moved.append(change.path)
             is_back = change.before is not None and _put_back(change.path, change.before)
         except (OSError, ToolError) as error:
             why = getattr(error, "strerror", None) or error
-            told.append(f"{shown} was changed, and that could not be undone: {why}")
+            told.append(f"{shown} was changed, and that could not be undone: {why}{_where(kept)}")
             continue
-        moved += () if is_gone else (change.path,)
         told.append(_sentence(shown, change, kept, is_back=is_back))
     return told
 
@@ -57,8 +59,11 @@ def _sentence(shown: str, change: Change, kept: str | None, *, is_back: bool) ->
     if change.before is None:
         return f"{shown} appeared and was moved to {visible(kept or '')}"
     what = "was changed" if change.after is not None else "was removed"
-    where = f" (the changed one is {visible(kept)})" if kept is not None else ""
-    return f"{shown} {what} and {'was put back' if is_back else 'could not be put back'}{where}"
+    return f"{shown} {what} and {'was put back' if is_back else 'could not be put back'}{_where(kept)}"
+
+
+def _where(kept: str | None) -> str:
+    return f" (the changed one is {visible(kept)})" if kept is not None else ""
 
 
 def _moved_aside(path: str, aside: str) -> str:

@@ -20,7 +20,7 @@ from leeward.security import PermanentFailure
 
 from .ancestry import MOST_ASKED, Kept, KeptChild, send
 from .keeper import FIRST_DESCRIPTOR, children, descendants
-from .process import Child, Start, unstartable
+from .process import Child, Start, starting, unstartable
 
 __all__ = ["Bubblewrapped"]
 
@@ -59,8 +59,13 @@ class Bubblewrapped:
         number = _problem(start)
         if number:
             raise PermanentFailure(unstartable(number))
-        told, tell = os.pipe()
-        filtered = _in_memory(self.filter)
+        with starting():
+            filtered = _in_memory(self.filter)
+            try:
+                told, tell = os.pipe()
+            except OSError:
+                os.close(filtered)
+                raise
         options = ("--json-status-fd", str(FIRST_DESCRIPTOR), "--seccomp", str(FIRST_DESCRIPTOR + 1))
         argv = (self.program, *self.arguments, *options, "--", *start.argv)
         try:

@@ -149,6 +149,7 @@ class Sandbox:
     _scratch: str = ""
     _wardens: Wardens = field(default_factory=Wardens)
     _running: list[_Running] = field(default_factory=list)
+    _looking: trio.Lock = field(default_factory=trio.Lock)
 
     async def run(
         self,
@@ -167,11 +168,12 @@ class Sandbox:
             PermanentFailure: it could not be started.
             PolicyBlocked: what must not be reached cannot be kept from it.
         """
-        before = await trio.to_thread.run_sync(self.look)
-        masks = self._masks(before, lasting=lasting)
-        running = _Running(frozenset(before.marks), masks.held)
-        blocked: tuple[str, ...] = ()
-        self._running.append(running)
+        # Looked at while another's leavings are undone, those would be what was there, and be put back.
+        async with self._looking:
+            before = await trio.to_thread.run_sync(self.look)
+            masks = self._masks(before, lasting=lasting)
+            running = _Running(frozenset(before.marks), masks.held)
+            self._running.append(running)
         try:
             finished = await run_process(
                 argv,
@@ -183,9 +185,10 @@ class Sandbox:
                 on_chunk=on_chunk,
             )
         finally:
-            self._running.remove(running)
             with trio.CancelScope(shield=True):
-                blocked = await trio.to_thread.run_sync(self._undo, before, masks.held)
+                async with self._looking:
+                    self._running.remove(running)
+                    blocked = await trio.to_thread.run_sync(self._undo, before, masks.held)
             for sentence in blocked:
                 self._settings.alert(f"blocked: {sentence}")
         return Ran(finished, blocked, self._notices(before, finished))
@@ -245,9 +248,8 @@ class Sandbox:
 
     def _variables(self) -> dict[str, str]:
         """Return where a program finds a home of its own, if none can be put in the place of the real one."""
-        if not self._scratch:
-            return {}
-        return {"HOME": f"{self._scratch}/{_HOME}", "TMPDIR": f"{self._scratch}/{_TEMPORARY}"}
+        own = {"HOME": f"{self._scratch}/{_HOME}", "TMPDIR": f"{self._scratch}/{_TEMPORARY}"}
+        return own if self._scratch else {}
 
     def _undo(self, before: Seen, held: frozenset[str]) -> tuple[str, ...]:
         after = self._lookout.look(before)
@@ -332,8 +334,7 @@ def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
 
 
 def _secrets_below(folder: str, is_secret: Callable[[str], bool]) -> list[str]:
-    found = Lookout((), (folder,), (), (), is_secret).look()
-    return [spot.path for spot in found.secrets]
+    return [spot.path for spot in Lookout((), (folder,), (), (), is_secret).look().secrets]
 
 
 async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
@@ -386,9 +387,8 @@ async def _problem(sandbox: Sandbox) -> str | None:
         )
     except PermanentFailure as error:
         return str(error)
-    return (
-        None if finished.exit_code == 0 else finished.stderr.strip() or "the smallest of programs fails in it"
-    )
+    said = finished.stderr.strip() or "the smallest of programs fails in it"
+    return None if finished.exit_code == 0 else said
 
 
 _PREPARE = {SandboxLevel.BUBBLEWRAP: _prepare_bubblewrap, SandboxLevel.LANDLOCK: _prepare_landlock}

@@ -46,7 +46,7 @@ _MOST_SECRET = 20_000
 class Seen:
     """What was found. `is_whole` tells that nothing was too much to look at.
 
-    `closed` are folders that could not be looked into before, of those that are looked at after a command;
+    `closed` is what could not, or was not to, be looked into before, of what is looked at after a command;
     None before one.
     """
 
@@ -238,13 +238,22 @@ def _entries(folder: str, seen: Seen) -> list[os.DirEntry[str]]:
         return _listed(folder)
     except PermissionError:
         if seen.closed is None:
-            seen.secrets.append(Spot(folder, is_folder=True))
-        elif folder not in seen.closed and _opened_up(folder):
+            seen.secrets += [Spot(folder, is_folder=True)] if _is_in_reach(folder) else []
+        elif not is_inside(folder, *seen.closed) and _opened_up(folder):
             with suppress(OSError):
                 return _listed(folder)
     except OSError:
         pass
     return []
+
+
+def _is_in_reach(folder: str) -> bool:
+    """Whether what lies in a folder that may not be listed can be come by: opened, or known by its name."""
+    try:
+        is_ours = os.lstat(folder).st_uid == os.geteuid()
+    except OSError:
+        return True
+    return is_ours or os.access(folder, os.X_OK, effective_ids=True)
 
 
 def _listed(folder: str) -> list[os.DirEntry[str]]:

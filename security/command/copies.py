@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from .nouns import PartKind, Word, literal
-from .options import parse_options
+from .options import Parsed, parse_options
 
 __all__ = ["COPIERS", "copied", "outputs"]
 
@@ -15,20 +15,32 @@ COPIERS = frozenset("cp mv install ln rsync scp".split())
 
 _OPTIONS = "-abcCdfDFHilLnNpPqrRsTuvxXzZ -t: -m: -o: -g: -S: --target-directory:"
 _TARGETS = ("-t", "--target-directory")
+# Here `-t` and `-o` mean something else, and the last operand is always what is written.
+_REMOTE = {
+    "rsync": "-0346aAbcCdDEFgHhiIJkKlLmnNoOpPqrRsStuUvVWxXyz -e: -f: -B: -T: -M: --rsh: --exclude: "
+    "--include: --filter: --exclude-from: --include-from: --files-from: --rsync-path: --chmod: --port:",
+    "scp": "-346ABCOpqRrTv -c: -D: -F: -i: -J: -l: -o: -P: -S: -X:",
+}
 _OUTPUTS = ("-o", "-O", "-out", "--out", "--output", "--output-file", "--output-document")
 
 
-def copied(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+def copied(words: tuple[Word, ...], program: str) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
     """Return what is copied and where to; the words are those behind the program's name."""
-    found = parse_options(words, _OPTIONS)
-    told = (value for name, value, _ in found.options if name in _TARGETS)
-    named = tuple(value for value in told if value is not None)
-    # A long option may be cut short.
-    named += tuple(literal(word.text.partition("=")[2]) for word in words if word.text.startswith("--t"))
+    found = parse_options(words, _REMOTE.get(program, _OPTIONS))
     operands = tuple(word for word in found.operands if not _is_process(word))
+    named = () if program in _REMOTE else tuple(_named(words, found))
     if named:
         return operands, tuple(word for word in named if word.text)
     return (operands[:-1], operands[-1:]) if len(operands) > 1 else (operands, ())
+
+
+def _named(words: tuple[Word, ...], found: Parsed) -> Iterator[Word]:
+    """Yield what options name as the target; a long option may be cut short."""
+    yield from (value for name, value, _ in found.options if name in _TARGETS and value is not None)
+    for word, following in pairwise((*words, literal(""))):
+        _, mark, value = word.text.partition("=")
+        if word.text.startswith("--t"):
+            yield literal(value) if mark else following
 
 
 def outputs(words: tuple[Word, ...]) -> Iterator[Word]:

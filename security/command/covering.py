@@ -19,7 +19,7 @@ __all__ = ["covers_words", "matches_words"]
 
 _WILDCARD = re.compile(r"[*?\[]")
 # A word that climbs ends up wherever it likes, so no wildcard vouches for it; `main..` is a range of git's.
-_CLIMBS = re.compile(r"(?:^|[^\w.])\.\.(?:[/\\]|$)|^-\w+\.\.(?:[/\\]|$)|(?i:\bfile:/)")
+_CLIMBS = re.compile(r"(?:^|[^\w.])\.\.(?:[/\\:,]|$)|^-\w+\.\.(?:[/\\]|$)|(?i:\bfile:/)")
 # What a shell puts in the place of such a piece of a word is only known when it runs; a glob is looked up.
 _OPEN = re.compile(r"⟨(?![*?\[~])")
 _HOME, _NOWHERE = ("⟨~", "~/"), "/dev/null"

@@ -8,26 +8,17 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from .nouns import Command, Note, Part, PartKind, Redirection, Unread, Word, literal
+from .nouns import Command, Part, PartKind, Redirection, Unread, Word, literal
 from .unwrap import Nest
 from .wrappers import parsed_of, wrapper_of
 
-__all__ = ["fed", "sent", "told"]
+__all__ = ["fed", "sent"]
 
 
 def sent(nest: Nest, redirections: tuple[Redirection, ...]) -> Nest:
     """Return the nest in which something comes in if one of these redirections brings it."""
     brings = any(one.operator in {"<", "<<<"} for one in redirections)
     return replace(nest, sent=True) if brings and not nest.sent else nest
-
-
-def told(command: Command, nest: Nest) -> Command:
-    """Return a command with a note where what it is sent are commands to it."""
-    found = wrapper_of(command.program, command.words) if nest.sent and command.words else None
-    if found is None or not found.fed:
-        return command
-    note = Note("code", f"{command.program} runs whatever is sent to it")
-    return replace(command, notes=(*command.notes, note))
 
 
 def fed(command: Command, before: Command | None, nest: Nest) -> Command:

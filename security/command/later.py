@@ -38,7 +38,7 @@ def _changed(at: Placed, named: Callable[[Word], Iterable[str]]) -> Iterator[str
     for word in words if at.command.program in _WRITERS else outputs(words):
         yield from named(word)
     if at.command.program in COPIERS:
-        sources, targets = copied(words)
+        sources, targets = copied(words, at.command.program)
         for target in targets:
             yield from _placed_in(target, sources, named)
 
@@ -47,7 +47,9 @@ def _placed_in(
     target: Word, sources: tuple[Word, ...], named: Callable[[Word], Iterable[str]]
 ) -> Iterator[str]:
     """Yield what may be written; where the target is a folder, each source gets its own name in it."""
-    names = dict.fromkeys(posixpath.basename(path) for source in sources for path in named(source))
+    # The folder of a source may be known only when it runs; its name is what is written all the same.
+    paths = (path for source in sources for path in (source.text.rstrip("/"), *named(source)))
+    names = dict.fromkeys(map(posixpath.basename, paths))
     for path in named(target):
         yield path
         # A file is called `x.txt`, a folder is not.

@@ -68,8 +68,12 @@ def _names_of(value: Word, at: Placed, facts: CommandFacts, ground: Ground) -> t
     if matches is None:
         return None
     text = "".join(part.text for part in value.parts)
+    if "//" in text:
+        # What was looked up is spelled with one slash, and what is cut off a name counts them.
+        return None
+    end = "/" if text.endswith("/") else ""
     start = "" if text.startswith("/") else f"{next(iter(at.folders or ()), '').rstrip('/')}/"
-    return tuple(path.removeprefix(start) for path in matches) or (text,)
+    return tuple(path.removeprefix(start) + end for path in matches) or (text,)
 
 
 def _with_name(at: Placed, text: str) -> Placed:

@@ -65,7 +65,8 @@ def awk_runs(words: tuple[Word, ...]) -> str | None:
 
 
 def _may_run(text: str) -> bool:
-    pipes = any("|" in line.partition("print")[2] for line in text.split("\n"))
+    """A bar may stand on another line than the `print` that it is for."""
+    pipes = "|" in _output(text).replace("||", "")
     return pipes or _AWK_RUNS.search(text) is not None
 
 

@@ -54,7 +54,7 @@ def written(at: Placed) -> Iterator[Word]:
     if program in _ALL_ARE_WRITTEN:
         yield from _operands(words)
     elif program in COPIERS:
-        yield from copied(words)[1]
+        yield from copied(words, program)[1]
     elif program == "dd":
         yield from (_behind(word, "of=") for word in words if word.text.startswith("of="))
 

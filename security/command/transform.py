@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from .feeding import fed, sent, told
+from .feeding import fed, sent
 from .nouns import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word
 from .unwrap import Nest, unwrapped
 
@@ -18,7 +18,7 @@ def with_inner(node: Node, nest: Nest) -> Node:
     match node:
         case Command():
             own = sent(nest, node.redirections)
-            return fed(told(unwrapped(_command(node, nest), own), own), None, nest)
+            return fed(unwrapped(_command(node, nest), own), None, nest)
         case Pipeline(stages=nodes):
             behind = replace(nest, sent=True)
             stages = [with_inner(one, behind if at else nest) for at, one in enumerate(nodes)]

@@ -34,6 +34,7 @@ _NOT_POSIX = re.compile(
 )
 _GIVEN = Part(PartKind.GIVEN, "given when it runs")
 _DYNAMIC_VERB = "which of its commands runs is only known when it runs"
+_RUNS_SENT = "runs whatever is sent to it"
 _DYNAMIC = Note("dynamic", "which program runs is only known when it runs")
 
 
@@ -109,7 +110,8 @@ def _followed(command: Command, nest: Nest) -> Command:
     if found.privilege:
         note = Note("privilege", f"{program} changes who runs it or what it may reach")
         command = replace(command, notes=(*command.notes, note))
-    return _RUNS[found.runs](command, found, nest)
+    command = _RUNS[found.runs](command, found, nest)
+    return _noted(command, "code", f"{program} {_RUNS_SENT}") if found.fed and nest.sent else command
 
 
 def _is_fixed(word: Word) -> bool:
@@ -148,6 +150,8 @@ def _run_command(command: Command, found: Wrapper, nest: Nest) -> Command:
     if parsed.unknown is not None and not found.lenient:
         command = _noted(command, "wrapper", f"an option of {command.program} is not known, nor what it runs")
     if found.given:
+        # What is sent to it are words to it, and nothing is left for what it runs.
+        nest = replace(nest, sent=False)
         words = _with_given(words or (literal("echo"),), parsed)
     if not words:
         return _open_in_front(command, None)
@@ -261,7 +265,7 @@ def _run_shell(command: Command, found: Wrapper, nest: Nest) -> Command:
         code = parsed.operands[0] if parsed.operands else None
         return _run_code(_open_in_front(command, code) if code else command, code, nest)
     if starts is None or parsed.has("-s") or is_stream(starts):
-        return _noted(command, "code", f"{command.program} runs whatever is sent to it")
+        return _noted(command, "code", f"{command.program} {_RUNS_SENT}")
     if may_be_options(starts, parsed.operands[1:]):
         return _noted(command, "code", f"what {command.program} runs is only known when it runs")
     return command
@@ -280,7 +284,7 @@ def _run_script(command: Command, found: Wrapper, nest: Nest) -> Command:
     asks = any(word.text in {"-V", "-v", "--version", "--help", "-h"} for word in command.words[1:2])
     runs_module = any(word.text.startswith("-m") for word in command.words[1:])
     if (script is None and not asks and not runs_module) or (script is not None and is_stream(script)):
-        return _noted(command, "code", f"{command.program} runs whatever is sent to it")
+        return _noted(command, "code", f"{command.program} {_RUNS_SENT}")
     at = next((at for at, word in enumerate(command.words) if word is script), 0)
     if script is not None and may_be_options(script, command.words[at + 1 :]):
         return _noted(command, "code", f"what {command.program} runs is only known when it runs")
@@ -310,7 +314,7 @@ def _with_code(command: Command, found: Wrapper) -> Command:
     if any(is_code(word.text, found.code) for word in command.words[1:]):
         return _noted(command, "code", f"an option of {command.program} starts a program or runs code")
     if comes_in(command.words[1:], found.script):
-        return _noted(command, "code", f"{command.program} runs whatever is sent to it")
+        return _noted(command, "code", f"{command.program} {_RUNS_SENT}")
     return command
 
 
@@ -357,7 +361,7 @@ def _special(program: str, command: Command, nest: Nest) -> Command:
     if program.endswith(("awk", "sed")):
         reason = (awk_runs if program.endswith("awk") else sed_runs)(command.words)
         if comes_in(command.words[1:], ("-f", "--file")):
-            reason = f"{program} runs whatever is sent to it"
+            reason = f"{program} {_RUNS_SENT}"
         return _noted(command, "code", reason) if reason else command
     runs, reason = search_runs(command.words)
     command = _running_all(command, runs, nest)

@@ -75,6 +75,16 @@ def test_one_changed_record_hides_no_other(lived, statement):
     assert len(every) == count
 
 
+@pytest.mark.parametrize("arguments", ["[" * 40_000, '{"path": ' + "[" * 900 + "]" * 900 + "}"])
+def test_arguments_that_nest_too_deep_to_be_read_hide_nothing(lived, arguments):
+    """A model may write them as it likes; they are refused, and stand in the record."""
+    assert "nested deeper" in lived("call", "read", arguments).err
+    for words in LOOKS:
+        ran = lived("audit", *words)
+        assert ran.code == (2 if words == ("why", "call_") else 0), (words, ran.err[-500:])
+    assert "2 decisions in 2 sessions: 0 would be others" in lived("audit", "replay").out
+
+
 def test_a_changed_record_says_so(lived):
     change(lived, DAMAGES["empty"])
     (line,) = [line for line in lived("audit", "list").out.splitlines() if DAMAGED in line]

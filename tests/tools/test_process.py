@@ -482,6 +482,17 @@ async def test_killing_the_runtime_at_any_moment_leaves_no_child(tmp_path, start
     assert await none_left(mark)
 
 
+async def test_killing_the_runtime_while_it_ends_a_program_leaves_no_child(tmp_path, mark):
+    """A keeper is stopped along with what it keeps, until it is told to go on by who may be gone by then."""
+    with host(Kept(), f"echo $PPID > {tmp_path}/ready; sleep 60", {**ENV, "MARK": mark}) as runtime:
+        try:
+            (keeper,) = await written(tmp_path / "ready")
+            os.killpg(int(keeper), signal.SIGSTOP)
+        finally:
+            runtime.kill()
+    assert await none_left(mark)
+
+
 KEEPER = "$(ps -o ppid= -p '$$')"
 WARDEN = f"$(ps -o ppid= -p {KEEPER})"
 

@@ -24,9 +24,11 @@ from leeward.security import PathGrant, PathRight
 from leeward.security.errors import PermanentFailure
 from leeward.tools import ancestry, environment, run_process
 from leeward.tools.ancestry import Kept, KeptChild, Warden
+from leeward.tools.bubble import Bubblewrapped
 from leeward.tools.keeper import descendants, end_all
 from leeward.tools.landlock import confine_thread, landlock_version
 from leeward.tools.limits import Limits
+from leeward.tools.seccomp import Sockets, filter_program
 from leeward.tools.spawner import Spawner
 from leeward.tools.wardens import Wardens
 
@@ -153,10 +155,15 @@ def only(more: int):
 
 
 @linux_only
-@pytest.mark.parametrize("kept", ["by the warden of a session", "by one of its own"])
+@pytest.mark.parametrize("kept", ["by the warden of a session", "by one of its own", "below bubblewrap"])
 async def test_however_few_descriptors_are_left_it_runs_or_it_is_told(warden, kept):
     """The next one is refused at each place that opens one, in turn."""
     starter = Kept(warden) if kept.endswith("session") else Kept()
+    if kept.endswith("bubblewrap"):
+        if (program := shutil.which("bwrap")) is None:
+            pytest.skip("bubblewrap is not installed")
+        arguments = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev")
+        starter = Bubblewrapped(program, arguments, Kept(warden), filter_program(Sockets.isolated()))
     await sh(":", starter=starter)
     before, ends = descriptors(), []
     for more in range(24):

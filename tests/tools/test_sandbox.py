@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -38,6 +39,7 @@ from leeward.tools import (
 from leeward.tools import confined as confined_module
 from leeward.tools.ancestry import KeptChild
 from leeward.tools.aside import undo
+from leeward.tools.lookout import Lookout
 from leeward.tools.seccomp import MACHINES, Sockets, filter_program
 from leeward.tools.spawner import Spawner
 
@@ -438,6 +440,38 @@ async def test_what_another_program_left_meanwhile_is_found_at_the_end_of_either
         assert (await bash(sandbox, "true")).blocked
         nursery.cancel_scope.cancel()
     assert (ws / "new/.git/config").exists() and not (ws / "new/.git/hooks/pre-push").exists()
+
+
+@pytest.mark.parametrize("level", ["landlock", "none"])
+async def test_what_is_being_undone_is_not_what_was_there(level, place, monkeypatch):
+    """While one looks at what is there, another ends, and what that left is taken away."""
+    (ws := place / "ws").joinpath("r").mkdir()
+    git(ws / "r", "init", "-q", "--template=")
+    hook, looked, may_go_on = ws / "r/.git/hooks/pre-commit", threading.Event(), threading.Event()
+    real = Lookout.look
+
+    def look(self, before=None):
+        seen = real(self, before)
+        if before is None and str(hook) in seen.marks:
+            looked.set()
+            may_go_on.wait(10)
+        return seen
+
+    monkeypatch.setattr(Lookout, "look", look)
+    script = "mkdir r/.git/hooks; cp /bin/true r/.git/hooks/pre-commit; touch ready; until test -e go; do sleep 0.01; done"
+    async with sandboxed(place, level) as sandbox, trio.open_nursery() as nursery:
+        nursery.start_soon(bash, sandbox, script)
+        while not (ws / "ready").exists():
+            await trio.sleep(0.01)
+        nursery.start_soon(bash, sandbox, "true")
+        await trio.to_thread.run_sync(looked.wait, 10)
+        (ws / "go").touch()
+        # Long enough for the first one to be undone, where nothing keeps that waiting.
+        with trio.move_on_after(1):
+            while hook.exists():
+                await trio.sleep(0.01)
+        may_go_on.set()
+    assert not hook.exists()
 
 
 async def test_what_is_undone_is_reached_through_no_link(place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import posixpath
+import re
 import shutil
 import signal
 import subprocess
@@ -71,7 +72,7 @@ class World:
         return at
 
     def matches(self, pattern: str) -> tuple[str, ...]:
-        plain = pattern.replace("/./", "/")
+        plain = re.sub("//+", "/", pattern.replace("/./", "/")).rstrip("/")
         paths = [f"{WORKSPACE}/{name}" for name in self.files]
         return tuple(
             path for path in paths if fnmatchcase(path, plain) and path.count("/") == plain.count("/")

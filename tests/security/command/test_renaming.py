@@ -73,3 +73,18 @@ def test_what_the_line_itself_brings_about_was_not_looked_up(world):
     world.files = ("a.txt",)
     moved = 'for f in *.txt; do mv "$f" "${f%.txt}.json"; done'
     assert (world.say(moved), world.say(f"touch package.txt; {moved}")) == ("ask", "force")
+
+
+@pytest.mark.parametrize(
+    ("names", "body"),
+    [
+        ("docs//*.md", 'cp data.csv "${f#*/}"'),
+        ("one-lin*/", 'cp data.csv "${f}x"'),
+        ("awa*/", 'cp data.csv "${f}passwd"'),
+    ],
+)
+def test_every_slash_of_a_name_counts(world, loop, names, body):
+    world.files = ("data.csv", "docs/a.md", "away", "one-link")
+    # What else is looked up for a line may be just what a wrong name needs.
+    known = f"stat . {world.policy.workspace}; echo {world.policy.workspace}/*"
+    assert world.say(f"{known}; for f in {names}; do {body}; done") == "force"

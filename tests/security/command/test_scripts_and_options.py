@@ -143,6 +143,12 @@ def test_what_an_awk_program_does(program, is_pure):
     assert awk_runs(parse_command("awk --unheard p").root.words) is not None
 
 
+def test_a_bar_of_an_awk_program_may_stand_on_another_line_than_its_print():
+    for program in ('BEGIN{print "x" \\\n| "sh"}', 'BEGIN{print 1,\n2 | "sh"}'):
+        assert awk_runs(parse_command(f"awk {quoted(program)}").root.words) is not None
+    assert awk_runs(parse_command("awk '{print $1} $2 || $3'").root.words) is None
+
+
 FIND = [
     ("find", ["."], True, []), ("find .", ["."], True, []), ("find a b -name x", ["a", "b"], True, []), ("find -L a", ["a"], False, []), ("find -H -O2 a -type f", ["a"], True, []), ("find . -delete", ["."], False, []), ("find . -name -delete", ["."], True, []), ("find . -name", ["."], False, []), ("find . -fprint x", ["."], False, []), ("find . -printf %p", ["."], True, []), ("find . -newerXY x", ["."], False, []), ("find . ! -name x -o -type d", ["."], True, []), ("find . '(' -name a -o -name b ')' -prune", ["."], True, []), ("find . -name '*.o' -exec p {} \\;", ["."], True, ["p ./⟨each file found named *.o⟩"]), ("find . -exec p {} +", ["."], True, ["p ./⟨each file found⟩"]), ("find . -exec p", ["."], False, ["p"]), ("find . -ok p \\;", ["."], False, ["p"]), ("find a b -exec p {} \\;", ["a", "b"], True, ["p ⟨each file found⟩"]), ("find . -type f -exec p x{}y \\;", ["."], True, ["p x./⟨each plain file found⟩y"]), ("find . -exec p \\; -exec q {} +", ["."], True, ["p", "q ./⟨each file found⟩"]), ("find . -exec p + {} +", ["."], True, ["p + ./⟨each file found⟩"]), ("find . -not -name a -exec p {} \\;", ["."], True, ["p ./⟨each file found⟩"]), ("find . -exec p {} \\; -name a", ["."], True, ["p ./⟨each file found⟩"]), ("find . $x", [".", "⟨$x⟩"], True, []), ("find . -name $x", ["."], False, []), ("find $x -type f", ["⟨$x⟩"], True, []), ("find . -files0-from x", ["."], False, []), ("find . -exec p {} \\; -delete", ["."], False, ["p ./⟨each file found⟩"]),
 ]  # fmt: skip
