@@ -47,6 +47,8 @@ _BRACKETS = re.compile(r"\[\[|\]\]|(?<=[A-Za-z0-9_])\[|\]|\$\(\(|\)\)")
 _CLOSES = {"]": ("[",), "]]": ("[[", "["), "))": ("$((",)}
 _OPERATOR = re.compile(r"[|&;()<>`\n{$]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
+# The grammar loses the dash of `cat - <<END`; a letter in its place stays.
+_LOST = re.compile(r"(?<=[ \t])-(?=[ \t]+<<(?!<))")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # The grammar takes what is continued for two words.
 _CONTINUED = re.compile(r"(?<![ \t\n;&|(])\\\n(?![ \t\n;&|)])")
@@ -160,7 +162,7 @@ class _Source:
     """
 
     def __init__(self, line: str) -> None:
-        self.text = _FOREIGN.sub(_stand_in, line).encode()
+        self.text = _FOREIGN.sub(_stand_in, _LOST.sub("a", line)).encode()
         self.left = 32 + 12 * len(self.text) // _PIECE
         self.late = time.monotonic() + _DEADLINE
 

@@ -173,12 +173,28 @@ def test_what_is_not_ascii_is_a_part_of_a_word(line, argv):
     assert parse_command(line).actions == (argv,)
 
 
+@pytest.mark.parametrize(
+    ("line", "argv"),
+    [
+        ("git commit -F - <<'E'\nhi - <<x\nE", ("git", "commit", "-F", "-")),
+        ("cat - <<E\nhi\nE", ("cat", "-")),
+        ("cat -  <<-E\nhi\nE", ("cat", "-")),
+        ("cat a- <<E\nhi\nE", ("cat", "a-")),
+        ("cat - <<< - ", ("cat", "-")),
+        ("echo 'a - <<E'", ("echo", "a - <<E")),
+        ("cat \\ - <<E\nhi\nE", ("cat", " -")),
+    ],
+)
+def test_a_dash_in_front_of_a_here_document_is_a_word(line, argv):
+    assert parse_command(line).actions == (argv,)
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_the_grammar_is_given_text_of_the_same_length_that_it_stands(line):
     given_text = read._Source(line).text
     assert len(given_text) == len(line.encode()) and all(ord(one) < 0x100 for one in given_text.decode())
-    assert [one for one in given_text.decode() if one.isascii() and one != "a"] == [
-        one for one in line if one.isascii() and one != "a"
+    assert [one for one in given_text.decode() if one.isascii() and one not in "a-"] == [
+        one for one in line if one.isascii() and one not in "a-"
     ]
 
 
