@@ -163,7 +163,7 @@ class _Source:
 
     def __init__(self, line: str) -> None:
         self.text = _FOREIGN.sub(_stand_in, _LOST.sub("a", line)).encode()
-        self.left = 32 + 12 * len(self.text) // _PIECE
+        self.left = 32 + 8 * len(self.text) // _PIECE
         self.late = time.monotonic() + _DEADLINE
 
     def piece(self, offset: int, _point: object) -> bytes:
