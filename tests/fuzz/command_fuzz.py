@@ -2,7 +2,7 @@
 
 Random lines are made of everything a shell knows and then damaged. Those that are read are run twice,
 as they are and as they are printed, by bash in a sandbox whose PATH holds programs that only write
-down how they were called. `python fuzz/command_fuzz.py [LINES] [SEED]` exits 1 if one was unforeseen.
+down how they were called. `python tests/fuzz/command_fuzz.py [LINES] [SEED]` exits 1 if one was unforeseen.
 """
 
 # ruff: noqa: E501 — the tables are wide

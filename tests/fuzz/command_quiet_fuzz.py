@@ -3,7 +3,7 @@
 Random lines are made of programs that are known to only read, with every option those programs have
 here, of files, links and secrets, patterns, loops and wrappers. Whatever nobody would be asked about is
 run as it is printed, by bash in a sandbox without network, and all files are compared before and after.
-`python fuzz/command_quiet_fuzz.py [LINES] [SEED]` exits 1 if one did more than reading.
+`python tests/fuzz/command_quiet_fuzz.py [LINES] [SEED]` exits 1 if one did more than reading.
 """
 
 # ruff: noqa: E501 — the tables are wide

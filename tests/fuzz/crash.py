@@ -3,7 +3,7 @@
 Sessions from a script write files, by tools and by programs, and are killed with SIGKILL: after a random
 line of what they print, a random instant later. After each kill the audit is verified against the head
 that stands in a second place, and held against what lies on the disk. The next session starts where
-this one was killed, every third one goes on with it. `python fuzz/crash.py [KILLS] [SEED]` exits 1 with
+this one was killed, every third one goes on with it. `python tests/fuzz/crash.py [KILLS] [SEED]` exits 1 with
 all that was found.
 """
 

@@ -4,7 +4,7 @@ One process makes calls through the whole pipeline; each call has an effect (a f
 runs, whether its decision can be read by somebody else. Writes fail by `strace -e inject` (a full disk,
 an input/output error, an interrupted call of the system), or by means that are there everywhere: a
 limit of the file's size, of its pages, a lock, a file that may only be read. In between and afterwards
-the disk works again. `python fuzz/faults.py [STEP]` tries every STEPth write and exits 1 with what it found.
+the disk works again. `python tests/fuzz/faults.py [STEP]` tries every STEPth write and exits 1 with what it found.
 """
 
 from __future__ import annotations
