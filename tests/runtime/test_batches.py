@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-import trio.testing
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -256,7 +255,11 @@ async def look(word: Text = "") -> str:
     """Look."""
     STATE["running"] += 1
     STATE["most"] = max(STATE["most"], STATE["running"])
-    await trio.testing.wait_all_tasks_blocked(0.001)
+    if STATE["most"] > 1:
+        STATE["met"].set()
+    # The first waits for another: how fast each of them comes to run does not matter.
+    with trio.move_on_after(10 if word == "0" else 0):
+        await STATE["met"].wait()
     STATE["running"] -= 1
     if word == "broken":
         raise PermanentFailure("no")
@@ -272,7 +275,7 @@ async def change(word: Text = "") -> str:
 
 @pytest.fixture
 def talk(sessions, tmp_path):
-    STATE.update(fails=0, running=0, most=0, alone=-1)
+    STATE.update(fails=0, running=0, most=0, alone=-1, met=trio.Event())
 
     @asynccontextmanager
     async def opened(*says, config="[tools.retry]\nfirst_wait = 0\n", **options):
