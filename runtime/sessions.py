@@ -72,7 +72,7 @@ __all__ = [
 
 _AT_ONCE = 1000  # events folded between two points at which others may run
 _MOST_UNKNOWN = 5
-_EXPIRED_AT_ONCE = 20
+_ALL = 1_000_000_000
 _INDEX_STEPS = 16
 _LONGEST_ARGUMENTS = 160
 
@@ -151,21 +151,21 @@ def configured(loaded: Loaded, session: Session) -> Configured:
     )
 
 
-async def expire(kept: Kept, retention_days: float) -> int:
-    """Delete some sessions that nobody went on with for so long, but no open ones; return how many.
+async def expire(kept: Kept, retention_days: float, most: int | None = None) -> int:
+    """Delete the sessions that nobody went on with for so long, but no open ones; return how many.
 
-    A few at each start are enough, for a start makes one; so nobody has to wait for hundreds.
+    With `most` no more than so many, and their words leave the index a few steps at a time.
 
     Raises:
         RecordError: they could not be deleted.
     """
     deleted = 0
-    for session in await kept.catalog.expired(retention_days, _EXPIRED_AT_ONCE):
+    for session in await kept.catalog.expired(retention_days, _ALL if most is None else most):
         with suppress(CliError):
             await delete(kept, session)
             deleted += 1
     if deleted:
-        await kept.catalog.forget_words(_INDEX_STEPS)
+        await kept.catalog.forget_words(None if most is None else _INDEX_STEPS)
     return deleted
 
 

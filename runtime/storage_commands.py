@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from leeward.memory import (
@@ -26,14 +25,13 @@ from .clock import SystemClock
 from .exits import CliError, Exit
 from .options import Options
 from .printer import Printer, plain
-from .sessions import Kept, delete
+from .sessions import Kept, expire
 from .startup import Start, look
 from .storage import audit_of, open_storage
 
 __all__ = ["storage"]
 
 _DAY = 86_400
-_ALL = 1_000_000_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 
@@ -91,23 +89,11 @@ async def _prune(options: Options, start: Start, database: Database) -> dict[str
     if "transcripts" in kinds:
         days = config.memory.retention_days if options.older_than is None else options.older_than
         kept = Kept(audit, Transcript(database, clock), Catalog(database, clock), database.path)
-        told["transcripts"] = {"sessions": await _delete_expired(kept, days)}
+        told["transcripts"] = {"sessions": await expire(kept, days)}
     if "audit" in kinds and options.older_than is not None:
         heads = await audit.heads(clock.now() - options.older_than * _DAY, 1)
         told["audit"] = {"records": await audit.prune(heads[0]) if heads else 0, "at_a_head": bool(heads)}
     return told
-
-
-async def _delete_expired(kept: Kept, days: float) -> int:
-    """Delete the sessions nobody went on with for so long, but for those that are open, and count them."""
-    count = 0
-    for session in await kept.catalog.expired(days, _ALL):
-        with suppress(CliError):
-            await delete(kept, session)
-            count += 1
-    if count:
-        await kept.catalog.forget_words()
-    return count
 
 
 def _pruned_lines(told: dict[str, Json]) -> Iterator[str]:

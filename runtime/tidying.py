@@ -12,6 +12,8 @@ __all__ = ["tidy"]
 
 # Bytes of outputs nobody can read any more that a start deletes: more would make the person wait.
 _DELETED_AT_START = 16 * 1024 * 1024
+# Sessions: each start makes one, so a few at each are enough, and nobody waits for hundreds.
+_EXPIRED_AT_START = 20
 
 
 async def tidy(
@@ -26,4 +28,4 @@ async def tidy(
     await grants.prune()
     if points is not None:
         await points.store.prune()
-    await expire(kept, config.memory.retention_days)
+    await expire(kept, config.memory.retention_days, _EXPIRED_AT_START)
