@@ -104,6 +104,8 @@ _LOW_32_BITS = tuple(
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # RFC 8215
 _6TO4 = IPv6Network("2002::/16")  # RFC 3056, 2
 _TEREDO = IPv6Network("2001::/32")  # RFC 4380, 4
+_ISATAP = 0x0000_5EFE  # The upper half of an interface identifier: RFC 5214, 6.1
+_UNIVERSAL_BIT = 0x0200_0000
 
 _LOCAL_NAMES = {
     "localhost": "loopback",
@@ -123,7 +125,8 @@ _METADATA_NAMES = frozenset(_METADATA_HOSTS.split())
 def judge_address(address: str | Address, allow_networks: Sequence[str] = ()) -> str | None:
     """Return None for a public or expressly allowed address, else the name of what it is.
 
-    An address that embeds an IPv4 address is judged by that one. Cloud metadata is never allowed.
+    An address that embeds an IPv4 address is judged by that one; an ISATAP address, which any prefix
+    can have, by its prefix as well. Cloud metadata is never allowed.
 
     Raises:
         ValueError: an entry of `allow_networks` is not a network.
@@ -135,8 +138,7 @@ def judge_address(address: str | Address, allow_networks: Sequence[str] = ()) ->
         return "not an address"
     if isinstance(found, IPv6Address) and found.scope_id is not None:
         found = IPv6Address(int(found))
-    # What an address embeds is where its packets end up; its own range says nothing more.
-    reached = (isinstance(found, IPv6Address) and tuple(_embedded(found))) or (found,)
+    reached = _reached(found) if isinstance(found, IPv6Address) else (found,)
     if not _METADATA.isdisjoint((found, *reached)):
         return "cloud metadata"
     refused = (_named(one) for one in reached if not _is_in(one, allowed))
@@ -179,8 +181,19 @@ def _named(address: Address) -> str | None:
     return next(name for network, name in _IPV6 if address in network)
 
 
+def _reached(address: IPv6Address) -> tuple[Address, ...]:
+    """Return the addresses that packets to an IPv6 address may end up at."""
+    bits = int(address)
+    # What a prefix embeds is where packets end up; its own range says nothing more.
+    by_prefix = tuple(_embedded(address)) or (address,)
+    if (bits >> 32 & 0xFFFF_FFFF) & ~_UNIVERSAL_BIT == _ISATAP:
+        # A host with a tunnel sends them to the IPv4 address, one without to where the prefix leads.
+        return (IPv4Address(bits & 0xFFFF_FFFF), *by_prefix)
+    return by_prefix
+
+
 def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that packets to an IPv6 address are for."""
+    """Yield the IPv4 addresses that the prefix of an IPv6 address says its packets are for."""
     bits = int(address)
     if bits <= 1:
         return

@@ -58,6 +58,10 @@ PUBLIC = [
 ]  # fmt: skip
 
 
+# Public prefixes, so that what refuses is the embedded address alone.
+ISATAP = ("2606:4700:10:20::5efe:0:0", "2606:4700:10:20:200:5efe:0:0", "2002:808:808:1::5efe:0:0")
+
+
 def embeddings(v4: IPv4Address) -> list[IPv6Address]:
     """Every form in which an IPv6 address carries this IPv4 address."""
     low, teredo_server = int(v4), int(IPv4Address("65.54.227.120"))
@@ -71,6 +75,7 @@ def embeddings(v4: IPv4Address) -> list[IPv6Address]:
         IPv6Address(int(IPv6Address("64:ff9b:1::")) | split),
         IPv6Address(int(IPv6Address("2002::")) | low << 80 | 1),
         IPv6Address(int(IPv6Address("2001::")) | teredo_server << 64 | (~low & 0xFFFF_FFFF)),
+        *(IPv6Address(int(IPv6Address(prefix)) | low) for prefix in ISATAP),
     ]
 
 
@@ -105,6 +110,22 @@ def test_no_embedding_makes_an_address_public(v4: IPv4Address) -> None:
             "64:ff9b:1::/48"
         ):  # Its layout is a guess: other readings may refuse.
             assert verdict == judge_address(v4), embedded
+
+
+@pytest.mark.parametrize("identifier", ["0:5efe", "200:5efe"])
+def test_an_isatap_address_needs_a_public_prefix_and_a_public_client(identifier: str) -> None:
+    assert judge_address(f"2606:4700:0:1:{identifier}:808:808") is None
+    assert judge_address(f"2606:4700:0:1:{identifier}:7f00:1") == "loopback"
+    assert judge_address(f"fe80::{identifier}:10.0.0.1%eth0") == "private"
+    assert judge_address(f"fe80::{identifier}:8.8.8.8") == "link-local"
+    assert judge_address(f"2002:a00:1:1:{identifier}:8.8.8.8") == "private"
+    assert judge_address(f"fd12:0:0:1:{identifier}:a9fe:a9fe", ("::/0", "0.0.0.0/0")) == "cloud metadata"
+    assert judge_host(f"2606:4700:0:1:{identifier}:c0a8:1") == "private"
+
+
+@pytest.mark.parametrize("identifier", ["0:5eff", "100:5efe", "202:5efe", "5efe:0", "0:5ef"])
+def test_an_interface_identifier_that_only_looks_like_isatap_embeds_nothing(identifier: str) -> None:
+    assert judge_address(f"2606:4700:0:1:{identifier}:7f00:1") is None
 
 
 def test_named_networks_are_allowed_and_nothing_beside_them() -> None:

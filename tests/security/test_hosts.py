@@ -62,6 +62,7 @@ CASES: list[tuple[list[str], list[str], str]] = [
     (["https://[::1]/"], [], "refused_host"),
     (["https://[::]/"], [], "refused_host"),
     (["https://[::ffff:127.0.0.1]/"], [], "refused_host"),
+    (["https://[2606:4700::5efe:7f00:1]/"], [], "refused_host"),
     (["https://[64:ff9b::a00:1]/"], [], "refused_host"),
     (["https://[fe80::1]/"], [], "refused_host"),
     (["https://10.0.0.1/"], [], "refused_host"),

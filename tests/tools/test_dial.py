@@ -47,7 +47,7 @@ async def dial(host, *, port=443, timeout=5.0, **options):
     "found",
     [
         ("127.0.0.1",), ("10.0.0.1",), ("169.254.169.254",), ("::1",), ("fe80::1%lo",), ("::ffff:127.0.0.1",), ("fd00::1",),
-        ("64:ff9b::7f00:1",), ("0.0.0.0",), ("93.184.215.14", "192.168.0.1"), ("192.168.0.1", "93.184.215.14"), ("not an address",),
+        ("64:ff9b::7f00:1",), ("2606:4700::5efe:10.0.0.1",), ("0.0.0.0",), ("93.184.215.14", "192.168.0.1"), ("192.168.0.1", "93.184.215.14"), ("not an address",),
     ],
 )  # fmt: skip
 async def test_one_bad_answer_refuses_all_and_nothing_is_dialled(found):
@@ -59,7 +59,9 @@ async def test_one_bad_answer_refuses_all_and_nothing_is_dialled(found):
     )
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "10.1.2.3", "169.254.169.254", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "::1", "2606:4700::200:5efe:7f00:1", "10.1.2.3", "169.254.169.254", "0.0.0.0"]
+)
 async def test_addresses_in_the_url_are_judged_without_dns(host):
     log = []
     error, dialled = await dial(host, resolve=answers("93.184.215.14", log=log))
