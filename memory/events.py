@@ -96,6 +96,9 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+_UNSAID: Mapping[str, Mapping[str, Any]] = {"config": {"counting": 0}}
+"""What a record of an earlier release means by not saying it, where that is not the default of today."""
+
 _NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
 """The fields of each kind of event: `asdict` would look for events within events, and there are none."""
 
@@ -132,7 +135,7 @@ def event_of(kind: str, body: Mapping[str, Any]) -> Event:
         ValueError: the record does not hold an event of its kind.
     """
     try:
-        made, said = KINDS[kind], {**body}
+        made, said = KINDS[kind], {**_UNSAID.get(kind, {}), **body}
         for name, restored in _RESTORED[made]:
             if name in said:
                 said[name] = restored(said[name])

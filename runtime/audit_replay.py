@@ -104,7 +104,7 @@ async def _replayed(
     given = len(events) - len(await opened.events_of(session))
     policies = _Policies(start, options)
     first = Configured(0.0, "", workspace=await _workspace(session, opened), home=str(start.places.home))
-    began = Session(session, policies.of(first), root=root if root != session else "")
+    began = Session(session, policies.of(first), root=root if root != session else "", counting=0)
     skipped = sum(isinstance(event, Decided) for event in events[:given])
     for number, one in enumerate(replayed(began, events, policies.of)):
         if number % _AT_ONCE == 0:

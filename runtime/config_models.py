@@ -210,10 +210,14 @@ class Permissions(Section):
 
 
 class Breaker(Section):
-    """After how many denials everything is asked for."""
+    """After how many denials everything but reading is asked about, until you say yes once."""
 
-    consecutive: Annotated[int, Field(ge=1, le=1000, description="Denials in a row."), LOWER] = 3
-    total: Annotated[int, Field(ge=1, le=100_000, description="Denials in one session."), LOWER] = 20
+    consecutive: Annotated[
+        int,
+        Field(ge=1, le=1000, description="Denials by gates in a row; your own no is none."),
+        LOWER,
+    ] = 3
+    total: Annotated[int, Field(ge=1, le=100_000, description="Denials by gates in one session."), LOWER] = 20
 
 
 class PreExecutionVerify(Section):
@@ -238,9 +242,18 @@ class Anomaly(Section):
     """When a tool that keeps failing is blocked."""
 
     enabled: Annotated[bool, Field(description="Watch how often each tool fails."), STAYS_ON] = True
-    window_size: Annotated[int, Field(ge=1, le=10_000, description="How many of its last calls count.")] = 20
+    window_size: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=10_000,
+            description="How many of the model's last calls count; one tried again counts once.",
+        ),
+    ] = 20
     failure_threshold: Annotated[
-        float, Field(gt=0, le=1, description="The share of failures from which it is too often."), LOWER
+        float,
+        Field(gt=0, le=1, description="The share of failures and refusals that is too much."),
+        LOWER,
     ] = 0.7
     min_samples: Annotated[
         int,

@@ -85,7 +85,7 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
     yield f"sandbox     {sandbox_word(policy)}"
     yield f"gates       {len(GATES)} in order; off: {', '.join(gates_off(session)) or 'none'}"
     yield f"calls       {_used(session)}"
-    tripped = "; tripped, /trust reset lifts it" if breaker.tripped else ""
+    tripped = "; tripped; a yes or /trust reset lifts it" if breaker.tripped else ""
     yield (
         f"breaker     {breaker.consecutive} of {policy.breaker.consecutive} denials in a row, "
         f"{breaker.total} of {policy.breaker.total} in all{tripped}"
@@ -93,7 +93,7 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
     yield f"urls        {len(session.ledger)} known"
     yield f"labels      {', '.join(sorted(session.labels)) or 'none: nothing was read'}"
     yield f"grants      {'; '.join(visible(str(one.rule)) for one in session.active_grants()) or 'none'}"
-    windows = [f"{tool} {failed} of {seen} failed" for tool, failed, seen in _windows(session)]
+    windows = [f"{tool} {session.anomaly.told(tool)}" for tool in session.anomaly.windows]
     yield f"windows     {'; '.join(windows) or 'nothing ran yet'}"
     for tool, (level, cause) in session.levels.items():
         yield f"trust       {tool} {level.name.lower()}: {visible(cause)}"
@@ -115,11 +115,6 @@ def _used(session: Session) -> str:
     limits = session.policy.calls
     used, turn = session.calls_this_session, session.calls_this_turn
     return f"{used} used, {limits.per_session - used} left; this turn {turn} of {limits.per_turn}"
-
-
-def _windows(session: Session) -> Iterator[tuple[str, int, int]]:
-    for tool in session.anomaly.windows:
-        yield (tool, *session.anomaly.failures(tool))
 
 
 def known_lines(session: Session) -> Iterator[str]:

@@ -239,7 +239,9 @@ async def take_up(kept: Kept, found: Conversation, fresh: Session, digest: str) 
     """
     await kept.audit.settle(found.id)
     root, events = await recorded(kept.audit, found.id, evidence=False)
-    fold = await _folded(replace(fresh, root=root if root != found.id else ""), events)
+    # Until its own records tell by which rules it counts, those of the first releases hold.
+    began = replace(fresh, root=root if root != found.id else "", counting=0)
+    fold = await _folded(began, events)
     recall = await kept.transcript.recall(found.id)
     now, under = fresh.now, fold.under
     lapsed = under is None or (under.digest, under.workspace) != (digest, fresh.policy.workspace)

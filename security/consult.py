@@ -20,7 +20,7 @@ from . import egress, record
 from .answers import Asks
 from .book import Book, tell
 from .call import Action, ToolCall
-from .events import Granted
+from .events import THE_PERSON, Granted
 from .grant import Scope
 from .granting import Always, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Reply
@@ -53,7 +53,7 @@ class Consulted:
 
     def told(self, approver: str, session: Session) -> tuple[str, float]:
         """Return who answered, `approver` being who did so beforehand, and how long that took in seconds."""
-        who = f"the person; {approver}".rstrip("; ") if self.question.asks else approver
+        who = f"{THE_PERSON}; {approver}".rstrip("; ") if self.question.asks else approver
         return who, session.now - self.asked
 
     @property
@@ -95,7 +95,7 @@ class Questions:
                 reply = await self.ports.approver.ask(question) if question.asks else None
                 consulted = Consulted(question, reply, action, event.at)
                 if consulted.is_no:
-                    who = "nobody" if reply is Answer.NOBODY else "the person"
+                    who = "nobody" if reply is Answer.NOBODY else THE_PERSON
                     left = question.asks
                 else:
                     consulted = replace(consulted, action=await self.read(action.call))

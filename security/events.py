@@ -17,6 +17,8 @@ from .ledger import Provenance
 from .level import TrustLevel
 
 __all__ = [
+    "COUNTING",
+    "THE_PERSON",
     "Asked",
     "BreakerReset",
     "Configured",
@@ -37,6 +39,12 @@ __all__ = [
     "TurnStarted",
     "Withdrawn",
 ]
+
+COUNTING = 1
+"""The rules by which denials and failures count today; 0 are those of records that do not name any."""
+
+THE_PERSON = "the person"
+"""The approver where a person answered a question; who answered others beforehand follows behind `;`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +301,8 @@ class Configured:
 
     `digest` is the hash of all values, `files` were read, and `sources` are (key, where it was said) of
     each that is not the default. What else judging rests on stands beside it: folders, whether anybody
-    can be asked, and which gates are switched off.
+    can be asked, and which gates are switched off. `counting` is as in `Session`; a record that does not
+    say was written under the rules 0.
     """
 
     at: float
@@ -305,6 +314,7 @@ class Configured:
     home: str = ""
     headless: bool = False
     off: tuple[str, ...] = ()
+    counting: int = COUNTING
 
 
 Event: TypeAlias = (

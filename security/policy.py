@@ -73,7 +73,7 @@ class AnomalyLimits:
 
 @dataclass(frozen=True, slots=True)
 class BreakerLimits:
-    """`[security.breaker]`: how many denials a session may collect before everything is asked for."""
+    """`[security.breaker]`: how many denials a session may collect before all but reading is asked about."""
 
     consecutive: int = 3
     total: int = 20

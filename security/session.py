@@ -13,10 +13,12 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from .call import Status, ToolSpec
+from .call import Asker, Status, ToolSpec
 from .destination import parse_destination
 from .errors import Category
 from .events import (
+    COUNTING,
+    THE_PERSON,
     Asked,
     BreakerReset,
     Configured,
@@ -59,6 +61,8 @@ class Session:
     `secrets` are the values that must never leave; they come from the configuration and stand in no
     event. `root` is the session this one was forked from at first, "" if it was not. The levels of the
     tools in `capped` were set for another workspace or configuration, and can only weaken what holds now.
+    Of the calls in `running`, a person asked for those in `typed`. `counting` numbers the rules by which
+    denials and failures count, so that a record counts as it did when it was written.
     `model` is who answers. With `key`, which stands in no event either, hashes on record are made; where
     it is empty, they are plain.
     """
@@ -81,9 +85,11 @@ class Session:
     calls_this_session: int = 0
     pending: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
+    typed: frozenset[str] = frozenset()
     last: tuple[str, str] = ("", "")
     repeats: int = 0
     root: str = ""
+    counting: int = COUNTING
 
     @property
     def marks_key(self) -> str:
@@ -162,7 +168,9 @@ def _changes(session: Session, event: Event) -> dict[str, Any]:
             return {"breaker": Breaker()}
         case ModelSet():
             return {"model": event.model}
-        case Egress() | Configured() | JobChanged() | Restored():
+        case Configured():
+            return {"counting": event.counting}
+        case Egress() | JobChanged() | Restored():
             return {}
 
 
@@ -189,7 +197,8 @@ def _resumed(session: Session, event: Resumed) -> dict[str, Any]:
     So is what that configuration named. Grants that outlive a session are taken in anew each time.
     """
     own = tuple(grant for grant in session.grants if not grant.scope.is_lasting)
-    changes: dict[str, Any] = {"pending": frozenset(), "running": frozenset(), "grants": own}
+    nothing: frozenset[str] = frozenset()
+    changes: dict[str, Any] = {"pending": nothing, "running": nothing, "typed": nothing, "grants": own}
     if event.lapsed:
         ledger = session.ledger.known_otherwise(Provenance.CONFIG)
         changes |= {"grants": (), "ledger": ledger, "capped": frozenset(session.levels)}
@@ -224,14 +233,31 @@ def _decided(session: Session, event: Decided) -> dict[str, Any]:
     else:
         changes = _booked(session)
     if event.allowed:
-        running, breaker = session.running | {event.call}, session.breaker.relieved()
-        return changes | {"running": running, "breaker": breaker}
-    if event.approver:
-        # A person's word, or nobody there to ask: neither the tool's failure nor the model's.
-        return changes
-    changes["breaker"] = session.breaker.denied(session.policy.breaker)
-    if not _is_blocked(session, event.tool) and event.category is not Category.TOOL_NOT_FOUND:
-        changes["anomaly"] = session.anomaly.record(event.tool, False, session.policy.anomaly)
+        changes["running"] = session.running | {event.call}
+    if session.counting == 0:
+        return changes | _counted_before(session, event)
+    if event.asker == Asker.PERSON.value:
+        # What a person typed says nothing of the model, and little of the tool.
+        return changes | ({"typed": session.typed | {event.call}} if event.allowed else {})
+    return changes | _counted(session, event)
+
+
+def _counted(session: Session, event: Decided) -> dict[str, Any]:
+    """Count a decision about a model's call: a yes of the person is its end, a refusal by a gate one more."""
+    if event.allowed:
+        is_yes = event.approver.partition(";")[0] == THE_PERSON
+        return {"breaker": session.breaker.lifted() if is_yes else session.breaker.relieved()}
+    if event.approver or _is_blocked(session, event):
+        # A person's word, or nobody there to ask, or a block that was counted when it came about.
+        return {}
+    return _denied(session, event)
+
+
+def _denied(session: Session, event: Decided) -> dict[str, Any]:
+    changes: dict[str, Any] = {"breaker": session.breaker.denied(session.policy.breaker)}
+    if event.category is not Category.TOOL_NOT_FOUND:
+        anomaly = session.anomaly.record(event.tool, False, session.policy.anomaly, refused=True)
+        changes["anomaly"] = anomaly
     return changes
 
 
@@ -239,26 +265,45 @@ def _finished(session: Session, event: Finished) -> dict[str, Any]:
     """Count an outcome once, however often it had to be written."""
     if event.call not in session.running:
         return {}
-    running = session.running - {event.call}
+    changes: dict[str, Any] = {"running": session.running - {event.call}}
+    is_typed = event.call in session.typed
+    if is_typed:
+        changes["typed"] = session.typed - {event.call}
     if event.status in {Status.CANCELLED, Status.DENIED, Status.UNKNOWN}:
         # It was stopped, or never started for want of a record, or the process ended: no result that
         # could count as the same again, and no failure of the tool.
-        return {"running": running}
-    this, succeeded = (event.digest, event.result), event.status in {Status.OK, Status.STARTED}
-    changes = {
-        "running": running,
-        "last": this,
-        "repeats": session.repeats + 1 if this == session.last else 1,
-    }
-    if _is_another_try(session, event):
         return changes
-    return changes | {"anomaly": session.anomaly.record(event.tool, succeeded, session.policy.anomaly)}
+    this = (event.digest, event.result)
+    changes |= {"last": this, "repeats": session.repeats + 1 if this == session.last else 1}
+    return changes if is_typed else changes | _measured(session, event)
 
 
-def _is_another_try(session: Session, event: Finished) -> bool:
-    """Whether this is the call that ended last, with the same failure: an outage is one failure of a tool."""
-    is_same = (event.digest, event.result) == session.last
-    return is_same and event.category is not None and event.category.retryable
+def _measured(session: Session, event: Finished) -> dict[str, Any]:
+    """Count what came of a model's call for or against its tool."""
+    limits, succeeded = session.policy.anomaly, event.status in {Status.OK, Status.STARTED}
+    may_pass = event.category is not None and event.category.retryable
+    if session.counting == 0:
+        if may_pass and (event.digest, event.result) == session.last:
+            return {}
+        return {"anomaly": session.anomaly.record(event.tool, succeeded, limits)}
+    told = session.anomaly.record(event.tool, succeeded, limits, call=event.digest, may_pass=may_pass)
+    return {"anomaly": told}
+
+
+def _counted_before(session: Session, event: Decided) -> dict[str, Any]:
+    """Count a decision as it was when nothing on record told by which rules.
+
+    A person's own calls counted like a model's, refusals by a block counted, and no yes lifted the breaker.
+    """
+    if event.allowed:
+        return {"breaker": session.breaker.relieved()}
+    if event.approver:
+        return {}
+    changes = _denied(session, event)
+    level = session.level_of(event.tool)
+    if level is not None and level[0] is TrustLevel.BLOCKED:
+        changes.pop("anomaly", None)
+    return changes
 
 
 def _levelled(session: Session, event: LevelSet) -> dict[str, Any]:
@@ -270,6 +315,8 @@ def _levelled(session: Session, event: LevelSet) -> dict[str, Any]:
     return {"levels": levels, "anomaly": anomaly, "capped": capped}
 
 
-def _is_blocked(session: Session, tool: str) -> bool:
-    level = session.level_of(tool)
-    return level is not None and level[0] is TrustLevel.BLOCKED
+def _is_blocked(session: Session, event: Decided) -> bool:
+    """Whether a tool is blocked, be it by the configuration or in this session."""
+    level = session.level_of(event.tool)
+    in_session = level is not None and level[0] is TrustLevel.BLOCKED
+    return in_session or event.trust == TrustLevel.BLOCKED.name.lower()

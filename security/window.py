@@ -1,13 +1,13 @@
-"""When has a tool failed, or a session been refused, too often? Pure counting, no action.
+"""Counts the failures of a tool and the denials of a session; acts on neither.
 
-What follows from it is done elsewhere: `book.py` sets and records the block, `gates/anomaly.py` says it.
+What counts is told in `session.py`; `book.py` sets and records the block, `gates/anomaly.py` says it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,17 +17,40 @@ if TYPE_CHECKING:
 __all__ = ["AnomalyDetector", "Breaker"]
 
 
+class Outcome(NamedTuple):
+    """One outcome of a tool. `outage` names the call whose failure this is where it may pass by itself."""
+
+    succeeded: bool
+    refused: bool = False
+    outage: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class AnomalyDetector:
-    """One sliding window of successes (True) and failures (False) for each tool."""
+    """One sliding window of outcomes for each tool."""
 
-    windows: Mapping[str, tuple[bool, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    windows: Mapping[str, tuple[Outcome, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def record(self, tool: str, succeeded: bool, limits: AnomalyLimits) -> AnomalyDetector:
-        """Return the detector with one more outcome of a tool, the oldest beyond the window dropped."""
+    def record(
+        self,
+        tool: str,
+        succeeded: bool,
+        limits: AnomalyLimits,
+        *,
+        refused: bool = False,
+        call: str = "",
+        may_pass: bool = False,
+    ) -> AnomalyDetector:
+        """Return the detector with one more outcome of a tool, the oldest beyond the window dropped.
+
+        `call` names what was called, tool and arguments together. A failure of it that may pass is replaced
+        by what comes of the same call later, so a call that is tried again counts once.
+        """
         if not limits.enabled:
             return self
-        window = (*self.windows.get(tool, ()), succeeded)[-limits.window_size :]
+        earlier = [one for one in self.windows.get(tool, ()) if not call or one.outage != call]
+        outcome = Outcome(succeeded, refused, call if may_pass and not succeeded else "")
+        window = (*earlier, outcome)[-limits.window_size :]
         return AnomalyDetector(MappingProxyType({**self.windows, tool: window}))
 
     def emptied(self, tool: str) -> AnomalyDetector:
@@ -37,7 +60,13 @@ class AnomalyDetector:
     def failures(self, tool: str) -> tuple[int, int]:
         """Return how many of the outcomes in a tool's window are failures, and how many there are."""
         window = self.windows.get(tool, ())
-        return window.count(False), len(window)
+        return sum(not one.succeeded for one in window), len(window)
+
+    def told(self, tool: str) -> str:
+        """Say how much of a tool's window is failures, and whether refusals are among them."""
+        failed, seen = self.failures(tool)
+        refused = any(one.refused for one in self.windows.get(tool, ()))
+        return f"{failed} of {seen} failed{' or were refused' if refused else ''}"
 
     def is_tripped(self, tool: str, limits: AnomalyLimits) -> bool:
         """Whether a tool failed at or above the threshold, once there are enough samples to say so."""
@@ -50,7 +79,7 @@ class AnomalyDetector:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Denials of a session: in a row, in all, and whether that was too many (it stays so until reset)."""
+    """Denials of a session: in a row, in all, and whether that was too many (it stays so until a yes)."""
 
     consecutive: int = 0
     total: int = 0
@@ -63,5 +92,9 @@ class Breaker:
         return Breaker(consecutive, total, tripped)
 
     def relieved(self) -> Breaker:
-        """Return the breaker after a call ran or a person said yes: no longer "in a row"."""
+        """Return the breaker after a call was allowed: no longer "in a row"."""
         return replace(self, consecutive=0) if self.consecutive else self
+
+    def lifted(self) -> Breaker:
+        """Return the breaker after a person's yes; once the total is used up, each denial trips it again."""
+        return Breaker(total=self.total)

@@ -1,4 +1,4 @@
-"""Has this tool failed so often that it is blocked, or this session been denied too often?
+"""Denies what is blocked, and asks about effects once a session was denied too often.
 
 Counting is `window.py`'s, setting the level `book.py`'s. This gate says what follows.
 """
@@ -14,12 +14,12 @@ __all__ = ["anomaly"]
 
 
 def anomaly(action: Action, session: Session) -> Verdict:
-    """Deny a blocked tool with the cause and what lifts it; ask about every effect once the breaker fell."""
+    """Deny a blocked tool with cause and remedy; ask about effects while the breaker is tripped."""
     level = session.level_of(action.call.tool)
     if level is not None and level[0] is TrustLevel.BLOCKED:
         return Deny("blocked", level[1])
     if session.breaker.tripped and action.effects & ~Effect.READ:
         said = f"{session.breaker.total} calls were denied in this session, too many in all or in a row"
-        question = f"{said}; /trust reset lifts this question"
+        question = f"{said}; a yes to this question or /trust reset lifts it"
         return Ask("breaker", question, force=True)
     return Allow() if session.policy.anomaly.enabled else Allow("off")

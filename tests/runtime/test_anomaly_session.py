@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from itertools import count
 
+import pytest
 import trio
 
 from leeward.runtime.events import Alert
-from leeward.security import Answer, BreakerReset, Effect, PermanentFailure, TrustLevel
+from leeward.security import Answer, Asker, BreakerReset, Effect, NetworkError, PermanentFailure, TrustLevel
+from leeward.security.window import Breaker
 from leeward.tools import Text, tool
 
 FAILS = [True]
@@ -26,6 +29,15 @@ async def slow(word: Text = "") -> str:
     """Takes too long."""
     await trio.sleep_forever()
     return word
+
+
+TRIES = count()
+
+
+@tool(effects=Effect.READ, idempotent=True)
+async def outage(word: Text = "") -> str:
+    """Cannot be reached, and tells it in other words each time."""
+    raise NetworkError(f"not reached in {next(TRIES)} ms")
 
 
 @tool(effects=Effect.WRITE)
@@ -174,6 +186,49 @@ async def test_the_breaker_asks_a_person_about_every_effect(sessions, tmp_path):
         assert await statuses(runtime, "moody", 1) == ["ok"] and len(person.questions) == 1
         await runtime.pipeline.note(BreakerReset(runtime.pipeline.session.now))
         assert await statuses(runtime, "change", 1, start=7) == ["ok"] and len(person.questions) == 1
+
+
+async def test_a_yes_lifts_the_breaker_and_a_new_row_trips_it_again(sessions, tmp_path):
+    person = sessions.Answers(Answer.YES)
+    rule = '[[permissions.rules]]\ntool = "change"\naction = "allow"\n'
+    async with sessions.session(tmp_path, rule, says=[], executors=[change], approver=person) as runtime:
+        for asked in (1, 2):
+            for number in range(3):
+                await runtime.call("nonsense", {"x": number})
+            assert await statuses(runtime, "change", 3, start=asked * 10) == ["ok"] * 3
+            assert len(person.questions) == asked
+
+
+async def test_what_the_person_asked_for_counts_neither_for_nor_against_anything(sessions, tmp_path):
+    FAILS[0] = True
+    async with sessions.session(tmp_path, says=[], executors=[moody]) as runtime:
+        for number in range(9):
+            failed = await runtime.call("moody", {"word": str(number)}, Asker.PERSON)
+            refused = await runtime.call("read", {"path": "~/.ssh/id_rsa"}, Asker.PERSON)
+            assert (failed.outcome.status, refused.outcome.status) == ("error", "denied")
+        session = runtime.pipeline.session
+        assert session.anomaly.windows == {} and session.breaker == Breaker() and session.typed == frozenset()
+        assert await statuses(runtime, "moody", 6) == ["error"] * 5 + ["denied"]
+
+
+@pytest.mark.parametrize("configured", [True, False])
+async def test_a_block_is_counted_when_it_comes_and_its_refusals_are_not(sessions, tmp_path, configured):
+    settings = '[security.trust]\nmoody = "blocked"\n' if configured else ""
+    async with sessions.session(tmp_path, settings, says=[], executors=[moody]) as runtime:
+        if not configured:
+            await runtime.set_trust("moody", TrustLevel.BLOCKED)
+        assert await statuses(runtime, "moody", 9) == ["denied"] * 9
+        session = runtime.pipeline.session
+        assert session.anomaly.failures("moody") == (0, 0) and session.breaker == Breaker()
+
+
+async def test_a_page_that_is_down_is_one_failure_and_blocks_nothing(sessions, tmp_path):
+    asked = [[("outage", {"word": "same"})] for _ in range(6)]
+    settings = "[tools.retry]\nfirst_wait = 0\nlongest_wait = 0\n"
+    async with sessions.session(tmp_path, settings, says=[*asked, "done"], executors=[outage]) as runtime:
+        ended = await runtime.turn("go")
+        assert (ended.calls, ended.refused) == (18, 0)
+        assert runtime.pipeline.session.anomaly.told("outage") == "1 of 1 failed"
 
 
 async def test_a_listener_that_fails_stops_nothing(sessions, tmp_path, recwarn):

@@ -74,7 +74,7 @@ def test_the_breakers_question_is_forced_and_about_no_value(make) -> None:
     assert (
         ask.force
         and ask.about == ()
-        and "/trust reset" in ask.question
+        and "a yes to this question or /trust reset lifts it" in ask.question
         and "4 calls were denied" in ask.question
     )
 
@@ -108,4 +108,32 @@ def test_an_outage_is_one_failure_however_often_it_is_tried(make) -> None:
 
     assert failing(6, Category.NETWORK_ERROR) == 1
     assert failing(6, Category.PERMANENT_FAILURE) == 6, "a tool that breaks has broken each time"
-    assert failing(6, Category.NETWORK_ERROR, ("down", "odd")) == 6, "each was another failure"
+    assert failing(6, Category.NETWORK_ERROR, ("down", "odd")) == 1, "however it is put"
+
+
+def test_a_call_that_is_tried_again_counts_once_and_as_it_ended(make) -> None:
+    def window(*tries):
+        """`tries` are (digest, category or None where it went well), each the next call."""
+        events = []
+        for number, (digest, category) in enumerate(tries):
+            status = Status.ERROR if category else Status.OK
+            events.append(Decided(1, f"t{number}", "tool", digest, allowed=True))
+            events.append(Finished(1, f"t{number}", "tool", digest, status, category, result=str(number)))
+        return make.session(*events).anomaly.failures("tool")
+
+    down, gone = Category.NETWORK_ERROR, Category.PERMANENT_FAILURE
+    assert window(("a", down), ("b", down), ("a", Category.TIMEOUT), ("b", down), ("a", down)) == (2, 2)
+    assert window(("a", down), ("a", down), ("a", None)) == (0, 1)
+    assert window(("a", down), ("a", gone), ("a", gone)) == (2, 2)
+    assert window(("a", None), ("a", down), ("a", None), ("a", down)) == (1, 3)
+    assert window(*((letter, down) for letter in "abcdef")) == (6, 6)
+
+
+def test_an_outage_is_one_failure_across_turns_and_refusals(make) -> None:
+    events = []
+    for number in range(8):
+        call = f"t{number}"
+        events += [TurnStarted(1), Decided(1, call, "tool", "h", allowed=True)]
+        events.append(Finished(1, call, "tool", "h", Status.TIMEOUT, Category.TIMEOUT, result=call))
+        events += denied(1)
+    assert make.session(*events).anomaly.failures("tool") == (1, 1)

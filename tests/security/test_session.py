@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leeward.memory.events import event_of
 from leeward.security.call import Status
 from leeward.security.errors import Category
 from leeward.security.events import (
     Asked,
     BreakerReset,
+    Configured,
     Decided,
     Finished,
     Forgot,
@@ -21,6 +23,7 @@ from leeward.security.events import (
     Granted,
     LevelSet,
     Read,
+    Resumed,
     Revoked,
     TurnStarted,
 )
@@ -109,7 +112,8 @@ def test_what_protects_the_person_only_grows_until_it_is_lifted_by_name(make, ev
     assert now.calls_this_session >= before.calls_this_session
     assert now.calls_this_turn >= before.calls_this_turn or isinstance(event, TurnStarted)
     assert now.breaker.total >= before.breaker.total or isinstance(event, BreakerReset)
-    assert now.breaker.tripped >= before.breaker.tripped or isinstance(event, BreakerReset)
+    is_yes = isinstance(event, Decided) and event.allowed and event.approver == "the person"
+    assert now.breaker.tripped >= before.breaker.tripped or isinstance(event, BreakerReset) or is_yes
     assert set(now.levels) >= set(before.levels)
     assert set(now.grants) >= set(before.grants) or isinstance(event, Forgot | Revoked)
 
@@ -163,7 +167,14 @@ COUNTED = [
     ([decided(approver="nobody")], (0, 0), (0, 0)),
     ([decided(approver="cancelled")], (0, 0), (0, 0)),
     ([decided(category=Category.TOOL_NOT_FOUND)], (0, 0), (1, 1)),
-    ([LevelSet(1, "tool", TrustLevel.BLOCKED, "x"), decided()], (0, 0), (1, 1)),
+    ([LevelSet(1, "tool", TrustLevel.BLOCKED, "x"), decided()], (0, 0), (0, 0)),
+    ([decided(gate="trust", trust="blocked")], (0, 0), (0, 0)),  # by the configuration
+    ([decided(asker="person")], (0, 0), (0, 0)),
+    ([decided(asker="person", category=Category.TOOL_NOT_FOUND)], (0, 0), (0, 0)),
+    ([decided(asker="person", allowed=True), finished()], (0, 0), (0, 0)),
+    ([decided(asker="person", allowed=True), finished(status=Status.ERROR)], (0, 0), (0, 0)),
+    ([decided("c1"), decided("c2", asker="person", allowed=True)], (1, 1), (1, 1)),
+    ([decided("c1"), decided("c2", asker="person"), decided("c3")], (2, 2), (2, 2)),
     ([LevelSet(1, "tool", TrustLevel.QUARANTINED, "x"), decided()], (1, 1), (1, 1)),
     ([decided("c1"), decided("c2"), decided("c3", allowed=True), decided("c4")], (3, 3), (1, 3)),
     ([decided("c1"), decided("c2", approver="the person"), decided("c3")], (2, 2), (2, 2)),
@@ -179,6 +190,48 @@ def test_what_counts_as_a_failure_and_what_as_a_denial(make, events, window, bre
     found = make.session(*events)
     assert found.anomaly.failures("tool") == window
     assert (found.breaker.consecutive, found.breaker.total) == breaker
+
+
+YES = decided("y", allowed=True, approver="the person; grant: allow read")
+# events → whether the breaker is tripped; three denials in a row do it, or twenty in all
+TRIPPED = [
+    ([*map(decided, "abc")], True),
+    ([*map(decided, "abc"), YES], False),
+    ([*map(decided, "abc"), YES, decided("d"), decided("e")], False),
+    ([*map(decided, "abc"), YES, *map(decided, "def")], True),
+    ([*map(decided, "abc"), decided("y", allowed=True)], True),
+    ([*map(decided, "abc"), decided("y", allowed=True, approver="grant: allow tool")], True),
+    ([*map(decided, "abc"), decided("y", allowed=True, asker="person", approver="the person, by typing it")], True),
+    ([*map(decided, "abc"), decided("y", approver="the person")], True),
+    ([*map(decided, "ab"), YES, *map(decided, "cd")], False),
+    ([*map(decided, "abcdefghijklmnopqrst"), YES], False),
+    ([*map(decided, "abcdefghijklmnopqrst"), YES, decided("u")], True),
+    ([*map(decided, "abcdefghijklmnopqrst"), BreakerReset(1), decided("u")], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "is_tripped"), TRIPPED)
+def test_a_persons_yes_lifts_the_breaker_and_nothing_else_but_a_reset_does(make, events, is_tripped) -> None:
+    assert make.session(*events).breaker.tripped is is_tripped
+
+
+# What counted otherwise when no record said by which rules, with what came of it then.
+COUNTED_BEFORE = [
+    ([decided(asker="person")], (1, 1), (1, 1, False)),
+    ([decided(asker="person", allowed=True), finished(status=Status.ERROR)], (1, 1), (0, 0, False)),
+    ([LevelSet(1, "tool", TrustLevel.BLOCKED, "x"), decided()], (0, 0), (1, 1, False)),
+    ([*map(decided, "abc"), YES], (3, 3), (0, 3, True)),
+]
+
+
+@pytest.mark.parametrize(("events", "window", "breaker"), COUNTED_BEFORE)
+def test_a_record_of_an_earlier_release_counts_as_it_did_then(make, events, window, breaker) -> None:
+    started = event_of("config", {"at": 0.0, "digest": "d"})
+    found = make.session(started, *events)
+    assert found.anomaly.failures("tool") == window
+    assert (found.breaker.consecutive, found.breaker.total, found.breaker.tripped) == breaker
+    taken_up = after(found, Resumed(2, lapsed=False), Configured(2, "d"), *map(decided, "xyz"), YES)
+    assert not taken_up.breaker.tripped, "from here on today's rules hold"
 
 
 def test_a_call_is_booked_once_whether_it_waited_or_not(make) -> None:

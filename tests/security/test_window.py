@@ -90,16 +90,25 @@ def test_only_the_window_counts(outcomes, size, least, threshold) -> None:
     )
 
 
-@given(st.text(st.sampled_from("dyr"), max_size=60), st.integers(1, 6), st.integers(1, 25))
+def test_it_is_told_whether_refusals_are_among_the_failures() -> None:
+    failed = after("+--")
+    assert failed.told("t") == "2 of 3 failed"
+    assert failed.record("t", False, LIMITS, refused=True).told("t") == "3 of 4 failed or were refused"
+
+
+@given(st.text(st.sampled_from("dry"), max_size=60), st.integers(1, 6), st.integers(1, 25))
 @example("ddd", 3, 20)
-@example("ddydd", 3, 4)
-def test_the_breaker_falls_once_and_stays(history, consecutive, total) -> None:
-    """`d` is a denial, `y` a call that ran; it is tripped if ever a row or the sum reached its limit."""
+@example("ddrdd", 3, 4)
+@example("dddyd", 3, 4)
+def test_the_breaker_stays_tripped_until_a_yes(history, consecutive, total) -> None:
+    """`d` is a denial, `r` a call that ran, `y` a person's yes to one."""
     limits, breaker, row, all_denied, expected = BreakerLimits(consecutive, total), Breaker(), 0, 0, False
     for event in history:
         if event == "d":
             breaker, row, all_denied = breaker.denied(limits), row + 1, all_denied + 1
             expected = expected or row >= consecutive or all_denied >= total
-        else:
+        elif event == "r":
             breaker, row = breaker.relieved(), 0
+        else:
+            breaker, row, expected = breaker.lifted(), 0, False
         assert (breaker.consecutive, breaker.total, breaker.tripped) == (row, all_denied, expected)
