@@ -29,6 +29,7 @@ from .errors import Category
 from .extract import suspects_in
 from .kinds import Leaf, changes, leaves
 from .level import TrustLevel
+from .named import named_paths, wanted_names
 from .policy import Policy
 from .unreadable import Unreadable
 from .url import parse_url
@@ -108,17 +109,32 @@ class Draft:
         return tuple(dict.fromkeys((*paths, *users)))
 
     def wanted(self, policy: Policy) -> Wanted:
-        """Return what must be looked up for the command lines in this call."""
+        """Return what must be looked up for the command lines in this call, and for what may be a name."""
         lines = (line for line in self.lines.values() if isinstance(line, CommandLine))
-        return together(wanted(line, policy, policy.shell) for line in lines)
+        names = wanted_names(self.strings, self._effects, policy)
+        return together((*(wanted(line, policy, policy.shell) for line in lines), names))
 
-    def read(self, policy: Policy, resolved: Mapping[str, str], facts: CommandFacts | None = None) -> Action:
+    @property
+    def _effects(self) -> Effect:
+        return self.spec.effects if self.spec is not None else Effect.ALL
+
+    def read(
+        self,
+        policy: Policy,
+        resolved: Mapping[str, str],
+        facts: CommandFacts | None = None,
+        named: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Action:
         """Return the frozen Action.
 
         `resolved` maps each of `paths()` to the path with links followed; `facts` are what was found of
-        `wanted()`. Without facts no command line counts as one that only reads.
+        `wanted()`. Without facts no command line counts as one that only reads. `named` are the paths that
+        strings nobody declared name, where these are known otherwise than by the facts.
         """
         known = CommandFacts() if facts is None else facts
+        if named is None:
+            named = named_paths(self.strings, self._effects, policy, known)
+        resolved = {**known.real, **resolved}
         lines = {text: _looked_up(line, known, policy) for text, line in self.lines.items()}
         action = Action(
             call=self.call,
@@ -126,8 +142,8 @@ class Draft:
             arguments=_freeze(self.arguments),
             digest=_digest(self.call.tool, self.arguments),
             problems=self.problems,
-            atoms=tuple(_atoms(self.strings, policy, resolved, lines)),
-            effects=self.spec.effects if self.spec is not None else Effect.ALL,
+            atoms=tuple(_atoms(self.strings, policy, resolved, lines, named)),
+            effects=self._effects,
             nearest=self.nearest,
         )
         return replace(action, effects=action.effects & _done(action, policy))
@@ -178,6 +194,7 @@ def _atoms(
     policy: Policy,
     resolved: Mapping[str, str],
     lines: Mapping[str, CommandLine | Unreadable],
+    named: Mapping[str, tuple[str, ...]],
 ) -> Iterator[Atom]:
     for leaf in found:
         for kind in sorted(leaf.kinds):
@@ -194,7 +211,7 @@ def _atoms(
                 case _:
                     yield Atom(kind, leaf.pointer, leaf.text, leaf.text)
         if leaf.kinds & {Kind.UNDECLARED, Kind.DESTINATION}:
-            yield from _readings(leaf, policy, resolved, lines)
+            yield from _readings(leaf, policy, resolved, lines, named)
 
 
 def _readings(
@@ -202,6 +219,7 @@ def _readings(
     policy: Policy,
     resolved: Mapping[str, str],
     lines: Mapping[str, CommandLine | Unreadable],
+    named: Mapping[str, tuple[str, ...]],
 ) -> Iterator[Atom]:
     """Yield everything a string nobody declared could be: URLs, a path, a command line."""
     for suspect in suspects_in(leaf.text):
@@ -210,6 +228,8 @@ def _readings(
         return
     if could_be_path(leaf.text):
         yield Atom(Kind.PATH, leaf.pointer, leaf.text, _place(leaf.text, policy, resolved), declared=False)
+    for path in named.get(leaf.text, ()):
+        yield Atom(Kind.PATH, leaf.pointer, leaf.text, _place(path, policy, resolved), declared=False)
     if leaf.text in lines:
         yield Atom(Kind.COMMAND, leaf.pointer, leaf.text, lines[leaf.text], declared=False)
 

@@ -27,7 +27,7 @@ from .level import TrustLevel
 from .policy import Policy
 from .session import Session
 from .url import Url, parse_url
-from .workspace import is_user_or_file
+from .workspace import could_be_path, is_user_or_file
 
 __all__ = ["OF_THE_CALL", "not_looked_up", "reread", "standpoint", "untold"]
 
@@ -69,7 +69,8 @@ def reread(decided: Decided, policy: Policy) -> Action | None:
     lines = {leaf.text: parse_command(leaf.text) for leaf in strings if _has(reading, leaf, Kind.COMMAND)}
     spec = _spec(decided.tool, reading)
     draft = Draft(call, spec, reading.nearest or None, arguments, problems, strings, lines)
-    action = draft.read(policy, _places(strings, reading.parts), _facts(reading))
+    places = _places(strings, reading.parts)
+    action = draft.read(policy, places, _facts(reading), _named(strings, reading.parts))
     if _is_hidden(reading, Kind.COMMAND):
         # What a line does that is not all there was told when it was.
         action = replace(action, effects=_effects(reading.effects))
@@ -201,6 +202,16 @@ def _places(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, str]:
         if is_user_or_file(text):
             found[text] = text
     return found
+
+
+def _named(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, tuple[str, ...]]:
+    """Return the paths that strings nobody declared turned out to name, beside the one each looks like."""
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        if part.kind == Kind.PATH and not part.declared:
+            found.setdefault(part.pointer, []).append(part.text)
+    texts = {leaf.pointer: leaf.text for leaf in strings if leaf.pointer in found}
+    return {text: tuple(found[at][1 if could_be_path(text) else 0 :]) for at, text in texts.items()}
 
 
 def _facts(reading: Reading) -> CommandFacts | None:
