@@ -43,7 +43,7 @@ DOUBTS = {
     "added_query": "Open with a query or fragment that you did not give?",
     "foreign_link": "Follow a link that leads to another site?",
     "unknown_destination": "Send it there? What is meant by this destination cannot be told.",
-    "bare_host": "Is this name, which could also be a file, meant as a web address?",
+    "bare_host": "Is this name, which could also be a file or stand in a program, meant as a web address?",
 }
 """The rules of the questions, the gravest first, each with its words."""
 

@@ -54,14 +54,24 @@ _ENDINGS = (
 )
 _FILE_ENDINGS = frozenset(_ENDINGS.split())
 
-# Names of attributes, modules and locales end like hosts, too: `user.id`, `System.IO`, `messages.de`.
-# Anyone can register those, so a bare name is taken at its word only under a domain that no program
-# uses as a name, and a question is put where it is not.
+# Names of attributes, modules and locales end like hosts, too: `user.id`, `System.IO`, `messages.de`, and
+# a path behind them says nothing: `app.services/user`. Anyone can register those, so a bare name is taken
+# at its word only under a domain that no program uses as a name, and a question is put where it is not.
 _SURE = frozenset({*"com org net edu gov mil jp uk au nz br mx dk cz tw hk".split(), *_INTERNATIONAL.split()})
 _SECOND_LEVEL = frozenset("ac co com edu go gob gov gouv ltd net ne nhs nom or org plc".split())
 _NAMESPACES = frozenset("android asp dot java javax kotlin microsoft ml scala system vb windows".split())
+# What begins so is an attribute of something that programs call so, or a package named backwards.
+_ROOTS = frozenset(
+    "self cls this super os sys np pd plt tf torch process window document navigator console module exports "
+    "require import request response req res ctx args kwargs com org net edu gov io".split()
+)
+_VERSION = re.compile(r"v?\d+(?:\.\d+)+", re.IGNORECASE)
+_CODE_BEFORE = re.compile(r"[\w)\]][(\[{<\"'`]+\Z", re.ASCII)
+_LINK_BEFORE = re.compile(r"\][(\[]<?\Z")
+_CODE_AFTER = re.compile(r"[\[{]|::|->|[\"'`)\]]*\.[A-Za-z_]|[\"'`)]+[(\[]")
 
 _LONGEST_HOST = 1024
+_NEAR = 8  # Characters beside a word that tell whether it stands in code.
 _LONGEST = 9000  # A little more than `url.MAX_BYTES`, so that what is cut off here is refused there.
 
 # Scripts written without blanks, where a word may follow a URL directly.
@@ -128,12 +138,11 @@ def urls_in(text: str) -> tuple[Url, ...]:
 def urls_given(text: str, names_file: Callable[[str], bool] = lambda _: False) -> tuple[Url, ...]:
     """Return the URLs a person gave: those written out, and bare hosts such as `example.com/docs`.
 
-    A bare host is taken as https. `names_file` tells of such a word that something in the
-    workspace has this name; then it is no host, nor if it ends like a file (`main.rs`), nor without
-    a path if a program could be meant (`user.id`).
+    A bare host is taken as https. It has to stand alone as a word that can only be a host: nothing in the
+    workspace has its name, which `names_file` tells, it does not end like a file (`main.rs`), and no
+    program could be meant (`user.id`, `app.services/user`).
     """
-    words = (word for word in _bare_words(text) if not _could_be_file(word, names_file))
-    bare = [word for word in words if _is_surely_host(word)]
+    bare = [word for word, alone in _bare_words(text) if alone and _is_given(word, names_file)]
     return tuple(dict.fromkeys((*urls_in(text), *_distinct(f"https://{word}" for word in bare))))
 
 
@@ -142,12 +151,13 @@ def urls_hinted(text: str, names_file: Callable[[str], bool] = lambda _: False) 
 
     That is `docs.rs/tokio`, for a file has no path behind it, and `user.id`, which may be a host.
     """
-    doubtful = [
-        word
-        for word in _bare_words(text)
-        if ("/" in word if _could_be_file(word, names_file) else not _is_surely_host(word))
-    ]
+    others = [word for word, alone in _bare_words(text) if not (alone and _is_given(word, names_file))]
+    doubtful = (word for word in others if "/" in word or not _could_be_file(word, names_file))
     return _distinct(f"https://{word}" for word in doubtful)
+
+
+def _is_given(word: str, names_file: Callable[[str], bool]) -> bool:
+    return _is_surely_host(word) and not _could_be_file(word, names_file)
 
 
 def without_urls(text: str) -> str:
@@ -286,8 +296,11 @@ def _is_top_level(label: str) -> bool:
     return label.lower() in _TOP_LEVEL
 
 
-def _bare_words(text: str) -> Iterator[str]:
-    """Yield the words that are a host under a well-known domain, with their port and path."""
+def _bare_words(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the words that are a host under a well-known domain, with their port and path.
+
+    With each, whether it stands alone: what touches it is no code.
+    """
     rest = without_urls(text)
     for match in _BARE.finditer(rest):
         if not _is_host(match[0].partition(":")[0]):
@@ -295,7 +308,16 @@ def _bare_words(text: str) -> Iterator[str]:
         if _NEW_SENTENCE.search(match[0]) and not match[0][0].isupper():
             continue
         word = _natural(rest, match.start(), match.start())
-        yield word if len(word) >= len(match[0]) else match[0]
+        word = word if len(word) >= len(match[0]) else match[0]
+        yield word, _stands_alone(rest, match.start(), match.start() + len(word))
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether a word is no part of code such as `get("example.com")[0]`, which links of Markdown are not."""
+    before = text[max(0, start - _NEAR) : start]
+    if _CODE_BEFORE.search(before) and not _LINK_BEFORE.search(before):
+        return False
+    return _CODE_AFTER.match(text, end, end + _NEAR) is None
 
 
 def _is_host(name: str) -> bool:
@@ -306,11 +328,14 @@ def _is_host(name: str) -> bool:
 
 
 def _is_surely_host(word: str) -> bool:
-    """Whether a bare word can only be a host: it has a path, or a domain that is no name in a program."""
-    if "/" in word or word.lower().startswith("www."):
-        return True
-    labels = re.split(r"[?#:]", word, maxsplit=1)[0].split(".")
+    """Whether a bare word can only begin with a host: under a domain that is no name in a program."""
+    host = re.split(r"[/?#:]", word, maxsplit=1)[0]
+    labels = host.split(".")
     last = labels[-1]
+    if labels[0].lower() == "www":
+        return True
+    if labels[0].lower() in _ROOTS or "_" in host or _VERSION.fullmatch(host.rpartition(".")[0]):
+        return False
     if not labels[0].isascii():
         return True
     if last.lower() not in _SURE:

@@ -261,8 +261,11 @@ def test_words_of_the_person_ground_no_name_of_a_program(batch):
         opened("why is user.id empty?", "https://user.id/steal"),
         opened("look at example.com", "https://example.com/docs"),
         opened("look at user.id/profile", "https://user.id/profile"),
+        opened("look at https://user.id/profile", "https://user.id/profile"),
         call("fetch", args={"url": "https://user.id/x"}, urls=["user.id"]),
         call("fetch", args={"url": "https://docs.rs/tokio"}, urls=["docs.rs/tokio"]),
         call("fetch", args={"url": "https://user.id/x"}, urls=["see user.id"]),
     )
-    assert [a["decision"] for a in answers] == ["ask", "ask", "allow", "allow", "allow", "allow", "deny"]
+    assert [a["decision"] for a in answers] == [
+        *("ask", "ask", "allow", "ask", "allow", "allow", "allow", "deny")
+    ]

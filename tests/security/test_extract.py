@@ -86,6 +86,14 @@ HINTED = [
     ("docs.rs", []),
     ("setup.py", []),
     ("example.com/a", []),
+    ("open app.services/user", ["https://app.services/user"]),
+    ("com.example.app/Main crashes", ["https://com.example.app/Main"]),
+    ("os.environ.com", ["https://os.environ.com/"]),
+    ("self.app/x", ["https://self.app/x"]),
+    ("v1.2.io", ["https://v1.2.io/"]),
+    ("see foo.py/bar", ["https://foo.py/bar"]),
+    ("why heise.de/news?", ["https://heise.de/news"]),
+    ('get("example.com").json()', ["https://example.com/"]),
 ]
 
 SUSPICIOUS: list[tuple[str, list[str]]] = [
@@ -174,7 +182,7 @@ def test_a_host_that_could_be_a_file_is_only_a_hint(text: str, urls: list[str]) 
 CODE = (
     "user.id self.name os.name asyncio.run subprocess.run config.host request.data console.info System.IO java.net order.no messages.de hello.my app.run window.name "
     "event.target.id this.state.data response.data.info self.user.name df.info np.core.io kotlin.io System.Net ASP.NET VB.NET android.net result.is item.to task.do queue.at "
-    "session.app user.email user.group cls.build node.host redis.host foo.bar.zone settings.me strings.fr labels.it config.dev torch.cat model.ai game.play page.show"
+    "os.environ.com self.example.com com.example.app org.apache.net my_module.app.com v1.2.com 1.2.3.com session.app user.email user.group cls.build node.host redis.host foo.bar.zone settings.me strings.fr labels.it config.dev torch.cat model.ai game.play page.show"
 ).split()  # fmt: skip
 
 
@@ -184,6 +192,40 @@ CODE = (
 )
 def test_names_of_programs_ground_nothing_without_a_question(name: str, form: str) -> None:
     assert urls_given(form.format(name)) == ()
+
+
+@pytest.mark.parametrize(
+    "word", "app.services/user com.example.app/Main self.app/x user.id/profile messages.de/title System.Net/Http os.environ.com/x".split()
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["{}", "why is {} empty?", "`{}` fails", "rename ({}), please"])
+def test_a_path_behind_a_name_of_a_program_makes_it_no_host(word: str, form: str) -> None:
+    assert urls_given(form.format(word)) == ()
+    assert [url.text for url in urls_hinted(form.format(word))] == [parse_url(f"https://{word}").text]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'get("example.com")', "fetch(example.com)", "example.com[0]", "example.com{}", "example.com::Main", "example.com->x",
+        "x['example.com']", "('example.com').lower()", "call(`example.com/x`)", "hosts[example.com]",
+    ],
+)  # fmt: skip
+def test_a_host_within_code_is_no_more_than_a_hint(code: str) -> None:
+    assert urls_given(f"why does {code} fail?") == ()
+    assert {url.host for url in urls_hinted(f"why does {code} fail?")} <= {"example.com"}
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "[the docs](example.com)", "[the docs](<example.com>)", "[example.com](https://b.com)", "[1][example.com]", "**example.com**", "(example.com)",
+        '"example.com"', "'example.com'", "`example.com`", "see: example.com", "example.com's front page", "- example.com\n- https://b.com", "| example.com |", "example.com...",
+        "<example.com>", "{ example.com }", "“example.com”", "url: 'example.com'", '{"u": "example.com"}', "Compare example.com, https://b.com and so on",
+    ],
+)  # fmt: skip
+def test_a_host_that_stands_alone_is_given_whatever_is_around_it(prose: str) -> None:
+    assert "example.com" in {url.host for url in urls_given(prose)}
+    assert "example.com" not in {url.host for url in urls_hinted(prose)}
 
 
 HOSTS = "example.com example.org example.net docs.python.org bbc.co.uk www.heise.de www.user.id example.com.au ox.ac.uk EXAMPLE.ORG Example.com mit.edu nasa.gov sub.domain.example.net münchen.de".split()
@@ -196,9 +238,10 @@ def test_what_can_only_be_a_host_is_given(host: str, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["heise.de/news", "github.io/x", "user.id/profile", "https://user.id", "http://messages.de"]
+    "word",
+    ["https://app.services/user", "https://user.id", "http://messages.de", "https://com.example.app/Main"],
 )
-def test_a_path_or_a_scheme_says_that_a_host_is_meant(word: str) -> None:
+def test_a_scheme_says_that_a_host_is_meant(word: str) -> None:
     assert len(urls_given(f"open {word} now")) == 1
 
 
