@@ -11,15 +11,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import pairwise
 
-from ..workspace import is_inside, protected_reason, secret_reason
+from ..workspace import is_inside, protected_places, protected_reason, secret_places, secret_reason
+from .narrowing import Branch, branches, is_hit
 from .nouns import Command, Node, Part, PartKind, Pipeline, Word, literal, marked
 from .paths import Scene
 from .places import Candidate, Placed, where
 from .scripts import edited_by_sed
-from .searches import find_starts
+from .searches import EXECUTING, find_starts, find_terms, removing_what_it_prints
 from .tables import lines_of
+from .transform import visits
 from .wrecks import wreck
 
 __all__ = ["behind_unknown", "destruction", "may_destroy", "piped_removals", "unsure_destruction"]
@@ -46,6 +47,16 @@ _MANY = frozenset({"lvremove", "vgremove", "pvremove", "mkfs"})
 _ON_DEVICES = frozenset("fdisk cfdisk tune2fs losetup sg_format".split())
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl", "chcon"})
 _REMOVERS = frozenset("rm unlink shred srm".split())
+_SEARCHES = frozenset({"find", "gfind"})
+# What a search prints comes out of these as it went in, if perhaps less of it.
+_PASSING_ON = frozenset("cat sort uniq tac tee head tail shuf".split())
+_FOUND = Word("⟨each file found⟩", (Part(PartKind.GIVEN, "each file found"),))
+_HISTORY_STAYS = "a repository's history (.git)"
+_TEMPORARY = frozenset({"/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp"})  # noqa: S108 — named, not used
+_SYSTEM_ROOTS = _TEMPORARY | frozenset(
+    "/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /nix /opt /proc /root /run /sbin "
+    "/snap /srv /sys /usr /var /Applications /Library /System /Users /Volumes /cores /private".split()
+)
 _WRITERS = frozenset({"tee", "truncate", "shred", "rm", "unlink", "wipe", "srm", "sponge"})
 _COPIERS = frozenset({"cp", "mv", "install", "ln", "rsync", "scp"})
 _QUIET_DEVICES = re.compile(
@@ -76,6 +87,8 @@ def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
     if not words:
         return None
     program = at.command.program
+    if program in _SEARCHES:
+        return _searched(words[1:], at.command.inner, scene)
     ruined = wreck(program, words[1:], lambda word, spares: _root(word, scene, spares_workspace=spares))
     if ruined is not None or not may_destroy(program):
         return ruined
@@ -100,22 +113,32 @@ def behind_unknown(at: Placed, scene: Scene) -> tuple[str, str] | None:
     return None
 
 
-def piped_removals(parts: list[Node]) -> Iterator[Command]:
-    """Yield a search as it would be written if it removed itself what it hands to `xargs rm`."""
-    pairs = (pair for node in parts if isinstance(node, Pipeline) for pair in pairwise(node.stages))
-    for before, after in pairs:
-        if not (isinstance(before, Command) and isinstance(after, Command)):
+def piped_removals(parts: list[Node]) -> Iterator[tuple[Command, Command]]:
+    """Yield a search, and as what it would be written if it removed itself what it hands to `xargs rm`."""
+    for node in parts:
+        if not isinstance(node, Pipeline):
             continue
-        runs = {one.program for one in after.inner if isinstance(one, Command)}
-        if before.program in {"find", "gfind"} and after.program == "xargs" and runs & _REMOVERS:
-            yield replace(before, words=(*before.words, literal("-delete")))
+        before: Command | None = None
+        for stage in node.stages:
+            if not isinstance(stage, Command):
+                before = None
+            elif stage.program in _SEARCHES:
+                before = stage
+            elif before is not None and stage.program == "xargs":
+                if any(_acts_on_given(inner, _REMOVERS) for inner in stage.inner):
+                    words = (before.words[0], *removing_what_it_prints(before.words[1:]))
+                    yield before, replace(before, words=words)
+                before = None
+            elif stage.program not in _PASSING_ON:
+                before = None
 
 
 def unsure_destruction(at: Placed) -> str | None:
     """Say why only a person may judge a removal whose target is not known, or None."""
     program, words = at.command.program, at.command.words[1:]
-    searches = program in {"find", "gfind"}
-    removes = any(word.text == "-delete" for word in words) if searches else _is_recursive(words)
+    searches = program in _SEARCHES
+    deletes = searches and any(term[0].text == "-delete" for term in find_terms(words))
+    removes = deletes if searches else _is_recursive(words)
     if not removes or not (searches or program in {"rm", "shred"} | _OWNERS):
         return None
     unknown = {PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.ARITHMETIC}
@@ -195,8 +218,8 @@ def _writers(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, 
 
 
 def _removals(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
-    if program in {"find", "gfind"}:
-        return _found_removals(words, scene)
+    if program in _SEARCHES:
+        return _searched(words, (), scene)
     if program in {"rm", "srm", "shred", "mv", "rmtree", "trash", "wipe"}:
         if program in {"rm", "shred"} and not _is_recursive(words):
             return None
@@ -208,43 +231,106 @@ def _removals(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str,
     else:
         return None
     for word in operands:
+        if program in _REMOVERS and _is_found(word, scene):
+            continue
         why = _root(word, scene, spares_workspace=program == "mv")
         if why is not None:
             return word.text, f"it removes {why}"
     return None
 
 
-def _found_removals(words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
-    texts = [word.text for word in words]
-    runs = {
-        text.rpartition("/")[2] for before, text in pairwise(texts) if before.startswith(("-exec", "-ok"))
-    }
-    if "-delete" not in texts and not runs & _REMOVERS:
-        return None
-    narrowed = any(
-        following.strip("*")
-        and text.startswith(
-            (
-                "-name",
-                "-iname",
-                "-path",
-                "-regex",
-                "-iregex",
-                "-wholename",
-                "-empty",
-                "-newer",
-                "-mtime",
-                "-mmin",
-                "-size",
-                "-user",
-            )
+def _searched(words: tuple[Word, ...], inner: tuple[Node, ...], scene: Scene) -> tuple[str, str] | None:
+    """Hold where a search looks against what it does to what its tests let through there."""
+    terms = tuple(find_terms(words))
+    running = [term for term in terms if term[0].text in EXECUTING and len(term) > 1]
+    # What was not taken apart is known by its first word.
+    runs = inner if len(inner) == len(running) else tuple(Command((*term[1:], _FOUND)) for term in running)
+    run_by = {id(term): one for term, one in zip(running, runs, strict=True)}
+
+    def removes(term: tuple[Word, ...]) -> bool:
+        return term[0].text == "-delete" or (
+            id(term) in run_by and _acts_on_given(run_by[id(term)], _REMOVERS)
         )
-        for text, following in zip(texts, (*texts[1:], ""), strict=True)
-    )
-    for word in find_starts(words):
-        why = _root(word, scene, spares_workspace=narrowed)
-        if why is not None:
-            return word.text, f"it removes {why}"
+
+    def changes_owners(term: tuple[Word, ...]) -> bool:
+        return id(term) in run_by and _acts_on_given(run_by[id(term)], _OWNERS)
+
+    removed_by, changed_by = branches(terms, removes), branches(terms, changes_owners)
+    least = _least_depth(terms)
+    for word in _all_starts(words, terms):
+        for branch in removed_by:
+            why = (
+                _narrowed(word, branch, least, scene)
+                if branch
+                else _root(word, scene, spares_workspace=False)
+            )
+            if why is not None:
+                hint = "" if branch else "; no test says of which names"
+                return word.text, f"it removes {why}{hint}"
+        why = _root(word, scene, spares_workspace=True) if () in changed_by else None
+        if why is not None and ".git" not in why:
+            return word.text, f"it changes who may use {why}"
+    return None
+
+
+def _is_found(word: Word, scene: Scene) -> bool:
+    """Whether a word is what a search finds where it may remove by name; the search itself is judged."""
+    found = where(word, scene.folders, scene.ground) or (Candidate("/"),)
+    return all(one.below and _why_searched(posixpath.normpath(one.path), scene) is None for one in found)
+
+
+def _acts_on_given(node: Node, programs: frozenset[str]) -> bool:
+    """Whether one of these programs runs somewhere in a tree on what is not known before."""
+    commands = (visit.command for visit in visits(node))
+    return any(one.program in programs and not all(word.is_literal for word in one.words) for one in commands)
+
+
+def _all_starts(words: tuple[Word, ...], terms: tuple[tuple[Word, ...], ...]) -> Iterator[Word]:
+    """Yield where a search begins; a list of starts in a file could hold any, the root too."""
+    yield from dict.fromkeys(find_starts(words))
+    if any(term[0].text in {"-files0-from", "-D", "-f"} for term in terms):
+        yield literal("/")
+
+
+def _least_depth(terms: tuple[tuple[Word, ...], ...]) -> int:
+    """Return how far below its starts a search begins to act."""
+    given = [term[1].text for term in terms if term[0].text == "-mindepth" and len(term) > 1]
+    return min((int(text) if text.isdecimal() else 0 for text in given), default=0)
+
+
+def _narrowed(word: Word, branch: Branch, least: int, scene: Scene) -> str | None:
+    """Say what must stay that a search removes though its tests narrow what it finds, or None."""
+    if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
+        return "somebody's home"
+    for candidate in where(_plainer(word), scene.folders, scene.ground) or ():
+        for path in _spellings(candidate, scene):
+            typed = word.text if word.is_literal else candidate.path
+            why = _why_searched(path, scene) or _passing(path, typed.rstrip("/") or "/", branch, least, scene)
+            if why is not None:
+                return why
+    return None
+
+
+def _why_searched(path: str, scene: Scene) -> str | None:
+    """Say why nothing may be removed by its name below a folder, or None."""
+    workspace, home = scene.policy.workspace, scene.policy.home
+    is_above = workspace.startswith(f"{path}/") and path not in _SYSTEM_ROOTS
+    is_own = is_above or path in {workspace, home, *_TEMPORARY}
+    return None if is_own else _why_root(path, scene, spares_workspace=True)
+
+
+def _passing(path: str, typed: str, branch: Branch, least: int, scene: Scene) -> str | None:
+    """Say what must stay below a folder and would pass the tests of a search that begins there, or None."""
+    policy = scene.policy
+    kept = (*protected_places(policy), *secret_places(policy))
+    for place in (*kept, policy.workspace, policy.home):
+        if not is_inside(place, path):
+            continue
+        parts = list(filter(None, place[len(path) :].split("/")))
+        paths = [posixpath.join(typed, *parts[:depth]) for depth in range(least, len(parts) + 1)]
+        inside = place in kept and any(is_hit(branch, one, below=True) for one in paths[-1:])
+        if inside or any(is_hit(branch, one) for one in paths):
+            return f"{place}, which must stay"
     return None
 
 
@@ -341,16 +427,20 @@ def _forms(path: str, scene: Scene) -> tuple[str, ...]:
 
 def _why_root(path: str, scene: Scene, *, spares_workspace: bool) -> str | None:
     workspace, home = scene.policy.workspace, scene.policy.home
-    if path == "/" or path.count("/") == 1:
-        return None if path == workspace and spares_workspace else "a root of the file system"
+    if path == workspace:
+        return None if spares_workspace else "the workspace, or what it lies in"
+    if path == "/":
+        return "the root of the file system"
     if path == home or _HOMES.fullmatch(path):
-        return None if path == workspace and spares_workspace else "a home"
-    if path == workspace or workspace.startswith(f"{path}/"):
-        return None if path == workspace and spares_workspace else "the workspace, or what it lies in"
+        return "a home"
+    if path in _SYSTEM_ROOTS:
+        return "a folder of the system"
+    if workspace.startswith(f"{path}/"):
+        return "the workspace, or what it lies in"
     if home.startswith(f"{path}/"):
         return "what a home lies in"
     if path.endswith("/.git"):
-        return "a repository's history (.git)"
+        return _HISTORY_STAYS
     if is_inside(path, workspace):
         return None
     is_systems = protected_reason(path, scene.policy) is not None or _STATE.fullmatch(path) is not None

@@ -44,13 +44,15 @@ def outline_of(line: CommandLine, policy: Policy) -> Outline:
 
 
 def _taken_apart(root: Node, policy: Policy) -> Outline:
-    here = frozenset({policy.workspace})
     every = bound(placed(root, policy))
+    folders = {id(one.at.command): one.at.folders for one in every}
     parts = nodes(root)
     return Outline(
         every=every,
         likely=tuple(guessed(every, policy, _taken(parts))),
-        removals=tuple(Placed(command, (), here) for command in piped_removals(parts)),
+        removals=tuple(
+            Placed(command, (), folders.get(id(before))) for before, command in piped_removals(parts)
+        ),
         settled=settled(every[0].at.guesses if every else {}, parts),
         is_bomb=bomb(parts),
         has_functions=next(functions(parts), None) is not None,

@@ -1,4 +1,4 @@
-"""What do `find` and `fd` run on what they find, and do they only look?"""
+"""Read the expressions of `find` and `fd`: where they look, what they run, and whether they only look."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from .nouns import Part, PartKind, Word, literal, marked
 
-__all__ = ["PLAIN", "find_only_looks", "find_starts", "found_name", "search_runs"]
+__all__ = [
+    "EXECUTING",
+    "PLAIN",
+    "find_only_looks",
+    "find_starts",
+    "find_terms",
+    "found_name",
+    "removing_what_it_prints",
+    "search_runs",
+]
 
 PLAIN = "each plain file found"
 """What stands for files that a search knows to be no links."""
@@ -18,7 +27,10 @@ _MARK = "{}"
 _PLAIN_PATTERN = re.compile(r"[^\[\\]+")
 _PAIR = 2
 
-_EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+"""Actions of `find` that run a program."""
+
+_PRINTING = frozenset("-print -print0 -printf -ls".split())
 _FD_EXECUTING = ("-x", "-X", "--exec", "--exec-batch")
 
 # Tests and actions that look at names and metadata, and print them; by how many words follow.
@@ -61,8 +73,8 @@ def _find_runs(words: tuple[Word, ...]) -> tuple[tuple[tuple[Word, ...], ...], s
     runs: list[tuple[Word, ...]] = []
     starts = find_starts(words)
     tests: list[tuple[Word, ...]] = []
-    for term in _terms(words):
-        if term[0].text in _EXECUTING:
+    for term in find_terms(words):
+        if term[0].text in EXECUTING:
             # Only a test in front of an action holds for what the action is given.
             runs.append(_with_found(term[1:], _found(starts, tests)))
         tests.append(term)
@@ -71,12 +83,12 @@ def _find_runs(words: tuple[Word, ...]) -> tuple[tuple[tuple[Word, ...], ...], s
     return tuple(run for run in runs if run), "what find runs is only known when it runs" if is_open else ""
 
 
-def _terms(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
+def find_terms(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
     """Yield each test, operator and action of `find` with its values; what is not known has none."""
     at = _expression_at(words)
     while at < len(words):
         end = at + 1
-        if words[at].text in _EXECUTING:
+        if words[at].text in EXECUTING:
             while end < len(words) and not _ends(words, end):
                 end += 1
             yield words[at:end]
@@ -151,13 +163,25 @@ def find_starts(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return tuple(starts) or (literal("."),)
 
 
+def removing_what_it_prints(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words of a `find` as if it removed by itself what it prints, or what it runs may print."""
+    kept = words[: _expression_at(words)]
+    delete, several = (literal("-delete"),), list(find_terms(words))
+    acting = [term[0].text in _PRINTING | EXECUTING for term in several]
+    changed = (delete if acts else term for term, acts in zip(several, acting, strict=True))
+    inside = tuple(word for term in changed for word in term)
+    if any(acting):
+        return (*kept, *inside)
+    return (*kept, literal("("), *inside, literal(")"), *delete) if inside else (*kept, *delete)
+
+
 def find_only_looks(words: tuple[Word, ...]) -> bool:
     """Whether `find` deletes and writes nothing and follows no links; words are those behind its name."""
     start = _expression_at(words)
     # An open word could be any option, action or end of a command.
     if any(not word.is_literal for word in words[start:]) or any(word.text == "-L" for word in words):
         return False
-    return all(_only_looks(term, words) for term in _terms(words))
+    return all(_only_looks(term, words) for term in find_terms(words))
 
 
 def _only_looks(term: tuple[Word, ...], words: tuple[Word, ...]) -> bool:

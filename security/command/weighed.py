@@ -182,9 +182,10 @@ class Weighed:
             if id(one.at.command) in hidden:
                 why = "a word of it destroys much if something runs it"
                 yield Problem("code", why, hidden[id(one.at.command)])
-            unsure = unsure_destruction(one.at)
+        for at in (*(one.at for one in self.outline.every), *self.outline.removals):
+            unsure = unsure_destruction(at)
             if unsure is not None:
-                yield Problem("dynamic", unsure, one.at.command.name)
+                yield Problem("dynamic", unsure, at.command.name)
         for at in self.outline.likely if self.problems else ():
             yield from changed_later(at, partial(named, scene=self._at(at.folders)))
         for at, problem in (*self.problems, *self._thought):

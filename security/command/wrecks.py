@@ -1,7 +1,7 @@
 """Does a command make what nobody can do without useless in another way than by removing it?
 
-Taking all rights away, moving it to where nothing is kept, handing a tree of somebody else's to a program
-that changes owners, packing it with its removal, cleaning a folder above.
+Taking all rights away, moving it to where nothing is kept, packing it with its removal, cleaning a folder
+above.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from itertools import pairwise
 
 from .git import git_folder, without_globals
 from .nouns import Word, literal
-from .searches import find_starts
 
 __all__ = ["RootOf", "wreck"]
 
@@ -21,12 +20,8 @@ RootOf = Callable[[Word, bool], "str | None"]
 
 # What the group and others lose is nobody's loss.
 _NO_RIGHTS = re.compile(r"0+|(?:[go]*[ua][ugoa]*)?(?:-[wxX]*r[rwxX]*|=)(?:,[ugoa]*(?:-[rwxX]*|=))*")
-_OWNERS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl", "chcon"})
 _NOWHERE = literal("/dev/null")
 _KILLS = re.compile(r"-(?:9|KILL|SIGKILL|s(?:9|KILL|SIGKILL))|9|KILL|SIGKILL|--signal=(?:9|KILL|SIGKILL)")
-_NAMING = frozenset("-name -iname -path -ipath -wholename".split())
-_NARROWING = frozenset("! -not -mindepth".split())
-_REMOVERS = frozenset("rm rmdir shred unlink".split())
 _HISTORY = re.compile(r"(?:(?:.*/)?\.git)/*")
 
 
@@ -52,23 +47,6 @@ def _rights(_: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | 
         return None
     others = tuple(word for at, word in enumerate(words) if at != modes[0])
     return _any_root(others, root, "it takes away all rights to", spares=False)
-
-
-def _searches(_: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | None:
-    texts = [word.text for word in words]
-    pairs = list(pairwise(texts))
-    runs = {text.rpartition("/")[2] for before, text in pairs if before.startswith(("-exec", "-ok"))}
-    named = [value for test, value in pairs if test in _NAMING and value.strip("*")]
-    if runs & _OWNERS and not named:
-        found = _any_root(find_starts(words), root, "it changes who may use", spares=True)
-        if found is not None and "git" not in found[1]:
-            return found
-    removes = "-delete" in texts or runs & _REMOVERS
-    is_history = any(map(_HISTORY.fullmatch, named)) or (len(named) == 1 and named[0].endswith(".git/*"))
-    is_spared = bool(_NARROWING & set(texts)) or ("-type", "f") in pairs or {"-prune", "-o"} <= set(texts)
-    if not removes or not is_history or is_spared:
-        return None
-    return _any_root(find_starts(words), root, "it removes a repository's history (.git) in", spares=False)
 
 
 def _replaced(program: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | None:
@@ -121,8 +99,6 @@ def _folders(_: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] |
 
 _RULES = {
     "chmod": _rights,
-    "find": _searches,
-    "gfind": _searches,
     "cp": _replaced,
     "mv": _replaced,
     "ln": _replaced,
