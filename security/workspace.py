@@ -53,15 +53,102 @@ _SECRET_OF_HOMES = (
     ".config/chromium",
     ".config/BraveSoftware",
     ".config/microsoft-edge",
+    ".config/vivaldi",
+    ".config/opera",
+    ".config/Signal",
+    "snap/firefox",
+    "snap/chromium",
+    ".var/app/org.mozilla.firefox",
+    ".var/app/org.mozilla.Thunderbird",
+    ".var/app/org.chromium.Chromium",
+    ".var/app/com.google.Chrome",
+    ".var/app/com.brave.Browser",
+    ".var/app/com.microsoft.Edge",
     "Library/Keychains",
+    "Library/Cookies",
+    "Library/Safari",
     "Library/Application Support/Google/Chrome",
     "Library/Application Support/Firefox",
+    "Library/Application Support/Chromium",
+    "Library/Application Support/BraveSoftware",
+    "Library/Application Support/Microsoft Edge",
+    # Clouds and hosting.
+    ".oci",
+    ".aliyun",
+    ".bluemix",
+    ".boto",
+    ".s3cfg",
+    ".mc/config.json",
+    ".config/rclone",
+    ".config/doctl",
+    ".config/hcloud",
+    ".config/linode-cli",
+    ".config/scw",
+    ".config/configstore",
+    ".config/netlify",
+    ".config/.wrangler",
+    ".config/heroku",
+    ".config/stripe",
+    ".config/ngrok",
+    ".ngrok2",
+    ".fly",
+    ".railway",
+    ".supabase",
+    ".local/share/com.vercel.cli",
+    ".terraform.d/credentials.tfrc.json",
+    ".pulumi/credentials.json",
+    ".databrickscfg",
+    ".databricks",
+    ".snowflake",
+    ".snowsql",
+    ".okta",
+    ".saml2aws",
+    ".config/containers/auth.json",
+    ".config/helm/registry",
+    ".config/helm/repositories.yaml",
+    # Registries, forges and other programs that keep a token.
+    ".config/hub",
+    ".config/glab-cli",
+    ".config/git/credentials",
+    ".config/github-copilot",
+    ".gem/credentials",
+    ".local/share/gem/credentials",
+    ".m2/settings-security.xml",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".config/pypoetry/auth.toml",
+    ".subversion/auth",
+    ".circleci/cli.yml",
+    ".sentryclirc",
+    ".kaggle",
+    ".huggingface",
+    ".cache/huggingface/token",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".gemini/oauth_creds.json",
+    # Vaults, keys and wallets.
+    ".vault-token",
+    ".config/op",
+    ".op",
+    ".config/Bitwarden",
+    ".config/Bitwarden CLI",
+    ".config/sops/age",
+    ".config/borg",
+    ".local/share/gopass",
+    ".pki",
+    ".putty",
+    ".config/putty",
+    ".bitcoin",
+    ".electrum",
+    ".ethereum/keystore",
 )
 # What of it is as telling wherever it lies; a project may have a `.aws` or `.docker` of its own.
 _SECRET_ANYWHERE = (
     ".ssh",
     ".gnupg",
     ".password-store",
+    ".oci",
+    ".terraform.d/credentials.tfrc.json",
     ".aws/credentials",
     ".aws/config",
     ".aws/sso",
@@ -75,6 +162,7 @@ _SECRET_ANYWHERE = (
     ".cargo/credentials",
     ".cargo/credentials.toml",
 )
+_IN_CREDENTIALS = ("/.", "/library", "/snap/")
 _HOMES = ("/root", "/home/[^/]+", "/Users/[^/]+")
 _SWAP = re.compile(r"(?is)(\.?)(.+)\.sw[a-p]")
 _BACKUP = re.compile(
@@ -91,11 +179,14 @@ _SECRET_NAME = re.compile(
     rf"|(?!\.?{_TEMPLATE}\.|process\.|import\.meta\.)[\w.-]+\.env"
     r"|.*\.(?:key|p12|pfx|jks|keystore|kdbx|ppk)"
     r"|(?!.*pub)(?:.*[._-])?(?:priv(?:ate)?[._-]?)?key\d*\.pem"
-    r"|[._](?:netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|my\.cnf)"
+    r"|[._](?:netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|my\.cnf|mylogin\.cnf|s3cfg|boto|vault-token)"
+    r"|[._](?:databrickscfg|authinfo|msmtprc|fetchmailrc|terraformrc)(?:\.gpg)?"
     r"|ssh_host_\w+_key"
 )
 # What stands in every such name, so that most names are looked at once.
-_HINT = re.compile(r"id_|env|key|p12|pfx|jks|kdbx|ppk|rc|pgpass|credentials|htpasswd|cnf")
+_HINT = re.compile(
+    r"id_|env|key|p12|pfx|jks|kdbx|ppk|rc|pgpass|credentials|htpasswd|cnf|cfg|boto|token|authinfo"
+)
 _PROC = re.compile(
     r"/proc/(?:self|thread-self|\d+)/(?:environ|mem|root|cwd|fd|fdinfo|exe|maps|map_files|task)(?:/|$)"
 )
@@ -221,8 +312,8 @@ def secret_reason(path: str, policy: Policy) -> str | None:
     if means_path(policy.deny_read, path, policy.workspace, policy.home, folds=True):
         return "the configuration says that it is not to be read (deny_read)"
     folder, _, name = path_as_one.rpartition("/")
-    # All these places are hidden or a library's; looking for that first spares most paths the rest.
-    if "/." in path_as_one or "/library" in path_as_one:
+    # Each of these places has one of these in it; looking for that first spares most paths the rest.
+    if any(part in path_as_one for part in _IN_CREDENTIALS):
         credentials = _credentials(policy.home)
         if any(credentials.search(f"{folder}/{original}") for original in _originals(name)):
             return "it is where credentials are kept"

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from .nouns import PartKind, Word
 
-__all__ = ["Branch", "NameTest", "branches", "is_hit"]
+__all__ = ["Branch", "NameTest", "branches", "is_hit", "tests_of"]
 
 _NAMES = frozenset("-name -iname".split())
 _PATHS = frozenset("-path -ipath -wholename -iwholename".split())
@@ -152,12 +152,12 @@ def _through(term: tuple[Word, ...], state: _State) -> _Ends:
         return (), state
     if name in _ALWAYS | _ALWAYS_TOO:
         return state, ()
-    tests = tuple(_tests(term))
+    tests = tuple(tests_of(term))
     narrowed = tuple((*branch, test) for test in tests for branch in state)
     return (_together(narrowed, ()) if tests else state), state
 
 
-def _tests(term: tuple[Word, ...]) -> Iterator[NameTest | None]:
+def tests_of(term: tuple[Word, ...]) -> Iterator[NameTest | None]:
     """Yield what a test narrows to, one for each way it may be met; nothing where it narrows nothing."""
     name = term[0].text
     if name == "-empty":

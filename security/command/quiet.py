@@ -22,6 +22,7 @@ from .places import Candidate, Placed, git_places, where
 from .programs import Program, below_of, program_of, versions
 from .repository import ONLY_BLAME
 from .scripts import AWK_OPTIONS, SED_OPTIONS
+from .sought import sought_problem
 from .wrappers import added_by_wrapper, is_transparent
 
 __all__ = ["problem_of"]
@@ -210,6 +211,7 @@ def _use_problem(words: tuple[Word, ...], found: Program, scene: Scene) -> Probl
         if problem is not None:
             return problem
     problem = _operands_problem(words[0].text.rpartition("/")[2], parsed, found, scene)
+    problem = problem or sought_problem(words, parsed, scene)
     problem = problem or _behind_operand_problem(words, parsed, found, scene)
     # All are looked at, so that a survey asks for all.
     return problem or next(filter(None, [_glued_problem(word, scene) for word in glued]), None)

@@ -150,6 +150,9 @@ SECRET = [
     "/home/ada/.ssh", "/home/ada/.ssh/config", "/home/ada/.ssh/id_ed25519", "/home/ada/.aws/credentials", "/home/ada/.gnupg/x/y", "/home/ada/.kube/config",
     "/home/ada/.docker/config.json", "/home/ada/.config/gh/hosts.yml", "/home/ada/.config/gcloud/x", "/home/ada/.netrc", "/home/ada/.npmrc", "/home/ada/.pypirc",
     "/home/ada/.git-credentials", "/home/ada/.cargo/credentials.toml", "/home/ada/.mozilla/firefox/p/logins.json", "/home/ada/.password-store/a.gpg",
+    "/home/ada/.oci/config", "/home/ada/.oci", "/ws/deploy/.oci/key", "/home/ada/.config/rclone/rclone.conf", "/home/ada/.config/doctl/config.yaml", "/home/ada/.terraform.d/credentials.tfrc.json", "/home/ada/.config/hub",
+    "/home/ada/.config/op/config", "/home/ada/.fly/config.yml", "/home/ada/.databrickscfg", "/home/ada/.snowflake/config.toml", "/home/ada/.gem/credentials", "/home/ada/.vault-token", "/ws/.vault-token", "/home/ada/.s3cfg", "/ws/.boto",
+    "/home/ada/.config/helm/registry/config.json", "/home/ada/.claude/.credentials.json", "/home/ada/snap/firefox/common/x", "/home/o/.var/app/com.google.Chrome/config/x", "/home/ada/.my.cnf", "/home/ada/.mylogin.cnf", "/home/ada/.config/containers/auth.json", "/home/ada/Library/Cookies/x",
     "/ws/.env", "/ws/.env.local", "/ws/app/.env.production", "/ws/.ENV", "/ws/id_rsa", "/ws/keys/id_ed25519", "/ws/id_ecdsa_sk", "/ws/server.key", "/ws/a.p12",
     "/ws/a.pfx", "/ws/a.kdbx", "/ws/store.jks", "/ws/.netrc", "/ws/.htpasswd", "/ws/a\nb.key", "/mnt/ssh_host_rsa_key",
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d/x", "/etc/ssl/private/x.pem", "/run/secrets/token", "/var/run/secrets/kubernetes.io/x",
@@ -162,6 +165,7 @@ SECRET = [
     "/root/.aws/credentials", "/root/.aws/x", "/home/o/.ssh/authorized_keys", "/home/o/.docker/x", "/Users/o/Library/Keychains/x", "/home/o/.config/gh/hosts.yml", "/srv/o/.config/gcloud/x",
 ]  # fmt: skip
 NOT_SECRET = [
+    "/home/ada/.terraform.d/plugins/x", "/home/ada/.claude/settings.json", "/home/ada/.config/helm/values.yaml", "/ws/setup.cfg", "/ws/boto.py", "/ws/token.py", "/ws/snap/x", "/home/ada/snap/code/x", "/home/ada/.gem/specs", "/home/ada/.mc/x",
     "/ws", "/ws/a.txt", "/ws/.env.example", "/ws/.env.sample", "/ws/.env.template", "/ws/.environment", "/ws/env", "/ws/.env.example~", "/ws/#.env.example#", "/ws/.env-sample", "/ws/example.env", "/ws/.envrc.example", "/ws/process.env", "/ws/import.meta.env", "/ws/environment.ts", "/ws/src/environ", "/ws/id_rsa.pub",
     "/ws/id_card.png", "/ws/keyboard.md", "/ws/key", "/ws/monkey", "/ws/a.key.md", "/ws/id_rsa.pub~", "/ws/id_rsa_work.pub", "/ws/id_rsa_test.py", "/ws/keys.md~", "/ws/public-key.pem", "/ws/ca.pem", "/ws/monkey.pem", "/ws/npmrc.md", "/ws/notes.txt~", "/ws/#notes#", "/ws/.notes.swp", "/ws/~", "/ws/##", "/ws/.aws/task-definition.json", "/ws/.kube/deployment.yml", "/ws/.config/app.toml", "/ws/cargo/credentials", "/home", "/home/o", "/root", "/home/o/notes.md", "/ws/.ssh-notes.md", "/ws/ssh/config", "/ws/.docker/Dockerfile", "/home/ada/ssh/x",
     "/home/ada/.sshrc", "/home/ada/.bashrc", "/home/ada/.config/ghost/x", "/home/ada/notes.md", "/etc/hosts", "/etc/passwd", "/etc/shadowsocks.json", "/etc/ssl/certs/ca.pem",
