@@ -64,11 +64,7 @@ def _sets_errors(words: tuple[Word, ...], parsed: Parsed) -> bool:
 
 def _lists_archive(words: tuple[Word, ...], parsed: Parsed) -> bool:
     if words[0].text.endswith("tar"):
-        names = [
-            value.text for name, value, _ in parsed.options if name in {"-f", "--file"} and value is not None
-        ]
-        # A colon would make tar start a remote shell.
-        return parsed.has("-t", "--list") and not any(":" in name for name in names)
+        return parsed.has("-t", "--list")
     return (
         parsed.has("-l", "-t", "-v", "-Z", "--list")
         if words[0].text == "unzip"
@@ -141,6 +137,12 @@ def _first_in(names: frozenset[str]) -> Check:
     return check
 
 
+def _asks_packages(words: tuple[Word, ...], parsed: Parsed) -> bool:
+    """Only names of packages: a path is a package that is read."""
+    named = all("/" not in word.text and not word.text.endswith(".deb") for word in parsed.operands)
+    return named and _first_in(_APT_QUERIES)(words, parsed)
+
+
 def _format_first(words: tuple[Word, ...], _: Parsed) -> bool:
     """A literal format without `%n`, which sets a variable (PATH, for one)."""
     if len(words) < 2 or not words[1].is_literal or words[1].text.startswith("-"):
@@ -159,7 +161,7 @@ def _only_numbers(_: tuple[Word, ...], parsed: Parsed) -> bool:
 
 
 CHECKS: dict[str, Check] = {
-    "apt_query": _first_in(_APT_QUERIES),
+    "apt_query": _asks_packages,
     "at_most_one": lambda _, parsed: len(parsed.operands) <= 1,
     "dumps_one": _dumps_one,
     "batch": lambda _, parsed: parsed.has("-b") and parsed.has("-n"),
@@ -172,6 +174,7 @@ CHECKS: dict[str, Check] = {
     "man_names": lambda _, parsed: bool(parsed.options),
     "only_numbers": _only_numbers,
     "no_list_of_words": lambda words, _: not any(word.text.startswith("@") for word in words[1:]),
+    "no_list_of_names": lambda _, parsed: all(word.text != "-" for word in parsed.operands),
     "no_network": lambda _, parsed: parsed.has("--nonet"),
     "numbers": _numbers,
     "one_folder": _one_folder,

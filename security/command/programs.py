@@ -32,6 +32,8 @@ class Program:
     follows: bool = False
     names: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
+    signs: str = ""
+    members: bool = False
 
 
 @lru_cache(maxsize=1)

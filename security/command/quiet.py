@@ -211,10 +211,30 @@ def _use_problem(words: tuple[Word, ...], found: Program, scene: Scene) -> Probl
         if problem is not None:
             return problem
     problem = _operands_problem(words[0].text.rpartition("/")[2], parsed, found, scene)
-    problem = problem or sought_problem(words, parsed, scene)
+    problem = problem or sought_problem(words, parsed, scene) or _signs_problem(parsed, found, scene)
     problem = problem or _behind_operand_problem(words, parsed, found, scene)
     # All are looked at, so that a survey asks for all.
     return problem or next(filter(None, [_glued_problem(word, scene) for word in glued]), None)
+
+
+def _signs_problem(parsed: Parsed, found: Program, scene: Scene) -> Problem | None:
+    """Say why a program that reads names in a way of its own may open another file, or None."""
+    if not found.signs:
+        return None
+    operands = parsed.operands if found.operands.endswith("content") else ()
+    values = [value for _, value, kind in parsed.options if kind == "content" and value is not None]
+    why = "the program may find another file by this name"
+    for word in (*values, *operands[: 1 if found.members else None]):
+        texts: tuple[str, ...] | None = (word.text,)
+        if any(part.kind is PartKind.GLOB for part in word.parts):
+            several = [
+                scene.facts.matches.get(one.path) for one in where(word, scene.folders, scene.ground) or ()
+            ]
+            # A pattern that matches nothing is handed on as it is.
+            texts = tuple(path for paths in several for path in paths or ()) if all(several) else None
+        if texts is None or any(sign in text for text in texts for sign in found.signs):
+            return Problem("unknown", why, word.text)
+    return None
 
 
 def _behind_operand_problem(
