@@ -66,6 +66,7 @@ _EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
 _MOST_WORDS = 64
 _MOST_WRAPPED = 4
 _MOST_TARGETS = 16
+_MOST_STARTS = 8
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
 _STATE = re.compile(r"/var/(?!tmp$|folders$)[^/]+")
 _KNOWN = re.compile(r"\$\{(?P<name>HOME|PWD)\b[^}]*\}")
@@ -257,17 +258,17 @@ def _searched(words: tuple[Word, ...], inner: tuple[Node, ...], scene: Scene) ->
 
     removed_by, changed_by = branches(terms, removes), branches(terms, changes_owners)
     least = _least_depth(terms)
-    for word in _all_starts(words, terms):
-        for branch in removed_by:
-            why = (
-                _narrowed(word, branch, least, scene)
-                if branch
-                else _root(word, scene, spares_workspace=False)
-            )
-            if why is not None:
-                hint = "" if branch else "; no test says of which names"
-                return word.text, f"it removes {why}{hint}"
-        why = _root(word, scene, spares_workspace=True) if () in changed_by else None
+    starts = tuple(_all_starts(words, terms))
+    is_wide = () in removed_by or len(starts) > _MOST_STARTS
+    for word in starts if removed_by else ():
+        why = _root(word, scene, spares_workspace=False) if is_wide else None
+        if why is not None:
+            return word.text, f"it removes {why}; no test says of which names"
+        why = None if is_wide else _narrowed(word, removed_by, least, scene)
+        if why is not None:
+            return word.text, f"it removes {why}"
+    for word in starts if () in changed_by else ():
+        why = _root(word, scene, spares_workspace=True)
         if why is not None and ".git" not in why:
             return word.text, f"it changes who may use {why}"
     return None
@@ -298,14 +299,14 @@ def _least_depth(terms: tuple[tuple[Word, ...], ...]) -> int:
     return min((int(text) if text.isdecimal() else 0 for text in given), default=0)
 
 
-def _narrowed(word: Word, branch: Branch, least: int, scene: Scene) -> str | None:
+def _narrowed(word: Word, ways: tuple[Branch, ...], least: int, scene: Scene) -> str | None:
     """Say what must stay that a search removes though its tests narrow what it finds, or None."""
     if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
         return "somebody's home"
     for candidate in where(_plainer(word), scene.folders, scene.ground) or ():
         for path in _spellings(candidate, scene):
             typed = word.text if word.is_literal else candidate.path
-            why = _why_searched(path, scene) or _passing(path, typed.rstrip("/") or "/", branch, least, scene)
+            why = _why_searched(path, scene) or _passing(path, typed.rstrip("/") or "/", ways, least, scene)
             if why is not None:
                 return why
     return None
@@ -319,19 +320,22 @@ def _why_searched(path: str, scene: Scene) -> str | None:
     return None if is_own else _why_root(path, scene, spares_workspace=True)
 
 
-def _passing(path: str, typed: str, branch: Branch, least: int, scene: Scene) -> str | None:
+def _passing(path: str, typed: str, ways: tuple[Branch, ...], least: int, scene: Scene) -> str | None:
     """Say what must stay below a folder and would pass the tests of a search that begins there, or None."""
     policy = scene.policy
     kept = (*protected_places(policy), *secret_places(policy))
+    reached: dict[str, str] = {}
+    ends: dict[str, str] = {}
     for place in (*kept, policy.workspace, policy.home):
-        if not is_inside(place, path):
-            continue
-        parts = list(filter(None, place[len(path) :].split("/")))
-        paths = [posixpath.join(typed, *parts[:depth]) for depth in range(least, len(parts) + 1)]
-        inside = place in kept and any(is_hit(branch, one, below=True) for one in paths[-1:])
-        if inside or any(is_hit(branch, one) for one in paths):
-            return f"{place}, which must stay"
-    return None
+        if is_inside(place, path):
+            parts = list(filter(None, place[len(path) :].split("/")))
+            paths = [posixpath.join(typed, *parts[:depth]) for depth in range(least, len(parts) + 1)]
+            reached.update((one, place) for one in paths if one not in reached)
+            ends.update((one, place) for one in paths[-1:] if place in kept)
+    hits = (place for way in ways for one, place in reached.items() if is_hit(way, one))
+    inside = (place for way in ways for one, place in ends.items() if is_hit(way, one, below=True))
+    found = next(hits, None) or next(inside, None)
+    return None if found is None else f"{found}, which must stay"
 
 
 def _owners(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:

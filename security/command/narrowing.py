@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from glob import escape
 from posixpath import basename
 from typing import TypeAlias
@@ -34,7 +35,9 @@ _ALWAYS = frozenset(
 _ALWAYS_TOO = frozenset("-mount -maxdepth -mindepth -daystart -warn -nowarn -noleaf -regextype".split())
 _NEVER = frozenset({"-false", "-quit"})
 _NOT, _OR, _AND = frozenset({"!", "-not"}), frozenset({"-o", "-or"}), frozenset({"-a", "-and"})
-_MOST_BRANCHES = 64
+_MOST_BRANCHES = 32
+_MOST_TESTS = 8
+_LONGEST = 256
 _DEEPEST = 16
 _PAIR = 2
 
@@ -74,7 +77,8 @@ def branches(
         walk.list_of_all(_ALL, 0)
     except _Lost:
         return _ALL
-    return _ALL if walk.at < len(terms) else tuple(dict.fromkeys(walk.reached))
+    reached = tuple(dict.fromkeys(walk.reached))
+    return _ALL if walk.at < len(terms) or len(reached) > _MOST_BRANCHES else reached
 
 
 class _Lost(Exception):
@@ -153,7 +157,8 @@ def _through(term: tuple[Word, ...], state: _State) -> _Ends:
     if name in _ALWAYS | _ALWAYS_TOO:
         return state, ()
     tests = tuple(tests_of(term))
-    narrowed = tuple((*branch, test) for test in tests for branch in state)
+    # To forget a test is to let more through.
+    narrowed = tuple((*branch, test)[:_MOST_TESTS] for test in tests for branch in state)
     return (_together(narrowed, ()) if tests else state), state
 
 
@@ -165,6 +170,8 @@ def tests_of(term: tuple[Word, ...]) -> Iterator[NameTest | None]:
     if len(term) != _PAIR:
         return
     value = _value(term[1])
+    if value is not None and len(value) > _LONGEST:
+        return
     if name in _HOLLOW and value is not None and re.fullmatch(_HOLLOW[name], value):
         yield None
     elif name in _OLD_OR_BIG and value is not None and re.fullmatch(_OLD_OR_BIG[name], value):
@@ -209,23 +216,32 @@ def _is_open(token: str) -> bool:
 def is_hit(branch: Branch, path: str, *, below: bool = False) -> bool:
     """Whether something with this path, as the search prints it, could pass all tests of a branch.
 
-    With `below`, whether something that lies anywhere below it could that is told by its path.
+    With `below`, whether its tests of the path let through what lies below it, whatever its name is.
     """
-    known = all(test is not None and test.pattern for test in branch)
-    return known and all(_matches(test, path, below=below) for test in branch if test is not None)
+    tests = [test for test in branch if test is None or test.of_path or not below]
+    return bool(tests) and all(test is not None and _matches(test, path, below=below) for test in tests)
 
 
 def _matches(test: NameTest, path: str, *, below: bool) -> bool:
     """Whether a pattern matches, or could: any character stands for a set of them, and case never matters."""
-    if not test.of_path:
-        return not below and fnmatchcase(basename(path).lower(), _glob(test.pattern))
-    pieces = test.pattern.split("/")
-    several = ["/".join(pieces[:count]) for count in range(1, len(pieces))] if below else [test.pattern]
-    return any(fnmatchcase(path.lower(), _glob(one)) for one in several if not below or _is_telling(one))
+    if test.pattern == "":
+        return False
+    whole, beginnings = _compiled(test.pattern)
+    if below:
+        return any(one.match(path.lower()) is not None for one in beginnings)
+    return whole.match((path if test.of_path else basename(path)).lower()) is not None
 
 
-def _glob(pattern: str) -> str:
-    return "".join(map(_open_token, _TOKEN.findall(pattern.lower())))
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...]]:
+    """Return what matches a pattern, and the telling beginnings of it that end where a folder does."""
+    pieces = pattern.lower().split("/")
+    several = ("/".join(pieces[:count]) for count in range(1, len(pieces)))
+    return _expression(pattern.lower()), tuple(_expression(one) for one in several if _is_telling(one))
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate("".join(map(_open_token, _TOKEN.findall(pattern)))))
 
 
 def _open_token(piece: str) -> str:

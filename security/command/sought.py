@@ -30,6 +30,8 @@ _SAMPLES = tuple(
 _OPEN = re.compile(r"\[[^\]]*\]|[*?]")
 _REGEX_SIGNS = re.compile(r"[\\^$()]")
 _SHORTEST = 2
+# Too long to look through, and longer than any name.
+_LONGEST = 256
 _TREES = frozenset({"tree", "exa", "eza"})
 
 
@@ -64,7 +66,8 @@ def _sought(program: str, words: tuple[Word, ...], parsed: Parsed) -> Iterator[N
 
 
 def _of_term(term: tuple[Word, ...]) -> Iterator[NameTest]:
-    if term[0].text in {"-regex", "-iregex"} and len(term) > 1:
+    is_regex = term[0].text in {"-regex", "-iregex"}
+    if len(term) > 1 and (is_regex or len(term[1].text) > _LONGEST):
         yield from _of_regex(term[1].text)
         return
     if term[0].text in {"-lname", "-ilname", "-samefile"} and len(term) > 1:
@@ -74,6 +77,9 @@ def _of_term(term: tuple[Word, ...]) -> Iterator[NameTest]:
 
 def _of_regex(text: str) -> Iterator[NameTest]:
     """Yield the patterns of names that are nearest to a regular expression."""
+    if len(text) > _LONGEST:
+        yield NameTest(text)
+        return
     for one in re.split(r"\\?\|", text):
         is_open = not one.startswith("^"), not one.endswith("$")
         plain = _REGEX_SIGNS.sub("", re.sub(r"\.[*+]", "*", one))
@@ -82,6 +88,8 @@ def _of_regex(text: str) -> Iterator[NameTest]:
 
 def _names_secret(test: NameTest, policy: Policy) -> bool:
     """Whether a pattern spells the name of a secret, or enough of one."""
+    if len(test.pattern) > _LONGEST:
+        return True
     name = posixpath.basename(test.pattern)
     run = max(map(len, _OPEN.split(name)), default=0)
     if run >= _SHORTEST and any(is_hit((NameTest(name),), sample) for sample in _SAMPLES):
