@@ -74,6 +74,11 @@ def _rows(value: list[list[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(row) for row in value)
 
 
+def _offers(value: list[list[str | None]]) -> tuple[tuple[str | None, ...], ...]:
+    """Return rules with their folders, which records of earlier releases do not name: the root is meant."""
+    return tuple((*row, None)[:3] for row in value)
+
+
 # JSON has neither tuples nor enumerations; a field of these names becomes again what it was. All
 # other fields are strings, numbers, truth values or None, and come back as they are.
 _RESTORE: Mapping[str, Callable[[Any], Any]] = {
@@ -84,7 +89,7 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
     "questions": _rows,
     "words": lambda value: tuple(map(said_of, value)),
     "reading": reading_of,
-    "always": _rows,
+    "always": _offers,
     "files": tuple,
     "sources": _rows,
     "off": tuple,

@@ -16,23 +16,28 @@ from .database import Database
 from .stored import storable
 from .writer import Row, Statement
 
-__all__ = ["HOLDING", "GrantStore", "StoredGrant", "kept_with", "stored_grants"]
+__all__ = ["HOLDING", "HOLDING_BEFORE", "GrantStore", "StoredGrant", "kept_with", "stored_grants"]
 
 _KEEP = (
-    "INSERT INTO lasting_grant (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    "INSERT INTO lasting_grant"
+    " (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call, folder)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _REVOKE = "DELETE FROM lasting_grant WHERE id = ?"
 _USED = "UPDATE lasting_grant SET last_used = ? WHERE id = ?"
 _EXPIRED = "DELETE FROM lasting_grant WHERE expires_at <= ?"
-_COLUMNS = "id, tool, pattern, scope, expires_at, workspace, granted_at, session, call, last_used"
-_ALL = f"SELECT {_COLUMNS} FROM lasting_grant ORDER BY granted_at, id"  # noqa: S608 — both are ours
-HOLDING = (
+_COLUMNS = "id, tool, pattern, scope, expires_at, {}, workspace, granted_at, session, call, last_used"
+_HOLDING = (
     f"SELECT {_COLUMNS} FROM lasting_grant"  # noqa: S608 — both are ours
     " WHERE (workspace IS NULL OR workspace = ?) AND (expires_at IS NULL OR expires_at > ?)"
     " ORDER BY granted_at, id"
 )
+_ALL = f"SELECT {_COLUMNS} FROM lasting_grant ORDER BY granted_at, id".format("folder")  # noqa: S608 — both are ours
+HOLDING = _HOLDING.format("folder")
 """Asks for the grants that hold in a workspace at a time."""
+
+HOLDING_BEFORE = _HOLDING.format("NULL")
+"""The same for a file in which no grant names a folder: what it holds is meant for the workspace's root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class StoredGrant:
             grant.until,
             self.workspace,
             stored=True,
+            folder=grant.folder,
         )
 
 
@@ -103,7 +109,8 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
             where = None if event.workspace is None else storable(event.workspace)
             match = None if event.match is None else storable(event.match)
             values = (event.id, storable(event.tool), match, event.scope.value, where, event.at, event.until)
-            yield _KEEP, (*values, storable(session), event.call)
+            folder = None if event.folder is None else storable(event.folder)
+            yield _KEEP, (*values, storable(session), event.call, folder)
         case Revoked():
             yield _REVOKE, (storable(event.id),)
         case Decided():
@@ -114,6 +121,6 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
 def stored_grants(rows: list[Row]) -> list[StoredGrant]:
     """Return the grants that stand in some rows."""
     return [
-        StoredGrant(Grant(name, tool, match, Scope(scope), until), *rest)
-        for name, tool, match, scope, until, *rest in rows
+        StoredGrant(Grant(name, tool, match, Scope(scope), until, folder), *rest)
+        for name, tool, match, scope, until, folder, *rest in rows
     ]

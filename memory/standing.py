@@ -14,13 +14,13 @@ from typing import TypeAlias
 from leeward.security import RecordError
 
 from .connection import FAILURES, reason
-from .grants import HOLDING, StoredGrant, stored_grants
+from .grants import HOLDING, HOLDING_BEFORE, StoredGrant, stored_grants
 from .schema import ForeignFile, check_owner
 from .stored import storable
 
 __all__ = ["standing_grants"]
 
-_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'lasting_grant'"
+_TABLE = "SELECT name FROM pragma_table_info('lasting_grant')"
 _TRIES = 5
 _BUSY_SECONDS = 1.0
 
@@ -68,7 +68,9 @@ def _read(database: Path, workspace: str, now: float, *, is_open: bool) -> list[
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         check_owner(connection)
-        # One of an earlier release may have none yet.
-        if connection.execute(_TABLE).fetchone() is None:
+        # One of an earlier release may have no grants yet, or none with a folder.
+        columns = {name for (name,) in connection.execute(_TABLE)}
+        if not columns:
             return []
-        return stored_grants(connection.execute(HOLDING, (storable(workspace), now)).fetchall())
+        asking = HOLDING if "folder" in columns else HOLDING_BEFORE
+        return stored_grants(connection.execute(asking, (storable(workspace), now)).fetchall())

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from leeward.security import Always, Answer, Grant, Question, Reply, Scope, visible
+from leeward.security import Always, Answer, Question, Reply, Scope, visible
 
+from .approve import told_grant
 from .screen import Screen, within
 from .terminal import Closed, Interrupt
 
@@ -59,7 +60,7 @@ async def choose_always(
     except (Interrupt, Closed):
         asking.say("nothing is granted; the question is still open")
         return None
-    for line in _granted(always):
+    for line in _granted(always, question):
         asking.say(line)
     return always
 
@@ -136,9 +137,8 @@ def _told(seconds: float) -> str:
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
-def _granted(always: Always) -> Iterator[str]:
+def _granted(always: Always, question: Question) -> Iterator[str]:
     span = "" if always.seconds is None else f" for {_told(always.seconds)}"
-    for tool, match in always.rules:
-        what = f"every call of {tool}" if match is None else f"{tool} {match}"
-        yield f"allowed in {Grant('', tool, match, always.scope).holds}{span}: {what}"
+    for grant in question.grants(always):
+        yield f"allowed in {grant.holds}{span}: {told_grant(grant)}"
     yield "/permissions lists it, /permissions revoke takes it back"

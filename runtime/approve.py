@@ -1,9 +1,10 @@
 """How is a question put to the person? What would happen, who asks why, and what "always" would mean.
 
 Shown is the canonical action, which is what runs, in full, a command line as the tree of what it runs;
-other values are cut, and that is said. Every value is spelled visibly and keeps to its own column:
-whatever it holds, and however long it is, it cannot look like a line of ours. How an "always" comes to be
-stands in `always.py`; what the answer leads to is the pipeline's business.
+of other values that are too long both ends are, and a yes is taken once all of them were. Every value is
+spelled visibly and keeps to its own column: whatever it holds, and however long it is, it cannot look like
+a line of ours. How an "always" comes to be stands in `always.py`; what the answer leads to is the
+pipeline's business.
 """
 
 from __future__ import annotations
@@ -12,23 +13,29 @@ import re
 from collections.abc import Iterator
 
 from leeward.security import (
-    Action,
+    ACTS,
+    Always,
     Answer,
     Atom,
     CommandLine,
+    Ends,
+    Grant,
     Kind,
     Question,
     Unreadable,
     Url,
-    canonical_json,
+    arguments_of,
+    ends_of,
     explain,
     host_facts,
+    is_act,
+    quoted_name,
     visible,
 )
 
 from .screen import within
 
-__all__ = ["CHOICES", "choice", "is_cut", "offer", "question_lines"]
+__all__ = ["CHOICES", "choice", "is_cut", "offer", "question_lines", "told_grant"]
 
 CHOICES = {
     "y": Answer.YES,
@@ -40,12 +47,7 @@ CHOICES = {
 }
 """What may be typed for an answer."""
 
-_NAMES = {Kind.COMMAND: "runs", Kind.PATH: "path", Kind.URL: "opens"}
-_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _FACT_NAME = re.compile(r"[a-z]+(?: [a-z]+)*")
-_LONGEST_NAME = 60
-_LONGEST_VALUE = 2000
-_MOST_LINES = 20
 _LONG_QUESTION = 40
 _NEXT_LINE = "    │ "
 
@@ -57,11 +59,12 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
     """
     yield from within(width, "", f"{visible(question.action.call.tool)} wants to run:", "  ")
     told = [line for name, value in _acts(question) for line in _value(name, value, width)]
-    for name, value in _rest(question):
-        shown = value if in_full else _cut(value)
-        told += _value(name, shown, width)
-        if shown != value:
-            told.append(f"    … {len(value) - len(shown)} more characters")
+    for name, value in arguments_of(question.action):
+        ends = Ends(value) if in_full else ends_of(value)
+        told += _value(name, ends.head, width)
+        if ends.missing:
+            told.append(f"    … {ends.missing} more characters; it ends with")
+            told += _lines(ends.tail.split("\n"), width)
     if question.uncovered:
         told += _value("/undo would not cover", question.uncovered, width)
     yield from told
@@ -70,24 +73,29 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
     for gate, ask in question.asks:
         yield from within(width, f"  {gate} asks: ", visible(ask.question), "    ", by_words=True)
         for name, value in ask.facts:
-            yield from _value(name if _FACT_NAME.fullmatch(name) else _quoted(name), value, width)
+            yield from _value(name if _FACT_NAME.fullmatch(name) else quoted_name(name), value, width)
     for name, rules in (("always would allow", question.always), ("or, wider", question.wider)):
-        for tool, match in rules or ():
-            what = f"every call of {tool}" if match is None else f"{tool} {match}"
+        for what in map(told_grant, question.grants(Always(rules or ()))):
             yield from _value(name, what, width)
+
+
+def told_grant(grant: Grant) -> str:
+    """Say what a grant allows, with the folder of commands that do not start at the workspace's root."""
+    return f"every call of {grant.tool}" if grant.match is None else grant.told.removeprefix("allow ")
 
 
 def is_cut(question: Question) -> bool:
     """Whether something is not shown in full unless that is asked for."""
-    return any(_cut(value) != value for _, value in _rest(question))
+    return any(ends_of(value).missing for _, value in arguments_of(question.action))
 
 
 def offer(question: Question, *, in_full: bool = False) -> str:
-    """Return the prompt that names the answers there are."""
+    """Return the prompt that names the answers there are: no yes to what was not shown in full."""
+    if not in_full and is_cut(question):
+        return "  [s]how all / [n]o? "
     always = " / [a]lways" if question.always is not None else ""
     wider = " / [w]ider" if question.wider is not None else ""
-    show = " / [s]how all" if is_cut(question) and not in_full else ""
-    return f"  [y]es / [n]o{always}{wider}{show}? "
+    return f"  [y]es / [n]o{always}{wider}? "
 
 
 def choice(typed: str, question: Question) -> Answer | None:
@@ -99,47 +107,15 @@ def choice(typed: str, question: Question) -> Answer | None:
 def _acts(question: Question) -> Iterator[tuple[str, str]]:
     """Yield what the call would do, as it was read: commands, paths, URLs, and what is odd about a host."""
     for atom in question.action.atoms:
-        if not atom.declared or atom.kind not in _NAMES:
+        if not is_act(atom):
             continue
         if atom.kind is Kind.COMMAND and isinstance(atom.canonical, Unreadable):
             yield "not understood", atom.canonical.reason
             yield "runs as written", atom.raw
             continue
-        yield _NAMES[atom.kind], _canonical(atom)
+        yield ACTS[atom.kind], _canonical(atom)
         if isinstance(atom.canonical, Url):
             yield from host_facts(atom.canonical)
-
-
-def _rest(question: Question) -> Iterator[tuple[str, str]]:
-    """Yield the arguments that are not told as what they do, by name."""
-    action = question.action
-    told = {atom.pointer for atom in action.atoms if atom.declared and atom.kind in _NAMES}
-    secrets = {atom.raw for atom in action.of_kind(Kind.SECRET) if atom.declared and atom.raw}
-    preview = action.preview()
-    if preview is not None:
-        yield preview.name, preview.text
-        told |= {f"/{key}" for key in preview.instead_of}
-    for key, value in action.arguments.items():
-        if f"/{key}" in told or _is_default(action, key, value):
-            continue
-        shown = value if isinstance(value, str) else canonical_json(value)
-        for secret in secrets:
-            shown = shown.replace(secret, "[secret]")
-        plain = _PLAIN_NAME.fullmatch(key) and key not in _NAMES.values()
-        yield key if plain else _quoted(key), shown
-
-
-def _is_default(action: Action, key: str, value: object) -> bool:
-    """Whether a switch or a number is what it is where nobody says it; it then says nothing."""
-    declared = action.spec.schema.get("properties", {}).get(key, {}) if action.spec is not None else {}
-    usual = declared.get("default")
-    return isinstance(value, int) and type(usual) is type(value) and usual == value
-
-
-def _quoted(name: str) -> str:
-    """Return a name that somebody else chose so that it is taken for none of ours."""
-    shown = visible(canonical_json(name))
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:_LONGEST_NAME]}…"
 
 
 def _canonical(atom: Atom) -> str:
@@ -149,14 +125,14 @@ def _canonical(atom: Atom) -> str:
     return atom.shown
 
 
-def _cut(value: str) -> str:
-    """Return the beginning of a value, up to a number of characters and of lines."""
-    return "\n".join(value[:_LONGEST_VALUE].split("\n")[:_MOST_LINES])
-
-
 def _value(name: str, value: str, width: int) -> Iterator[str]:
     """Yield a value behind its name, line by line."""
     first, *rest = value.split("\n")
     yield from within(width, f"  {name}: ", visible(first))
-    for line in rest:
+    yield from _lines(rest, width)
+
+
+def _lines(lines: list[str], width: int) -> Iterator[str]:
+    """Yield further lines of a value."""
+    for line in lines:
         yield from within(width, _NEXT_LINE, visible(line))

@@ -51,6 +51,7 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("match", '"git status"'),
         ("action", '"allow"'),
         ("force", "false"),
+        ("folder", '"."'),
     ),
     ("security", "trust"): (("fetch", '"verified"'),),
 }

@@ -178,8 +178,21 @@ class PermissionRule(Section):
         bool, Field(description="Ask even at full autonomy; without anybody to ask, deny. Only for ask.")
     ] = False
 
+    folder: Annotated[
+        str | None,
+        Field(
+            description="For allow: where commands start, a path pattern; without it, the workspace's root."
+        ),
+        Expected("a path pattern such as packages/* or ~/src/**"),
+    ] = None
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.folder is not None and (self.action != "allow" or self.match is None):
+            raise _mismatch("folder", 'no folder here: only a rule with match that says "allow" has one')
+        problem = None if self.folder is None else _pattern_problem(f"./{self.folder}")
+        if problem is not None:
+            raise _mismatch("folder", f"a pattern that can match something: {problem}")
         if self.force and self.action != "ask":
             raise _mismatch("force", 'no force here: only a rule that says "ask" can force it')
         problem = None if self.match is None else _pattern_problem(self.match)

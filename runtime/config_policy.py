@@ -92,6 +92,7 @@ def _rules(loaded: Loaded) -> tuple[Rule, ...]:
             rule.match,
             rule.force,
             where=loaded.sources[f"permissions.rules.{index}"],
+            folder=rule.folder,
         )
         for index, rule in enumerate(loaded.config.permissions.rules)
     )

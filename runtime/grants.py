@@ -66,13 +66,12 @@ def grant_lines(session: Session, stored: Sequence[StoredGrant]) -> Iterator[str
 
 def grant_line(grant: Grant, stored: StoredGrant | None, where: str | None = None) -> str:
     """Return a grant on one line: its name, the rule, where it holds and until when, and when it was used."""
-    match = "" if grant.match is None else f" {grant.match}"
     used = ""
     if stored is not None:
         last = stored.last_used
         used = "  (not used yet)" if last is None else f"  (last used {_minute(last)})"
     place = f" in {where}" if where is not None else ""
-    return f"{grant.id:<11} {visible(f'allow {grant.tool}{match}')}  for {grant.holds}{visible(place)}{used}"
+    return f"{grant.id:<11} {visible(grant.told)}  for {grant.holds}{visible(place)}{used}"
 
 
 def _minute(at: float) -> str:

@@ -82,6 +82,7 @@ def _as_json(stored: StoredGrant) -> dict[str, Json]:
         "id": grant.id,
         "tool": grant.tool,
         "match": grant.match,
+        "folder": grant.folder,
         "scope": grant.scope.value,
         "workspace": stored.workspace,
         "granted_at": stored.granted_at,

@@ -81,11 +81,15 @@ def _of_questions(decided: Decided, sources: Mapping[str, str]) -> Iterator[str]
         yield f"nothing in advance: what {' and '.join(forced)} asked is for somebody present to answer"
         return
     own = [said.where or said.rule for said in asks if said.own_rule]
-    for tool, match in decided.always:
-        yield f"for this session: /permissions allow {tool}{f' {match}' if match is not None else ''}"
+    for tool, match, folder in decided.always:
+        if folder is None:
+            yield f"for this session: /permissions allow {tool}{f' {match}' if match is not None else ''}"
         if not own:
-            matching = f", match = {json.dumps(match, ensure_ascii=False)}" if match is not None else ""
-            rule = f'{{ tool = "{tool}"{matching}, action = "allow" }}'
+            keys = {"tool": tool, "match": match, "folder": folder, "action": "allow"}
+            told = (
+                f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items() if value
+            )
+            rule = f"{{ {', '.join(told)} }}"
             yield f"for good: an allow rule{_told('permissions.rules', sources)}: {rule}"
     if own:
         yield f"no allow rule: your own ask rule ({', '.join(own)}) outweighs it"

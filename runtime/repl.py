@@ -41,6 +41,7 @@ _HISTORY = "history"
 _SHOW = frozenset({"s", "show"})
 _WIDER = frozenset({"w", "wider"})
 _LOWEST_PAGE = 5  # lines
+_NOT_YET = "  ✗ no yes before all of it was shown: [s]how all, or [n]o"
 _NO_ANSWER = "  ✗ one of the letters in brackets, please"
 _SIGNALS = {signal.SIGINT: Exit.SIGINT, signal.SIGTERM: Exit.SIGTERM, signal.SIGHUP: Exit.SIGTERM}
 
@@ -207,23 +208,26 @@ class TerminalApprover:
                 return Answer.NO
 
     async def _asked(self, question: Question) -> Reply:
-        in_full = False
-        if not await self._show(question):
+        in_full = not is_cut(question)
+        if not await self._show(question, in_full=in_full):
             return Answer.NO
         while True:
             typed = (await self._terminal.answer(offer(question, in_full=in_full))).strip().lower()
             answer = choice(typed, question)
-            if answer is Answer.ALWAYS or (typed in _WIDER and question.wider is not None):
+            if not in_full and answer is not Answer.NO:
+                if typed not in _SHOW:
+                    self._renderer.screen.line(_NOT_YET, "dim")
+                    continue
+                in_full = True
+                if not await self._show(question, in_full=True):
+                    return Answer.NO
+            elif answer is Answer.ALWAYS or (typed in _WIDER and question.wider is not None):
                 rules = question.wider if typed in _WIDER else question.always
                 always = await choose_always(question, rules or (), self._terminal, self._renderer.screen)
                 if always is not None:
                     return always
             elif answer is not None:
                 return answer
-            elif typed in _SHOW and is_cut(question):
-                in_full = True
-                if not await self._show(question, in_full=True):
-                    return Answer.NO
             else:
                 self._renderer.screen.line(_NO_ANSWER, "dim")
 

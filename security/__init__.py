@@ -146,6 +146,7 @@ from .reread import OF_THE_CALL, not_looked_up, reread, standpoint, untold
 from .runs_later import runs_later_reason
 from .secrets import redact_text
 from .session import Session, after
+from .shown import ACTS, Ends, arguments_of, ends_of, is_act, quoted_name
 from .unreadable import Unreadable
 from .url import Url, join_url, parse_url, same_site
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
@@ -153,6 +154,7 @@ from .window import AnomalyDetector, Breaker
 from .workspace import is_inside, protected_places, protected_reason, secret_places, secret_reason
 
 __all__ = [
+    "ACTS",
     "BUILT_IN",
     "DEFAULT_CONFIRM",
     "EFFECT_KEY",
@@ -199,6 +201,7 @@ __all__ = [
     "Destination",
     "Effect",
     "Egress",
+    "Ends",
     "Event",
     "Exchange",
     "FileState",
@@ -283,6 +286,7 @@ __all__ = [
     "Word",
     "after",
     "answered",
+    "arguments_of",
     "bubblewrap_arguments",
     "canonical_json",
     "changes",
@@ -292,6 +296,7 @@ __all__ = [
     "covers_domain",
     "destinations_given",
     "domain_pattern",
+    "ends_of",
     "error_object",
     "explain",
     "folders_in_between",
@@ -300,6 +305,7 @@ __all__ = [
     "host_facts",
     "host_warning",
     "integrity",
+    "is_act",
     "is_address",
     "is_inside",
     "is_shown_in_full",
@@ -321,6 +327,7 @@ __all__ = [
     "protected_places",
     "protected_reason",
     "question_object",
+    "quoted_name",
     "redact",
     "redact_text",
     "refused",

@@ -72,7 +72,7 @@ def _covering(
         rules = tuple(rule for rule in rules if rule.match is not None and is_meant_to_run_later(rule.match))
     if gate in _ABOUT_THE_TOOL:
         for rule in rules:
-            if rule.match is None and fnmatchcase(tool, rule.tool):
+            if rule.match is None and rule.folder is None and fnmatchcase(tool, rule.tool):
                 return (rule,)
     found = [covers(rules, tool, atom, session.policy) for atom in ask.about]
     return tuple(dict.fromkeys(rule for group in found for rule in group)) if all(found) else ()

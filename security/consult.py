@@ -22,9 +22,10 @@ from .book import Book, tell
 from .call import Action, ToolCall
 from .events import THE_PERSON, Granted
 from .grant import Scope
-from .granting import Always, problem_with, proposed_grants, wider_grants
+from .granting import Always, granted_by, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Reply
 from .session import Session
+from .shown import too_long
 from .verdict import Decision
 
 __all__ = ["Consulted", "Questions"]
@@ -123,15 +124,16 @@ class Questions:
         return tuple(
             Granted(
                 session.now,
-                tool,
-                match,
+                grant.tool,
+                grant.match,
                 id=f"g_{secrets.token_hex(4)}",
                 scope=always.scope,
                 until=until,
                 workspace=workspace,
                 call=question.action.call.id,
+                folder=grant.folder,
             )
-            for tool, match in dict.fromkeys(always.rules)
+            for grant in granted_by(always, question.asks, session.policy)
         )
 
     def _question(self, action: Action) -> Question:
@@ -139,6 +141,7 @@ class Questions:
         decision, left, _ = self.judged(action)
         session = self.book.session
         asks = left if decision.denial is None else ()
-        narrow = proposed_grants(asks, action, session)
+        # An answer that lasts is given at a glance, or not at all.
+        narrow = None if too_long(action) else proposed_grants(asks, action, session)
         wide = wider_grants(asks, action, session) if narrow is not None else None
         return Question(action, asks, narrow, wide, session)

@@ -123,9 +123,10 @@ class Decided:
     and `model` who answered then, if that was it. `approver` names the rule, grant, autonomy level or
     person that answered the Asks, or "nobody" where an Ask found none; `grants` are the ids of the grants
     among them; `waited` is how many seconds the question was open, and `always` the rules that the answer
-    "always" would have been. `hop` is not 0 where the decision is about a redirect, or a second try, of a
-    call that runs: such a decision neither books a call nor counts as a refusal of one. `led` is then the
-    URL that was known for this one request because it was led to.
+    "always" would have been, each with a pattern of the folder it would hold in (None: the workspace's root).
+    `hop` is not 0 where the decision is about a redirect, or a second try, of a call that runs: such a
+    decision neither books a call nor counts as a refusal of one. `led` is then the URL that was known for
+    this one request because it was led to.
     """
 
     at: float
@@ -150,7 +151,7 @@ class Decided:
     labels: tuple[Origin, ...] = ()
     trust: str = ""
     trust_from: str = ""
-    always: tuple[tuple[str, str | None], ...] = ()
+    always: tuple[tuple[str, str | None, str | None], ...] = ()
     led: str = ""
     reading: Reading | None = None
 
@@ -256,8 +257,9 @@ class LevelSet:
 class Granted:
     """The person said "always": an allow rule, where it holds and until when.
 
-    `call` is the one it was given in answer to, `workspace` the only one it holds in. A `stored` one was
-    given in an earlier session and is only taken in.
+    `call` is the one it was given in answer to, `workspace` the only one it holds in, `folder` the one that
+    commands must start in (None: the workspace's root). A `stored` one was given in an earlier session and is
+    only taken in.
     """
 
     at: float
@@ -269,6 +271,7 @@ class Granted:
     workspace: str | None = None
     call: str | None = None
     stored: bool = False
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

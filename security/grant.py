@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from .path_pattern import literally
 from .policy import Rule, RuleAction
 
 __all__ = ["Grant", "Scope"]
@@ -33,19 +34,31 @@ _PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An allow rule that the person gave in a session; `until` is seconds since the epoch (None: no end)."""
+    """An allow rule that the person gave in a session; `until` is seconds since the epoch (None: no end).
+
+    It answers for commands that start in `folder`, an absolute path with links resolved. None is the root of
+    the workspace it is used in, which is what a grant means that was given at the root.
+    """
 
     id: str
     tool: str
     match: str | None
     scope: Scope = Scope.SESSION
     until: float | None = None
+    folder: str | None = None
 
     @property
     def rule(self) -> Rule:
         """The rule; where it stands is told as where it holds, and by which name it can be revoked."""
         name = f" ({self.id})" if self.id else ""
-        return Rule(self.tool, RuleAction.ALLOW, self.match, where=f"{self.holds}{name}")
+        folder = None if self.folder is None else literally(self.folder)
+        return Rule(self.tool, RuleAction.ALLOW, self.match, where=f"{self.holds}{name}", folder=folder)
+
+    @property
+    def told(self) -> str:
+        """What it allows, as a person reads it; a folder is named where it is not the workspace's root."""
+        what = f"allow {self.tool}" if self.match is None else f"allow {self.tool} {self.match}"
+        return what if self.folder is None else f"{what} in {self.folder}"
 
     @property
     def holds(self) -> str:

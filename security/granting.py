@@ -3,7 +3,8 @@
 Offered is the narrowest rule that covers what was asked, and a wider one only for files of one folder in
 the workspace. Whatever is granted is checked like a rule of the configuration, must be about what was
 asked, and may not be so wide that it answers for nearly everything. It is replayed against the call
-before it counts: a rule that would leave the question open is not what anybody meant. All of it is pure.
+before it counts: a rule that would leave the question open is not what anybody meant. A rule about
+commands holds in the folders in which this call runs those it covers. All of it is pure.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from typing import TypeAlias
 from .answers import Asks, answered
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
-from .command.explain import explain, is_shown_in_full
 from .grant import Grant, Scope
 from .invisible import visible
-from .matching import exact_patterns, path_glob, pattern_problem
+from .matching import covers_action, exact_patterns, path_glob, pattern_problem, starts
 from .policy import Policy
 from .secrets import redact_text
 from .session import Session
+from .shown import is_taken_in
 from .url_pattern import url_pattern
 from .workspace import is_inside
 
-__all__ = ["LONGEST", "Always", "Patterns", "problem_with", "proposed_grants", "wider_grants"]
+__all__ = ["LONGEST", "Always", "Patterns", "granted_by", "problem_with", "proposed_grants", "wider_grants"]
 
 Patterns: TypeAlias = tuple[tuple[str, str | None], ...]
 """Rules to grant, each a tool and a pattern; None is every call of the tool."""
@@ -38,7 +39,6 @@ LONGEST = 366 * 86_400.0
 """Seconds that an expiry may lie ahead, at most."""
 
 _MOST_RULES = 8  # that a person looks at one by one
-_LONGEST_SHOWN = 1000  # characters of a value that a person takes in at a glance, at most
 _WILDCARD = re.compile(r"[*?\[]")
 _WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
 _LITERAL_WILDCARD = re.compile(r"\[([*?\[])\]")
@@ -60,7 +60,7 @@ def proposed_grants(asks: Asks, action: Action, session: Session) -> Patterns | 
     and where that is more than can be shown at once.
     """
     about = _about(asks)
-    if not all(map(_is_shown_in_full, about)):
+    if not all(map(is_taken_in, about)):
         return None
     patterns = [exact_patterns(atom) for atom in about]
     rules: Patterns = ((action.call.tool, None),)
@@ -93,12 +93,6 @@ def _about(asks: Asks) -> list[Atom]:
     return sorted(found, key=lambda atom: (atom.pointer, atom.kind))
 
 
-def _is_shown_in_full(atom: Atom) -> bool:
-    if isinstance(atom.canonical, CommandLine):
-        return is_shown_in_full(explain(atom.canonical, atom.raw))
-    return len(atom.shown) <= _LONGEST_SHOWN
-
-
 def problem_with(always: Always, asks: Asks, action: Action, session: Session) -> str | None:
     """Say why an "always" cannot be granted in answer to these questions, or None where it can."""
     if always.seconds is not None and not (math.isfinite(always.seconds) and 0 < always.seconds <= LONGEST):
@@ -112,24 +106,53 @@ def problem_with(always: Always, asks: Asks, action: Action, session: Session) -
         problem = _pattern_problem(match, about, session)
         if problem is not None:
             return problem
-    given = tuple(Grant("", tool, match) for tool, match in always.rules)
+    given = granted_by(always, asks, session.policy)
+    problem = next(filter(None, (_folder_problem(grant.folder, session) for grant in given)), None)
+    if problem is not None:
+        return problem
     left, _ = answered(asks, action, replace(session, grants=(*session.grants, *given)))
     gates = ", ".join(dict.fromkeys(gate for gate, _ in left))
     return f"this call would still be asked about, by {gates}" if gates else None
+
+
+def granted_by(always: Always, asks: Asks, policy: Policy) -> tuple[Grant, ...]:
+    """Return what an "always" grants for these questions: each rule for each folder it is meant in."""
+    lines = [atom.canonical for atom in _about(asks) if isinstance(atom.canonical, CommandLine)]
+    found: dict[Grant, None] = {}
+    for tool, match in always.rules:
+        folders = [
+            folder
+            for line in lines
+            for argv, folder in starts(line, policy)
+            if match is not None and folder is not None and covers_action(line, policy, argv, match)
+        ]
+        for folder in folders or [policy.workspace]:
+            elsewhere = None if folder == policy.workspace else folder
+            found[Grant("", tool, match, always.scope, folder=elsewhere)] = None
+    return tuple(found)
 
 
 def _pattern_problem(match: str | None, about: list[Atom], session: Session) -> str | None:
     """Say why a pattern is none, or too wide for what it is to answer for, or None where it is neither."""
     if match is None:
         return "too wide: it would allow every call; give a pattern" if about else None
-    if visible(match) != match or not match.isprintable():
-        return "the pattern holds characters that cannot be shown"
-    if redact_text(match, session.secrets) != match:
-        return "the pattern holds a secret, and what is granted is kept and shown"
-    problem = pattern_problem(match)
+    problem = _cannot_be_kept("the pattern", match, session) or pattern_problem(match)
     if problem is not None:
         return problem
     return next(filter(None, (_too_wide(match, atom.kind, session.policy) for atom in about)), None)
+
+
+def _folder_problem(folder: str | None, session: Session) -> str | None:
+    return None if folder is None else _cannot_be_kept("the folder", folder, session)
+
+
+def _cannot_be_kept(what: str, text: str, session: Session) -> str | None:
+    """Say why a text cannot stand in a grant, which is kept and shown, or None where it can."""
+    if visible(text) != text or not text.isprintable():
+        return f"{what} holds characters that cannot be shown"
+    if redact_text(text, session.secrets) != text:
+        return f"{what} holds a secret, and what is granted is kept and shown"
+    return None
 
 
 def _too_wide(pattern: str, kind: Kind, policy: Policy) -> str | None:

@@ -23,15 +23,24 @@ from functools import partial
 from .call import Action, Atom, Kind, Place
 from .command import CommandLine
 from .command.covering import covers_words, matches_words
-from .command.places import MOVES
+from .command.weighed import weighed
 from .destination import Destination
-from .path_pattern import matches_parts
+from .path_pattern import literally, matches_parts
 from .policy import Autonomy, Policy, Rule, RuleAction
 from .url import Url
 from .url_pattern import url_pattern, url_problem
 from .workspace import locate
 
-__all__ = ["JUDGED", "covers", "exact_patterns", "holding_back", "matched", "path_glob", "pattern_problem"]
+__all__ = [
+    "JUDGED",
+    "covers",
+    "exact_patterns",
+    "holding_back",
+    "matched",
+    "path_glob",
+    "pattern_problem",
+    "starts",
+]
 
 _RANGE = re.compile(r"\[!?(.)-(.)[^]]*\]")
 _WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
@@ -130,25 +139,59 @@ def holding_back(tool: str, place: Place, below: Place, policy: Policy) -> Rule 
 def covers(rules: tuple[Rule, ...], tool: str, atom: Atom, policy: Policy) -> tuple[Rule, ...]:
     """Return the rules that together answer for an atom, one for each sub-command, or none.
 
-    Only a rule that names its tool answers for what runs: `*` with a path was not meant as a program.
+    Only a rule that names its tool answers for what runs: `*` with a path was not meant as a program. A rule
+    for a folder answers for nothing but commands that start in it.
     """
     named = [rule for rule in rules if rule.match is not None and fnmatchcase(tool, rule.tool)]
-    units: list[Callable[[str], bool]]
-    match atom.canonical:
-        case CommandLine() as line:
-            named = [rule for rule in named if not _ANY_TOOL.search(rule.tool)]
-            units = [partial(_covers_words, line, policy, argv) for argv in line.open_actions]
-        case Place() as place:
-            units = [partial(_matches_place, place, policy)]
-        case Url() as url:
-            units = [partial(_covers_url, url)]
-        case (str() | Destination()) as other:
-            units = [partial(fnmatchcase, str(other))]
-        case _:
+    if isinstance(atom.canonical, CommandLine):
+        named = [rule for rule in named if not _ANY_TOOL.search(rule.tool)]
+        return _covering_line(named, atom.canonical, policy)
+    match = _covering_match(atom, policy)
+    return tuple(rule for rule in named if rule.folder is None and rule.match and match(rule.match))[:1]
+
+
+def _covering_line(named: list[Rule], line: CommandLine, policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules that cover each command of a line in each folder it may start in, or none."""
+    found: list[Rule] = []
+    for argv, folder in starts(line, policy):
+        here = (rule for rule in named if _holds_in(rule.folder, folder, policy))
+        rule = next(
+            (rule for rule in here if rule.match and covers_action(line, policy, argv, rule.match)), None
+        )
+        if rule is None:
             return ()
-    found = [next((rule for rule in named if rule.match and unit(rule.match)), None) for unit in units]
-    answering = tuple(rule for rule in found if rule is not None)
-    return answering if len(answering) == len(units) else ()
+        found.append(rule)
+    return tuple(found)
+
+
+def starts(line: CommandLine, policy: Policy) -> tuple[tuple[tuple[str, ...], str | None], ...]:
+    """Return each action that must be covered with each folder it may start in; None is an unknown one."""
+    grounds = weighed(line, line.facts, policy).grounds
+    return tuple(
+        (argv, folder) for argv in line.open_actions for folder in sorted(grounds.get(argv) or ()) or (None,)
+    )
+
+
+def _holds_in(wanted: str | None, folder: str | None, policy: Policy) -> bool:
+    """Whether a rule for a folder, or for the workspace's root, answers for what starts in one."""
+    if folder is None or wanted is None:
+        return folder == policy.workspace
+    # With a dot behind it no pattern ends in a slash, which would mean all below and not the folder.
+    parts = path_glob(f"{wanted}/.", policy)
+    below = parts[-1] == "**"
+    return matches_parts(folder.lstrip("/").split("/"), parts[:-1] if below else parts, below=below)
+
+
+def _covering_match(atom: Atom, policy: Policy) -> Callable[[str], bool]:
+    """Return what tells whether a pattern covers an atom that is no command line."""
+    match atom.canonical:
+        case Place() as place:
+            return partial(_matches_place, place, policy)
+        case Url() as url:
+            return partial(_covers_url, url)
+        case (str() | Destination()) as other:
+            return partial(fnmatchcase, str(other))
+    return lambda _: False
 
 
 def exact_patterns(atom: Atom) -> tuple[str, ...]:
@@ -157,23 +200,20 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
         case CommandLine() as line:
             if any(_OPEN.search(word) for argv in line.open_actions for word in argv):
                 return ()
-            # Each command would be covered by itself then, and `make` somewhere else is another one.
-            if any(argv[0] in MOVES for argv in line.open_actions):
-                return ()
             return tuple(map(_exact_words, line.open_actions))
         case Url() as url:
-            return (_literal(url.text.partition("#")[0]),)
+            return (literally(url.text.partition("#")[0]),)
         case Place() as place:
-            return (_literal(place.real),) if place.real == place.text else ()
+            return (literally(place.real),) if place.real == place.text else ()
         case (str() | Destination()) as other:
-            return (_literal(str(other)),)
+            return (literally(str(other)),)
     return ()
 
 
 def _exact_words(argv: tuple[str, ...]) -> str:
     """Return a pattern of these words alone; an operator is written as such."""
-    first = argv[0] if _OPERATOR.fullmatch(argv[0]) else shlex.quote(_literal(argv[0]))
-    return " ".join((first, *(shlex.quote(_literal(word)) for word in argv[1:])))
+    first = argv[0] if _OPERATOR.fullmatch(argv[0]) else shlex.quote(literally(argv[0]))
+    return " ".join((first, *(shlex.quote(literally(word)) for word in argv[1:])))
 
 
 def pattern_problem(pattern: str) -> str | None:
@@ -207,12 +247,8 @@ def _words_problem(pattern: str) -> str | None:
     return None if words else "the pattern is empty"
 
 
-def _literal(text: str) -> str:
-    """Escape what a glob would read as a wildcard."""
-    return re.sub(r"([*?\[])", r"[\1]", text)
-
-
-def _covers_words(line: CommandLine, policy: Policy, argv: tuple[str, ...], pattern: str) -> bool:
+def covers_action(line: CommandLine, policy: Policy, argv: tuple[str, ...], pattern: str) -> bool:
+    """Whether a pattern covers one command of a line, wherever it starts."""
     return covers_words(argv, _words(pattern), line.facts, policy)
 
 
@@ -235,7 +271,7 @@ def path_glob(pattern: str, policy: Policy) -> list[str]:
     if pattern == "~" or pattern.startswith("~/"):
         pattern = policy.home + pattern[1:]
     elif not pattern.startswith(("/", "**")):
-        pattern = posixpath.join(_literal(policy.workspace), pattern)
+        pattern = posixpath.join(literally(policy.workspace), pattern)
     # A pattern is normalised like the paths are; one that ends in a slash is a folder with all in it.
     below = ["**"] if pattern.endswith("/") else []
     return posixpath.normpath(pattern).lstrip("/").split("/") + below

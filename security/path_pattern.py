@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from .invisible import INVISIBLE
 
-__all__ = ["as_one_name", "matches_parts", "means_path"]
+__all__ = ["as_one_name", "literally", "matches_parts", "means_path"]
 
 _LONGEST_PATH = 4096
 
@@ -78,18 +78,19 @@ def _wanted(
 def _parts_of(pattern: str, workspace: str, home: str) -> tuple[str, ...]:
     """Return the parts of an absolute glob; what stands for all in a folder means the folder, too."""
     if pattern == "~" or pattern.startswith("~/"):
-        pattern = _literal(home) + pattern[1:]
+        pattern = literally(home) + pattern[1:]
     elif "/" not in pattern.rstrip("/"):
         pattern = f"**/{pattern}"
     elif not pattern.startswith(("/", "**")):
-        pattern = posixpath.join(_literal(workspace), pattern)
+        pattern = posixpath.join(literally(workspace), pattern)
     parts = posixpath.normpath(pattern).lstrip("/").split("/")
     while len(parts) > 1 and parts[-1] == "**":
         parts.pop()
     return tuple(parts)
 
 
-def _literal(text: str) -> str:
+def literally(text: str) -> str:
+    """Escape what a glob would read as a wildcard."""
     return re.sub(r"([*?\[])", r"[\1]", text)
 
 

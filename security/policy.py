@@ -45,7 +45,8 @@ class RuleAction(StrEnum):
 class Rule:
     """One permission rule. `match` is held against canonical actions, never against raw text.
 
-    `where` is the file and line it stands on ("config.toml:12"), or the scope of a grant.
+    `where` is the file and line it stands on ("config.toml:12"), or the scope of a grant. `folder` is a path
+    pattern: an allow rule answers for commands that start there, without it at the workspace's root.
     """
 
     tool: str
@@ -53,11 +54,13 @@ class Rule:
     match: str | None = None
     force: bool = False
     where: str = ""
+    folder: str | None = None
 
     def __str__(self) -> str:
         matching = f" {self.match}" if self.match is not None else ""
         force = " (force)" if self.force else ""
-        return f"{self.action} {self.tool}{matching}{force}"
+        inside = f" in {self.folder}" if self.folder is not None else ""
+        return f"{self.action} {self.tool}{matching}{inside}{force}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from .command import CommandFacts
 from .command.survey import Wanted
 from .events import Event, Granted
 from .grant import Grant
-from .granting import Always, Patterns, problem_with
+from .granting import Always, Patterns, granted_by, problem_with
 from .label import Origin
 from .place import FileState
 from .policy import Policy
 from .session import Session
+from .shown import too_long
 from .verdict import Ask
 
 __all__ = [
@@ -62,7 +63,8 @@ class Question:
 
     `always` are the rules (tool and pattern) that "always" would grant, or None where that is not on
     offer; `wider` are rules one step wider, where that is safe. `session` is what the question is put in.
-    `uncovered` says what of all that the call may change could not be undone.
+    `uncovered` says what of all that the call may change could not be undone. Where `cut` names anything, a
+    person has to be shown both ends of it at least, and all of it before a yes; `always` is None then.
     """
 
     action: Action
@@ -72,11 +74,22 @@ class Question:
     session: Session | None = field(default=None, repr=False, compare=False)
     uncovered: str = ""
 
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """The names of what is too long to be taken in at once: "runs", "path", "opens", or an argument."""
+        return too_long(self.action)
+
     def problem(self, always: Always) -> str | None:
         """Say why an "always" would grant nothing, this call still being asked about included, or None."""
         if self.always is None or self.session is None:
             return "always is not on offer for this call"
         return problem_with(always, self.asks, self.action, self.session)
+
+    def grants(self, always: Always) -> tuple[Grant, ...]:
+        """Return what an "always" would grant: each rule with the folder that its commands must start in."""
+        if self.session is None:
+            return tuple(Grant("", tool, match, always.scope) for tool, match in always.rules)
+        return granted_by(always, self.asks, self.session.policy)
 
 
 class Executor(Protocol):

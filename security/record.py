@@ -21,7 +21,7 @@ from .command import CommandFacts, CommandLine
 from .errors import Category
 from .events import Asked, Decided, Finished
 from .evidence import Part, Reading, Said
-from .granting import proposed_grants
+from .granting import Always, granted_by, proposed_grants
 from .kept import MASKED, Kept, kept_of
 from .level import TrustLevel
 from .session import Session
@@ -133,12 +133,17 @@ def _trust(action: Action, session: Session) -> tuple[str, str]:
 
 def _always(
     decision: Decision, action: Action, session: Session, kept: Kept
-) -> tuple[tuple[str, str | None], ...]:
+) -> tuple[tuple[str, str | None, str | None], ...]:
     """Return the rules that would have answered every question; none where no rule can, or it is refused."""
+
+    def short(text: str | None) -> str | None:
+        return None if text is None else kept.text(text, _LONGEST_PART)
+
     if decision.denial is not None or not decision.asks:
         return ()
     rules = proposed_grants(decision.asks, action, session) or ()
-    return tuple((tool, None if match is None else kept.text(match, _LONGEST_PART)) for tool, match in rules)
+    granted = granted_by(Always(rules), decision.asks, session.policy)
+    return tuple((one.tool, short(one.match), short(one.rule.folder)) for one in granted)
 
 
 def _said(word: Word, session: Session, kept: Kept) -> Said:

@@ -10,10 +10,20 @@ from .chain import STATEMENTS as CHAIN
 from .checkpoints import STATEMENTS as CHECKPOINTS
 from .conversations import STATEMENTS as CONVERSATIONS
 from .first import STATEMENTS as FIRST
+from .grant_folders import STATEMENTS as GRANT_FOLDERS
 from .grants import STATEMENTS as GRANTS
 from .overflow import STATEMENTS as OVERFLOW
 from .views import STATEMENTS as VIEWS
 
 __all__ = ["MIGRATIONS"]
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (FIRST, CHAIN, OVERFLOW, CONVERSATIONS, GRANTS, VIEWS, CHECKPOINTS)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    FIRST,
+    CHAIN,
+    OVERFLOW,
+    CONVERSATIONS,
+    GRANTS,
+    VIEWS,
+    CHECKPOINTS,
+    GRANT_FOLDERS,
+)

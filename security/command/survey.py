@@ -61,6 +61,8 @@ def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
     asked = {name: _Asked(answer) for name, answer in _ANSWERS.items()}
     facts = CommandFacts(**asked)
     ruled(line, facts, policy, rules)
+    # An answer given in advance holds in the folders that the commands start in.
+    weighed(line, facts, policy).grounds  # noqa: B018 — asking is what is written down
     for _, instead in alternatives(line):
         if isinstance(instead, CommandLine):
             ruled(instead, facts, policy, rules)

@@ -140,11 +140,11 @@ def _question(
 
 
 def _is_allowed(at: Placed, problem: Problem, found: Weighed, rules: ShellRules) -> bool:
-    """Whether `allowed_commands` covers a command: its words, and nothing it redirects or sets."""
+    """Whether `allowed_commands` covers a command: its words at the root, nothing it redirects or sets."""
     if not rules.allowed or not at.command.words or problem.rule in {"writes", "assigns", "function"}:
         return False
     argv = tuple(word.text for word in at.command.words)
     entries = (entry_words(entry) for entry in rules.allowed)
-    return found.is_meant_here(at) and any(
+    return found.folders_of(at) == frozenset({found.policy.workspace}) and any(
         covers_words(argv, words, found.facts, found.policy) for words in entries
     )

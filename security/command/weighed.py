@@ -6,12 +6,11 @@ than is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from ..policy import Policy
-from ..workspace import is_inside
 from .actions import vectors
 from .crude import crude_words
 from .destructive import behind_unknown, destruction, may_destroy, unsure_destruction
@@ -20,7 +19,7 @@ from .loops import Bound
 from .nouns import CommandFacts, CommandLine
 from .outline import Outline, outline_of
 from .paths import Problem, Scene
-from .places import MOVES, Folders, Placed
+from .places import Folders, Placed, git_places
 from .programs import program_of
 from .quiet import problem_of
 from .renaming import leads_inside, loop_of, with_each_name
@@ -77,7 +76,6 @@ class Weighed:
         """The actions of commands that only read, wherever in the line they stand."""
         open_ones: set[tuple[str, ...]] = set()
         quiet: set[tuple[str, ...]] = set()
-        moved = False
         for one, problem in self._each:
             done = set(vectors(one.at.command))
             if problem is not None and problem.rule == "writes" and self._only_reads(one.at):
@@ -86,11 +84,18 @@ class Weighed:
                 quiet |= read
                 done -= read
             (quiet if problem is None else open_ones).update(done)
-            moved = moved or not (problem is None or self.is_meant_here(one.at))
-        if moved:
-            # Whoever answered for `make` meant one in here: running it elsewhere takes a word on going there.
-            open_ones |= {argv for argv in quiet if argv[0] in MOVES}
         return frozenset(quiet - open_ones)
+
+    @cached_property
+    def grounds(self) -> Mapping[tuple[str, ...], frozenset[str] | None]:
+        """The folders that each action may start in, links resolved; None where they are not known."""
+        found: dict[tuple[str, ...], frozenset[str] | None] = {}
+        for one in self.outline.every:
+            folders = self.folders_of(one.at)
+            for argv in vectors(one.at.command):
+                before = found.get(argv, frozenset())
+                found[argv] = None if folders is None or before is None else before | folders
+        return found
 
     @cached_property
     def _each(self) -> tuple[tuple[Bound, Problem | None], ...]:
@@ -104,14 +109,16 @@ class Weighed:
         found = ((at, problem_of(Bound(at, (at,)), self._at(at.folders))) for at in self.outline.likely)
         return tuple((at, problem) for at, problem in found if problem is not None)
 
-    def is_meant_here(self, at: Placed) -> bool:
-        """Whether who answered for a command meant one that runs where this one does.
+    def folders_of(self, at: Placed) -> frozenset[str] | None:
+        """Return the folders a command may start in, links resolved; None where they are not known.
 
-        The same words run another program where it is called by its path from the folder.
+        An answer for a command holds where it was given: the same words run another program, or the same
+        program on other files, in any other folder. Git works where `-C` sends it.
         """
-        if "/" in at.command.name and not at.command.name.startswith("/"):
-            return at.folders == frozenset({self.policy.workspace})
-        return self._is_within(at.folders)
+        folders = git_places(at, self.policy) if at.command.program == "git" else at.folders
+        workspace, real = self.policy.workspace, self.facts.real
+        known = [folder if folder == workspace else real.get(folder, "") for folder in folders or ()]
+        return frozenset(known) if known and all(known) else None
 
     def _only_reads(self, at: Placed) -> bool:
         """Whether a command only reads but for what it writes by redirections."""
@@ -120,12 +127,6 @@ class Weighed:
 
     def _at(self, folders: Folders) -> Scene:
         return Scene(self.policy, self.facts, folders)
-
-    def _is_within(self, folders: Folders) -> bool:
-        """Whether every folder a command may start in is known to lie in the workspace."""
-        workspace, real = self.policy.workspace, self.facts.real
-        known = [real.get(folder, "") for folder in folders or () if folder != workspace]
-        return folders is not None and all(is_inside(folder, workspace) for folder in known)
 
     def _written(self, at: Placed, target: str) -> Iterator[Problem]:
         """Look at each file a loop writes, where that can be told; any other could be a protected one."""

@@ -50,6 +50,12 @@ async def test_what_was_granted_comes_back_as_it_was(audit, store, clock) -> Non
     )
 
 
+async def test_the_folder_of_a_command_comes_back(audit, store) -> None:
+    await audit.append("s_1", granted("g_1", folder="/ws/src"), granted("g_2"))
+    assert [one.grant.folder for one in await store.all()] == ["/ws/src", None]
+    assert [one.taken_in(7.0).folder for one in await store.all()] == ["/ws/src", None]
+
+
 @pytest.mark.parametrize(
     ("scope", "here", "elsewhere"),
     [(Scope.SESSION, [], []), (Scope.WORKSPACE, ["g_1"], []), (Scope.EVERYWHERE, ["g_1"], ["g_1"])],

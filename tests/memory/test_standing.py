@@ -109,6 +109,12 @@ async def test_what_changes_all_the_time_is_said(path, monkeypatch) -> None:
         names(path)
 
 
+async def test_where_no_grant_names_a_folder_the_root_is_meant(path) -> None:
+    _run(path, "ALTER TABLE lasting_grant DROP COLUMN folder", "PRAGMA user_version = 7")
+    assert names(path) == ["g_1", "g_2"]
+    assert {one.grant.folder for one in standing_grants(path, "/w", 1000.0)} == {None}
+
+
 async def test_one_of_an_earlier_release_may_have_none(path) -> None:
     _run(path, "DROP TABLE lasting_grant", "PRAGMA user_version = 1")
     assert names(path) == []

