@@ -22,7 +22,7 @@ from leeward.security.command.once import Once
 from leeward.security.command.reach import reach_of
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
-from leeward.security.command.suggest import suggestion_for
+from leeward.security.command.suggest import suggestions_for
 from leeward.security.command.survey import surveyed, wanted
 from leeward.security.command.verdict import effects_of, ruling_of
 from leeward.security.ledger import Ledger
@@ -159,7 +159,7 @@ def all_judged(line: CommandLine | Unreadable, facts: CommandFacts, text: str) -
     ruling_of(known, text, POLICY, RULES)
     if isinstance(known, CommandLine):
         reach_of(known, LEDGER, ())
-        suggestion_for(known, POLICY, RULES)
+        tuple(suggestions_for(known, POLICY, RULES))
 
 
 def costs(lines: list[str]) -> dict[str, list[float]]:

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
 
-from leeward.security import Decided, Said, visible
+from leeward.security import (
+    NAMED_SECRET,
+    NOT_TO_BE_READ,
+    Decided,
+    Said,
+    judge_host,
+    parse_destination,
+    visible,
+)
 
 __all__ = ["remedies"]
 
@@ -21,7 +30,7 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("permissions", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
     ("permissions", ""): ("that rule being narrowed or taken out; no answer outweighs a deny rule", ""),
     ("anomaly", "blocked"): ("/trust TOOL LEVEL, which lifts the block", ""),
-    ("trust", ""): ("/trust TOOL LEVEL, or a level in the configuration", "security.trust"),
+    ("trust", ""): ("/trust TOOL LEVEL; a level in the configuration can only weaken it", "security.trust"),
     ("paths", "secret"): ("nothing: no tool reads what is secret", ""),
     ("paths", "protected"): ("nothing: no tool changes this file; you can", ""),
     ("paths", "unreadable"): ("a path that can be read", ""),
@@ -30,8 +39,10 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("hosts", "unreadable"): ("a URL that can be read", ""),
     ("hosts", "https_only"): ("https, or the host in the list", "tools.fetch.allow_http"),
     ("hosts", "refused_host"): ("its network in the list", "tools.fetch.allow_networks"),
-    ("hosts", ""): ("the lists of hosts", "tools.fetch.domain_allowlist"),
-    ("commands", ""): ("nothing in advance: a command that is refused is answered by nobody", ""),
+    ("hosts", "domain_denylist"): ("the host taken out of the list", "tools.fetch.domain_denylist"),
+    ("hosts", "domain_allowlist"): ("the host in the list", "tools.fetch.domain_allowlist"),
+    ("commands", "blocked"): ("the entry taken out of the list", "tools.shell.blocked_commands"),
+    ("commands", ""): ("nothing: no rule, grant or answer lets this command run", ""),
     ("budget", "calls_per_session"): ("/new, or a higher limit", "agent.max_tool_calls_per_session"),
     ("budget", "calls_per_turn"): ("another message, or a higher limit", "agent.max_tool_calls_per_turn"),
     ("budget", "repeated"): ("another call: this one brings nothing new", ""),
@@ -59,10 +70,43 @@ def remedies(decided: Decided, sources: Mapping[str, str]) -> tuple[str, ...]:
 
 def _of_denial(said: Said, sources: Mapping[str, str]) -> Iterator[str]:
     nothing = ("nothing: a refusal is answered by nobody in advance", "")
-    text, key = _REMEDIES.get((said.gate, said.rule)) or _REMEDIES.get((said.gate, "")) or nothing
+    table = _REMEDIES.get((said.gate, said.rule)) or _REMEDIES.get((said.gate, ""))
+    text, key = _of_name(said) or _of_address(said) or table or nothing
     yield f"{said.gate}: {text}{_told(key, sources)}"
     if said.suggestion:
         yield f"{said.gate} suggests: {said.suggestion}"
+
+
+def _of_name(said: Said) -> tuple[str, str] | None:
+    """Return what lifts the refusal of a file for which the configuration can speak; no place is lifted."""
+    if said.reason.endswith(NAMED_SECRET):
+        return "the file in the list", "tools.file.allow_read"
+    if said.reason.endswith(NOT_TO_BE_READ):
+        return "the pattern taken out of the list", "tools.file.deny_read"
+    return None
+
+
+def _of_address(said: Said) -> tuple[str, str] | None:
+    """Return what lifts the refusal of an address, or of a name for which no network speaks."""
+    if said.gate != "hosts" or said.rule not in {"refused_host", "domain_allowlist"}:
+        return None
+    try:
+        address = ip_address(_host_of(said).strip("[]"))
+    except ValueError:
+        nothing = "nothing: no network speaks for such a name"
+        return (nothing, "") if said.rule == "refused_host" else None
+    if said.rule == "domain_allowlist":
+        return "no list: while there is one, addresses are refused", "tools.fetch.domain_allowlist"
+    if judge_host(str(address), (str(ip_network(address)),)) is not None:
+        return "nothing: no network lets this address be reached", ""
+    return "its network in the list", "tools.fetch.allow_networks"
+
+
+def _host_of(said: Said) -> str:
+    """Return the host that a refusal is about."""
+    facts = dict(said.facts)
+    place = parse_destination(facts.get("destination", ""))
+    return facts.get("host") or (place.host if place is not None else "")
 
 
 def _told(key: str, sources: Mapping[str, str]) -> str:

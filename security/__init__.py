@@ -151,7 +151,15 @@ from .unreadable import Unreadable
 from .url import Url, join_url, parse_url, same_site
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 from .window import AnomalyDetector, Breaker
-from .workspace import is_inside, protected_places, protected_reason, secret_places, secret_reason
+from .workspace import (
+    NAMED_SECRET,
+    NOT_TO_BE_READ,
+    is_inside,
+    protected_places,
+    protected_reason,
+    secret_places,
+    secret_reason,
+)
 
 __all__ = [
     "ACTS",
@@ -165,7 +173,9 @@ __all__ = [
     "KIND_KEY",
     "LONGEST",
     "MOST_HOPS",
+    "NAMED_SECRET",
     "NAME_RULE",
+    "NOT_TO_BE_READ",
     "OF_THE_CALL",
     "SYSTEM_FOLDERS",
     "Action",

@@ -16,6 +16,8 @@ from .policy import Policy
 from .unreadable import Unreadable
 
 __all__ = [
+    "NAMED_SECRET",
+    "NOT_TO_BE_READ",
     "could_be_path",
     "is_inside",
     "is_user_or_file",
@@ -163,6 +165,10 @@ _SECRET_ANYWHERE = (
     ".cargo/credentials.toml",
 )
 _IN_CREDENTIALS = ("/.", "/library", "/snap/")
+NOT_TO_BE_READ = "the configuration says that it is not to be read (deny_read)"
+NAMED_SECRET = "its name says that it holds a key or passwords"  # noqa: S105 — a reason
+"""Why a file is secret where the configuration decides: the one lifts what the other says."""
+
 _HOMES = ("/root", "/home/[^/]+", "/Users/[^/]+")
 _SWAP = re.compile(r"(?is)(\.?)(.+)\.sw[a-p]")
 _BACKUP = re.compile(
@@ -310,7 +316,7 @@ def secret_reason(path: str, policy: Policy) -> str | None:
     if _is_below(path_as_one, policy.secret_paths):
         return "it belongs to Leeward's own data and keys"
     if means_path(policy.deny_read, path, policy.workspace, policy.home, folds=True):
-        return "the configuration says that it is not to be read (deny_read)"
+        return NOT_TO_BE_READ
     folder, _, name = path_as_one.rpartition("/")
     # Each of these places has one of these in it; looking for that first spares most paths the rest.
     if any(part in path_as_one for part in _IN_CREDENTIALS):
@@ -323,7 +329,7 @@ def secret_reason(path: str, policy: Policy) -> str | None:
         return None
     if means_path(policy.allow_read, path, policy.workspace, policy.home, folds=False):
         return None
-    return "its name says that it holds a key or passwords"
+    return NAMED_SECRET
 
 
 def _is_secret_of_system(path: str) -> bool:

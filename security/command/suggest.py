@@ -18,7 +18,7 @@ from .read import parse_command
 from .rules import ShellRules
 from .verdict import Say, ruled
 
-__all__ = ["Suggestion", "alternatives", "suggestion_for"]
+__all__ = ["Suggestion", "alternatives", "suggestions_for"]
 
 _THROWING = tuple(
     line.split()
@@ -51,21 +51,24 @@ class Suggestion:
         return f"{self.tool}: {self.value} ({self.why})"
 
 
-def suggestion_for(line: CommandLine, policy: Policy, rules: ShellRules) -> Suggestion | None:
-    """Return the first candidate that would pass; lines are judged with the facts of the original.
+def suggestions_for(
+    line: CommandLine, policy: Policy, rules: ShellRules
+) -> Iterator[tuple[Suggestion, CommandLine | None]]:
+    """Yield the candidates that would pass, and what is read of those that are lines.
 
-    Instead of what is refused, what is asked about is better; else only what needs no question.
+    Lines are judged with the facts of the original. Instead of what is refused, what is asked about is
+    better; else only what needs no question.
     """
     refused = ruled(line, line.facts, policy, rules).say == Say.DENY
     for found, instead in alternatives(line):
         if instead is None:
-            return found
+            yield found, None
+            continue
         if isinstance(instead, Unreadable):
             continue
         said = ruled(instead, line.facts, policy, rules).say
         if said == Say.NOTHING or (said == Say.ASK and (refused or found.is_safer)):
-            return found
-    return None
+            yield found, replace(instead, facts=line.facts)
 
 
 def alternatives(line: CommandLine) -> tuple[tuple[Suggestion, CommandLine | Unreadable | None], ...]:

@@ -10,6 +10,7 @@ from ..call import Action, Atom, Kind
 from ..confusable import host_facts
 from ..destination import Destination
 from ..doubts import DOUBTS, Doubt, destination_doubt, unread_url, url_doubt
+from ..instead import refuses_url
 from ..session import Session
 from ..url import Url
 from ..verdict import Allow, Ask, Deny, Verdict
@@ -26,7 +27,8 @@ def grounding(action: Action, session: Session) -> Verdict:
         return Allow("off")
     doubts: list[tuple[Atom, Doubt]] = []
     for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
-        said = _of_url(atom, session) if atom.kind is Kind.URL else _of_destination(atom, action, session)
+        of_kind = _of_url if atom.kind is Kind.URL else _of_destination
+        said = of_kind(atom, action, session)
         if isinstance(said, Deny):
             return said
         if said is not None:
@@ -34,12 +36,14 @@ def grounding(action: Action, session: Session) -> Verdict:
     return _asked(doubts) if doubts else Allow()
 
 
-def _of_url(atom: Atom, session: Session) -> Deny | Doubt | None:
+def _of_url(atom: Atom, action: Action, session: Session) -> Deny | Doubt | None:
     url = atom.canonical
     if not isinstance(url, Url):
         return unread_url(atom)
     known = session.ledger.lookup(url)
-    return url_doubt(url, known, session) if known.source is not None else _not_provided(url, known.nearest)
+    if known.source is not None:
+        return url_doubt(url, known, session)
+    return _not_provided(url, known.nearest, action, session)
 
 
 def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | Doubt | None:
@@ -49,11 +53,12 @@ def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | Doub
     return destination_doubt(atom, action)
 
 
-def _not_provided(url: Url, nearest: Url | None) -> Deny:
+def _not_provided(url: Url, nearest: Url | None, action: Action, session: Session) -> Deny:
     facts = [("url", url.text), *host_facts(url)]
     if nearest is not None:
         facts.append(("nearest known", nearest.text))
-    suggestion = nearest.text if nearest is not None and nearest.scheme == "https" else None
+    is_refused = nearest is None or refuses_url(nearest, action.call.tool, action, session)
+    suggestion = nearest.text if nearest is not None and not is_refused else None
     return Deny("not_provided", _NOT_PROVIDED, suggestion=suggestion, facts=tuple(facts))
 
 

@@ -14,9 +14,10 @@ from ..confusable import host_facts
 from ..destination import Destination, DestinationKind
 from ..domains import in_domains, listed_problem
 from ..doubts import unread_url
+from ..instead import refuses_url
 from ..policy import Policy
 from ..session import Session
-from ..url import Url
+from ..url import Url, parse_url
 from ..verdict import Allow, Deny, Verdict
 
 __all__ = ["hosts"]
@@ -25,7 +26,7 @@ __all__ = ["hosts"]
 def hosts(action: Action, session: Session) -> Verdict:
     """Deny the first place that is unreadable, not listed, not public, or not spoken to over https."""
     for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
-        denial = _of_destination(atom, session.policy) or _of_url(atom, session.policy)
+        denial = _of_destination(atom, session.policy) or _of_url(atom, action, session)
         if denial is not None:
             return denial
     for atom in action.of_kind(Kind.COMMAND):
@@ -53,8 +54,8 @@ def _of_destination(atom: Atom, policy: Policy) -> Deny | None:
     return _of_host(place.host, policy, (("destination", place.text),))
 
 
-def _of_url(atom: Atom, policy: Policy) -> Deny | None:
-    url = atom.canonical
+def _of_url(atom: Atom, action: Action, session: Session) -> Deny | None:
+    url, policy = atom.canonical, session.policy
     if atom.kind is not Kind.URL:
         return None
     if not isinstance(url, Url):
@@ -62,8 +63,10 @@ def _of_url(atom: Atom, policy: Policy) -> Deny | None:
     facts = (("url", url.text), ("host", url.host), *host_facts(url))
     denial = _of_host(url.host, policy, facts)
     if denial is None and url.scheme != "https" and not in_domains(url.host, policy.allow_http):
-        secure = "https" + url.text.removeprefix(url.scheme)
-        return Deny("https_only", "fetch rejected: only https is spoken", suggestion=secure, facts=facts)
+        secure = parse_url("https" + url.text.removeprefix(url.scheme))
+        fits = isinstance(secure, Url) and not refuses_url(secure, action.call.tool, action, session)
+        suggestion = secure.text if isinstance(secure, Url) and fits else None
+        return Deny("https_only", "fetch rejected: only https is spoken", suggestion=suggestion, facts=facts)
     return denial
 
 

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.call import Action, Atom, Effect, Kind, ToolCall
+from leeward.security.events import Given
 from leeward.security.gates.hosts import hosts
+from leeward.security.ledger import Provenance
 from leeward.security.policy import Policy
-from leeward.security.session import Session
+from leeward.security.session import Session, after
 from leeward.security.url import Url, parse_url
 from leeward.security.verdict import Allow, Deny, Verdict
 
@@ -115,10 +117,16 @@ def test_a_refusal_names_what_the_host_is() -> None:
     ],
 )
 def test_plain_http_is_refused_with_the_https_form(plain: str, secure: str) -> None:
-    said = hosts(action_with(plain), session_with())
+    known = after(session_with(), Given(0.0, (secure,), Provenance.PERSON))
+    said = hosts(action_with(plain), known)
     assert isinstance(said, Deny)
     assert said.suggestion == secure
-    assert hosts(action_with(secure), session_with()) == Allow()
+    assert hosts(action_with(secure), known) == Allow()
+
+
+def test_an_https_form_that_would_be_refused_itself_is_not_suggested() -> None:
+    said = hosts(action_with("http://example.com/"), session_with())
+    assert isinstance(said, Deny) and said.suggestion is None
 
 
 def test_a_network_that_is_none_refuses_rather_than_allows() -> None:

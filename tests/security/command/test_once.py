@@ -12,11 +12,16 @@ from leeward.security.command.nouns import CommandFacts
 from leeward.security.command.once import Once
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
-from leeward.security.command.suggest import suggestion_for
+from leeward.security.command.suggest import suggestions_for
 from leeward.security.command.survey import surveyed, wanted
 from leeward.security.command.verdict import effects_of, ruling_of
 from leeward.security.policy import Policy
 from leeward.security.unreadable import Unreadable
+
+
+def first_suggestion(*given):
+    return next((found for found, _ in suggestions_for(*given)), None)
+
 
 HERE = Policy("/srv/ws", "/home/ada")
 POLICIES = (HERE, Policy("/", "/root"), replace(HERE, allowed_paths=("/etc",), secret_paths=("/srv/ws/src",)))
@@ -51,7 +56,7 @@ def said(line, policy, rules):
         known.quiet,
         effects_of(known, line.source, policy, rules),
         ruling_of(known, line.source, policy, rules),
-        suggestion_for(known, policy, rules),
+        first_suggestion(known, policy, rules),
     )
 
 

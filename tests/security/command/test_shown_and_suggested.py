@@ -11,10 +11,14 @@ from leeward.security.command.explain import explain, is_shown_in_full
 from leeward.security.command.nouns import CommandLine
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
-from leeward.security.command.suggest import suggestion_for
+from leeward.security.command.suggest import suggestions_for
 from leeward.security.command.transform import visits
 from leeward.security.command.verdict import Say
 from leeward.security.policy import Policy
+
+
+def first_suggestion(*given):
+    return next((found for found, _ in suggestions_for(*given)), None)
 
 
 def shown(line: str) -> list[str]:
@@ -85,7 +89,7 @@ NEAR = [
 @pytest.mark.parametrize(("line", "instead"), NEAR, ids=[line for line, _ in NEAR])
 def test_what_is_suggested_and_where_nothing_is(world, line, instead):
     """Whatever is suggested is milder than the line, or a safer way to the same; the rest has none."""
-    found = suggestion_for(world.read(line), world.policy, world.rules)
+    found = first_suggestion(world.read(line), world.policy, world.rules)
     if line == "less README.md > o":
         instead = found and found.value  # a redirection is what the line is for; either is right
     assert (found.value if found else None) == instead
@@ -99,7 +103,9 @@ def test_no_suggestion_is_worse_or_unread(world, tables):
     for group in (*tables["ordinary"], *tables["adversarial"]):
         for line in group["lines"]:
             read = world.read(line)
-            found = suggestion_for(read, world.policy, world.rules) if isinstance(read, CommandLine) else None
+            found = (
+                first_suggestion(read, world.policy, world.rules) if isinstance(read, CommandLine) else None
+            )
             if found is not None and found.tool == "shell" and group["say"] != "nothing":
                 seen += 1
                 said = world.ruling(found.value).say
@@ -107,16 +113,16 @@ def test_no_suggestion_is_worse_or_unread(world, tables):
                     line,
                     found.value,
                 )
-                again = suggestion_for(world.read(found.value), world.policy, world.rules)
+                again = first_suggestion(world.read(found.value), world.policy, world.rules)
                 assert again is None or again.value != line, (line, found.value)
     assert seen > 5
 
 
 def test_a_suggestion_is_held_against_the_persons_own_rules(world):
-    assert suggestion_for(world.read("less README.md"), world.policy, world.rules) is not None
+    assert first_suggestion(world.read("less README.md"), world.policy, world.rules) is not None
     for rules, policy in [(ShellRules(blocked=("cat",)), world.policy), (world.rules, Policy("/srv/ws", "/home/ada", secret_paths=("/srv/ws/README.md",)))]:  # fmt: skip
         world.rules, world.policy = rules, policy
-        assert suggestion_for(world.read("less README.md"), policy, rules) is None
+        assert first_suggestion(world.read("less README.md"), policy, rules) is None
 
 
 BOMBS = [":(){ :|:& };:", "b(){ b|b& }; b", "b () { b | b & } ; b", "function b { b & b; }; b", "a(){ b|b; }; b(){ a& }; a", "while true; do make & done", "until false; do p & done", "while :; do p & q & done", "sh -c 'b(){ b|b& };b'", "eval ':(){ :|:& };:'", "if x; then while true; do p & done; fi"]  # fmt: skip
