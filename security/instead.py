@@ -12,30 +12,47 @@ from .addresses import judge_host
 from .call import Action, Atom, Effect, Kind
 from .command import CommandLine
 from .command.reach import hosts_of, reach_of
+from .command.suggest import suggestions_for
 from .command.verdict import Say, effects_of
 from .domains import in_domains, listed_problem
 from .level import TrustLevel
 from .matching import matched
 from .policy import Autonomy, RuleAction
 from .session import Session
-from .url import Url
+from .url import Url, parse_url
 
-__all__ = ["refuses_line", "refuses_url"]
+__all__ = ["instead_of", "passing_url"]
 
 
-def refuses_url(url: Url, tool: str, action: Action, session: Session) -> bool:
-    """Whether a tool would not be let open a URL in the place of an action."""
-    policy = session.policy
+def instead_of(atom: Atom, action: Action, session: Session) -> str | None:
+    """Return the first thing that could be done instead of a command line and would not be refused itself."""
+    if not isinstance(atom.canonical, CommandLine):
+        return None
+    for found, line in suggestions_for(atom.canonical, session.policy, session.policy.shell):
+        if line is None:
+            passes = passing_url(found.value, found.tool, action, session) is not None
+        else:
+            passes = not _refuses_line(line, found.value, action, atom, session)
+        if passes:
+            return str(found)
+    return None
+
+
+def passing_url(text: str, tool: str, action: Action, session: Session) -> str | None:
+    """Return a URL, in canonical form, that a tool would be let open in the place of an action, else None."""
+    url, policy = parse_url(text), session.policy
+    if not isinstance(url, Url) or judge_host(url.host, policy.allow_networks) is not None:
+        return None
     is_open = url.scheme != "https" and not in_domains(url.host, policy.allow_http)
     is_unknown = policy.url_grounding and session.ledger.lookup(url).source is None
-    is_private = judge_host(url.host, policy.allow_networks) is not None
-    if is_open or is_unknown or is_private or _is_unlisted(url.host, session):
-        return True
+    if is_open or is_unknown or _is_unlisted(url.host, session):
+        return None
     atom = Atom(Kind.URL, "/url", url.text, url)
-    return _is_forbidden(replace(action, call=replace(action.call, tool=tool), atoms=(atom,)), session)
+    opening = replace(action, call=replace(action.call, tool=tool), atoms=(atom,))
+    return None if _is_forbidden(opening, session) else url.text
 
 
-def refuses_line(line: CommandLine, text: str, action: Action, atom: Atom, session: Session) -> bool:
+def _refuses_line(line: CommandLine, text: str, action: Action, atom: Atom, session: Session) -> bool:
     """Whether a command line would not be let run in the place of one that an action holds."""
     policy = session.policy
     is_reading = effects_of(line, text, policy, policy.shell) == Effect.READ

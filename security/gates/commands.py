@@ -9,12 +9,10 @@ from __future__ import annotations
 from ..call import Action, Atom, Kind
 from ..command import CommandLine
 from ..command.reach import reach_of
-from ..command.suggest import suggestions_for
 from ..command.verdict import Ruling, Say, ruling_of
-from ..instead import refuses_line, refuses_url
+from ..instead import instead_of
 from ..session import Session
 from ..unreadable import Unreadable
-from ..url import Url, parse_url
 from ..verdict import Allow, Ask, Deny, Verdict
 
 __all__ = ["commands"]
@@ -29,7 +27,7 @@ def commands(action: Action, session: Session) -> Verdict:
     if not spoken:
         return Allow()
     atom, worst = max(spoken, key=lambda one: one[1].say)
-    suggestion = _suggestion(action, atom, session)
+    suggestion = instead_of(atom, action, session)
     if worst.say == Say.DENY:
         facts = (("namely", worst.value),) if worst.value else ()
         reason = f"this command is refused: {worst.reason}"
@@ -56,21 +54,6 @@ def _ruling(atom: Atom, session: Session) -> Ruling:
         # The person allowed this command by name; only a place they did not name is a question more.
         return ruling
     return max(ruling, reached, key=lambda one: one.say)
-
-
-def _suggestion(action: Action, atom: Atom, session: Session) -> str | None:
-    """Return the first thing that could be done instead and would not be refused itself."""
-    if not isinstance(atom.canonical, CommandLine):
-        return None
-    for found, line in suggestions_for(atom.canonical, session.policy, session.policy.shell):
-        if line is not None:
-            is_refused = refuses_line(line, found.value, action, atom, session)
-        else:
-            url = parse_url(found.value)
-            is_refused = not isinstance(url, Url) or refuses_url(url, found.tool, action, session)
-        if not is_refused:
-            return str(found)
-    return None
 
 
 def _facts(ruling: Ruling) -> tuple[tuple[str, str], ...]:

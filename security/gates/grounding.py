@@ -10,7 +10,7 @@ from ..call import Action, Atom, Kind
 from ..confusable import host_facts
 from ..destination import Destination
 from ..doubts import DOUBTS, Doubt, destination_doubt, unread_url, url_doubt
-from ..instead import refuses_url
+from ..instead import passing_url
 from ..session import Session
 from ..url import Url
 from ..verdict import Allow, Ask, Deny, Verdict
@@ -57,8 +57,7 @@ def _not_provided(url: Url, nearest: Url | None, action: Action, session: Sessio
     facts = [("url", url.text), *host_facts(url)]
     if nearest is not None:
         facts.append(("nearest known", nearest.text))
-    is_refused = nearest is None or refuses_url(nearest, action.call.tool, action, session)
-    suggestion = nearest.text if nearest is not None and not is_refused else None
+    suggestion = passing_url(nearest.text, action.call.tool, action, session) if nearest is not None else None
     return Deny("not_provided", _NOT_PROVIDED, suggestion=suggestion, facts=tuple(facts))
 
 

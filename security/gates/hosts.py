@@ -14,10 +14,10 @@ from ..confusable import host_facts
 from ..destination import Destination, DestinationKind
 from ..domains import in_domains, listed_problem
 from ..doubts import unread_url
-from ..instead import refuses_url
+from ..instead import passing_url
 from ..policy import Policy
 from ..session import Session
-from ..url import Url, parse_url
+from ..url import Url
 from ..verdict import Allow, Deny, Verdict
 
 __all__ = ["hosts"]
@@ -63,10 +63,8 @@ def _of_url(atom: Atom, action: Action, session: Session) -> Deny | None:
     facts = (("url", url.text), ("host", url.host), *host_facts(url))
     denial = _of_host(url.host, policy, facts)
     if denial is None and url.scheme != "https" and not in_domains(url.host, policy.allow_http):
-        secure = parse_url("https" + url.text.removeprefix(url.scheme))
-        fits = isinstance(secure, Url) and not refuses_url(secure, action.call.tool, action, session)
-        suggestion = secure.text if isinstance(secure, Url) and fits else None
-        return Deny("https_only", "fetch rejected: only https is spoken", suggestion=suggestion, facts=facts)
+        secure = passing_url("https" + url.text.removeprefix(url.scheme), action.call.tool, action, session)
+        return Deny("https_only", "fetch rejected: only https is spoken", suggestion=secure, facts=facts)
     return denial
 
 
