@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,9 +33,10 @@ from leeward.security import (
     judge,
 )
 from leeward.security.action import Draft
+from leeward.security.answers import answered
 from leeward.security.call import Status
 from leeward.security.command.rules import ShellRules
-from leeward.security.events import Decided, Finished, LevelSet, TurnStarted
+from leeward.security.events import Decided, Finished, Granted, LevelSet, TurnStarted
 from leeward.security.policy import Autonomy, CallLimits
 from leeward.security.record import decided
 from leeward.security.session import after
@@ -295,3 +297,56 @@ def test_a_message_begins_a_new_turn_and_a_new_session_a_new_count():
     assert isinstance(judge(case.action(session), session).verdict, Deny)
     session = replace(after(session, TurnStarted(1.0)), calls_this_session=0)
     assert isinstance(judge(case.action(session), session).verdict, Allow)
+
+
+ASKED = {
+    "a write": Case({"path": "a"}, effects=WRITE),
+    "a write outside": Case({"path": "/srv/a[1]*"}, effects=WRITE),
+    "what runs later": Case({"path": "Makefile"}, effects=WRITE),
+    "of a plug-in": Case({"path": "a"}, effects=WRITE, level=TrustLevel.VERIFIED),
+    "of my own rule": Case({"path": "a"}, policy={"rules": (rule(RuleAction.ASK, "a"),)}),
+    "by force": Case({"path": "a"}, policy={"rules": (Rule("tool", RuleAction.ASK, "a", force=True),)}),
+    "a command": Case({"command": "make 'a b'; ./run > out.txt"}, effects=ALL),
+    "a command elsewhere": Case({"command": "cd 's*c' && make test"}, effects=ALL),
+    "a command nobody knows where": Case({"command": 'cd "$x" && make test'}, effects=ALL),
+    "a command that is forced": Case({"command": "sudo make"}, effects=ALL),
+}
+
+
+def advance(lines):
+    """Yield each answer in advance that is promised: what it changes of the policy, or the events of it."""
+    granted = [re.match(r"for this session: /permissions allow (\w+)(?: (.*))?", line) for line in lines]
+    rules = [line.rpartition(": { ")[2].removesuffix(" }") for line in lines if line.startswith("for good: ")]
+    events = tuple(Granted(0.0, found[1], found[2]) for found in granted if found)
+    if events:
+        yield {}, events
+    if rules:
+        said = [tomllib.loads(re.sub(r", (?=\w+ = )", "\n", text)) for text in rules]
+        made = (
+            Rule(one["tool"], RuleAction(one["action"]), one.get("match"), folder=one.get("folder"))
+            for one in said
+        )
+        yield {"rules": tuple(made)}, ()
+    if any(line.startswith("autonomy full") for line in lines):
+        yield {"autonomy": Autonomy.FULL}, ()
+
+
+@pytest.mark.parametrize("case", ASKED.values(), ids=ASKED)
+def test_an_answer_in_advance_that_is_promised_answers_every_question(case):
+    session = case.session()
+    action = case.action(session)
+    decision = judge(action, session)
+    assert decision.denial is None and decision.asks
+    # As it stands on record where nobody was there to say yes.
+    event = replace(decided(session, action, decision, ""), allowed=False)
+    lines = remedies(event, {})
+    assert lines[0] == "your yes, when it was asked"
+    promised = list(advance(lines))
+    for changed, events in promised:
+        held = {**case.policy, **changed, "rules": (*case.policy.get("rules", ()), *changed.get("rules", ()))}
+        then = after(Session("s", Policy("/ws", "/home/ada", **held)), *events)
+        assert answered(judge(action, then).asks, action, then)[0] == (), lines
+    is_forced = any(ask.force for _, ask in decision.asks)
+    assert not (is_forced and promised)
+    if case in (ASKED["a write"], ASKED["a command"], ASKED["a command elsewhere"]):
+        assert promised
