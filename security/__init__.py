@@ -34,7 +34,7 @@ from .call import (
 )
 from .command import DEFAULT_CONFIRM, CommandFacts, CommandLine, ShellRules
 from .command.explain import explain, is_shown_in_full
-from .command.repository import running_settings
+from .command.repository import UNREAD_PARTS, is_plain_head, leads_elsewhere, odd_settings
 from .command.rules import command_entry_problem
 from .command.survey import Wanted
 from .confidential import without_secrets
@@ -178,6 +178,7 @@ __all__ = [
     "NOT_TO_BE_READ",
     "OF_THE_CALL",
     "SYSTEM_FOLDERS",
+    "UNREAD_PARTS",
     "Action",
     "Allow",
     "Always",
@@ -318,6 +319,7 @@ __all__ = [
     "is_act",
     "is_address",
     "is_inside",
+    "is_plain_head",
     "is_shown_in_full",
     "is_tool_name",
     "join_url",
@@ -325,10 +327,12 @@ __all__ = [
     "judge_address",
     "judge_host",
     "landlock_grants",
+    "leads_elsewhere",
     "listed_problem",
     "mark_in",
     "min_trust",
     "not_looked_up",
+    "odd_settings",
     "parse_destination",
     "parse_url",
     "pattern_problem",
@@ -342,7 +346,6 @@ __all__ = [
     "redact_text",
     "refused",
     "reread",
-    "running_settings",
     "runs_later_reason",
     "same_site",
     "secret_places",

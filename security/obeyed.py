@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from .command.repository import ODD_SETTING, setting_names, settings_in
+from .command.repository import ODD_SETTING, PLAIN_SETTINGS, setting_names, settings_in
 from .workspace import is_inside
 
 __all__ = [
@@ -27,16 +27,13 @@ __all__ = [
     "places_named",
 ]
 
-# What `git init`, `git clone` and everyday use write down, none of which names a program or another folder.
+# None of what everyday use writes down beside the plain settings names a program or another folder, either.
 _HARMLESS = re.compile(
-    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|symlinks|ignorecase|precomposeunicode"
-    r"|autocrlf|eol|safecrlf|quotepath|abbrev|longpaths|compression|untrackedcache|preloadindex|whitespace"
+    PLAIN_SETTINGS + r"|core\.(?:abbrev|longpaths|compression|untrackedcache|preloadindex|whitespace"
     r"|sharedrepository|sparsecheckout|sparsecheckoutcone|multipackindex|commitgraph)"
-    r"|remote\..*\.(?:url|pushurl|fetch|push|tagopt|prune|mirror)|branch\..*\.(?:remote|merge|rebase|pushremote)"
-    r"|user\.(?:name|email)|init\.defaultbranch|extensions\.(?:objectformat|compatobjectformat|refstorage)"
-    r"|submodule\..*\.(?:url|active|branch|path)|submodule\.active|pull\.(?:rebase|ff)|merge\.(?:conflictstyle|ff)"
-    r"|push\.(?:default|autosetupremote)|fetch\.(?:prune|parallel)|receive\.denycurrentbranch"
-    r"|(?:gc|pack|index|feature|color|advice)\.[a-z.]+"
+    r"|remote\..*\.(?:push|mirror)|extensions\.(?:objectformat|compatobjectformat|refstorage)"
+    r"|submodule\..*\.(?:url|active|branch|path)|submodule\.active|merge\.(?:conflictstyle|ff)"
+    r"|fetch\.parallel|receive\.denycurrentbranch|(?:gc|pack|index|feature|color|advice)\.[a-z.]+"
 )
 _BRINGS_IN = re.compile(r"include(?:if\..*)?\.path")
 _GITFILE = re.compile(r"gitdir: ([^\0\r\n]+)\n?")

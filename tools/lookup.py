@@ -1,8 +1,8 @@
 """What must be known of the machine to judge a command line? Looked up here, judged elsewhere.
 
 Links are followed, patterns expanded, programs searched for along the path that a command has, trees
-gone through for what is secret or leads out, and the settings of git repositories read. Nothing is
-opened but those settings, and everything is bounded: what is too much to tell is left unknown.
+gone through for what is secret or leads out, and git repositories looked at (`repository.py`). Nothing
+else is opened, and everything is bounded: what is too much to tell is left unknown.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from leeward.security import CommandFacts, Policy, Wanted, is_inside, running_settings, secret_reason
+from leeward.security import CommandFacts, Policy, Wanted, is_inside, secret_reason
 
 from .guard import Guard, HardLinks
+from .repository import doubts_of
 
 __all__ = ["looked_up", "resolved"]
 
@@ -29,8 +29,6 @@ MOST_MATCHES = 512
 
 MOST_ENTRIES = 20_000
 """Entries of a tree that are looked at before it counts as too big."""
-
-_LONGEST_CONFIG = 256 * 1024
 
 
 def looked_up(wanted: Wanted, policy: Policy, search_path: str) -> CommandFacts:
@@ -46,7 +44,7 @@ def looked_up(wanted: Wanted, policy: Policy, search_path: str) -> CommandFacts:
         matches=matches,
         programs={name: _program(name, search_path) for name in wanted.programs},
         trees=_all_hidden(_trees(wanted, matches), policy),
-        repositories={path: _settings(path) for path in wanted.repositories},
+        repositories={path: doubts_of(path) for path in wanted.repositories},
     )
 
 
@@ -206,59 +204,3 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-
-
-def _settings(folder: str) -> tuple[str, ...]:
-    """Return the settings of the repository a folder lies in that make git run something."""
-    place = _repository(Path(folder))
-    if place is None:
-        return ()
-    files = [place / "config", place / "config.worktree"]
-    common = _first_line(place / "commondir")
-    if common is not None:
-        files.append(place / common / "config")
-    return tuple(dict.fromkeys(key for file in files for key in _settings_in(file)))
-
-
-def _repository(folder: Path) -> Path | None:
-    """Return git's own folder for a folder of a work tree, or None outside of any."""
-    real = Path(os.path.realpath(folder))
-    for here in (real, *real.parents):
-        git = here / ".git"
-        if git.is_dir():
-            return git
-        if os.path.lexists(git):
-            return here / (_first_line(git) or "").removeprefix("gitdir:").strip()
-        if (here / "HEAD").is_file() and (here / "objects").is_dir():
-            return here
-    return None
-
-
-def _settings_in(file: Path) -> Iterable[str]:
-    try:
-        text = _text(file)
-    except FileNotFoundError:
-        return ()
-    except OSError:
-        return ("a configuration that cannot be read",)
-    if len(text) > _LONGEST_CONFIG:
-        return ("a configuration that is too long",)
-    return running_settings(text)
-
-
-def _first_line(file: Path) -> str | None:
-    try:
-        return _text(file).partition("\n")[0].rstrip("\r")
-    except OSError:
-        return None
-
-
-def _text(file: Path) -> str:
-    """Return the start of a plain file as text, whatever its bytes; a FIFO or a device is not read."""
-    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError("no plain file")
-        return os.read(handle, _LONGEST_CONFIG + 1).decode("utf-8", "replace")
-    finally:
-        os.close(handle)

@@ -1,52 +1,58 @@
-"""Which git commands only look, and how do they run so that a repository cannot make them do more?
+"""Answer what a git command line does: the few plain forms, what it shows, and what it starts.
 
-A repository's own settings can name programs (pagers, hooks, filters, monitors). Forms that only
-read are therefore printed with all of that off; `git.toml` lists them. Settings that cannot be
-switched off are a fact about the repository, looked up before.
+A repository's own settings, attributes and folders decide what git runs and reads, so every line of git is
+asked about but for the forms of `_PLAIN`. Those are printed with what a repository could switch on switched
+off, and need no question only in a plain repository (`repository.py`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from .nouns import Note, Word, literal
-from .options import Parsed, parse_options
-from .tables import table
+from .options import parse_options
 
 __all__ = [
-    "GitForm",
     "git_folder",
-    "git_form",
     "git_notes",
     "git_runs",
     "neutralised",
+    "plain_form",
+    "shown_by",
     "without_globals",
 ]
 
-GitForm = tuple[str, Parsed]
-
-_GLOBAL = "-C:folder -P --no-pager --no-optional-locks --no-replace-objects --literal-pathspecs --version"
 _EVERY_GLOBAL = (
-    f"{_GLOBAL} -p --paginate -c: --config-env: --exec-path? --git-dir:folder --work-tree:folder "
+    "-C:folder -P --no-pager --no-optional-locks --no-replace-objects --literal-pathspecs --version "
+    "-p --paginate -c: --config-env: --exec-path? --git-dir:folder --work-tree:folder "
     "--namespace: --bare --help --html-path --info-path --man-path --glob-pathspecs "
     "--noglob-pathspecs --icase-pathspecs --super-prefix: --list-cmds: --attr-source:"
 )
 
+# All options of the plain forms; none has an operand. They print names and first lines of messages only.
+_PLAIN = {
+    "branch": "-arv --all --remotes --verbose --list --show-current",
+    "log": "-# -n: --max-count: --oneline",
+    "rev-parse": "--show-toplevel",
+    "status": "-sb --short --branch --porcelain?",
+}
+_NEEDED = {"log": "--oneline", "rev-parse": "--show-toplevel"}
+_PLAIN_VALUE = re.compile(r"[0-9]{1,9}|v[12]")
 _NEUTRAL = tuple(
     literal(word)
     for word in (
-        "--no-pager --no-optional-locks -c core.fsmonitor=false -c core.hooksPath=/dev/null -c "
-        "core.pager=cat "
-        "-c core.attributesFile=/dev/null -c protocol.allow=never -c safe.bareRepository=explicit "
-        "-c log.showSignature=false -c gpg.program=false -c gpg.ssh.program=false -c gpg.x509.program=false "
-        "-c submodule.recurse=false -c diff.submodule=short -c diff.autoRefreshIndex=false "
-        "-c status.submoduleSummary=false -c mailmap.file= -c mailmap.blob= -c grep.fallbackToNoIndex=false"
+        "--no-pager --no-optional-locks -c core.fsmonitor=false -c core.hooksPath=/dev/null "
+        "-c core.attributesFile=/dev/null -c core.multiPackIndex=false -c core.untrackedCache=false "
+        "-c protocol.allow=never -c log.showSignature=false -c column.ui=never"
     ).split()
 )
-# It prints the lines of the file this setting names; `status` only obeys them.
-_NEUTRAL_ONLY = {"check-ignore": (literal("-c"), literal("core.excludesFile=/dev/null"))}
-_SIGNATURE = re.compile(r"%(?:\+|-| )?G|%\((?:signature|gpg)")
+# In a submodule git would run once more, under the settings of that one.
+_NEUTRAL_BEHIND = {"status": (literal("--ignore-submodules=all"),)}
+
+_SHOWS = frozenset("annotate blame cat-file diff grep log show whatchanged".split())
+_SEARCHES = frozenset("-S -G -e --grep --author --committer".split())
 _SAFE_SETTING = re.compile(
     r"(?i)user\.(?:name|email)|color\..*|advice\..*|core\.(?:quotepath|autocrlf|eol|filemode|abbrev|longpaths)"
     r"|init\.defaultbranch|commit\.gpgsign|tag\.gpgsign|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote)"
@@ -71,47 +77,41 @@ _RUNNING_COMMANDS = frozenset(
 )
 
 
-def git_form(words: tuple[Word, ...]) -> GitForm | None:
-    """Return the sub-command and its parsed words where a git command only reads, else None."""
-    found = parse_options(words[1:], _GLOBAL, stops=True)
-    if found.unknown is not None or (not found.operands and not found.has("--version")):
-        return None
-    if not found.operands:
-        return "--version", found
+def plain_form(words: tuple[Word, ...]) -> str | None:
+    """Return the sub-command (or `--version`) of a git command that has a plain form, else None."""
     if not all(word.is_literal for word in words):
         return None
-    name = found.operands[0].text
-    line = table("git.toml")["reads"].get(name)
-    if line is None:
+    if [word.text for word in words[1:]] == ["--version"]:
+        return "--version"
+    found = parse_options(words[1:], "--no-pager", stops=True)
+    name = found.operands[0].text if found.operands and found.unknown is None else ""
+    if name not in _PLAIN:
         return None
-    parsed = parse_options(found.operands[1:], line["options"])
-    return (name, parsed) if _only_reads(parsed, line) else None
+    parsed = parse_options(found.operands[1:], _PLAIN[name])
+    values = [value.text for _, value, _ in parsed.options if value is not None]
+    if parsed.unknown is not None or parsed.operands or not all(map(_PLAIN_VALUE.fullmatch, values)):
+        return None
+    return name if name not in _NEEDED or parsed.has(_NEEDED[name]) else None
 
 
-def _only_reads(parsed: Parsed, line: dict[str, str]) -> bool:
-    if parsed.unknown is not None:
-        return False
-    if any(value is not None and _SIGNATURE.search(value.text) for _, value, _ in parsed.options):
-        return False
-    if "needs" in line and not parsed.has(*line["needs"].split()):
-        return False
-    first = parsed.operands[0].text if parsed.operands else ""
-    if "first" in line:
-        return first in line["first"].split() or (not first and line.get("bare", "") == "yes")
-    if "named" in line and not _names_a_setting(parsed, line["named"].split()):
-        return False
-    if "most" in line and len(parsed.operands) > int(line["most"]):
-        # Words beyond those would be names of something new, unless an option asks for a list.
-        return parsed.has(*line.get("listing", "").split())
-    return True
-
-
-def _names_a_setting(parsed: Parsed, sections: list[str]) -> bool:
-    """Whether settings are asked for that hold no secret; all of the workspace's own may be listed."""
-    if parsed.has("--list", "-l"):
-        return parsed.has("--local") and not parsed.has("--global", "--system") and not parsed.operands
-    section, dot, _ = parsed.operands[0].text.lower().partition(".") if parsed.operands else ("", "", "")
-    return bool(dot) and len(parsed.operands) == 1 and section in sections
+def shown_by(words: tuple[Word, ...]) -> Iterator[Word]:
+    """Yield what may be paths among the words of a git command that prints the content of tracked files."""
+    operands = parse_options(words[1:], _EVERY_GLOBAL, stops=True).operands
+    name = operands[0].text if operands else ""
+    if name not in _SHOWS:
+        return
+    given = list(operands[1:])
+    if name == "grep" and not any(word.text.startswith("-e") for word in given):
+        pattern = next((word for word in given if not word.text.startswith("-")), None)
+        given = [word for word in given if word is not pattern]
+    for before, word in pairwise([operands[0], *given]):
+        is_text = before.text in _SEARCHES and name not in {"annotate", "blame"}
+        if is_text or (word.text.startswith("-") and ":" not in word.text):
+            continue
+        yield word
+        if ":" in word.text:
+            # `revision:path` and `:path` show what lies at the path.
+            yield literal(word.text.rpartition(":")[2])
 
 
 def git_folder(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -126,16 +126,14 @@ def without_globals(words: tuple[Word, ...]) -> tuple[str, ...]:
 
 
 def neutralised(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return a command as it is run: a git form that only reads, with nothing left that starts a program."""
+    """Return a command as it is run: a plain form of git, with nothing left that starts a program."""
     if not words or words[0].text.rpartition("/")[2] != "git":
         return words
-    form = git_form(words)
-    if form is None or form[0] == "--version":
+    form = plain_form(words)
+    if form is None or form == "--version":
         return words
-    at = len(words) - len(parse_options(words[1:], _GLOBAL, stops=True).operands)
-    more = table("git.toml")["reads"][form[0]].get("neutral", "")
-    only = _NEUTRAL_ONLY.get(form[0], ())
-    return (words[0], *_NEUTRAL, *only, *words[1 : at + 1], *map(literal, more.split()), *words[at + 1 :])
+    at = next(at for at, word in enumerate(words) if at and word.text == form) + 1
+    return (words[0], *_NEUTRAL, *words[1:at], *_NEUTRAL_BEHIND.get(form, ()), *words[at:])
 
 
 def git_notes(words: tuple[Word, ...]) -> tuple[Note, ...]:

@@ -51,10 +51,6 @@ class Scene:
         """Where the line starts."""
         return self.policy
 
-    def at(self, folders: Folders) -> Scene:
-        """Return the scene in other folders."""
-        return Scene(self.policy, self.facts, folders)
-
     def problem_with_content(self, path: str) -> Problem | None:
         """Say why what a path holds may not be read without a question."""
         if path in _ENDLESS:

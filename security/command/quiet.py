@@ -13,14 +13,13 @@ from ..workspace import is_inside
 from .actions import is_sink
 from .builtins import BUILTINS, is_harmless, is_separator, is_shells_own
 from .checks import CHECKS
-from .git import GitForm, git_form
+from .git import plain_form, shown_by
 from .loops import Bound
 from .nouns import Assignment, Command, PartKind, Redirection, Word, literal, with_ending
 from .options import Parsed, parse_options
 from .paths import Below, Problem, Scene, content_problem, names_problem
-from .places import Candidate, Placed, git_places, where
+from .places import Candidate, Placed, where
 from .programs import Program, below_of, program_of, versions
-from .repository import ONLY_BLAME
 from .scripts import AWK_OPTIONS, SED_OPTIONS
 from .sought import sought_problem
 from .wrappers import added_by_wrapper, is_transparent
@@ -30,10 +29,6 @@ __all__ = ["problem_of"]
 _SYSTEM_FOLDERS = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
 _PLAIN_VARIABLE = re.compile(r"[a-z_][a-z0-9_]*|[A-Z][A-Z0-9_]*")
 
-# Of what these are given they show the name only.
-_GIT_NAMES = frozenset("status ls-files check-ignore check-attr".split())
-
-_COMPARED = 2
 _ONE_OPTION = 2
 # To these a word that begins with a dash, and is no option of theirs, is a text.
 _ANY_WORDS = frozenset({"echo", "true", "false", ":"})
@@ -140,55 +135,31 @@ def _place_problem(name: str, scene: Scene) -> Problem | None:
 
 
 def _git_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Problem | None:
-    form = git_form(words)
+    """Say why a git command is asked about: all but its plain forms, in a plain repository, are."""
+    form = plain_form(words)
     if form is None:
-        return Problem("unlisted", "git is not known to only read when used like this")
-    if form[0] in {"--version", "version"}:
+        shown = (content_problem(word, scene) for word in shown_by(words))
+        # What is refused stays so; all else is one question.
+        secret = next((found for found in shown if found is not None and found.rule == "secret"), None)
+        return secret or Problem("unlisted", "git is not known to only read when used like this")
+    if form == "--version":
         return None
-    folders = git_places(at, scene.ground)
-    if folders is None:
-        return Problem("unknown", "it cannot be told which repository is meant")
-    for folder in folders:
-        problem = _repository_problem(folder, form[0], scene)
-        if problem is not None:
-            return problem
-    return _git_paths_problem(form, scene.at(folders))
+    if any(context.startswith("run by ") for context in at.context):
+        # What starts it may move it elsewhere, or put other words in place of those that are printed.
+        return Problem("unlisted", "git is started by another program of the line", words[0].text)
+    return None if form == "rev-parse" else _repository_problem(scene)
 
 
-def _git_paths_problem(form: GitForm, scene: Scene) -> Problem | None:
-    """Say why what a git command names may not be shown; a name of a revision is a harmless path inside."""
-    name, parsed = form
-    for _, value, kind in parsed.options:
-        path = literal(value.text.rpartition(":")[2]) if kind == "lined" and value is not None else value
-        if kind in {"content", "lined"} and path is not None and (problem := content_problem(path, scene)):
-            return problem
-    operands = parsed.operands
-    if name == "grep" and not parsed.has("-e"):
-        operands = operands[1:]
-    # Two paths that are not both of the repository it compares itself, with all that lies in them.
-    below = Below() if name == "diff" and len(operands) == _COMPARED else None
-    for word in operands:
-        # `revision:path` and `:path` show what lies at the path.
-        shown = [word, *([literal(word.text.rpartition(":")[2])] if ":" in word.text else [])]
-        for one in filter(lambda one: one.text, shown):
-            problem = names_problem(one, scene) if name in _GIT_NAMES else content_problem(one, scene, below)
-            if problem is not None:
-                return problem
-    return None
-
-
-def _repository_problem(folder: str, name: str, scene: Scene) -> Problem | None:
-    real = scene.facts.real.get(folder)
-    if real is None or not is_inside(real, scene.policy.workspace, *scene.policy.allowed_paths):
-        return Problem("outside", "a repository lies outside of the workspace", folder)
-    settings = scene.facts.repositories.get(folder)
-    if settings is None:
-        return Problem("unknown", "a repository was not looked at", folder)
-    if name not in {"blame", "annotate"}:
-        settings = tuple(setting for setting in settings if setting != ONLY_BLAME)
-    if settings:
-        why = "the repository has settings that start programs or open files"
-        return Problem("repository", why, ", ".join(settings))
+def _repository_problem(scene: Scene) -> Problem | None:
+    workspace = scene.policy.workspace
+    if scene.folders != frozenset({workspace}):
+        return Problem("repository", "git is not known to run in the root of the workspace")
+    doubts = scene.facts.repositories.get(workspace)
+    if doubts is None:
+        return Problem("unknown", "a repository was not looked at", workspace)
+    if doubts:
+        why = "the repository may make git run something or read elsewhere"
+        return Problem("repository", why, ", ".join(doubts))
     return None
 
 

@@ -169,8 +169,9 @@ def _work_tree(command: Command) -> Suggestion | None:
 def _unwanted(command: Command) -> Suggestion | None:
     """What removes all of a work tree was probably meant for what is not tracked."""
     removes = command.program == "rm" and set(_operands(command)) & {".", "./", "⟨*⟩", "./⟨*⟩", ".⟨*⟩"}
-    if removes or (command.program == "git" and _verb(command) == "clean"):
-        return _line(_words("git clean -n -d"), "lists what git would remove")
+    forces = any(re.match(r"-[a-z]*f|--fo", word.text) for word in command.words)
+    if removes or (command.program == "git" and _verb(command) == "clean" and forces):
+        return _safer(_words("git clean -n -d"), "lists what git would remove")
     return None
 
 

@@ -23,7 +23,7 @@ def touched(at: Placed, problem: Problem, scene: Scene) -> Iterator[Problem]:
     """Find secret files among the words of a program that does more than read, and protected ones."""
     only_reads, only_names = problem.rule == "outside", problem.rule == "protected"
     known = program_of(at.command.program)
-    shows_names = at.command.program == "git" or (known is not None and known.operands.endswith("names"))
+    shows_names = known is not None and known.operands.endswith("names")
     if at.command.program in _TEXT_PROGRAMS or (only_names and shows_names):
         return
     pattern = _open_pattern(at.command.words[1:], scene)

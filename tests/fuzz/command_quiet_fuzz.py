@@ -26,7 +26,7 @@ from leeward.security.command.nouns import CommandLine
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
 from leeward.security.command.survey import surveyed, wanted
-from leeward.security.command.tables import lines_of, table
+from leeward.security.command.tables import lines_of
 from leeward.security.command.verdict import Say, ruling_of
 from leeward.security.policy import Policy
 from leeward.tools.lookup import looked_up
@@ -37,6 +37,10 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CANARY = "ZEBRA-7731"
 MARK = "RAN-UNFORESEEN"
 RULES = ShellRules(confirm=())
+GIT = (
+    ("status", "-sbvu --short --branch --porcelain --ignored --verbose"), ("branch", "-arvlD --all --list --sort"), ("log", "-np -n --oneline --all --stat --format"),
+    ("show", "-p --stat --format"), ("diff", "-p --stat --cached --no-index"), ("blame", "-LS"), ("grep", "-nO --cached"), ("notes", ""), ("stash", ""), ("rev-parse", "--show-toplevel"),
+)  # fmt: skip
 # Nothing to be told here: they wait, never end, or show the machine the fuzz runs on.
 LEFT_OUT = frozenset(
     "sleep top vmstat iostat man apt apt-cache dpkg dpkg-query pip pip3 locate read exit lsof ss netstat".split()
@@ -138,14 +142,6 @@ def made(root: Path) -> tuple[Path, Path]:
     git = ["git", "-C", str(workspace), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "a.txt", "c.json", "src/e.py"], ["commit", "-qm", "x"]):
         subprocess.run([*git, *words], check=True, env={"PATH": SEARCH_PATH, "HOME": str(home)})
-    evil = str(workspace / "evil")
-    settings = {
-        "core.fsmonitor": evil, "core.pager": evil, "core.hooksPath": str(workspace), "diff.external": evil, "diff.e.textconv": evil, "diff.e.command": evil,
-        "core.editor": evil, "core.sshCommand": evil, "log.showSignature": "true", "gpg.program": evil, "pager.log": evil, "stash.showPatch": "true",
-        "alias.st": f"!{evil}", "interactive.diffFilter": evil, "diff.submodule": "diff", "status.submoduleSummary": "true", "format.pretty": "%h %G?",
-    }  # fmt: skip
-    for key, value in settings.items():
-        subprocess.run([*git, "config", key, value], check=True)
     (workspace / ".gitattributes").write_text("* diff=e\n")
     (workspace / "a.txt").write_text("one\nTWO\nthree\n")
     return workspace, home
@@ -193,12 +189,8 @@ def command(chance: random.Random, known: dict[str, list[str]]) -> str:
     words = [name]
     described = lines_of("programs.toml").get(name, {}).get("options", "")
     if name == "git":
-        verb = chance.choice([*table("git.toml")["reads"], "show", "log", "diff", "blame", "grep"])
-        described = table("git.toml")["reads"][verb]["options"]
-        words += [
-            *chance.choice(([], [], ["-C", chance.choice(["src", ".", "folder", "status"])], ["-p"])),
-            verb,
-        ]
+        verb, described = chance.choice(GIT)
+        words += [*chance.choice(([], [], ["-C", chance.choice(["src", ".", "folder"])], ["-p"])), verb]
     allowed = [token.partition(":")[0].rstrip("?") for token in described.split()]
     letters = [f"-{letter}" for token in allowed if not token.startswith("--") for letter in token[1:]]
     pool = [*(token for token in allowed if token.startswith("--")), *letters, *letters]

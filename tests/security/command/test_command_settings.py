@@ -1,4 +1,4 @@
-"""Which settings a repository has, held against git itself; which git commands only look, in every spelling."""
+"""Which settings a repository has, held against git itself; which forms of git are plain, in every spelling."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import subprocess
 
 import pytest
 
-from leeward.security.command.git import git_form, git_notes, git_runs, neutralised, without_globals
+from leeward.security.command.git import git_notes, git_runs, neutralised, plain_form, without_globals
 from leeward.security.command.nouns import literal
 from leeward.security.command.read import parse_command
-from leeward.security.command.repository import ODD_SETTING, running_settings, setting_names
+from leeward.security.command.repository import ODD_SETTING, odd_settings, setting_names
 
 HEADERS = ["[core]\n", "[core] ", '[Filter "Evil"]\n', '[filter "a.b"]', "[filter.old]\n", "[ include ]\n", '[includeIf "gitdir:~/"]\n', '[filter "q\\"q"]\n', '[remote "o"]\n', "[a.b.c]\n", "[x]clean = y\n", "[a]\n[b] c = d\n"]  # fmt: skip
 KEYS = ["\tclean = x\n", " smudge=y\n", "process = z ; c\n", "path = p\n", "worktree=/\n", "a-b = c\n", "Bare\n", "UploadPack = e\n", "url = u\n", 'k = "v ; #"\n', "k=\tv\t\n", "k = [filter]\n", "k = v\r\n", "# c\n", "; c\n", "\n", "  \n"]  # fmt: skip
@@ -61,55 +61,64 @@ def test_no_setting_git_reads_goes_unnamed(tmp_path, seed):
 def test_every_setting_that_runs_something_is_named_as_git_writes_it(tmp_path, setting):
     """Written by git itself, so that it is read as git spells it; its neighbours are no reason to ask."""
     file = tmp_path / "c"
-    for name, value in ((setting, "x"), ("user.name", "x"), ("core.bare", "false"), ("remote.o.url", "x"), ("filter.x.required", "true")):  # fmt: skip
+    for name, value in ((setting, "x"), ("user.name", "x"), ("core.bare", "false"), ("remote.o.url", "x"), ("branch.a.b.merge", "x")):  # fmt: skip
         subprocess.run(["git", "config", "-f", str(file), name, value], check=True, timeout=20)
-    assert running_settings(file.read_text()) == (setting,)
+    assert odd_settings(file.read_text()) == (setting,)
 
 
-READS = ["status", "log -3", "diff", "show HEAD", "branch", "branch -a", "tag", "tag -l 'v*'", "remote -v", "stash list", "worktree list", "reflog", "config --get user.name", "blame a", "grep x", "describe --tags", "shortlog -sn", "rev-parse HEAD", "rev-list --count HEAD", "ls-files", "ls-tree HEAD", "cat-file -p HEAD", "show-ref", "for-each-ref", "merge-base a b", "count-objects -v", "check-ignore a", "cherry -v", "clean -n", "clean -nd", "var GIT_EDITOR", "range-diff a b c", "notes", "remote get-url origin", "branch --list x", "branch --contains HEAD"]  # fmt: skip
-CHANGES = ["push", "commit -m x", "branch x", "branch -d x", "tag v1", "tag -d v1", "remote add a b", "remote show o", "stash", "stash pop", "worktree add x", "reflog expire", "config user.name x", "config http.x.password", "config --list", "config --global --list", "checkout a", "clean", "clean -f", "clean -d", "fetch", "grep -O x", "log --output=x", "log --ext-diff", "diff --textconv", "show --show-signature", "log --format=%G?", "for-each-ref --format='%(signature)'", "status --unknown", "blame --contents x a", "-c a.b=c log", "--git-dir=x log", "--exec-path=x log", "-p log", "notes add", "var -l", "describe --dirty", "shortlog --output=x", "cat-file --textconv a", "submodule status", "bisect log", "ls-remote", "archive HEAD", "rev-parse --parseopt", "diff --ext", "log --show-sig"]  # fmt: skip
+PLAIN = ["status", "status -s", "status -b", "status -sb", "status --short --branch", "status --porcelain", "status --porcelain=v1", "status --porcelain=v2 -b", "branch", "branch -a", "branch -r", "branch -v", "branch -vv", "branch -av", "branch --all --verbose", "branch --list", "branch --show-current", "log --oneline", "log --oneline -5", "log -20 --oneline", "log --oneline -n 5", "log --oneline -n5", "log --oneline --max-count=5"]  # fmt: skip
+OTHER = ["log", "log -3", "log -n 3", "log --oneline main", "log --oneline -- a", "log --oneline -n -1", "log --oneline -n x", "log --oneline --max-count", "log --oneline --all", "log --oneline -p", "log --oneline --stat", "log --onelin", "log --format=%G?", "log --output=x", "log --ext-diff", "log -m -p", "diff", "show", "show HEAD", "branch x", "branch -d x", "branch --list x", "branch --sort=signature", "branch --format=%G?", "branch --contains HEAD", "branch --edit-description", "status .", "status -v", "status -uall", "status --ignored", "status --porcelain=v9", "status --column", "status --ignore-submodules=none", "status --unknown", "tag", "remote -v", "stash", "stash list", "worktree list", "reflog", "config --get user.name", "config --list", "blame a", "grep x", "grep --cached x", "describe", "shortlog", "rev-parse", "rev-parse HEAD", "rev-parse --git-dir", "rev-parse --show-toplevel x", "rev-list HEAD", "ls-files", "ls-tree HEAD", "cat-file -p HEAD", "show-ref", "for-each-ref", "merge-base a b", "count-objects", "check-ignore a", "cherry", "clean -n", "var GIT_EDITOR", "range-diff a b c", "notes", "notes show", "push", "commit -m x", "fetch", "submodule status", "ls-remote", "archive HEAD", "version", "help", "-v", "--help", "-c a.b=c status", "--git-dir=x status", "--work-tree=x status", "--exec-path=x status", "-p status", "-P status", "--paginate log --oneline", "-C . status", "-C src status", "--no-optional-locks status", "--bare status", "--namespace=x branch", "--attr-source=HEAD status"]  # fmt: skip
 
 
 def words(line: str):
     return parse_command(f"git {line}").root.words
 
 
-@pytest.mark.parametrize("line", READS)
-def test_what_only_looks_runs_neutralised_wherever_it_stands(world, line):
-    assert git_form(words(line)) is not None and world.say(f"git {line}") == "nothing"
-    for other in (
-        f"git --no-pager {line}",
-        f"git -C src {line}",
-        f"git -P -C . {line}",
-        f"/usr/bin/git {line}",
-    ):
-        assert world.say(other) == "nothing", other
-        printed = parse_command(other).printed
-        assert "core.fsmonitor=false" in printed and neutralised(parse_command(other).root.words) != words(
-            line
-        )
-    assert without_globals(words(f"--no-pager -C src {line}")[1:]) == tuple(
-        word.text for word in words(line)[1:]
-    )
+@pytest.mark.parametrize("line", PLAIN)
+def test_plain_forms_run_neutralised_in_the_root_of_the_workspace(world, line):
+    for text in (f"git {line}", f"git --no-pager {line}", f"/usr/bin/git {line}", f"cd /srv/ws && git {line}", f"! git {line} | head"):  # fmt: skip
+        assert world.say(text) == "nothing", text
+        printed = parse_command(text).printed
+        assert "core.fsmonitor=false" in printed and "core.hooksPath=/dev/null" in printed
+        assert ("status --ignore-submodules=all" in printed) == (plain_form(words(line)) == "status")
 
 
-@pytest.mark.parametrize("line", CHANGES)
-def test_what_may_do_more_is_asked_about_and_runs_as_it_stands(world, line):
-    assert git_form(words(line)) is None or world.say(f"git {line}") != "nothing"
+@pytest.mark.parametrize("line", PLAIN)
+def test_plain_forms_elsewhere_or_started_by_another_program_are_asked_about(world, line):
+    for text in (f"cd src && git {line}", f"cd src; git {line}", f"cd ..; git {line}", f"cd $x; git {line}", f"timeout 5 git {line}", f"env git {line}", f"command git {line}", f"sh -c 'git {line}'", f"find . -exec git {line} ';'", f"echo | xargs -I x git {line}", f"git.exe {line}", f"/opt/git {line}", f"./git {line}"):  # fmt: skip
+        assert world.say(text) in {"ask", "force"}, text
+
+
+@pytest.mark.parametrize("line", OTHER)
+def test_every_other_line_of_git_is_asked_about_and_runs_as_it_stands(world, line):
+    assert plain_form(words(line)) is None
     assert world.say(f"git {line}") in {"ask", "force"}
     assert "core.fsmonitor=false" not in parse_command(f"git {line}").printed
 
 
+def test_what_tells_no_more_than_a_version_or_a_folder_needs_no_plain_repository(world):
+    world.repositories = {"/srv/ws": ("core.fsmonitor",)}
+    for line in ("git --version", "timeout 5 git --version", "git rev-parse --show-toplevel", "cd src && git rev-parse --show-toplevel"):  # fmt: skip
+        assert world.say(line) == "nothing", line
+    assert "core.hooksPath=/dev/null" in parse_command("git rev-parse --show-toplevel").printed
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("show HEAD:.env", "deny"), ("show :.env", "deny"), ("cat-file -p HEAD:src/.env", "deny"), ("diff .env", "deny"), ("diff --stat -- .env", "deny"), ("log -p -- .env", "deny"), ("log -L1,2:.env", "deny"), ("blame .env", "deny"), ("blame -S .env a", "deny"), ("grep TOKEN .env", "deny"), ("-C src show HEAD:.env", "deny"), ("log -S .env", "force"), ("grep .env", "force"), ("add .env", "force"), ("rm --cached .env", "force"), ("show HEAD:README.md", "ask"), ("log --author=.environment", "ask")],
+)  # fmt: skip
+def test_what_shows_a_secret_file_by_its_name_is_refused(world, line, said):
+    assert world.say(f"git {line}") == said
+
+
 def test_the_words_behind_the_neutral_ones_are_those_that_were_written():
     """Nothing is put where it would be the value of something, and nothing written gets lost."""
-    for line in READS:
+    for line in PLAIN:
         plain, run = [word.text for word in words(line)], [word.text for word in neutralised(words(line))]
         left = iter(run)
         assert all(text in left for text in plain), line
         values = [run[at + 1] for at, text in enumerate(run[:-1]) if text == "-c"]
-        assert all(
-            re.fullmatch(r"[a-z]+\.[A-Za-z.0-9]+=.*", value) for value in values if value not in plain
-        ), line
+        assert values and all(re.fullmatch(r"[a-z]+\.[A-Za-z]+=.*", value) for value in values), line
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from leeward.security.command.nouns import CommandLine, PartKind, literal
-from leeward.security.command.places import Candidate, fillings, git_places, placed, variants, where
+from leeward.security.command.places import Candidate, fillings, placed, variants, where
 from leeward.security.command.read import parse_command
 from leeward.security.command.transform import visits
 from leeward.security.policy import Policy
@@ -143,15 +143,6 @@ def test_a_home_with_blanks_is_split_where_nothing_quotes_it():
     for text, path in [("$HOME/x", None), ('"$HOME/x"', "/home/a da/x"), ("~/x", "/home/a da/x")]:
         found = where(parse_command(f"x {text}").root.words[1], frozenset({WS}), spaced)
         assert found == (None if path is None else (Candidate(path),)), text
-
-
-@pytest.mark.parametrize(
-    ("line", "folders"),
-    [("git log", {WS}), ("git -C a log", {f"{WS}/a"}), ("git -C a -C b log", {f"{WS}/a/b"}), ("git -C /x -C y log", {"/x/y"}), ("git -C ~/p log", {f"{HOME}/p"}), ("git -C $x log", None), ("git -C * log", None), ("git -c a.b=-C log -C a", {WS}), ("cd a && git -C b log", {f"{WS}/a/b"}), ("cd $x && git log", None), ("git --no-pager -C a log", {f"{WS}/a"})],
-)  # fmt: skip
-def test_where_git_works(line, folders):
-    at = placed(parse_command(line).root, GROUND)[-1]
-    assert git_places(at, GROUND) == (None if folders is None else frozenset(folders))
 
 
 # What a word becomes for each value that loops, or the line itself, give its variables.
