@@ -31,6 +31,7 @@ figures: $(VENV)/installed-dev
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/command_fuzz.py
 	$(BIN)/python tests/fuzz/command_quiet_fuzz.py
+	$(BIN)/python tests/fuzz/git_quiet_fuzz.py
 
 # A thousand kills at any moment, and every write of the database failing in turn; half an hour.
 # A short version of it is part of the suite. With strace more ways to fail are tried.

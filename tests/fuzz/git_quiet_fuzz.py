@@ -148,6 +148,9 @@ def made(root: Path) -> None:
     _plain_repository(place.private, {"secret": f"{CANARY}\n"}, f"about {CANARY}")
     _plain_repository(place.workspace, {"a.bin": "a\n", "b.txt": "b\n", ".env": f"KEY={CANARY}\n"}, "first")
     _plain_repository(root / "hostile", {"x": "x\n"}, "hostile")
+    for other in (place.private, root / "hostile"):
+        # Every repository holds a copy of these; in fewer files it is made sooner.
+        _git(other, "-c", "gc.packRefs=false", "gc", "-q")
     tree, parent = (_git(place.workspace, "rev-parse", name) for name in ("HEAD^{tree}", "HEAD"))
     (root / "commit").write_text(_SIGNED.format(tree=tree, parent=parent))
     commit = _git(place.workspace, "hash-object", "-t", "commit", "-w", str(root / "commit"))
@@ -431,7 +434,8 @@ def _tried(place: Place, chance: random.Random, report: Report) -> None:
         os.utime(place.workspace / name, (9, 9), follow_symlinks=False)
     _set([one for one in loud if one in _REPLACING], LOUD, place, chance)
     place.mark.unlink(missing_ok=True)
-    _run_quiet(place, ", ".join((*loud, *latent)), report)
+    lines = ("git status", *chance.sample(PLAIN, 9), *chance.sample(OTHER, 6))
+    _run_quiet(place, lines, ", ".join((*loud, *latent)), report)
     report.repositories += 1
     run(CAREFREE, place, 5)
     report.live += place.mark.exists()
@@ -457,9 +461,9 @@ def _set(names: Iterable[str], traps: dict[str, Trap], place: Place, chance: ran
             continue
 
 
-def _run_quiet(place: Place, told: str, report: Report) -> None:
+def _run_quiet(place: Place, lines: Iterable[str], told: str, report: Report) -> None:
     policy = Policy(str(place.workspace), str(place.home))
-    quiet = [(line, text) for line in (*PLAIN, *OTHER) if (text := printed(line, policy)) is not None]
+    quiet = [(line, text) for line in lines if (text := printed(line, policy)) is not None]
     report.plain += any(line == "git status" for line, _ in quiet)
     before = _state(place.root)
     for line, text in quiet:

@@ -80,7 +80,7 @@ def test_without_a_look_at_the_machine_nothing_is_quiet(make) -> None:
 
 
 def test_a_line_that_only_reads_has_no_other_effect_and_no_other_question(make) -> None:
-    assert make.action(shell(make), {"command": "git log -3"}).effects is Effect.READ
+    assert make.action(shell(make), {"command": "git log --oneline -3"}).effects is Effect.READ
     assert make.action(shell(make), {"command": "git commit -m x"}).effects is Effect.ALL
     together = make.spec("both", Effect.ALL, kinds={"command": Kind.COMMAND, "note": Kind.TEXT})
     assert make.action(together, {"command": "git log", "note": "x"}).effects is Effect.ALL, (

@@ -82,7 +82,7 @@ def line_of(name: str) -> str:
     return "quoted" if PROGRAMS[name].get("quoted") else ""
 
 
-QUIET = ["ls -la src", "cat README.md", "head -n 5 README.md", "grep -rn x src", "wc -l README.md", "git log --oneline", "git diff", "find src -name x", "stat README.md", "sort README.md | uniq -c", "du -sh src", "diff README.md data.csv", "rg x src", "ps aux", "df -h", "date", "echo hi", "sed -n 1,5p README.md", "awk '{print $1}' data.csv", "jq . package.json", "tail -n 3 app.log", "cut -d, -f1 data.csv", "tr a b", "env ls", "timeout 5 cat README.md", "tar -tf a.tar", "file README.md", "which ls", "pwd", "id"]  # fmt: skip
+QUIET = ["ls -la src", "cat README.md", "head -n 5 README.md", "grep -rn x src", "wc -l README.md", "git log --oneline", "git status -sb", "find src -name x", "stat README.md", "sort README.md | uniq -c", "du -sh src", "diff README.md data.csv", "rg x src", "ps aux", "df -h", "date", "echo hi", "sed -n 1,5p README.md", "awk '{print $1}' data.csv", "jq . package.json", "tail -n 3 app.log", "cut -d, -f1 data.csv", "tr a b", "env ls", "timeout 5 cat README.md", "tar -tf a.tar", "file README.md", "which ls", "pwd", "id"]  # fmt: skip
 
 
 @given(st.sampled_from(QUIET), st.sampled_from(["--never-heard-of", "--never-heard-of=/etc/passwd", "--exec=x", "--write=x", "--never -x"]))  # fmt: skip
