@@ -1,7 +1,7 @@
 """How do programs that only read run, so that nothing in the workspace makes them do more?
 
-Git forms that only read are printed with everything off that a repository can switch on (`git.py`), and
-`rg` so that no file can make it search hidden ones.
+Plain forms of git are printed with everything off that a repository can switch on (`git.py`), and `rg` so
+that no file can make it search hidden ones.
 """
 
 from __future__ import annotations

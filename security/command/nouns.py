@@ -234,8 +234,8 @@ class CommandFacts:
     `real` maps a path (absolute, not normalised) to where it leads with all links followed;
     `matches` an absolute glob to the paths it matches, None where there were too many; `programs`
     a name to its path in the fixed PATH, None where there is none; `trees` a folder to the secret
-    files below it, None where it is too big to tell; `repositories` a folder to the settings of
-    its git repository that make git run something.
+    files below it, None where it is too big to tell; `repositories` a folder to what keeps
+    its git repository from being a plain one, () for a plain one.
     """
 
     real: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,7 +1,7 @@
 """Writing what was read back as a shell line, so that no reader can take it for anything else.
 
 Every literal is quoted here; only globs, tildes, variables and substitutions that were read are left
-open. Commands git is known to answer without changing anything run neutralised (`git.py`).
+open. Plain forms of git run neutralised (`git.py`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _in_order(found: tuple[Redirection, ...]) -> list[Redirection]:
 
 
 def _neutralised(command: Command) -> tuple[Word, ...]:
-    """Return the words as they are run: git that only reads neutralised, also where a wrapper runs it."""
+    """Return the words as they are run: plain git neutralised, also where a wrapper runs it."""
     words = as_run(command.words)
     for inner in command.inner:
         again = _neutralised(inner) if isinstance(inner, Command) else ()

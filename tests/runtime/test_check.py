@@ -31,7 +31,8 @@ force = true
     ("tool", "arguments", "extra", "decision", "gate", "rule", "code"),
     [
         ("read", '{"path": "notes.md"}', (), "allow", None, None, 0),
-        ("shell", '{"command": "git status"}', (), "allow", None, None, 0),
+        ("shell", '{"command": "git --version"}', (), "allow", None, None, 0),
+        ("shell", '{"command": "git status"}', (), "ask", "commands", "repository", 4),
         ("shell", '{"command": "git pull"}', (), "allow", None, "allow shell git pull at config.toml:2", 0),
         ("shell", '{"command": "git push"}', (), "ask", "commands", "unlisted", 4),
         ("shell", '{"command": "git pull; rm -r x"}', (), "ask", "commands", "unlisted", 4),
