@@ -434,10 +434,12 @@ def _tried(place: Place, chance: random.Random, report: Report) -> None:
         os.utime(place.workspace / name, (9, 9), follow_symlinks=False)
     _set([one for one in loud if one in _REPLACING], LOUD, place, chance)
     place.mark.unlink(missing_ok=True)
-    lines = ("git status", *chance.sample(PLAIN, 9), *chance.sample(OTHER, 6))
+    lines = ("git status", *chance.sample(PLAIN, 7), *chance.sample(OTHER, 4))
     _run_quiet(place, lines, ", ".join((*loud, *latent)), report)
     report.repositories += 1
-    run(CAREFREE, place, 5)
+    if "device" not in loud:
+        # A FIFO would be waited for.
+        run(CAREFREE, place, 5)
     report.live += place.mark.exists()
 
 
@@ -503,6 +505,8 @@ def run(line: str, place: Place, seconds: float = 60) -> str:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def _state(root: Path) -> dict[str, tuple[int, ...]]:
