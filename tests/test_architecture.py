@@ -321,6 +321,17 @@ def gates_are_pure(sources: Sources) -> list[str]:
     return found
 
 
+def judging_reads_no_clock(sources: Sources) -> list[str]:
+    """A verdict that depended on a clock would be another one on a slower machine."""
+    return [
+        f"{path}:{node.lineno} imports {name}"
+        for path, source in sources.items()
+        if path.startswith("security/")
+        for node, _, name in imported(source)
+        if name.split(".")[0] == "time"
+    ]
+
+
 def gates_know_no_tools(sources: Sources) -> list[str]:
     gates = {
         path: source
@@ -440,6 +451,7 @@ LAWS: dict[str, Law] = {
     "the order is one literal": one_order,
     "a gate is one file with one function and one question": one_question_each,
     "a gate is pure": gates_are_pure,
+    "judging reads no clock": judging_reads_no_clock,
     "gates know kinds and effects, never tools": gates_know_no_tools,
     "imports go one way, through the fronts": imports_go_one_way,
     "no imports inside functions": imports_stand_at_the_top,
@@ -556,6 +568,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "{real}\nfrom ..policy import Policy\n",
     ),
     ("a gate is pure", "security/gates/trust.py", "{real}\nfrom time import time\n", "{real}"),
+    ("judging reads no clock", "security/command/x.py", "import time\n", "from .words import Effort\n"),
     (
         "a gate is pure",
         "security/gates/trust.py",

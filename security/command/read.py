@@ -1,13 +1,12 @@
 """Reading a line: limits first, then the parse, then the nouns.
 
-The limits are counted before anything is parsed, so that the same line is refused everywhere; the
-deadline is a backstop for what nobody thought of.
+Every limit is a count: of what stands in the line before it is parsed, and of the parser's own work
+while it is. So the same line is read, or refused, on every machine, however slow.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 
 import tree_sitter
@@ -24,7 +23,7 @@ from .transform import with_inner
 from .unwrap import Nest, unwrapped
 from .words import Effort
 
-__all__ = ["LATE", "MAX_BYTES", "MAX_OPERATORS", "again", "parse_command"]
+__all__ = ["MAX_BYTES", "MAX_OPERATORS", "again", "parse_command"]
 
 MAX_BYTES = 8192
 """The longest line that is parsed, in bytes."""
@@ -32,14 +31,11 @@ MAX_BYTES = 8192
 MAX_OPERATORS = 256
 """How many characters that may be operators are parsed: the time it takes grows with their square."""
 
-LATE = "the line took too long to parse"
-"""Why a line was not read that may be read another time: what a record must tell apart."""
-
 _INNER_WORDS = 512
 _AGAIN_WORDS = 32
 _AGAIN_CHARACTERS = 512
-_DEADLINE = 0.25
 _PIECE = 64
+_TOO_MUCH = "the parser needs too many steps for the line, as it does where one does not parse"
 # The parser slows down in what a bracket opens and nothing closes. Two that close a condition close a
 # subscript as well.
 _WIDEST_BRACKETS = 1024
@@ -155,34 +151,41 @@ def _stand_in(found: re.Match[str]) -> str:
 
 
 class _Source:
-    """A line as the parser asks for it, piece by piece, and whether it asks for too much.
+    """A line as the parser asks for it, piece by piece, and whether its work becomes too much.
 
-    Behind an error it goes over all that is left again and again. So its reads are counted, which comes out
-    the same wherever a line is read: one without an error needs at most about six for each piece.
+    Behind an error it goes over all that is left again and again, or follows many readings at once. So its
+    reads are counted, and how often it asks whether to go on, which it does after every hundred steps: a
+    line without an error needs at most about six reads for each piece, and asks once for every twelve bytes.
     """
 
     def __init__(self, line: str) -> None:
         self.text = _FOREIGN.sub(_stand_in, _LOST.sub("a", line)).encode()
-        self.left = 32 + 8 * len(self.text) // _PIECE
-        self.late = time.monotonic() + _DEADLINE
+        self.reads_left = 32 + 8 * len(self.text) // _PIECE
+        self.checks_left = 64 + len(self.text) // 8
 
     def piece(self, offset: int, _point: object) -> bytes:
         """Return what stands there, always the same: the parser does not survive a text that changes."""
-        self.left -= 1
+        self.reads_left -= 1
         return self.text[offset : offset + _PIECE]
 
-    def is_too_much(self, *_state: object) -> bool:
-        """Whether the parser is to stop."""
-        return self.left < 0 or time.monotonic() > self.late
+    @property
+    def is_spent(self) -> bool:
+        """Whether the parser did more than a line without an error needs."""
+        return self.reads_left < 0 or self.checks_left < 0
+
+    def must_stop(self, *_state: object) -> bool:
+        """Count one question of the parser's, and answer it."""
+        self.checks_left -= 1
+        return self.is_spent
 
 
 def _read(line: str, effort: Effort) -> tuple[Node, frozenset[str]]:
     source = _Source(line)
     # What stops the parser is only heeded where the text is read through a function.
     try:
-        tree = tree_sitter.Parser(_LANGUAGE).parse(source.piece, progress_callback=source.is_too_much)
+        tree = tree_sitter.Parser(_LANGUAGE).parse(source.piece, progress_callback=source.must_stop)
     except ValueError:
-        raise Unread("the line does not parse" if source.left < 0 else LATE) from None
-    if source.left < 0:
-        raise Unread("the line does not parse")
+        raise Unread(_TOO_MUCH) from None
+    if source.is_spent:
+        raise Unread(_TOO_MUCH)
     return read_tree(line.encode().decode("latin-1"), tree.root_node, effort)

@@ -20,7 +20,6 @@ from .nouns import CommandFacts, CommandLine
 from .outline import Outline
 from .paths import Problem, Scene
 from .places import Placed
-from .read import LATE
 from .rules import ShellRules, blocked_by, confirmed_by, entry_words
 from .weighed import Weighed, weighed
 
@@ -108,8 +107,7 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
                 Say.DENY, "blocked", "the configuration forbids a command that seems to be in it", entry
             )
     reason = f"the line could not be read: {canonical.reason}"
-    rule = "parse_deadline" if canonical.reason == LATE else "unreadable"
-    return Ruling(Say.FORCE, rule, reason, reasons=((canonical.reason, ""),))
+    return Ruling(Say.FORCE, "unreadable", reason, reasons=((canonical.reason, ""),))
 
 
 def _blocked(actions: tuple[tuple[str, ...], ...], outline: Outline, rules: ShellRules) -> str | None:

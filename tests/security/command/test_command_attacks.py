@@ -13,12 +13,10 @@ import tree_sitter
 from leeward.security.command import bombs, loops, read
 from leeward.security.command.grammar import read_tree
 from leeward.security.command.nouns import Command, CommandLine, Unread
-from leeward.security.command.read import LATE, parse_command
+from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
 from leeward.security.command.transform import nodes, visits
-from leeward.security.command.verdict import Say, ruling_of
 from leeward.security.command.words import Effort
-from leeward.security.unreadable import Unreadable
 
 FUZZ = Path(__file__).resolve().parents[2] / "fuzz" / "command_quiet_fuzz.py"
 
@@ -282,14 +280,6 @@ def test_a_tree_of_any_depth_is_walked_within_bounds():
     tree = tree_sitter.Parser(read._LANGUAGE).parse(source)
     with pytest.raises(Unread):
         read_tree(source.decode("latin-1"), tree.root_node, Effort())
-
-
-def test_a_late_parse_is_told_apart_from_one_that_is_never_read(world):
-    said = [
-        ruling_of(Unreadable(reason), "ls", world.policy, world.rules)
-        for reason in (LATE, "the line does not parse")
-    ]
-    assert [(one.say, one.rule) for one in said] == [(Say.FORCE, "parse_deadline"), (Say.FORCE, "unreadable")]
 
 
 BUSY = [

@@ -216,11 +216,6 @@ def test_what_is_within_the_limits_is_walked_without_deep_recursion():
     assert actions("a" + " | b" * 255)[1] == "b" and actions("$(" * 6 + "a" + ")" * 6)[-1] == "a"
 
 
-def test_the_deadline_is_a_backstop(monkeypatch):
-    monkeypatch.setattr(read, "_DEADLINE", -1.0)
-    assert parse_command("a" + " b" * 3000) == Unreadable("the line took too long to parse")
-
-
 TEXT = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Co", "Cn", "Lo", "Mn", "So"]),
     max_size=20,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 
 import pytest
 import tree_sitter
@@ -14,7 +16,7 @@ from leeward.security.command.read import MAX_BYTES, MAX_OPERATORS, parse_comman
 from leeward.security.policy import Policy
 from leeward.security.unreadable import Unreadable
 
-DOES_NOT_PARSE = Unreadable("the line does not parse")
+TOO_MUCH = Unreadable(read._TOO_MUCH)
 
 # The parser goes over all that is left of these again and again.
 LOST = ["a@" * 4000, "a?" * 4000, "@a" * 4000, "a@ " + "#" * 8000, "((" + "=]" * 4000, "${x" + "~" * 8000, "${x" + ", " * 2500]  # fmt: skip
@@ -22,13 +24,13 @@ LOST = ["a@" * 4000, "a?" * 4000, "@a" * 4000, "a@ " + "#" * 8000, "((" + "=]" *
 
 @pytest.fixture
 def sources(monkeypatch) -> list:
-    """What was handed to the parser, with no deadline to stop it."""
+    """What was handed to the parser, and how many pieces of it were read."""
     made = []
 
     class Counted(read._Source):
         def __init__(self, text: bytes) -> None:
             super().__init__(text)
-            self.late, self.pieces = float("inf"), 0
+            self.pieces = 0
             made.append(self)
 
         def piece(self, offset, point):
@@ -41,9 +43,34 @@ def sources(monkeypatch) -> list:
 
 @pytest.mark.parametrize("line", LOST, ids=[line[:8] for line in LOST])
 def test_the_parser_is_stopped_behind_an_error(sources, line):
-    assert parse_command(line[:MAX_BYTES]) == DOES_NOT_PARSE
-    # It is asked whether to go on after every hundred steps, and reads all that is left in each of them.
-    assert sources[0].left < 0 and sources[0].pieces < 20_000
+    assert parse_command(line[:MAX_BYTES]) == TOO_MUCH
+    # It asks whether to go on after every hundred steps, and reads all that is left in each of them.
+    assert sources[0].is_spent and sources[0].pieces < 20_000
+
+
+def test_each_count_stops_the_parser_by_itself(monkeypatch):
+    line = "ls" + " a" * 2000
+    assert isinstance(parse_command(line), CommandLine) or "words" in parse_command(line).reason
+    for count in ("reads_left", "checks_left"):
+
+        class Spent(read._Source):
+            def __init__(self, text, count=count):
+                super().__init__(text)
+                setattr(self, count, 0)
+
+        monkeypatch.setattr(read, "_Source", Spent)
+        assert parse_command(line) == TOO_MUCH
+        monkeypatch.undo()
+
+
+def test_a_line_is_read_the_same_however_slow_the_machine_is(monkeypatch):
+    """A clock that leaps a minute at each look changes no verdict: nobody looks at one."""
+    lines = ["ls" + " a" * 200, "a@" * 4000, "((" + "=]" * 4000, "ls; " * 60]
+    before = list(map(parse_command, lines))
+    moment = itertools.count(0, 60)
+    for clock in ("monotonic", "perf_counter", "time"):
+        monkeypatch.setattr(time, clock, lambda: float(next(moment)))
+    assert list(map(parse_command, lines)) == before
 
 
 def test_no_line_without_an_error_is_lost(sources, tables):
@@ -59,7 +86,7 @@ def test_no_line_without_an_error_is_lost(sources, tables):
         parsed = tree_sitter.Parser(read._LANGUAGE).parse(line.encode()) if sources else None
         if parsed is not None and not parsed.root_node.has_error:
             found += 1
-            assert sources[0].left >= 0, line
+            assert not sources[0].is_spent, line
     assert found > 50
 
 
