@@ -3,13 +3,42 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check figures fuzz crash lint types clean
+.PHONY: run test test-versions lock check figures fuzz crash lint types clean
+
+# What the parsers that verdicts rest on are asked about: command lines, URLs, patterns, pages, schemas.
+PARSER_TESTS := tests/security tests/tools/test_declare.py tests/tools/test_readable.py tests/tools/test_select.py \
+	tests/tools/test_search.py tests/tools/test_lookup.py
 
 run: $(VENV)/installed
 	$(BIN)/leeward --model offline --script examples/tour.leeward
 
 test: lint types $(VENV)/installed-dev
 	$(BIN)/pytest
+
+# The security tests with the lowest and with the highest allowed versions of those parsers, each in a
+# folder of its own; a quarter of an hour.
+test-versions: requirements.lock
+	for end in lowest highest; do \
+		test -x $(VENV)-$$end/bin/python || $(PYTHON) -m venv $(VENV)-$$end || exit 1; \
+		$(VENV)-$$end/bin/python bench/parser_versions.py $$end >$(VENV)-$$end/parsers.txt || exit 1; \
+		for wanted in '--require-hashes -r requirements.lock' '--no-deps --editable .' \
+			"--no-deps --upgrade -r $(VENV)-$$end/parsers.txt"; do \
+			$(VENV)-$$end/bin/python -m pip install --quiet $$wanted || exit 1; \
+		done; \
+		$(VENV)-$$end/bin/python -m pip freeze | grep -iE '^(ada|google|jsonschema|selectolax|tree)'; \
+		$(VENV)-$$end/bin/pytest -p no:cacheprovider $(PARSER_TESTS) || exit 1; \
+	done
+
+# Pins everything that development installs, with the hashes of its files for every system. Resolved with
+# the oldest Python that is supported: it needs all that newer ones need. No address of a registry gets in.
+lock:
+	test -x $(VENV)-lock/bin/python || $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+		|| { echo "The lock is made with Python 3.11; name it with: make PYTHON=python3.11 lock"; exit 1; }
+	$(VENV)-lock/bin/python -m pip install --quiet 'pip-tools>=7.5,<8'
+	$(VENV)-lock/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --extra dev \
+		--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--output-file requirements.lock pyproject.toml
 
 check: lint types $(VENV)/installed-dev
 	$(BIN)/python bench/style_metrics.py . | $(BIN)/python bench/style_bars.py
@@ -53,9 +82,9 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(VENV)/installed-dev: $(VENV)/installed requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-highest $(VENV)-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,6 +14,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("security", "memory", "tools", "runtime")
@@ -64,6 +66,51 @@ def test_each_dependency_has_its_reason_on_its_line() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for entry in PROJECT["dependencies"]:
         assert re.search(rf'"{re.escape(entry)}",\s+# .{{15,}}', text), entry
+
+
+def bounds(group: list[str]) -> dict[str, SpecifierSet]:
+    """The versions allowed by some entries; a name that stands there twice would be lost."""
+    entries = list(map(Requirement, group))
+    assert len({distribution(entry.name) for entry in entries}) == len(entries)
+    return {distribution(entry.name): entry.specifier for entry in entries}
+
+
+def locked() -> dict[str, tuple[str, list[str]]]:
+    """What the lock pins: name, version, hashes. Every line of it must be one of the two kinds."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    name = ""
+    for line in (ROOT / "requirements.lock").read_text(encoding="ascii").splitlines():
+        if pinned := re.fullmatch(r"([a-z0-9.-]+)==([0-9a-z.]+) \\", line):
+            name = distribution(pinned[1])
+            assert name not in found
+            found[name] = (pinned[2], [])
+        else:
+            found[name][1].append(re.fullmatch(r"    --hash=sha256:([0-9a-f]{64})(?: \\)?", line)[1])
+    return found
+
+
+def test_the_lock_pins_every_dependency_within_its_bounds_with_hashes_and_names_no_address() -> None:
+    # `locked` reads nothing but pins and hashes: an address or an option in it would fail there.
+    pinned = locked()
+    declared = bounds(PROJECT["dependencies"]) | bounds(PROJECT["optional-dependencies"]["dev"])
+    assert declared.keys() <= pinned.keys()
+    assert not {name: pinned[name][0] for name in declared if not declared[name].contains(pinned[name][0])}
+    assert all(hashes for _, hashes in pinned.values())
+    assert "requirements.lock" in " ".join(recipe("$(VENV)/installed-dev"))
+
+
+def test_parsers_that_verdicts_rest_on_are_bounded_on_both_sides() -> None:
+    allowed = bounds(PROJECT["dependencies"])
+    script = [sys.executable, str(ROOT / "bench" / "parser_versions.py")]
+    for end in ("lowest", "highest"):
+        done = subprocess.run([*script, end], check=True, capture_output=True, text=True, timeout=60)
+        named = bounds(done.stdout.split())
+        assert named.keys() >= {"ada-url", "google-re2", "jsonschema-rs", "tree-sitter", "tree-sitter-bash"}
+        for name, wanted in named.items():
+            assert {one.operator for one in allowed[name]} == {">=", "<"}, name
+            lowest = next(one.version for one in allowed[name] if one.operator == ">=")
+            assert wanted == (SpecifierSet(f"=={lowest}") if end == "lowest" else allowed[name])
+    assert not any(map(allowed["tree-sitter"].contains, ("0.25.0", "0.25.2", "0.26.0")))
 
 
 def test_both_ways_of_installing_for_development_bring_the_same() -> None:
