@@ -6,11 +6,13 @@ any of them names, because a gate must not have to guess which branch the tool w
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
+
+import re2
 
 from .call import EFFECT_KEY, KIND_KEY, Kind, pointer_step
 
@@ -154,10 +156,19 @@ def _of_key(branches: Sequence[Schema], key: str) -> tuple[Schema, ...]:
 
 def _may_match(pattern: str, key: str) -> bool:
     """Whether a key falls under a pattern; one this reader cannot read (they are ECMA's) may match all."""
+    expression = _linear(pattern)
+    return expression is None or expression.search(key) is not None
+
+
+@lru_cache(maxsize=256)
+def _linear(pattern: str) -> Any | None:
+    """Return what takes linear time for any key: the pattern is the tool's, the key the model's."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re.search(pattern, key) is not None
-    except re.error:
-        return True
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError):
+        return None
 
 
 def _of_index(branches: Sequence[Schema], index: int) -> tuple[Schema, ...]:

@@ -12,7 +12,7 @@ __all__ = ["glob_expression", "glob_pattern"]
 
 # Two stars or more, as a whole name: beside anything else they are what one is.
 _FOLDERS = re.compile(r"\*{2,}(?:(?P<below>/)|(?=[,}]|\Z))")
-_CLASS = re.compile(r"(?s)\[(?P<no>[!^]?)(?P<members>\]?(?:\[:[a-z]+:\]|\\.|[^\]])*)\]")
+_CLASS = re.compile(r"(?s)\[(?P<no>[!^]?)(?P<members>\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]")
 _MEMBER = re.compile(r"(?s)(?P<named>\[:[a-z]+:\])|(?P<first>\\.|.)(?:-(?P<last>\\.|.))?")
 _NOTHING = r"^\x00-\x{10ffff}"
 _WITHOUT_SLASH = {"[:graph:]": "!-.0-~", "[:print:]": " -.0-~", "[:punct:]": r"!-.:-@\[-`{-~"}

@@ -117,24 +117,23 @@ def _named(paths: Iterable[str]) -> Iterator[tuple[tuple[int, int], str]]:
 
 def _files(root: str) -> Iterator[str]:
     """Yield the file at a path or those below it, as far as there is room; no link is followed."""
-    return islice(_below(root), MOST_ENTRIES)
-
-
-def _below(root: str) -> Iterator[str]:
     yield root
-    waiting = [root]
-    while waiting:
-        for entry in _entries(waiting.pop()):
+    waiting, room = [root], MOST_ENTRIES
+    while waiting and room > 0:
+        entries = _entries(waiting.pop(), room)
+        # A folder without anything in it is looked at all the same.
+        room -= 1 + len(entries)
+        for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield entry.path
             elif entry.name not in _PASSED_OVER:
                 waiting.append(entry.path)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, nothing where it is none or may not be listed."""
+def _entries(folder: str, most: int) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, at most so much; nothing where it is none or may not be listed."""
     try:
         with os.scandir(folder) as entries:
-            return list(entries)
+            return list(islice(entries, most))
     except OSError:
         return []

@@ -7,9 +7,7 @@ else is opened, and everything is bounded: what is too much to tell is left unkn
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -17,12 +15,11 @@ from pathlib import Path
 
 from leeward.security import CommandFacts, Policy, Wanted, is_inside, secret_reason
 
+from .bounded import NamePattern, TooMuch, Work, followed
 from .guard import Guard, HardLinks
 from .repository import doubts_of
 
 __all__ = ["looked_up", "resolved"]
-
-_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 MOST_MATCHES = 512
 """Names a pattern may match before it counts as too many to judge."""
@@ -36,14 +33,15 @@ def looked_up(wanted: Wanted, policy: Policy, search_path: str) -> CommandFacts:
 
     `search_path` is the PATH that the command will have.
     """
-    matches = {pattern: _matches(pattern) for pattern in wanted.matches}
+    work = Work()
+    matches = {pattern: _matches(pattern, work) for pattern in wanted.matches}
     found = [path for paths in matches.values() for path in paths or ()]
-    real = resolved((*wanted.real, *found), policy)
+    real = resolved((*wanted.real, *found), policy, work)
     return CommandFacts(
         real=real,
         matches=matches,
         programs={name: _program(name, search_path) for name in wanted.programs},
-        trees=_all_hidden(_trees(wanted, matches), policy),
+        trees=_all_hidden(_trees(wanted, matches), policy, work),
         repositories={path: doubts_of(path) for path in wanted.repositories},
     )
 
@@ -54,13 +52,14 @@ def _trees(wanted: Wanted, matches: Mapping[str, tuple[str, ...] | None]) -> Ite
         yield from matches.get(path, (path,)) or ()
 
 
-def resolved(paths: Sequence[str], policy: Policy | None = None) -> dict[str, str]:
+def resolved(paths: Sequence[str], policy: Policy | None = None, work: Work | None = None) -> dict[str, str]:
     """Return what `Surveyor.resolve` does, looked up in this thread.
 
     With a policy, another name of a secret file leads to the name by which it is secret.
     """
-    followed = ((path, _real(path)) for path in paths)
-    found = {path: real for path, real in followed if real is not None}
+    work = Work() if work is None else work
+    real_paths = ((path, _real(path, work)) for path in dict.fromkeys(paths))
+    found = {path: real for path, real in real_paths if real is not None}
     if policy is None:
         return found
     links = HardLinks(Guard(policy))
@@ -74,42 +73,43 @@ def _secret_name(path: str, links: HardLinks) -> str | None:
         return None
 
 
-def _real(path: str) -> str | None:
+def _real(path: str, work: Work) -> str | None:
     if path.startswith("~"):
         return os.path.expanduser(path)  # noqa: PTH111 — a text, not a place in the file system
-    # What does not exist yet fails the strict way; only then may parts of the path be taken as they are.
-    for is_strict in (True, False):
-        try:
-            return os.path.realpath(path, strict=is_strict)
-        except OSError as error:
-            if error.errno not in _MISSING:
-                return None
-        except (ValueError, RecursionError):
-            return None
-    return None
+    try:
+        return followed(path, work)
+    except TooMuch:
+        return None
 
 
-def _matches(pattern: str) -> tuple[str, ...] | None:
+def _matches(pattern: str, work: Work) -> tuple[str, ...] | None:
     """Return what a shell's pattern matches, or more; None for too much to tell.
 
-    A set of characters stands for any character, for what is in it depends on the language; and `.*` may
-    stand for the folder above, as it does to an older shell.
+    `.*` may stand for the folder above, as it does to an older shell.
     """
+    try:
+        found = _matching(pattern, work)
+    except TooMuch:
+        return None
+    return None if found is None else tuple(sorted(path for path in found if os.path.lexists(path)))
+
+
+def _matching(pattern: str, work: Work) -> list[str] | None:
     found, looked_at = ["/"], 0
     for part in filter(None, pattern.split("/")):
-        wanted = _part_pattern(part)
-        if isinstance(wanted, str):
-            found = [f"{folder.rstrip('/')}/{wanted}" for folder in found]
+        wanted = NamePattern(part)
+        if wanted.literal is not None:
+            found = [f"{folder.rstrip('/')}/{wanted.literal}" for folder in found]
             continue
         below: list[str] = []
         for folder in found:
             names = _names(folder, MOST_ENTRIES - looked_at)
             looked_at += len(names)
-            below += [f"{folder.rstrip('/')}/{name}" for name in names if wanted.fullmatch(name)]
-        if looked_at >= MOST_ENTRIES or len(below) > MOST_MATCHES:
-            return None
+            below += [f"{folder.rstrip('/')}/{name}" for name in names if wanted.matches(name, work)]
+            if looked_at >= MOST_ENTRIES or len(below) > MOST_MATCHES:
+                return None
         found = below
-    return tuple(sorted(path for path in found if os.path.lexists(path)))
+    return found
 
 
 def _names(folder: str, most: int) -> list[str]:
@@ -119,34 +119,6 @@ def _names(folder: str, most: int) -> list[str]:
             return [".", "..", *(entry.name for entry in islice(entries, max(most, 0)))]
     except (OSError, ValueError):
         return []
-
-
-_PIECE = re.compile(r"\[[*?\[]\]|\*+|\?|\[[!^]?\]?(?:\[[:.=].*?[:.=]\]|[^\]])*\]|\\.|.", re.DOTALL)
-
-
-def _part_pattern(part: str) -> str | re.Pattern[str]:
-    """Return the name that a part of a pattern is, or what it matches."""
-    tokens = _PIECE.findall(part)
-    if not any(map(_is_open, tokens)):
-        return "".join(map(_plain, tokens))
-    said = "".join(_regex(token) for token in tokens)
-    hidden = "" if tokens[0] == "." else r"(?!\.)"
-    return re.compile(hidden + said, re.DOTALL)
-
-
-def _is_open(token: str) -> bool:
-    """Whether a token stands for more than one character; `[*]` is a star, and a lone `[` itself."""
-    return token[0] in "*?" or (token[0] == "[" and len(token) > 1 and token[1:-1] not in set("*?["))
-
-
-def _regex(token: str) -> str:
-    if not _is_open(token):
-        return re.escape(_plain(token))
-    return ".*" if token[0] == "*" else "."
-
-
-def _plain(token: str) -> str:
-    return token[1] if len(token) > 1 else token
 
 
 def _program(name: str, search_path: str) -> str | None:
@@ -160,38 +132,45 @@ def _program(name: str, search_path: str) -> str | None:
     return None
 
 
-def _all_hidden(folders: Iterable[str], policy: Policy) -> dict[str, tuple[str, ...] | None]:
+def _all_hidden(folders: Iterable[str], policy: Policy, work: Work) -> dict[str, tuple[str, ...] | None]:
     """Return what `_hidden` says of each folder; all of them together are bounded."""
     room = MOST_ENTRIES
     found: dict[str, tuple[str, ...] | None] = {}
     for folder in dict.fromkeys(folders):
-        entries = _below(folder, room)
+        try:
+            entries = _below(folder, room, work)
+            found[folder] = None if entries is None else _hidden(entries, policy, work)
+        except TooMuch:
+            entries = found[folder] = None
         room -= MOST_ENTRIES if entries is None else len(entries)
-        found[folder] = None if entries is None else _hidden(entries, policy)
     return found
 
 
-def _below(folder: str, most: int) -> list[os.DirEntry[str]] | None:
+def _below(folder: str, most: int, work: Work) -> list[os.DirEntry[str]] | None:
     """Return everything below a folder, nothing for a file, None for more than `most` entries."""
     try:
         if not Path(folder).is_dir():
             return []
-        entries = list(islice(_entries(os.path.realpath(folder)), max(most, 0) + 1))
+        real = followed(folder, work)
+        if real is None:
+            return None
+        entries = list(islice(_entries(real), max(most, 0) + 1))
+        work.spend(len(entries))
     except (OSError, ValueError):
         return None
     return entries if len(entries) <= most else None
 
 
-def _hidden(entries: Iterable[os.DirEntry[str]], policy: Policy) -> tuple[str, ...]:
+def _hidden(entries: Iterable[os.DirEntry[str]], policy: Policy, work: Work) -> tuple[str, ...]:
     """Return which of them are secret files, or links that lead out of what may be read."""
     allowed = (policy.workspace, *policy.allowed_paths)
-    return tuple(entry.path for entry in entries if _is_hidden(entry, policy, allowed))
+    return tuple(entry.path for entry in entries if _is_hidden(entry, policy, allowed, work))
 
 
-def _is_hidden(entry: os.DirEntry[str], policy: Policy, allowed: tuple[str, ...]) -> bool:
+def _is_hidden(entry: os.DirEntry[str], policy: Policy, allowed: tuple[str, ...], work: Work) -> bool:
     if entry.is_symlink():
-        real = os.path.realpath(entry.path)
-        return not is_inside(real, *allowed) or secret_reason(real, policy) is not None
+        real = followed(entry.path, work)
+        return real is None or not is_inside(real, *allowed) or secret_reason(real, policy) is not None
     return secret_reason(entry.path, policy) is not None
 
 

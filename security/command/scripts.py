@@ -36,9 +36,10 @@ _AWK_POWER = re.compile(
 )
 _AWK_RUNS = re.compile(r"system|getline|@|\|&|/inet|extension")
 
-_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n\\]*\])+/I?|\+\d+)"
+# Possessive throughout: `[]]` could else be read in two ways, and a row of them in as many as there are rows.
+_SED_ADDRESS = r"(?:\d++(?:~\d++)?+|\$|/(?:[^/\\\n\[]|\\.|\[\^?+\]?+[^\]/\n\\]*+\])++/I?+|\+\d++)"
 _SED_COMMAND = re.compile(
-    rf"\s*(?:{_SED_ADDRESS}(?:\s*,\s*{_SED_ADDRESS})?\s*!?\s*)?"
+    rf"\s*+(?:{_SED_ADDRESS}(?:\s*+,\s*+{_SED_ADDRESS})?\s*+!?\s*+)?"
     r"(?:[pdDPNnGHghxl=]|[qQ]\d*"
     r"|(?P<what>[sy])(?P<mark>[/|,#:!@%_~+])(?P<from>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)"
     r"(?P<to>(?:\\.|(?!(?P=mark))[^\\\n])*)(?P=mark)(?P<flags>[gpiIM0-9]*))\s*(?P<end>;|\n|\Z|(?=\}))",
@@ -47,7 +48,7 @@ _SED_COMMAND = re.compile(
 _SED_SIMPLE = re.compile(r"[\d,$;\spdq=!nN~+-]*")
 # What changes text, too, but has a form of its own: blocks, and text to the end of the line.
 _SED_EDIT = re.compile(
-    rf"\s*(?:{_SED_ADDRESS}(?:\s*,\s*{_SED_ADDRESS})?\s*!?\s*)?(?:[{{}}]\s*;?|[aic](?:\\(?!\n))?(?:\\\n|[^\\\n])*(?:\n|\Z))"
+    rf"\s*+(?:{_SED_ADDRESS}(?:\s*+,\s*+{_SED_ADDRESS})?\s*+!?\s*+)?(?:[{{}}]\s*+;?|[aic](?:\\(?!\n))?(?:\\\n|[^\\\n])*(?:\n|\Z))"
 )
 _SED_POWER = re.compile(r"[ewWrR]")
 

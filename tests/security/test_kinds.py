@@ -267,3 +267,10 @@ def test_no_string_is_left_out(arguments, schema) -> None:
     found = list(leaves(arguments, schema))
     assert sorted(leaf.text for leaf in found) == sorted(strings(arguments))
     assert all(leaf.kinds for leaf in found)
+
+
+def test_a_tools_pattern_takes_linear_time_for_any_key():
+    """The pattern is a stranger's, the key the model's; what cannot be read in linear time may match all."""
+    for pattern in ("^(a+)+$", "^(?=(a+)+$)", "(a|a)*b"):
+        schema = {"type": "object", "patternProperties": {pattern: {"type": "string", KIND_KEY: "path"}}}
+        assert list(leaves({"a" * 60 + "!": "x"}, schema))

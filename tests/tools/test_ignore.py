@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from leeward.security.errors import PermanentFailure
 from leeward.tools import Guard, Search
+from leeward.tools.glob import glob_expression
 from leeward.tools.ignore import IgnoreFile
 from leeward.tools.literal import literal_in
 from leeward.tools.matches import LinePattern
@@ -234,3 +235,9 @@ async def test_a_utf16_file_is_searched_as_text(found, tmp_path):
     assert await found(tmp_path) == {"a.txt"}
     with pytest.raises(PermanentFailure):
         await found(tmp_path, path="gone")
+
+
+def test_a_bracket_of_backslashes_is_read_once():
+    """In a pattern of the model's or in a file of the project's: it could be read in two ways for each pair."""
+    for text in ("[" + "\\a" * 500, "[" + "\\]" * 500, "[!" + "[:x:]" * 500, "[\\]"):
+        glob_expression(text)

@@ -129,6 +129,20 @@ def test_options_of_sed(line, is_pure):
     assert sed_is_pure(parse_command(line).root.words) == is_pure
 
 
+# Each of these could be read in as many ways as two multiplied by itself for every bracket, and never ended.
+@pytest.mark.parametrize("program", ["/" + "[]]" * 2000, "/" + "[^]]" * 1500 + "w", "1,/" + "[]]" * 2000, " " * 7000 + "w", "1" + " " * 7000 + "w"])  # fmt: skip
+def test_a_sed_program_of_brackets_is_read_once(program):
+    words = (literal("sed"), literal(program), literal("f"))
+    assert not sed_is_pure(words)
+    sed_runs(words)
+    assert parse_command(f"sed '{program}' f") is not None
+
+
+def test_brackets_in_a_sed_address_are_still_read():
+    for program in ("/[]]/p", "/[^]a]/d", "/x[a-z]*y/,/[[:space:]]$/p", "/a/p\n/b/p\n", "1,3 p ; $ d"):
+        assert sed_is_pure((literal("sed"), literal(program), literal("f"))), program
+
+
 AWK = [
     ("{print $1}", True), ('{print $1 > "x"}', False), ('{print > "x"}', False), ("$1 > 2 {print}", True), ("{print ($1 > 2)}", False), ("$1 > 2 || $2 {print $1}", True), ("{print $1 || $2}", True), ('{print | "sh"}', False), ('BEGIN{system("x")}', False), ("{getline}", False), ('BEGIN{ARGV[1]="x"}', False), ('@load "x"', False), ('{printf "%s", $1 >> "x"}', False), ("NR==FNR{a[$1];next} $1 in a", True), ("{n+=$1} END{print n}", True), ('{close("x")}', False),
 ]  # fmt: skip
