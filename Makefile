@@ -56,11 +56,13 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/overflow.py
 	$(BIN)/python bench/checkpoints.py
 
-# Random command lines against what a real bash starts; a short version of it is part of the suite.
+# Random command lines against what a real bash starts, and random names of files against the bounds of
+# what is looked up for a verdict; a short version of each is part of the suite.
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/command_fuzz.py
 	$(BIN)/python tests/fuzz/command_quiet_fuzz.py
 	$(BIN)/python tests/fuzz/git_quiet_fuzz.py
+	$(BIN)/python tests/fuzz/names_fuzz.py
 
 # A thousand kills at any moment, and every write of the database failing in turn; half an hour.
 # A short version of it is part of the suite. With strace more ways to fail are tried.

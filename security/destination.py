@@ -56,13 +56,18 @@ class Destination:
 
 
 _SSH_PORT = 22
+# No address is this long, nor the path of a repository.
+_LONGEST = 2048
 _USER = r"[A-Za-z0-9](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+-])?"
 _NAME = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+(?:[A-Za-z]{2,63}|xn--[A-Za-z0-9-]{2,59})"
 _PATH = r"/?[A-Za-z0-9_~.-]+(?:/[A-Za-z0-9_~.-]+)*/?"
 
 _MAIL = re.compile(rf"(?:mailto:)?(?P<user>{_USER})@(?P<host>{_NAME})")
 _WITH_NAME = re.compile(r"[^<>@,;:\"\\]*<(?P<address>[^<>]*)>")
-_HOST = re.compile(r"(?P<host>[^\s@/?#:]+\.[^\s@/?#:]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?")
+# A name with a dot inside, found without going back: the first dot behind the first character tells.
+_HOST = re.compile(
+    r"(?P<host>(?=[^\s@/?#:][^\s@/?#:.]*+\.[^\s@/?#:])[^\s@/?#:]++|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?"
+)
 _SCP = re.compile(rf"(?:(?P<user>{_USER})@)?(?P<host>{_NAME}):(?P<path>(?!\d+(?:/|$)){_PATH})")
 _SSH = re.compile(
     rf"(?:git\+)?ssh://(?:(?P<user>{_USER})@)?(?P<host>{_NAME})(?::(?P<port>\d{{1,5}}))?(?P<path>/{_PATH})"
@@ -83,6 +88,8 @@ def destinations_in(text: str) -> tuple[tuple[str, Destination | None], ...]:
 
 def parse_destination(text: str) -> Destination | None:
     """Read one destination; None for a URL, a name such as `origin`, and all that is written otherwise."""
+    if len(text) > _LONGEST:
+        return None
     named = _WITH_NAME.fullmatch(text)
     found = _MAIL.fullmatch(named["address"].strip() if named else text)
     if found is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leeward.security import destination
 from leeward.security.destination import (
     DestinationKind,
     destinations_given,
@@ -140,3 +142,20 @@ def test_what_a_person_gave_stands_for(given, asked, grounded) -> None:
     assert (known(given).provenance_of(place) is Provenance.PERSON) is grounded
     assert known(given, provenance=Provenance.LINK).provenance_of(place) is None
     assert known().provenance_of(place) is None
+
+
+def test_what_is_as_long_as_no_address_is_none_and_is_found_out_at_once():
+    """Every dot was tried as the one inside a name; now a text is gone through once, and a long one not at all."""
+    for text in ("-" + ".." * 400_000 + " ", "a." * 400_000 + "@", "git@a.b:" + ".git" * 200_000 + "x"):
+        assert destinations_in(text) == ((text.strip(), None),) or destinations_in(text)[0][1] is None
+    many = ("." * 1000 + " ,") * 1000
+    assert all(found is None for _, found in destinations_in(many))
+
+
+@pytest.mark.parametrize(
+    "text", ["a.b", ".a.b", "..a", "a..", ".a", "a.", ".", "..", "a.b:22", "a.b:x", "a.é", "a.b c"]
+)
+def test_a_host_has_a_dot_inside(text):
+    plain = re.compile(r"(?P<host>[^\s@/?#:]+\.[^\s@/?#:]+)(?::(?P<port>\d{1,5}))?")
+    mine, wanted = destination._HOST.fullmatch(text), plain.fullmatch(text)
+    assert (mine and mine.groups()) == (wanted and wanted.groups())
