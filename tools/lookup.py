@@ -127,8 +127,9 @@ def _program(name: str, search_path: str) -> str | None:
         return None
     for folder in search_path.split(":"):
         path = Path(folder, name)
-        if path.is_file() and os.access(path, os.X_OK):
-            return os.path.realpath(path)
+        with suppress(OSError):  # no disk holds a name this long
+            if path.is_file() and os.access(path, os.X_OK):
+                return os.path.realpath(path)
     return None
 
 

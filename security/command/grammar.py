@@ -338,8 +338,9 @@ def _pipeline(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     operators = tuple(child.type for child in children[1::2])
     stages = tuple(_statement(text, child, depth + 1) for child in children[::2])
-    timed = any(isinstance(stage, Compound) and stage.kind == "time" for stage in stages[1:])
-    if not set(operators) <= {"|", "|&"} or len(stages) != len(operators) + 1 or timed:
+    # Both stand in front of a whole pipeline; behind a bar they are a syntax error to bash.
+    late = any(isinstance(stage, Compound) and stage.kind in {"time", "negation"} for stage in stages[1:])
+    if not set(operators) <= {"|", "|&"} or len(stages) != len(operators) + 1 or late:
         raise Unread("a pipeline is joined in an unknown way")
     first = stages[0]
     if not isinstance(first, Sequence):

@@ -142,7 +142,7 @@ def test_programs_are_those_of_the_given_path_and_nothing_else(tmp_path) -> None
         (tmp_path / "bin" / name).chmod(mode)
     (tmp_path / "bin" / "dir").mkdir()
     (tmp_path / "bin" / "link").symlink_to("tool")
-    wanted = ("tool", "link", "plain", "dir", "missing", "../bin/tool", "", "a\0b")
+    wanted = ("tool", "link", "plain", "dir", "missing", "../bin/tool", "", "a\0b", "x" * 300, "x" * 5000)
     found = facts(tmp_path, path=f"/nowhere:{tmp_path}/bin", programs=wanted).programs
     real = str(tmp_path.resolve() / "bin" / "tool")
     assert found == {"tool": real, "link": real} | dict.fromkeys(wanted[2:])
