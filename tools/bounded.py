@@ -21,6 +21,7 @@ MOST_STEPS = 1_000_000
 _MOST_LINKS = 40
 # As many comparisons of two characters take about as long as one look at the disk.
 _COMPARISONS = 64
+_CHARACTERS = 256
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -104,7 +105,8 @@ def followed(path: str, work: Work) -> str | None:
     """
     here, waiting, links = "/", path.split("/")[::-1], 0
     while waiting:
-        work.spend()
+        # The path is written anew for each of its parts, so a long one costs more.
+        work.spend(1 + len(here) // _CHARACTERS)
         part = waiting.pop()
         if part == "..":
             here = here.rpartition("/")[0] or "/"

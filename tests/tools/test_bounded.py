@@ -84,6 +84,12 @@ def test_links_are_followed_as_far_as_a_kernel_does(tmp_path):
     assert facts(top, real=(*many, f"{top}/d")).real in ({}, {f"{top}/d": f"{top}/d"})
 
 
+def test_a_path_longer_than_any_disk_holds_is_not_followed_for_ever():
+    with pytest.raises(TooMuch):
+        followed("/x" * 500_000, Work())
+    assert followed("/x" * 2000, Work()) == "/x" * 2000
+
+
 def test_links_that_lead_in_circles_lead_nowhere(tmp_path):
     top = tmp_path.resolve()
     for name, target in {"a": "b", "b": "a", "self": "self", "in": "in/x", "up": "."}.items():
