@@ -1,4 +1,4 @@
-"""The keys of `[tools.shell]`: which commands may run, and how long.
+"""The keys of `[tools.shell]`: which commands may run, how long, and how much of the machine they may use.
 
 Models and nothing else, as in `config_models.py`. How the entries are read stands in
 `security/command/rules.py`.
@@ -12,9 +12,10 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from leeward.security import DEFAULT_CONFIRM, command_entry_problem
+from leeward.tools import Limits
 
 from .config_values import Expected, PathText, Section
-from .narrowing import LOWER, MORE, SUBSET
+from .narrowing import LOWER, MORE, SUBSET, lower_from
 
 __all__ = ["Shell"]
 
@@ -43,6 +44,15 @@ class Shell(Section):
     longest_job: Annotated[
         float, Field(gt=0, le=_WEEK, description="Seconds a command may run in the background."), LOWER
     ] = 3600.0
+    memory: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1 << 50,
+            description="Bytes of memory a command may use in all; 0: half the machine, at most 4 GiB.",
+        ),
+        lower_from(Limits().memory),
+    ] = 0
     checkpoints: Annotated[
         bool, Field(description="Keep what calls change in the workspace, so that /undo takes it back.")
     ] = True

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from leeward.security import Policy, SandboxLevel
-from leeward.tools import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
+from leeward.tools import Limits, Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
 
 from .config import Config
 from .exits import CliError, Exit
@@ -40,6 +40,7 @@ async def open_confinement(
         required=wanted.required,
         prefixes=tuple(installation()),
         alert=alert,
+        limits=Limits.of(config.tools.shell.memory),
     )
     try:
         async with open_sandbox(settings) as sandbox:

@@ -23,12 +23,14 @@ from leeward.security import (
     min_trust,
     visible,
 )
+from leeward.tools import Sandbox, amount
 
 __all__ = [
     "effects_of",
     "gates_off",
     "known_lines",
     "level_of",
+    "limits_word",
     "note_line",
     "note_lines",
     "permission_lines",
@@ -109,6 +111,15 @@ def sandbox_word(policy: Policy) -> str:
     changes = f"the workspace and {more} more can be changed" if more else "only the workspace can be changed"
     answers = "; commands run without a question" if sandbox.answers else ""
     return f"{sandbox.level}: {network}, {changes}{answers}"
+
+
+def limits_word(sandbox: Sandbox) -> str:
+    """Say in one line how much of the machine a command may use, and what sees to it."""
+    limits = sandbox.limits
+    told = f"a command may use {amount(limits.memory)} of memory, and {limits.tasks} processes and threads"
+    if not sandbox.uncounted_because:
+        return f"{told}; the kernel holds it to that by a control group"
+    return f"{told}; its keeper counts, for there is no control group: {visible(sandbox.uncounted_because)}"
 
 
 def _used(session: Session) -> str:

@@ -15,7 +15,7 @@ from leeward.tools import Probe, self_test
 
 from .clock import SystemClock
 from .confinement import open_confinement
-from .describe import sandbox_word
+from .describe import limits_word, sandbox_word
 from .dryrun import policy_of
 from .exits import CliError, Exit
 from .options import Options
@@ -87,6 +87,7 @@ async def _of_sandbox(start: Start) -> list[_Finding]:
             found = [_Finding("sandbox", is_kept_in, sandbox_word(policy))]
             found += (_Finding("sandbox", None, f"not {reason}") for reason in sandbox.weaker_because)
             found += (_Finding("sandbox", False, alert) for alert in alerts)
+            found.append(_Finding("limits", True, limits_word(sandbox)))
             return found + [_of_probe(probe) for probe in (await self_test(sandbox) if is_kept_in else ())]
     except CliError as error:
         return [_Finding("sandbox", False, error.message)]

@@ -28,6 +28,7 @@ __all__ = [
     "SUBSET",
     "WEAKER_TRUST",
     "Narrowing",
+    "lower_from",
 ]
 
 AUTONOMY = ("readonly", "supervised", "full")
@@ -102,6 +103,13 @@ def _more_trusted(old: Mapping[str, str], new: Mapping[str, str]) -> Sequence[Ke
         (name,)
         for name, level in new.items()
         if TRUST.index(level) < (TRUST.index(old[name]) if name in old else unsaid)
+    )
+
+
+def lower_from(default: int) -> Narrowing:
+    """Return the rule for a number whose 0 stands for a default."""
+    return Narrowing(
+        f"lower it (0 is {default} here)", lambda old, new: _higher(old or default, new or default)
     )
 
 

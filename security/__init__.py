@@ -58,6 +58,7 @@ from .domains import covers_domain, domain_pattern, is_address, listed_problem
 from .errors import (
     Category,
     InvalidParameters,
+    LimitExceeded,
     NetworkError,
     PermanentFailure,
     PolicyBlocked,
@@ -231,6 +232,7 @@ __all__ = [
     "Lasting",
     "Ledger",
     "LevelSet",
+    "LimitExceeded",
     "Mark",
     "MarkKind",
     "Masks",

@@ -51,6 +51,7 @@ _TOOLCHAINS = (
     "miniconda3", "anaconda3", ".conda",
 )  # fmt: skip
 _SCRATCH = ("/tmp", "/run", "/var/tmp")  # noqa: S108 — empty ones are put there
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 — the same
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 _MOST_MASKS = 2_000
 
@@ -138,8 +139,16 @@ def confinement_of(policy: Policy, prefixes: Iterable[str] = (), resolver: str |
 # ------------------------------------------------------------------ bubblewrap
 
 
-def bubblewrap_arguments(confinement: Confinement, masks: Masks, cwd: str) -> tuple[str, ...]:
+def bubblewrap_arguments(
+    confinement: Confinement, masks: Masks, cwd: str, memory: int = 0
+) -> tuple[str, ...]:
     """Return bubblewrap's arguments up to the program it is to run.
+
+    Args:
+        confinement: what programs are kept to.
+        masks: what is closed.
+        cwd: the folder it starts in.
+        memory: how many bytes each folder in memory may hold; 0 for as much as the system has it.
 
     Raises:
         ValueError: there is more to mask than bubblewrap takes.
@@ -147,7 +156,7 @@ def bubblewrap_arguments(confinement: Confinement, masks: Masks, cwd: str) -> tu
     if len(masks.hidden) + len(masks.unwritable) > _MOST_MASKS:
         raise ValueError(f"more than {_MOST_MASKS} protected or secret files lie in the folders it may use")
     # A deeper path is mounted later, so that it holds against what is mounted above it.
-    mounts = sorted(_mounts(confinement, masks), key=lambda mount: mount[0].rstrip("/").count("/"))
+    mounts = sorted(_mounts(confinement, masks, memory), key=lambda mount: mount[0].rstrip("/").count("/"))
     told = [word for _, words in mounts for word in words]
     network = ("--share-net",) if confinement.network else ()
     return (
@@ -159,14 +168,18 @@ def bubblewrap_arguments(confinement: Confinement, masks: Masks, cwd: str) -> tu
     )
 
 
-def _mounts(confinement: Confinement, masks: Masks) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _mounts(confinement: Confinement, masks: Masks, memory: int) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what is mounted where; of two on one path the later one holds."""
     yield "/proc", ("--proc", "/proc")
     # The kernel lets whoever is root anywhere set these, and bubblewrap takes them for closed already.
     yield "/proc/sys", ("--ro-bind-try", "/proc/sys", "/proc/sys")
     yield "/dev", ("--dev", "/dev")
-    for path in (*_SCRATCH, *_empty_home(confinement)):
-        yield path, ("--tmpfs", path)
+    size = ("--size", str(memory)) if memory else ()
+    for path in (_SHARED_MEMORY, *_SCRATCH, *_empty_home(confinement)):
+        yield path, (*size, "--tmpfs", path)
+    # What holds the devices has no size; nothing but them belongs there.
+    if "/dev" not in confinement.writable:
+        yield _SHARED_MEMORY, ("--remount-ro", "/dev")
     for path in confinement.readable:
         yield path, ("--ro-bind-try", path, path)
     if confinement.resolver is not None:

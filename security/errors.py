@@ -10,7 +10,8 @@
     ├── RateLimited           the other side wants fewer requests
     ├── ServerError           the other side failed
     ├── NetworkError          the other side was not reached
-    └── ToolTimeout           it took longer than its deadline
+    ├── ToolTimeout           it took longer than its deadline
+    └── LimitExceeded         it took more of the machine than it may, and was killed
 
 That a call was cancelled, or that nobody was there to say yes, is for the pipeline to say: no
 exception of a tool stands for it.
@@ -26,6 +27,7 @@ from .brought import Output
 __all__ = [
     "Category",
     "InvalidParameters",
+    "LimitExceeded",
     "NetworkError",
     "PermanentFailure",
     "PolicyBlocked",
@@ -53,6 +55,7 @@ class Category(StrEnum):
     SERVER_ERROR = "server_error"
     NETWORK_ERROR = "network_error"
     TIMEOUT = "timeout"
+    LIMIT_EXCEEDED = "limit_exceeded"
 
     @property
     def retryable(self) -> bool:
@@ -137,3 +140,9 @@ class ToolTimeout(ToolError):
     """It took longer than its deadline."""
 
     category = Category.TIMEOUT
+
+
+class LimitExceeded(ToolError):
+    """It took more of the machine than it may, and was killed."""
+
+    category = Category.LIMIT_EXCEEDED

@@ -15,6 +15,7 @@ from .files import Files
 from .guard import Guard
 from .jobs import Job, Jobs, JobState
 from .kinds import Destination, ResourceId, Secret, ShellCommand, SourcePath, Text, Url, WorkspacePath
+from .limits import Exceeded, Limits, amount
 from .lookup import looked_up, resolved
 from .notes import NoteKeeper, Notes
 from .overflow import Overflow, OverflowReader
@@ -38,6 +39,7 @@ __all__ = [
     "CompositeExecutor",
     "Conflict",
     "Destination",
+    "Exceeded",
     "Fetcher",
     "Files",
     "Finished",
@@ -45,6 +47,7 @@ __all__ = [
     "Job",
     "JobState",
     "Jobs",
+    "Limits",
     "NameClash",
     "NoteKeeper",
     "Notes",
@@ -73,6 +76,7 @@ __all__ = [
     "Turned",
     "Url",
     "WorkspacePath",
+    "amount",
     "builtin_tools",
     "dns_resolver",
     "environment",

@@ -24,8 +24,9 @@ import trio
 
 from leeward.security import PermanentFailure
 
-from .keeper import children, descendants, end_all
-from .limits import Limits
+from .cgroups import Group, Groups
+from .keeper import children, descendants, end_all, is_stopped, stop_group
+from .limits import Exceeded, Limits, Resource
 from .prctl import keep_from_debuggers, set_subreaper
 from .process import Process, Start, Thread, start_process, starting, two_pipes, unstartable
 
@@ -35,6 +36,9 @@ _KEEPER = str(Path(__file__).resolve().with_name("keeper.py"))
 
 # How long something killed is waited for: a process that hangs in the kernel must not hang the runtime.
 _REAP = 2.0
+
+# Seconds after which it is looked whether the keeper of a program still does its work.
+_LOOK = 0.5
 
 MOST_ASKED = 1_000
 """Processes that are asked to end before they are ended."""
@@ -166,10 +170,14 @@ async def _exited(process: Process) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Starts programs under keepers. Without a `warden`, each has one of its own."""
+    """Starts programs under keepers. Without a `warden`, each has one of its own.
+
+    With `groups`, each has a control group, too, by which the kernel holds it to its limits at once.
+    """
 
     warden: Warden | None = None
     limits: Limits = field(default_factory=Limits)
+    groups: Groups | None = None
 
     async def __call__(self, start: Start) -> KeptChild:
         """Start a program.
@@ -185,18 +193,24 @@ class Kept:
         Raises:
             PermanentFailure: it could not be started.
         """
-        job = self._job(start)
+        words = (*start.argv, start.cwd, *start.env, *start.env.values())
+        if any("\0" in word for word in words):
+            raise PermanentFailure("the program could not be started: embedded null byte")
         warden = self.warden or await Warden.started()
         try:
-            (leash, hold), (status, tell) = two_pipes()
+            group, pipes = self._group_and_pipes()
         except PermanentFailure:
             if self.warden is None:
                 await warden.aclose()
             raise
-        child = KeptChild(warden, hold, trio.lowlevel.FdStream(status), owns_warden=self.warden is None)
+        (leash, hold), (status, tell) = pipes
+        stream = trio.lowlevel.FdStream(status)
+        child = KeptChild(warden, hold, stream, self.warden is None, limits=self.limits, group=group)
         _begin_work()
         try:
-            warden.hand_over(job, (start.out, start.err, leash, tell, *given))
+            entrance = () if group is None else (group.entrance,)
+            handed = (start.out, start.err, leash, tell, *entrance, *given)
+            warden.hand_over(self._job(start, group), handed)
         except OSError as error:
             await child.end()
             raise PermanentFailure(unstartable(error.errno or 0)) from error
@@ -207,13 +221,22 @@ class Kept:
             await child.begin()
         return child
 
-    def _job(self, start: Start) -> bytes:
-        words = (*start.argv, start.cwd, *start.env, *start.env.values())
-        if any("\0" in word for word in words):
-            raise PermanentFailure("the program could not be started: embedded null byte")
+    def _group_and_pipes(self) -> tuple[Group | None, list[tuple[int, int]]]:
+        """Make what a program needs to be kept: the group comes last, for it is not removed at once."""
+        pipes = two_pipes()
+        try:
+            with starting():
+                return None if self.groups is None else self.groups.make(self.limits), pipes
+        except PermanentFailure:
+            for end in (end for pipe in pipes for end in pipe):
+                os.close(end)
+            raise
+
+    def _job(self, start: Start, group: Group | None) -> bytes:
         limits = [(which, soft, hard) for which, (soft, hard) in self.limits.items()]
-        job = {"argv": list(start.argv), "cwd": start.cwd, "env": dict(start.env), "limits": limits}
-        return json.dumps({**job, "niceness": self.limits.niceness}).encode()
+        program = {"argv": list(start.argv), "cwd": start.cwd, "env": dict(start.env), "limits": limits}
+        bounds = {"memory": self.limits.memory, "tasks": self.limits.tasks, "in_group": group is not None}
+        return json.dumps({**program, **bounds, "niceness": self.limits.niceness}).encode()
 
 
 @dataclass(slots=True)
@@ -226,17 +249,31 @@ class KeptChild:
     owns_warden: bool = False
     said: bytes = b""
     pid: int = 0
+    limits: Limits = field(default_factory=Limits)
+    group: Group | None = None
+    _killed_for: Resource | None = None
+
+    @property
+    def exceeded(self) -> Exceeded | None:
+        """The bound it was killed at, known for good once it was ended."""
+        word = self._told(b"limit")
+        what = Resource(word.decode()) if word else self._killed_for
+        return None if what is None else Exceeded(what, self.limits.bound(what))
+
+    def _told(self, word: bytes) -> bytes:
+        """Return what the keeper told behind a word, nothing where it has not yet."""
+        lines = self.said[: self.said.rfind(b"\n") + 1].splitlines()
+        return next((line.partition(b" ")[2] for line in lines if line.startswith(word + b" ")), b"")
 
     async def begin(self) -> None:
         """Wait until it is known who the keeper is."""
-        await self._listen(1)
-        found = self.said.partition(b"\n")[0].partition(b" ")
-        self.pid = int(found[2] or 0)
+        await self._listen(b"keeper")
+        self.pid = int(self._told(b"keeper") or 0)
         self.warden.keepers.add(self.pid)
 
-    async def _listen(self, lines: int) -> None:
-        """Take in what the keeper tells up to so many lines, or until it tells nothing more."""
-        while self.said.count(b"\n") < lines:
+    async def _listen(self, *words: bytes) -> None:
+        """Take in what the keeper tells until it told one of these, or tells nothing more."""
+        while not any(map(self._told, words)):
             chunk = await self.status.receive_some()
             if not chunk:
                 return
@@ -248,22 +285,31 @@ class KeptChild:
         Raises:
             PermanentFailure: it could not be started.
         """
-        await self._listen(2)
+        await self._listen_watchfully(b"ended", b"failed")
         if not self.pid:
             raise PermanentFailure("the program could not be started: what should have kept it has ended")
-        word, _, number = self.said.partition(b"\n")[2].partition(b"\n")[0].partition(b" ")
-        if word == b"failed":
+        if number := self._told(b"failed"):
             raise PermanentFailure(unstartable(int(number)))
-        return os.waitstatus_to_exitcode(int(number)) if word else -signal.SIGKILL
+        return os.waitstatus_to_exitcode(int(self._told(b"ended") or signal.SIGKILL))
+
+    async def _listen_watchfully(self, *words: bytes) -> None:
+        """Listen, and end a keeper that was stopped: what it keeps would be bounded by nobody."""
+        while True:
+            with trio.move_on_after(_LOOK) as scope:
+                await self._listen(*words)
+            if not scope.cancelled_caught:
+                return
+            if is_stopped(self.pid):
+                send([self.pid], signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to everything below the keeper."""
         if self._is_kept:
             send(descendants(self.pid, MOST_ASKED), number)
             if sys.platform != "linux":
-                # Nothing tells who is whose child there; the keeper, which takes no heed, leads their group.
+                # Nothing tells who is whose child there; the program leads their group.
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self.pid, number)
+                    os.killpg(int(self._told(b"program")), number)
 
     @property
     def _is_kept(self) -> bool:
@@ -282,7 +328,11 @@ class KeptChild:
             # What is to be ended has left no room on the machine for a thread.
             is_gone = self._end_all()
         with trio.move_on_after(_REAP):
-            await self._listen(sys.maxsize)
+            await self._listen()
+        if self.group is not None:
+            self._killed_for = self.group.exceeded()
+            self.group.kill()
+            await self.group.remove()
         await self.status.aclose()
         os.close(self.hold)
         self.warden.keepers.discard(self.pid)
@@ -294,11 +344,8 @@ class KeptChild:
     def _end_all(self) -> bool:
         """End the tree, wherever its root has come to; this waits for it."""
         if self._is_kept:
-            # Their group is stopped at once, the keeper included: what forks all the time outruns a search.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGSTOP)
-                # It alone goes on: if this process dies now, there is nobody else to end the rest.
-                os.kill(self.pid, signal.SIGCONT)
+            # The keeper goes on: if this process dies now, there is nobody else to end the rest.
+            stop_group(self.pid, int(self._told(b"program") or 0))
             is_gone = end_all(self.pid)
             self.signal(signal.SIGKILL)
             send([self.pid], signal.SIGKILL)

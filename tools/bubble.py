@@ -20,6 +20,7 @@ from leeward.security import PermanentFailure
 
 from .ancestry import MOST_ASKED, Kept, KeptChild, send
 from .keeper import FIRST_DESCRIPTOR, children, descendants
+from .limits import Exceeded
 from .process import Child, Start, starting, unstartable
 
 __all__ = ["Bubblewrapped"]
@@ -105,6 +106,10 @@ class _Bubble:
     kept: KeptChild
     status: trio.lowlevel.FdStream
     said: bytes = b""
+
+    @property
+    def exceeded(self) -> Exceeded | None:
+        return self.kept.exceeded
 
     async def ended(self) -> int:
         code = await self.kept.ended()

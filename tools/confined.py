@@ -41,10 +41,12 @@ from leeward.security import (
 from .ancestry import Kept, Warden
 from .aside import undo
 from .bubble import Bubblewrapped
+from .cgroups import Groups, find_groups
 from .collected import OnChunk
 from .environment import SEARCH_PATH
 from .hints import hints_of
 from .landlock import landlock_version
+from .limits import Limits
 from .lookout import Lookout, Seen, several_names
 from .process import Finished, Starter, run_process
 from .seccomp import MACHINES, Sockets, filter_program
@@ -69,7 +71,7 @@ class SandboxSettings:
 
     `level` is the wished one or "auto"; with `required`, no sandbox means no session. `aside` is the folder
     that what must not stay is moved to, `prefixes` are where the interpreter and what it runs lie, and
-    `alert` is told what was moved, whatever becomes of the call.
+    `alert` is told what was moved, whatever becomes of the call. `limits` are what each program is held to.
     """
 
     policy: Policy
@@ -78,6 +80,7 @@ class SandboxSettings:
     required: bool = False
     prefixes: tuple[str, ...] = ()
     alert: Callable[[str], None] = lambda _: None
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +141,20 @@ class _Running:
 
 @dataclass(slots=True)
 class Sandbox:
-    """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger."""
+    """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger.
+
+    `uncounted_because` says why the kernel does not count for whole programs what they take, so that the
+    keeper alone does; it is empty where the kernel does.
+    """
 
     level: SandboxLevel
     confinement: Confinement
     weaker_because: tuple[str, ...]
     _settings: SandboxSettings
     _lookout: Lookout
+    uncounted_because: str = ""
+    _groups: Groups | None = None
+    _has_sizes: bool = True
     _program: str = ""
     _scratch: str = ""
     _wardens: Wardens = field(default_factory=Wardens)
@@ -207,6 +217,11 @@ class Sandbox:
         return self._lookout.look()
 
     @property
+    def limits(self) -> Limits:
+        """What each command is held to."""
+        return self._settings.limits
+
+    @property
     def aside(self) -> str:
         """The folder that what must not stay is moved to."""
         return self._settings.aside
@@ -223,18 +238,22 @@ class Sandbox:
                 return self._bubblewrapped(masks, cwd, await self._wardens.get())
             case SandboxLevel.LANDLOCK:
                 grants = await trio.to_thread.run_sync(self._grants, masks)
-                return Kept(await self._wardens.get(grants))
-        return Kept(await self._wardens.get())
+                return self._kept(await self._wardens.get(grants))
+        return self._kept(await self._wardens.get())
+
+    def _kept(self, warden: Warden) -> Kept:
+        return Kept(warden, self._settings.limits, self._groups)
 
     def _bubblewrapped(self, masks: Masks, cwd: str, warden: Warden) -> Starter:
         try:
-            arguments = bubblewrap_arguments(self.confinement, masks, cwd)
+            size = self._settings.limits.memory if self._has_sizes else 0
+            arguments = bubblewrap_arguments(self.confinement, masks, cwd, size)
         except ValueError as error:
             raise PolicyBlocked(f"this cannot run in the sandbox: {error}") from error
         program = filter_program(Sockets.isolated())
         if program is None:
             raise PolicyBlocked("this cannot run in the sandbox: the machine's system calls are not known")
-        return Bubblewrapped(self._program, arguments, Kept(warden), program)
+        return Bubblewrapped(self._program, arguments, self._kept(warden), program)
 
     def _grants(self, masks: Masks) -> tuple[PathGrant, ...]:
         """Return what a thread may be confined to now; this waits for the disk."""
@@ -299,9 +318,14 @@ async def _strongest(settings: SandboxSettings) -> Sandbox:
     resolver = await trio.to_thread.run_sync(os.path.realpath, _RESOLVER)
     confinement = confinement_of(settings.policy, settings.prefixes, resolver)
     lookout = await trio.to_thread.run_sync(_lookout, settings.policy, confinement)
+    groups, uncounted = await _usable_groups(settings)
     reasons: list[str] = []
+
+    def made(level: SandboxLevel) -> Sandbox:
+        return Sandbox(level, confinement, tuple(reasons), settings, lookout, uncounted, groups)
+
     for level in _LADDER[settings.level]:
-        sandbox = Sandbox(level, confinement, tuple(reasons), settings, lookout)
+        sandbox = made(level)
         sandbox._wardens.network = confinement.network
         problem = await _PREPARE[level](sandbox)
         if problem is None:
@@ -310,7 +334,16 @@ async def _strongest(settings: SandboxSettings) -> Sandbox:
         reasons.append(f"{level}: {problem}")
     if settings.required:
         raise SandboxUnavailable("; ".join(reasons) or "the configuration asks for none")
-    return Sandbox(SandboxLevel.NONE, confinement, tuple(reasons), settings, lookout)
+    return made(SandboxLevel.NONE)
+
+
+async def _usable_groups(settings: SandboxSettings) -> tuple[Groups | None, str]:
+    """Return where control groups for programs can be made, and why there are none."""
+    groups = await trio.to_thread.run_sync(find_groups)
+    if isinstance(groups, str):
+        return None, groups
+    problem = await _run_smallest(Kept(limits=settings.limits, groups=groups))
+    return (groups, "") if problem is None else (None, problem)
 
 
 def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
@@ -345,7 +378,12 @@ async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
     sandbox._program = shutil.which("bwrap", path=SEARCH_PATH) or ""
     if not sandbox._program:
         return "it is not installed"
-    return await _problem(sandbox)
+    problem = await _problem(sandbox)
+    if problem is not None and "--size" in problem:
+        # Before 0.7 it could not be told how large a file system in memory may become; its keeper counts.
+        sandbox._has_sizes = False
+        problem = await _problem(sandbox)
+    return problem
 
 
 async def _prepare_landlock(sandbox: Sandbox) -> str | None:
@@ -376,7 +414,13 @@ def _scratch(confinement: Confinement) -> str:
 async def _problem(sandbox: Sandbox) -> str | None:
     """Return what goes wrong with the smallest of programs."""
     try:
-        starter = await sandbox._starter(Masks(), "/")
+        return await _run_smallest(await sandbox._starter(Masks(), "/"))
+    except PermanentFailure as error:
+        return str(error)
+
+
+async def _run_smallest(starter: Starter) -> str | None:
+    try:
         finished = await run_process(
             ["/bin/sh", "-c", ":"],
             cwd="/",

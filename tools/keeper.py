@@ -7,9 +7,14 @@ which starts the program, collects what the program leaves behind, and ends all 
 let go of: closed, or left by a process that died. So whatever a program starts has somebody above it who
 outlives both the program and the one who wanted it. The standard library only, and little of that.
 
-The descriptors of a job: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`), standard output,
-standard error, the leash, the one to tell, and those the program gets, from number 40 on. Told is
-"keeper PID", then "failed ERRNO" or, as `waitpid` has it, "ended STATUS".
+While a job runs, its keeper looks at what the whole tree takes of the machine, and kills all of it once
+that is more than the job may have (`_Usage`).
+
+The descriptors of a job: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`, `memory`, `tasks`,
+`in_group`), standard output, standard error, the leash, the one to tell, with `in_group` the one by which a
+process joins the job's control group, and those the program gets, from number 40 on. Told is "keeper PID",
+"program PID", then "failed ERRNO" or, as `waitpid` has it, "ended STATUS"; and "limit memory" or "limit
+processes" before the tree is killed for that.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["FIRST_DESCRIPTOR", "children", "descendants", "end_all"]
+__all__ = ["FIRST_DESCRIPTOR", "children", "descendants", "end_all", "is_stopped", "stop_group"]
 
 FIRST_DESCRIPTOR = 40
 """The number of the first descriptor that a program is given, beyond what is open here."""
@@ -36,7 +41,17 @@ _IS_LINUX = sys.platform == "linux"
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _MOST_DESCRIPTORS = 16
 _ROUNDS = 400
+_MOST_COLLECTED = 100
 _PAUSE = 0.005
+
+# Seconds between two looks at what a tree takes: the first comes soon, for memory can be filled fast, and
+# they come closer together the more is taken. Looking is to cost a quarter of a processor at most. In between
+# it is only glanced at how much the machine runs: a fork bomb is too much for any look within a second.
+_SHORTEST, _LONGEST, _GLANCE = 0.01, 0.1, 0.02
+_MOST_LOOKING = 0.25
+
+# So many processes are measured while they run.
+_FEW = 32
 
 
 # ------------------------------------------------------------------ a tree of processes
@@ -44,9 +59,21 @@ _PAUSE = 0.005
 
 def children(pid: int) -> list[int]:
     """Return the children of a process. Only Linux tells; elsewhere there are none."""
+    return _children(pid, _tasks(pid))
+
+
+def _tasks(pid: int) -> list[str]:
+    """Return the numbers of a process's threads."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 — pathlib costs more than the rest of this
+    except OSError:
+        return []
+
+
+def _children(pid: int, tasks: Iterable[str]) -> list[int]:
     found: list[int] = []
     try:
-        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 — pathlib costs more than the rest of this
+        for task in tasks:
             with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:  # noqa: PTH123 — the same
                 found += map(int, file.read().split())
     except OSError:
@@ -67,16 +94,26 @@ def descendants(root: int, most: int = sys.maxsize) -> list[int]:
     return [pid for pid in found[1:] if not _has_ended(pid)]
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped and does nothing until it is let go on."""
+    return _state(pid) in (b"T", b"t")
+
+
 def _has_ended(pid: int) -> bool:
+    return _state(pid) in (b"", b"Z", b"X")
+
+
+def _state(pid: int) -> bytes:
+    """Return the letter the kernel has for what a process does, none for one that is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 — the same
-            return file.read().rpartition(b")")[2].split()[0] in b"ZX"
+            return file.read().rpartition(b")")[2].split()[0]
     except OSError:
-        return True
+        return b""
 
 
 def end_all(root: int, spared: Iterable[int] = ()) -> bool:
-    """Stop, then kill everything below a process until nothing is left; whether that was achieved.
+    """Stop, then kill everything below a process until nothing is left; return whether that was achieved.
 
     What is stopped starts nothing more, so the tree cannot grow faster than it is cut. `spared` processes
     are left alone, and what is below them.
@@ -94,12 +131,232 @@ def end_all(root: int, spared: Iterable[int] = ()) -> bool:
     return False
 
 
+def stop_group(root: int, group: int) -> None:
+    """Stop a group of processes at once, so that nothing in it outruns a search; it began below a process.
+
+    Once all of it has gone, its number may be that of another group, so some of it must be seen.
+    """
+    for pid in children(root):
+        try:
+            if os.getpgid(pid) == group:
+                os.killpg(group, signal.SIGSTOP)
+                return
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)
         except (ProcessLookupError, PermissionError):
             continue
+
+
+# ------------------------------------------------------------------ what a tree takes
+
+
+class _Usage:
+    """What everything below a process takes of the machine, held against what it may take.
+
+    Counted is memory that only the end of the tree gives back: anonymous memory, in swap or not, page
+    tables, shared memory, and files in memory that it holds open or has mounted for itself; not the
+    cache of files on a disk. Most looks are cheap ones that may count too much: memory that processes
+    share once for each, and what grew anywhere on the machine. Only where that is above the bound is it
+    measured who shares what with whom, which takes a walk through all page tables.
+    """
+
+    def __init__(self, root: int, memory: int, tasks: int) -> None:
+        self._root, self._memory, self._tasks = root, memory, tasks
+        self._elsewhere = _outside_processes()
+        self._others = _tasks_of_all()
+        self._pause = _SHORTEST
+        self._glance = self._look = time.monotonic() + _SHORTEST
+
+    def milliseconds(self) -> float:
+        """Return how long there is nothing to look at, 0 where there is."""
+        return max(1000 * (min(self._glance, self._look) - time.monotonic()), 0)
+
+    def exceeded(self, group: int) -> str:
+        """Say what there is too much of: "memory", "processes", or nothing.
+
+        Where so much was started that it could be a fork bomb, and where many are measured, the tree's
+        group is stopped meanwhile: a look at what forks all the time takes longer than that takes to grow.
+        """
+        is_crowded = _tasks_of_all() - self._others > self._tasks // 2
+        if is_crowded:
+            stop_group(self._root, group)
+        found, is_stopped = "", is_crowded
+        if is_crowded or time.monotonic() >= self._look:
+            found, is_stopped = self._looked(group, is_stopped=is_crowded)
+        if is_stopped and not found:
+            _signal(descendants(self._root), signal.SIGCONT)
+            self._others = _tasks_of_all()
+        self._glance = time.monotonic() + _GLANCE
+        return found
+
+    def _looked(self, group: int, *, is_stopped: bool) -> tuple[str, bool]:
+        """Look; return what there is too much of, and whether the group is stopped."""
+        began, found = time.process_time(), ""
+        pids, tasks, anonymous = self._counted()
+        grown = self._grown()
+        share = max(tasks / self._tasks, (anonymous + grown) / self._memory)
+        if tasks > self._tasks:
+            found = "processes"
+        elif share > 1:
+            if len(pids) > _FEW and not is_stopped:
+                stop_group(self._root, group)
+                is_stopped = True
+            found = "memory" if _memory_of(pids, grown, self._memory) > self._memory else ""
+        self._pause = min(2 * self._pause, _LONGEST)
+        cost = time.process_time() - began
+        self._look = time.monotonic() + max(self._pause * (1 - share), _SHORTEST, cost / _MOST_LOOKING)
+        return found, is_stopped
+
+    def _grown(self) -> int:
+        """Return how much memory outside of processes there is more than there was at the least."""
+        now = _outside_processes()
+        self._elsewhere = min(self._elsewhere, now)
+        return now - self._elsewhere
+
+    def _counted(self) -> tuple[list[int], int, int]:
+        """Return the tree's processes, how many threads they have, and their anonymous memory at most."""
+        pids, tasks, anonymous = [self._root], 0, 0
+        for pid in pids:
+            if tasks > self._tasks:
+                break
+            threads = _tasks(pid)
+            pids += _children(pid, threads)
+            if pid != self._root:
+                tasks += len(threads)
+                anonymous += _resident(pid)
+        return pids[1:], tasks, anonymous
+
+
+def _kilobytes(path: str) -> dict[bytes, int]:
+    """Return the amounts a file of the kernel's lists, in bytes by their names; none if it cannot be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 — the same
+            lines = [line.split() for line in file]
+    except OSError:
+        return {}
+    return {line[0][:-1]: int(line[1]) << 10 for line in lines if len(line) == 3 and line[2] == b"kB"}
+
+
+def _outside_processes() -> int:
+    """Return the machine's memory that is no process's anonymous memory: shared, swap, page tables."""
+    told = _kilobytes("/proc/meminfo")
+    swapped = told.get(b"SwapTotal", 0) - told.get(b"SwapFree", 0)
+    return told.get(b"Shmem", 0) + told.get(b"PageTables", 0) + swapped
+
+
+def _tasks_of_all() -> int:
+    """Return how many threads the machine runs."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:  # noqa: PTH123 — the same
+            return int(file.read().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _resident(pid: int) -> int:
+    """Return how much anonymous memory of a process is resident, shared or not."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 — the same
+            _, resident, shared, *_ = map(int, file.read().split())
+    except (OSError, ValueError):
+        return 0
+    return (resident - shared) * resource.getpagesize()
+
+
+def _memory_of(pids: list[int], grown: int, most: int) -> int:
+    """Measure what processes take together, or as much of it as is above `most`.
+
+    Of shared memory no more than `grown` is counted: a file that is mapped and held open would count twice.
+    """
+    own = shared = 0
+    for pid in pids:
+        if own > most:
+            return own
+        told, mapped = _kilobytes(f"/proc/{pid}/status"), _kilobytes(f"/proc/{pid}/smaps_rollup")
+        own += told.get(b"VmPTE", 0)
+        if b"Pss_Anon" in mapped:
+            own += mapped[b"Pss_Anon"] + mapped.get(b"SwapPss", 0)
+            shared += mapped.get(b"Pss_Shmem", 0)
+        else:
+            own += told.get(b"RssAnon", 0) + told.get(b"VmSwap", 0)
+            shared += told.get(b"RssShmem", 0)
+    return own + min(shared + _files_in_memory(pids), grown)
+
+
+def _files_in_memory(pids: list[int]) -> int:
+    """Return the size of the files in memory that processes hold open, or that lie in mounts of their own."""
+    ours = _mounted_in_memory("self")
+    seen = {_link("/proc/self/ns/mnt"): None}
+    found: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        if (namespace := _link(f"/proc/{pid}/ns/mnt")) not in seen:
+            seen[namespace] = None
+            for device, place in _mounted_in_memory(str(pid)).items():
+                if device not in ours:
+                    found[device, 0] = _used(f"/proc/{pid}/root{place}", device)
+        found |= {name: size for name, size in _open_in_memory(pid) if (name[0], 0) not in found}
+    return sum(found.values())
+
+
+def _mounted_in_memory(pid: str) -> dict[int, str]:
+    """Return the file systems in memory that a process sees: their devices, and where one is mounted."""
+    try:
+        with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            lines = [line.split(" ") for line in file if " - tmpfs " in line]
+    except OSError:
+        return {}
+    found = {}
+    for line in lines:
+        major, _, minor = line[2].partition(":")
+        found[os.makedev(int(major), int(minor))] = _unescaped(line[4])
+    return found
+
+
+def _unescaped(place: str) -> str:
+    for escape, char in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
+        place = place.replace(escape, char)
+    return place
+
+
+def _used(path: str, device: int) -> int:
+    """Return how much a file system holds, 0 if another is mounted over it."""
+    try:
+        if os.stat(path).st_dev != device:  # noqa: PTH116 — the same
+            return 0
+        told = os.statvfs(path)
+    except OSError:
+        return 0
+    return (told.f_blocks - told.f_bfree) * told.f_frsize
+
+
+def _open_in_memory(pid: int) -> Iterable[tuple[tuple[int, int], int]]:
+    """Yield the files in memory that a process holds open: device and number, and size."""
+    try:
+        handles = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 — the same
+    except OSError:
+        return
+    for handle in handles:
+        # Others are not touched: on a file system that does not answer, that would hang.
+        if not _link(f"/proc/{pid}/fd/{handle}").startswith(("/memfd:", "/dev/shm/")):  # noqa: S108
+            continue
+        try:
+            about = os.stat(f"/proc/{pid}/fd/{handle}")  # noqa: PTH116 — the same
+        except OSError:
+            continue
+        yield (about.st_dev, about.st_ino), about.st_blocks * 512
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)  # noqa: PTH115 — the same
+    except OSError:
+        return ""
 
 
 # ------------------------------------------------------------------ the process itself
@@ -138,26 +395,40 @@ def _keep(descriptors: list[int]) -> None:
     """Do one job to its end; this does not return."""
     try:
         os.setsid()
-        job, out, err, leash, status, *given = descriptors
+        source, out, err, leash, status, *given = descriptors
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         _become_subreaper()
         wakes = _awake()
-        _tell(status, f"keeper {os.getpid()}")
+        with os.fdopen(source, "rb") as file:
+            job: dict[str, Any] = json.load(file)
+        usage = _Usage(os.getpid(), job["memory"], job["tasks"]) if _IS_LINUX else None
         keeper, child = os.getpid(), os.fork()
         if child == 0:
             _prctl(_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == keeper:
                 _become(job, (out, err), status, given)
             os._exit(127)
-        for descriptor in (job, out, err, *given):
+        _tell(status, f"keeper {keeper}\nprogram {child}")
+        _come_first()
+        for descriptor in (out, err, *given):
             os.close(descriptor)
-        _watch(child, leash, wakes, status)
+        _watch(child, leash, wakes, status, usage)
         end_all(keeper)
         if not _IS_LINUX:
-            os.killpg(0, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL)
     finally:
         os._exit(0)
+
+
+def _come_first() -> None:
+    """Be served before what is kept, where the system allows that: a fork bomb would starve its keeper."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+        with open("/proc/self/autogroup", "w", encoding="ascii") as file:  # noqa: PTH123 — the same
+            file.write("-20")
+    except OSError:
+        return
 
 
 def _awake() -> int:
@@ -169,11 +440,13 @@ def _awake() -> int:
     return ended
 
 
-def _become(source: int, outputs: tuple[int, int], status: int, given: list[int]) -> None:
+def _become(job: dict[str, Any], outputs: tuple[int, int], status: int, given: list[int]) -> None:
     """Turn into the program, or say why not; this does not return."""
     try:
-        with os.fdopen(source, "rb") as file:
-            job: dict[str, Any] = json.load(file)
+        # In a session of its own it has its own share of the processors, so that it cannot starve its keeper.
+        os.setsid()
+        if job["in_group"]:
+            os.write(given.pop(0), b"0")
         # Python ignores some of these for itself; a program expects them as they are by default.
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, *_ENDING):
             signal.signal(number, signal.SIG_DFL)
@@ -198,30 +471,44 @@ def _tell(status: int, text: str) -> None:
         return
 
 
-def _watch(child: int, leash: int, ended: int, status: int) -> None:
-    """Collect what ends and tell of the program's end, until the leash is let go of."""
+def _watch(child: int, leash: int, ended: int, status: int, usage: _Usage | None) -> None:
+    """Collect what ends, tell of the program's end, keep the tree to its bounds, until the leash goes."""
     poll = select.poll()
     poll.register(leash, select.POLLIN | select.POLLHUP)
     poll.register(ended, select.POLLIN)
+    is_rest = False
     while True:
-        ready = dict(poll.poll())
+        ready = dict(poll.poll(0 if is_rest or usage is None else usage.milliseconds()))
         if ended in ready:
             os.read(ended, 4096)
-            _collect(child, status)
+        if ended in ready or is_rest:
+            is_rest = _collect(child, status)
         if leash in ready:
             return
+        if usage is not None and not usage.milliseconds() and (what := usage.exceeded(child)):
+            _tell(status, f"limit {what}")
+            _end_at_once(child)
 
 
-def _collect(child: int, status: int) -> None:
-    while True:
+def _end_at_once(child: int) -> None:
+    """End all below this process; with the first process of a sandbox the kernel ends all in it."""
+    stop_group(os.getpid(), child)
+    _signal(children(child), signal.SIGKILL)
+    end_all(os.getpid())
+
+
+def _collect(child: int, status: int) -> bool:
+    """Collect what ended, and return whether there may be more: there always is where much forks and ends."""
+    for _ in range(_MOST_COLLECTED):
         try:
             pid, how = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return
+            return False
         if pid == 0:
-            return
+            return False
         if pid == child:
             _tell(status, f"ended {how}")
+    return True
 
 
 if __name__ == "__main__":

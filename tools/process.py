@@ -22,6 +22,7 @@ import trio
 from leeward.security import PermanentFailure
 
 from .collected import Collected, OnChunk, Output, Pieces
+from .limits import Exceeded
 
 __all__ = [
     "Child",
@@ -55,6 +56,7 @@ class Finished:
     between. `exit_code` is None where a signal ended it, `signal` None where none did. `timed_out` tells
     that it was stopped at its deadline, `held_open` that something it started still held its output when
     it had ended. `seconds` is how long it ran. `left` tells that something of it could not be ended.
+    `exceeded` is the bound it was killed at, None where it kept to all of them.
     `error_lines` are the lines (first and last, from 1, of both outputs together) of standard error.
     """
 
@@ -66,6 +68,7 @@ class Finished:
     timed_out: bool = False
     held_open: bool = False
     left: bool = False
+    exceeded: Exceeded | None = None
     error_lines: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -86,6 +89,11 @@ class Finished:
 
 class Child(Protocol):
     """A program that was started."""
+
+    @property
+    def exceeded(self) -> Exceeded | None:
+        """The bound it was killed at, known for good once it was ended."""
+        ...
 
     async def ended(self) -> int:
         """Wait for its end and return its status as `os.waitstatus_to_exitcode` does: negative for a signal.
@@ -295,6 +303,7 @@ class _Run:
             timed_out=scope.cancelled_caught,
             held_open=not (scope.cancelled_caught or closed),
             left=not is_gone,
+            exceeded=self.child.exceeded,
             error_lines=tuple(self.collected.error_lines),
         )
 

@@ -18,6 +18,7 @@ from pydantic import Field
 from leeward.security import (
     Cleared,
     Effect,
+    LimitExceeded,
     Origin,
     Output,
     PermanentFailure,
@@ -131,6 +132,8 @@ def _failure(ran: Ran) -> ToolError | None:
     number = finished.signal or _DEADLY.get(code or 0)
     if ran.blocked:
         return PolicyBlocked(f"block: {'; '.join(ran.blocked)}", _output(ran))
+    if finished.exceeded is not None:
+        return LimitExceeded(str(finished.exceeded), _output(ran))
     if finished.timed_out:
         return ToolTimeout(f"stopped after {finished.seconds:.1f} s, at its deadline", _output(ran))
     if number is not None:

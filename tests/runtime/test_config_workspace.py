@@ -16,6 +16,7 @@ from leeward.runtime.config import Config, ConfigError, Loaded, load
 from leeward.runtime.config_keys import KEYS, dotted
 from leeward.runtime.config_policy import to_policy, workspace_question
 from leeward.security import Autonomy, Policy, Rule, RuleAction, TrustLevel, secret_reason
+from leeward.tools import Limits
 
 
 def lay(folder: Path, person: str, workspace: str, *, trusted: bool = True, **layers: Any) -> Loaded:
@@ -76,6 +77,13 @@ LOOSER = [
     ("", 'security.trust.mcp = "verified"', '"verified" is looser than what holds'),
     ('security.trust."plug-in x" = "blocked"', 'security.trust.y = "quarantined"', '"quarantined" is looser'),
     ('security.trust.x = "quarantined"', 'security.trust.x = "verified"', '"verified" is looser'),
+    (
+        "",
+        f"tools.shell.memory = {8 << 30}",
+        "is looser than what holds (0); a workspace may only lower it (0 is",
+    ),
+    ("tools.shell.memory = 1000", "tools.shell.memory = 1001", "1001 is looser than what holds (1000)"),
+    ("tools.shell.memory = 1000", "tools.shell.memory = 0", "0 is looser than what holds (1000)"),
     ("", "security.breaker.total = 21", "21 is looser than what holds (20)"),
     ("", "security.pre_execution_verify.url_grounding.enabled = false", "false is looser"),
     ("", 'security.pre_execution_verify.url_grounding.guarded_tools = ["fetch"]', "a list is looser"),
@@ -228,6 +236,7 @@ ORDERS: dict[str, Order] = {
     "tools.fetch.domain_allowlist": lambda old, new: _reach(new) <= _reach(old),
     "tools.fetch.domain_denylist": lambda old, new: {*old} <= {*new},
     "agent.timeout": _unset_is_endless,
+    "tools.shell.memory": lambda old, new: (new or Limits().memory) <= (old or Limits().memory),
     "agent.context_tokens": _unset_is_endless,
     "cost.max_session": _unset_is_endless,
     "permissions.autonomy": lambda old, new: _RANK[new] <= _RANK[old],

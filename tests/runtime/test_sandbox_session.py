@@ -113,6 +113,24 @@ def test_doctor_tells_what_holds_and_what_is_whole(leeward):
     assert all(one["well"] is not False for one in findings) and ran.code == 0
 
 
+def test_doctor_tells_what_bounds_a_command_and_by_what(leeward):
+    leeward.configure("[tools.shell]\nmemory = 104857600\n")
+    told = next(line for line in leeward("doctor").out.splitlines() if "limits" in line)
+    assert "a command may use 100.0 MiB of memory, and " in told and "control group" in told
+
+
+def test_a_command_that_takes_too_much_memory_is_told_and_on_record_as_that(leeward):
+    leeward.configure('[tools.shell]\nmemory = 67108864\n[permissions]\nautonomy = "full"\n')
+    (leeward.workspace / "hog.py").write_text("x = b'x' * 400_000_000; import time; time.sleep(60)\n")
+    ran = leeward(*shell(f"{sys.executable} -I -S hog.py"), "--output", "json")
+    assert ran.json["error"]["code"] == "LIMIT_EXCEEDED", ran.json
+    assert "more than 64.0 MiB of memory ([tools.shell] memory" in ran.json["error"]["message"]
+    with sqlite3.connect(leeward.data / "leeward.db") as database:
+        (body,) = database.execute("SELECT body FROM audit WHERE kind = 'outcome'").fetchone()
+    database.close()
+    assert '"category":"limit_exceeded"' in body
+
+
 def test_doctor_finds_a_database_that_was_tampered_with(leeward):
     leeward("call", "read", '{"path": "notes.md"}')
     with sqlite3.connect(leeward.data / "leeward.db") as database:
