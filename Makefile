@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-versions lock check figures fuzz crash lint types clean
+.PHONY: run test test-versions lock check figures fuzz crash races lint types clean
 
 # What the parsers that verdicts rest on are asked about: command lines, URLs, patterns, pages, schemas.
 PARSER_TESTS := tests/security tests/tools/test_declare.py tests/tools/test_readable.py tests/tools/test_select.py \
@@ -69,6 +69,10 @@ fuzz: $(VENV)/installed-dev
 crash: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/crash.py 1000
 	$(BIN)/python tests/fuzz/faults.py
+
+# Processes that find a damaged database at once; a short version of it is part of the suite.
+races: $(VENV)/installed-dev
+	$(BIN)/python tests/fuzz/begin_anew.py 200
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

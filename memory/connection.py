@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -190,25 +190,56 @@ def _code(error: BaseException) -> int | None:
     return None if code is None else code & 0xFF
 
 
+class _Unmoved(sqlite3.Connection):
+    """A connection that is closed while nobody moves its file.
+
+    Who closes a database last removes its side files by name: they must not be those of another by then.
+    """
+
+    path: Path | None = None
+
+    def close(self) -> None:
+        """Close it, in the end even without a turn: there is nothing else to be done with it."""
+        with ExitStack() as turn:
+            if self.path is not None:
+                with suppress(OSError):
+                    turn.enter_context(kept.among_others(self.path))
+            super().close()
+
+
 def _opened(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Connection:
     """Open a file; where it is ours and damaged, set it aside and begin a new one."""
-    try:
-        if not kept.is_suspect(path):
+    connection = _as_it_is(path, busy_seconds, notices)
+    if connection is None:
+        with kept.alone(path):
+            connection = _reopened(path, busy_seconds, notices)
+    connection.path = path
+    return connection
+
+
+def _as_it_is(path: Path, busy_seconds: float, notices: list[str]) -> _Unmoved | None:
+    """Open a file among others who do, or return None where it may be damaged, and is ours."""
+    with kept.among_others(path):
+        if kept.is_suspect(path) or kept.is_half_moved(path):
+            return None
+        try:
             return _ready(path, busy_seconds, notices)
-    except sqlite3.DatabaseError as error:
-        if not is_damage(error) or not kept.is_ours(path):
-            raise
-    # Another process may have come to the same end, and have begun the new file already.
-    with kept.alone(path):
-        return _reopened(path, busy_seconds, notices)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error) or not kept.is_ours(path):
+                raise
+    return None
 
 
-def _reopened(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Connection:
-    """Look at a file closely, when nobody else moves it, and begin a new one if it is beyond use."""
+def _reopened(path: Path, busy_seconds: float, notices: list[str]) -> _Unmoved:
+    """Look at a file closely, when nobody else opens it, and begin a new one if it is beyond use.
+
+    Another process may have come to the same end before, and have begun the new file already.
+    """
     try:
-        connection = _ready(path, busy_seconds, notices)
-        if _is_sound(path, connection):
-            return connection
+        if not kept.is_half_moved(path):
+            connection = _ready(path, busy_seconds, notices)
+            if _is_sound(path, connection):
+                return connection
     except sqlite3.DatabaseError as error:
         if not is_damage(error) or not kept.is_ours(path):
             raise
@@ -247,9 +278,9 @@ def integrity(connection: sqlite3.Connection) -> list[str]:
     return [line for line in found if line != "ok"] + lost[:100]
 
 
-def _ready(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Connection:
+def _ready(path: Path, busy_seconds: float, notices: list[str]) -> _Unmoved:
     _create(path)
-    connection = sqlite3.connect(path, isolation_level=None, timeout=busy_seconds)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=busy_seconds, factory=_Unmoved)
     try:
         # Whose file it is comes first: another program's is not changed in any way.
         check_owner(connection)
@@ -308,12 +339,11 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file and its folder where they are missing, closed to everybody else from the start.
+    """Make the file where it is missing, closed to everybody else from the start.
 
     Raises:
         OSError: it cannot be made, or something else stands there, such as a pipe.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -1,11 +1,15 @@
-"""Where does a database go that must not be lost: the copy from before a migration, the damaged file?
+"""Keep databases that must not be lost: the copy from before a migration, the damaged file.
 
-Into a folder beside it, closed to everybody else. Nothing in there is ever read, changed or deleted by
-this program; it is for a person.
+They go into a folder beside the database, closed to everybody else. Nothing in there is ever read, changed
+or deleted by this program; it is for a person.
+
+SQLite finds the side files of a database by name. So a name may come to mean another file only while nobody
+opens or closes what it meant before: who does takes a turn (`among_others`), who moves takes one `alone`.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sqlite3
@@ -20,7 +24,9 @@ __all__ = [
     "KEPT",
     "SIDES",
     "alone",
+    "among_others",
     "copy",
+    "is_half_moved",
     "is_ours",
     "is_own_folder",
     "is_suspect",
@@ -38,6 +44,10 @@ KEPT = "-kept"
 _MAGIC = b"SQLite format 3\0"
 _OWNER = slice(68, 72)
 _SUSPECT = "suspect"
+_HALF_MOVED = ".partial"
+# Whoever moves a database may first look at all of it; whoever opens one, copy all of it.
+_TURN_SECONDS = 60
+_LOOK_AGAIN_SECONDS = 0.01
 # Whatever the folder of a database is, this file says that it is the one for Leeward's own data.
 _OWN_KEY = "audit.key"
 
@@ -67,19 +77,26 @@ def copy(path: Path, version: int) -> Path:
 def set_aside(path: Path) -> Path:
     """Move a damaged database with all its side files out of the way; return where to.
 
-    To be called when `alone`.
+    To be called when `alone`. What was begun before a crash is brought to its end: all goes to one place.
 
     Raises:
         OSError: it could not be moved.
     """
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    folder = _free(_folder(path) / f"damaged-{stamp}")
-    folder.mkdir(mode=0o700)
+    half = _half_moved(path)
+    if half is None:
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        half = _free(_folder(path) / f"damaged-{stamp}{_HALF_MOVED}")
+        half.mkdir(mode=0o700)
     # The log first: beside a new database, SQLite would take it for that one's.
     for end in reversed(SIDES):
         with suppress(FileNotFoundError):
-            path.with_name(path.name + end).rename(folder / (path.name + end))
-    return folder / path.name
+            path.with_name(path.name + end).rename(half / (path.name + end))
+    return half.rename(_free(half.with_suffix(""))) / path.name
+
+
+def is_half_moved(path: Path) -> bool:
+    """Whether somebody ended in the middle of `set_aside`: what is left of the database is not one."""
+    return _half_moved(path) is not None
 
 
 def is_ours(path: Path) -> bool:
@@ -119,14 +136,56 @@ def trust(path: Path) -> None:
 
 
 @contextmanager
+def among_others(path: Path) -> Iterator[None]:
+    """Open or close a database while nobody moves it away.
+
+    Raises:
+        OSError: the turn did not come.
+    """
+    with _turn(path, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Keep other processes from moving a database away that this one has begun anew, and the reverse."""
-    handle = os.open(_folder(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Look at a database, move it and begin another while nobody opens or closes it.
+
+    Raises:
+        OSError: the turn did not come.
+    """
+    with _turn(path, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _turn(path: Path, kind: int) -> Iterator[None]:
+    """Hold the lock of the folder: a file made for it would come to lie beside foreign databases, too."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        _locked(handle, kind)
         yield
     finally:
         os.close(handle)
+
+
+def _locked(handle: int, kind: int) -> None:
+    """Wait for a lock, but not for ever: whoever has it may have been stopped."""
+    until = time.monotonic() + _TURN_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                why = f"another process has locked its folder for {_TURN_SECONDS} s; end it and try again"
+                raise OSError(errno.EWOULDBLOCK, why) from None
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        else:
+            return
+
+
+def _half_moved(path: Path) -> Path | None:
+    return next(_place(path).glob(f"damaged-*{_HALF_MOVED}"), None)
 
 
 def _place(path: Path) -> Path:

@@ -15,6 +15,7 @@ from leeward.security import RecordError
 
 from .connection import FAILURES, reason
 from .grants import HOLDING, HOLDING_BEFORE, StoredGrant, stored_grants
+from .kept import among_others
 from .schema import ForeignFile, check_owner
 from .stored import storable
 
@@ -42,7 +43,9 @@ def standing_grants(database: Path, workspace: str, now: float) -> list[StoredGr
             if file is None:
                 return []
             is_open = log is not None and log[1] > 0
-            found = _read(database, workspace, now, is_open=is_open)
+            # The log is found by its name: of a file that is being moved away, it would be another's.
+            with among_others(database):
+                found = _read(database, workspace, now, is_open=is_open)
         except (OSError, ForeignFile, *FAILURES) as error:
             failure = error
         else:

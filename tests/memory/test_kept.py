@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -292,6 +295,122 @@ def test_processes_that_find_the_damage_at_once_begin_one_new_file(path: Path) -
     trio.run(all_at_once)
     assert len(told) == 1
     assert len(rows_of(path)) == 6, "nobody moved away what another had begun"
+
+
+def test_processes_that_find_the_damage_at_once_begin_one_new_file_however_often() -> None:
+    """Here few repetitions; `make races` makes two hundred."""
+    script = Path(__file__).resolve().parents[1] / "fuzz" / "begin_anew.py"
+    done = subprocess.run(
+        [sys.executable, script, "10"], capture_output=True, text=True, timeout=150, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
+KILLED_WHILE_MOVING = """
+import os, sys
+from pathlib import Path
+from leeward.memory import kept
+real, left = Path.rename, [int(sys.argv[2])]
+def rename(path, target):
+    if path.exists():
+        if left[0] == 0:
+            os._exit(9)
+        left[0] -= 1
+    return real(path, target)
+Path.rename = rename
+with kept.alone(Path(sys.argv[1])):
+    kept.set_aside(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("moved", range(4))
+def test_a_move_that_was_killed_half_way_is_brought_to_its_end(path: Path, moved: int) -> None:
+    """The log was moved first; what is left of the file may look sound without it, and is not whole."""
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).write_text(end)
+    content = path.read_bytes()
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_MOVING, path, str(moved)], check=False)
+    assert killed.returncode == 9
+
+    async def use() -> list[str]:
+        async with Island.open("x") as island, Database.open(path, island) as database:
+            await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
+            return database.take_notices()
+
+    (notice,) = trio.run(use)
+    (folder,) = (path.parent / "store.db-kept").iterdir()
+    assert str(folder / "store.db") in notice and folder.suffix == ""
+    assert sorted(found.name for found in folder.iterdir()) == ["store.db", "store.db-shm", "store.db-wal"]
+    assert (folder / "store.db").read_bytes() == content
+    assert len(rows_of(path)) == 1
+    assert trio.run(use) == [], "told once"
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], threading.Thread]:
+    """Start something in a thread, and return once it waits for its turn."""
+    waits = threading.Event()
+    monkeypatch.setattr(kept.time, "sleep", lambda _seconds: waits.set())
+
+    def start(work: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert waits.wait(60)
+        return thread
+
+    return start
+
+
+def test_nobody_opens_a_file_while_another_moves_it(path: Path, meanwhile) -> None:
+    """Half of what stands there is not there any more, and SQLite would make it anew."""
+    names: list[str] = []
+
+    async def use() -> None:
+        async with Island.open("x") as island, Database.open(path, island):
+            names.append("opened")
+
+    with kept.alone(path):
+        opener = meanwhile(lambda: trio.run(use))
+        path.rename(path.with_name("moved.db"))
+        assert (names, path.exists()) == ([], False)
+        path.with_name("moved.db").rename(path)
+    opener.join()
+    assert names == ["opened"]
+    assert len(rows_of(path)) == 303
+
+
+def test_nobody_closes_a_file_while_another_moves_it(path: Path, meanwhile) -> None:
+    """SQLite removes the log of a file by its name, and by then it may be that of another."""
+
+    async def use(close: threading.Event, opened: threading.Event) -> None:
+        async with Island.open("x") as island, Database.open(path, island) as database:
+            await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
+            opened.set()
+            await trio.to_thread.run_sync(close.wait)
+
+    close, opened = threading.Event(), threading.Event()
+    user = threading.Thread(target=trio.run, args=(use, close, opened))
+    user.start()
+    assert opened.wait(60)
+    log = path.with_name("store.db-wal")
+    with kept.alone(path):
+        meanwhile(close.set).join()
+        assert log.exists()
+    user.join()
+    assert not log.exists()
+
+
+async def test_a_turn_that_does_not_come_is_not_waited_for_for_ever(
+    island: Island, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(kept, "_TURN_SECONDS", 0)
+    with (
+        kept.alone(tmp_path / "a.db"),
+        pytest.raises(RecordError, match="another process has locked its folder"),
+    ):
+        async with Database.open(tmp_path / "a.db", island):
+            raise AssertionError
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
