@@ -1,6 +1,6 @@
 """What does the record cost? Absolute figures of one run, on this machine's disk.
 
-    python bench/audit.py [RECORDS]
+    python bench/audit.py [RECORDS | --smoke]
 
 Every commit is on the disk before it counts, here as there: `sqlite3` alone, in the same thread, into the
 same table, with the same settings, is what one caller is held against.
@@ -9,7 +9,6 @@ same table, with the same settings, is what one caller is held against.
 from __future__ import annotations
 
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import trio
+from amount import amount
 
 from leeward.memory import AuditLogger, Database, Island
 from leeward.security import Decided
@@ -104,7 +104,7 @@ async def measure(folder: Path, records: int) -> None:
             )
             print(f"appends per second, one caller            {rate:8.0f}")
             for callers in (2, 8, 32):
-                latency, more = await by_callers(audit, callers, max(records, 200 * callers))
+                latency, more = await by_callers(audit, callers, max(records, amount(200, 4) * callers))
                 print(
                     f"appends per second, {callers:2} callers            {more:8.0f}"
                     f"   {more / rate:.1f} x one; each waits {latency * 1e6:.0f} µs"
@@ -134,7 +134,7 @@ def _typical(times: Sequence[float]) -> float:
 
 def main() -> int:
     """Measure, in a folder of its own."""
-    records = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    records = amount(2_000, 40, 0)
     with tempfile.TemporaryDirectory() as name:
         trio.run(measure, Path(name), records)
     return 0

@@ -1,6 +1,6 @@
 """How many lines a second does `leeward check --batch` answer? Prints one JSON line.
 
-python bench/batch.py [LINES]
+python bench/batch.py [LINES | --smoke]
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
+
+from amount import amount
 
 _CALLS = (
     {"tool": "read", "args": {"path": "src/main.py"}},
@@ -34,7 +36,7 @@ def _lines(count: int) -> Iterator[str]:
 
 def main() -> int:
     """Time a batch, and the start of the process on its own, and print the difference."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    count = amount(20_000, 100, 0)
     command = [str(Path(sys.executable).with_name("leeward")), "check", "--batch"]
     with tempfile.TemporaryDirectory() as folder:
         calls, nothing = Path(folder, "calls.jsonl"), Path(folder, "nothing.jsonl")

@@ -1,6 +1,6 @@
 """What does a checkpoint cost? The first look at a workspace, the usual one, and taking a change back.
 
-    python bench/checkpoints.py [FILES [BYTES]]
+    python bench/checkpoints.py [FILES [BYTES] | --smoke]
 
 Figures only; nothing is asserted. The workspace is made in a temporary folder, BYTES is the size of a file.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
+from amount import amount
 
 from leeward.memory import CheckpointStore, Database, Island
 from leeward.runtime.clock import SystemClock
@@ -80,6 +80,5 @@ async def _main(folder: Path, files: int, size: int) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:]] + [5_000, 8_000][len(sys.argv) - 1 :]
     with tempfile.TemporaryDirectory() as made:
-        trio.run(_main, Path(made).resolve(), *numbers)
+        trio.run(_main, Path(made).resolve(), amount(5_000, 100, 0), amount(8_000, 1_000, 1))

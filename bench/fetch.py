@@ -22,6 +22,7 @@ from typing import TypeAlias
 import httpcore
 import trio
 import trustme
+from amount import amount
 from silent import NoAudit, Silent
 
 from leeward.memory import AuditLogger, Database, Island, OverflowStore
@@ -44,8 +45,8 @@ from leeward.tools.dial import GuardedBackend
 
 Steps: TypeAlias = Mapping[str, Callable[[int], Awaitable[object]]]
 
-ROUNDS = 15
-REQUESTS = 100
+ROUNDS = amount(15, 1)
+REQUESTS = amount(100, 10)
 PAGE = b"Hello, world.\n" * 150
 
 

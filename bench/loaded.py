@@ -104,7 +104,8 @@ async def commit_seconds(folder: Path) -> float:
     """Return the median time of one durable commit, made and waited for as the audit's are."""
     times = []
     row = (
-        "INSERT INTO audit (at, session, kind, call, tool, body, id) VALUES (0, 's', 'bench', 'c', 't', ?, ?)"
+        "INSERT INTO audit (at, session, kind, call, tool, body, id, prev, hash)"
+        " VALUES (0, 's', 'bench', 'c', 't', ?, ?, zeroblob(32), zeroblob(32))"
     )
     async with Island.open("commits") as island, Database.open(folder / "commits.db", island) as database:
         for number in range(200):

@@ -1,12 +1,12 @@
 """What does a long output cost: room on the disk, bytes written, memory, time? Prints a table.
 
-    python bench/overflow.py [MEBIBYTES]
+    python bench/overflow.py [MEBIBYTES | --smoke]
 
 A real program prints text, logs, random bytes and what hardly gets shorter through the tool `shell`, each in
 a fresh process; the last line is a gigabyte of logs. Counted are the bytes handed to the system for writing
 (`wchar` of /proc/self/io, so the log of SQLite as well as the file; what the program itself wrote into its
-pipe is part of that, and subtracted), and what the file takes once it is closed. The aims are 1.2 bytes on
-disk and 3 bytes written for each byte of output.
+pipe is not part of that, for the warden of its session started it), and what the file takes once it is
+closed. The aims are 1.2 bytes on disk and 3 bytes written for each byte of output.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import base64
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from amount import SMOKE, amount
 
 from leeward.runtime.app import Runtime
 from leeward.runtime.config import load
@@ -31,7 +33,7 @@ from leeward.runtime.places import Places
 from leeward.security import Answer
 
 _MIB = 1024 * 1024
-_SAMPLE = 8 * _MIB
+_SAMPLE = amount(8, 1) * _MIB
 _SOURCES = Path(os.__file__).parent
 _AIMS = (1.2, 3.0)
 _HEADS = ("MiB", "disk/byte", "written/byte", "written/stored", "peak MiB", "MiB/s")
@@ -91,13 +93,15 @@ async def _measured(folder: Path, sample: Path, times: int) -> Told:
     where = Places(folder / "work", folder, folder / "config", folder / "data", folder / "data/leeward.db")
     for made in (where.workspace, where.config):
         made.mkdir()
+    # A program sees nothing else of the folder for temporary files.
+    shutil.copy(sample, where.workspace)
     limits = f"overflow = {{ max_overflow_bytes = 0, max_total_bytes = {1 << 40} }}"
-    text = f"[tools]\n{limits}\nshell.timeout = 3600\n"
+    text = f"[tools]\n{limits}\nshell.timeout = 3600\nshell.checkpoints = false\n"
     (where.config / "config.toml").write_text(text, encoding="utf-8")
     loaded = load(config_dir=where.config, environment={})
     async with Runtime.open(loaded, places=where, approver=_Yes()) as runtime:
         written, began = _written(), time.perf_counter()
-        result = await runtime.call("shell", {"command": f"cat {' '.join([str(sample)] * times)}"})
+        result = await runtime.call("shell", {"command": f"cat {' '.join([sample.name] * times)}"})
         seconds = time.perf_counter() - began
         if result.overflow_id is None:
             raise SystemExit(result.shown)
@@ -130,20 +134,21 @@ def main() -> int:
         if words[:1] == ["--measure"]:
             print(json.dumps(trio.run(_measured, folder, Path(words[1]), int(words[2]))))
             return 0
-        size = int(words[0]) * _MIB if words else 32 * _MIB
+        size = amount(32, 1, 0) * _MIB
         print(("{:<8}" + "{:>16}" * 6).format("output", *_HEADS))
         is_met = True
-        for kind, least in (*((kind, size) for kind in _KINDS), ("logs", 1024 * _MIB)):
+        for kind, least in (*((kind, size) for kind in _KINDS), ("logs", amount(1024, 1) * _MIB)):
             sample = folder / kind
             sample.write_bytes(_KINDS[kind]())
             times = -(-least // sample.stat().st_size)
             output, found = times * sample.stat().st_size, _fresh(sample, times)
-            written = found["written"] - output
+            written = found["written"]
             figures = [output / _MIB, found["disk"] / output, written / output, written / found["stored"]]
             is_met = is_met and figures[1] <= _AIMS[0] and figures[2] <= _AIMS[1]
             figures += [found["peak"] / _MIB, output / _MIB / found["seconds"]]
             print(("{:<8}" + "{:>16.3f}" * 6).format(kind, *figures))
-    return 0 if is_met else 1
+    # What a database takes that holds nothing counts for too much of the little there is in it.
+    return 0 if is_met or SMOKE else 1
 
 
 if __name__ == "__main__":

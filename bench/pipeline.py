@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import trio
+from amount import amount
 from silent import NoAudit, Silent
 
 from leeward.memory import AuditLogger, Database, Island, OverflowStore
@@ -30,8 +31,8 @@ from leeward.security import (
 )
 from leeward.tools import CompositeExecutor, Surveyor, Text, WorkspacePath, tool
 
-ROUNDS = 15
-CALLS = 100
+ROUNDS = amount(15, 1)
+CALLS = amount(100, 10)
 
 
 @tool(effects=Effect.READ)

@@ -2,8 +2,8 @@
 
 For every level that works here, in milliseconds: a run of `true` from call to result against a bare spawn,
 with looking at the workspace before and after told apart; the time to the first output; and how long a
-cancel takes until nothing of a hostile tree is left, over random cancels (`process.py 200` by default).
-The last line of a level says how many processes were left behind, which must be none.
+cancel takes until nothing of a hostile tree is left, over random cancels (`process.py 200`
+by default). The last line of a level says how many processes were left behind, which must be none.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import trio
+from amount import amount
 
 from leeward.security import Policy
 from leeward.tools import Sandbox, SandboxSettings, environment, open_sandbox
 
-RUNS = 40
+RUNS = amount(40, 2)
 DAEMON = """
 import os, signal, sys, time
 for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
@@ -170,7 +171,7 @@ async def measure(level: str, folder: Path, cancels: int) -> dict[str, object]:
 
 async def main() -> int:
     """Measure every level and print a line for each."""
-    cancels = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    cancels = amount(200, 2, 0)
     print(json.dumps({"level": "bare spawn", "run_ms": await timed(RUNS, bare)}))
     left = 0
     for level in ("bubblewrap", "landlock", "none"):

@@ -1,6 +1,6 @@
 """What does a long session cost, and how long does it take to go on with it? Prints a table.
 
-    python bench/sessions.py [CALLS]
+    python bench/sessions.py [CALLS | --smoke]
 
 Makes one session of so many calls (10,000) with a whole runtime on a database of its own, and gathers time
 and memory for each tenth of it. Whatever else the machine does weighs on some tenths more than on others,
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from amount import SMOKE, amount
 
 from leeward import Effect, Text, tool
 from leeward.runtime.app import Runtime
@@ -43,7 +44,7 @@ from leeward.runtime.providers import (
 )
 from leeward.runtime.sessions import delete, find, fork
 
-TURN = 100  # calls in one turn
+TURN = amount(100, 10)  # calls in one turn
 REPLY = 10  # calls in one reply
 CONFIG = """
 [agent]
@@ -187,7 +188,8 @@ async def change(folder: Path, name: str) -> dict[str, Any]:
 
 def told(*words: str) -> dict[str, Any]:
     """Run a part of this in a process of its own, and return what it printed."""
-    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=True)
+    command = [sys.executable, __file__, *words, *(["--smoke"] if SMOKE else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -201,7 +203,7 @@ def main(words: Sequence[str]) -> None:
         argument: Any = int(words[2]) if words[0] == "build" else words[2]
         print(json.dumps(trio.run(parts[words[0]], Path(words[1]), argument)))
         return
-    calls = words[0] if words else "10000"
+    calls = str(amount(10_000, 100, 0))
     with tempfile.TemporaryDirectory() as folder:
         made = told("build", folder, calls)
         print(f"a session of {made['calls']} calls, in tenths:")

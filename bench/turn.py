@@ -1,6 +1,6 @@
 """What does a turn cost with everything on, against a loop with nothing around it? Prints a table.
 
-    python bench/turn.py [ROUNDS]
+    python bench/turn.py [ROUNDS | --smoke]
 
 Starts the server of `model_server.py` in a process of its own and gives the same work to the floors in
 `floor.py` and to Leeward, each in a fresh process and in turns, so that both meet the same machine. The
@@ -24,8 +24,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from amount import amount
+
 HERE = Path(__file__).parent
-TOKENS = 20_000
+TOKENS = amount(20_000, 200)
+STEPS = amount(400, 12)
+RUNS = amount(200, 2)
 Told = dict[str, Any]
 
 
@@ -91,7 +95,7 @@ def one_shot(url: str, rounds: int) -> Iterator[tuple[str, str]]:
             "leeward": leeward,
         }
         found: dict[str, list[tuple[float, float]]] = {"floor": [], "leeward": []}
-        for _ in range(3 * rounds + 1):
+        for _ in range(amount(3 * rounds + 1, 2)):
             for which, command in commands.items():
                 found[which].append(_ran(command, home))
     for clock, word in ((1, "wall"), (0, "CPU")):
@@ -111,7 +115,8 @@ def _ran(command: list[str], home: Path) -> tuple[float, float]:
 
 def steps(url: str, rounds: int) -> Iterator[tuple[str, str]]:
     """Measure 50 calls of a function that does nothing, one after the other."""
-    runs = [(floor(url, "httpx", "steps-50:nothing"), loaded(url, "steps-50:nothing")) for _ in range(rounds)]
+    model = "steps-50:nothing"
+    runs = [(floor(url, "httpx", model), loaded(url, model)) for _ in range(rounds)]
     commit = min(ours["commit"] for _, ours in runs) * 1e3
     base, ours = (min(per_step(run[side], 1) for run in runs) for side in (0, 1))
     allowed = f"2 x {base:.2f} + a commit of {commit:.2f} = {2 * base + commit:.2f} ms"
@@ -136,7 +141,7 @@ def stream(url: str, rounds: int) -> Iterator[tuple[str, str]]:
             runs.setdefault(way, []).append(_per_thousand(run()))
     base = min(runs["floor"])
     for way, (_run, aim) in ways.items():
-        yield f"CPU per 1,000 of 20,000 tokens, {way}", ratio(min(runs[way]), base, "ms", aim)
+        yield f"CPU per 1,000 of {TOKENS:,} tokens, {way}", ratio(min(runs[way]), base, "ms", aim)
 
 
 def _per_thousand(found: Told) -> float:
@@ -145,8 +150,8 @@ def _per_thousand(found: Told) -> float:
 
 
 def many(url: str, rounds: int) -> Iterator[tuple[str, str]]:
-    """Measure 200 conversations of 5 steps at once in one process."""
-    model, count = "steps-5:nothing", 200
+    """Measure many conversations of 5 steps at once in one process."""
+    model, count = "steps-5:nothing", RUNS
     runs = [
         (floor(url, "h11", model, count), loaded(url, model, count), floor(url, "httpx", model, count))
         for _ in range(rounds)
@@ -154,11 +159,11 @@ def many(url: str, rounds: int) -> Iterator[tuple[str, str]]:
     for clock, word in (("wall", "wall"), ("cpu", "CPU")):
         base, ours, pool = (min(run[side][clock] for run in runs) for side in range(3))
         yield (
-            f"200 runs of 5 steps at once, {word}",
+            f"{RUNS} runs of 5 steps at once, {word}",
             ratio(ours, base, "s", 5) + f" (httpx floor {pool:.2f} s)",
         )
     opening = min(run[1]["opening_wall"] for run in runs)
-    yield "  opening and closing those 200 sessions", f"{opening:.2f} s, not counted above"
+    yield f"  opening and closing those {RUNS} sessions", f"{opening:.2f} s, not counted above"
 
 
 def growth(url: str, rounds: int) -> Iterator[tuple[str, str]]:
@@ -166,10 +171,14 @@ def growth(url: str, rounds: int) -> Iterator[tuple[str, str]]:
     for clock, word in ((1, "wall"), (0, "CPU")):
         ratios: list[float] = []
         for _ in range(rounds):
-            found = loaded(url, "steps-400:nothing")
-            ratios.append(per_step(found, clock, slice(300, None)) / per_step(found, clock, slice(100)))
+            found = loaded(url, f"steps-{STEPS}:nothing")
+            last, first = slice(-STEPS // 4, None), slice(STEPS // 4)
+            ratios.append(per_step(found, clock, last) / per_step(found, clock, first))
         middle = statistics.median(ratios)
-        yield f"last quarter of 400 steps against the first, {word}", f"{middle:.2f} x: {_met(middle <= 1.1)}"
+        yield (
+            f"last quarter of {STEPS} steps against the first, {word}",
+            f"{middle:.2f} x: {_met(middle <= 1.1)}",
+        )
 
 
 def ratio(ours: float, base: float, unit: str, aim: float) -> str:
@@ -185,7 +194,7 @@ def _met(is_met: bool) -> str:
 
 def main() -> int:
     """Measure everything and print a line for each figure as soon as it is known."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    rounds = amount(3, 1, 0)
     load, version = os.getloadavg()[0], sys.version.split()[0]
     print(f"{os.cpu_count()} CPUs, load {load:.1f}, Python {version}, the best of {rounds} rounds")
     with served() as url:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from .audit_options import add_audit
 from .exits import CliError, Exit
 from .options import Options
-from .printer import Printer
+from .printer import Printer, reopen_closed
 
 __all__ = ["read_command_line", "run"]
 
@@ -53,25 +53,33 @@ _CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (by default that of this process) and return the exit code."""
+    if arguments is None:
+        reopen_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a character gets its number, not a traceback.
             stream.reconfigure(errors="backslashreplace")
     words = list(sys.argv[1:] if arguments is None else arguments)
+    printer = Printer(_output_of(words))
+    return int(printer.end(_ran(words, printer, is_ours=arguments is None)))
+
+
+def _ran(words: Sequence[str], printer: Printer, *, is_ours: bool) -> Exit:
     try:
-        options = read_command_line(words)
-        if options is None:
-            return Exit.SUCCESS
-        return int(_started(options, is_ours=arguments is None))
+        printer.options = read_command_line(words)
+        return _started(printer, is_ours=is_ours)
+    except Told as told:
+        printer.lines(str(told))
+        return Exit.SUCCESS
     except CliError as error:
-        return Printer(_output_of(words)).fail(error)
+        return printer.fail(error)
     except KeyboardInterrupt:
         return Exit.SIGINT
 
 
-def _started(options: Options, *, is_ours: bool) -> Exit:
+def _started(printer: Printer, *, is_ours: bool) -> Exit:
     """Run a command; `is_ours` tells that this whole process is there for nothing else."""
-    name = options.command or _implied(options)
+    name = printer.options.command or _implied(printer.options)
     module, _, function = _COMMANDS[name].partition(":")
     foreground = importlib.import_module(".foreground", __package__)
     command = getattr(importlib.import_module(module, __package__), function)
@@ -79,7 +87,7 @@ def _started(options: Options, *, is_ours: bool) -> Exit:
         importlib.import_module("leeward.tools").own_this_process()
     gc.freeze()
     gc.enable()
-    started: Exit = (foreground.interactive if name == "chat" else foreground.foreground)(command, options)
+    started: Exit = (foreground.interactive if name == "chat" else foreground.foreground)(command, printer)
     return started
 
 
@@ -103,8 +111,15 @@ def _implied(options: Options) -> str:
     return "chat"
 
 
+class Told(Exception):
+    """The command line asked for a text, such as its help, and for nothing else."""
+
+
 class _Parser(argparse.ArgumentParser):
     """Tells mistakes as an exception, so that they are answered in the form that was asked for."""
+
+    def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse's signature
+        raise Told(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         found = _CHOICE.fullmatch(message)
@@ -145,22 +160,20 @@ def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
 class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        sys.stdout.write(f"leeward {importlib.import_module('.version', __package__).VERSION}\n")
-        parser.exit()
+    def __call__(self, *_: Any) -> NoReturn:
+        raise Told(f"leeward {importlib.import_module('.version', __package__).VERSION}\n")
 
 
-def read_command_line(words: Sequence[str]) -> Options | None:
-    """Return what the command line says, or None where `--help` or `--version` has said it all.
+def read_command_line(words: Sequence[str]) -> Options:
+    """Return what the command line says.
 
     Raises:
         CliError: it cannot be read.
+        Told: it asks for `--help` or `--version`.
     """
     parser = _parser()
     try:
         found = vars(parser.parse_args(words))
-    except SystemExit:
-        return None
     except CliError:
         unknown = _unknown_flag(parser, words)
         if unknown is None:

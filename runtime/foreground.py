@@ -39,11 +39,10 @@ def model_failure(error: ModelError) -> CliError:
     return CliError(_MODEL_EXITS[error.kind], "MODEL_ERROR", str(error), phase="model", kind=error.kind.value)
 
 
-def foreground(command: Command, options: Options) -> Exit:
+def foreground(command: Command, printer: Printer) -> Exit:
     """Run a command to its end and return what the process returns; the command tells its own success."""
-    printer = Printer(options)
     try:
-        return trio.run(_Run(command, options, printer).supervised)
+        return trio.run(_Run(command, printer).supervised)
     except CliError as error:
         return printer.fail(error)
     except RecordError as error:
@@ -55,11 +54,10 @@ def foreground(command: Command, options: Options) -> Exit:
         raise
 
 
-def interactive(command: Callable[[Options], Awaitable[Exit]], options: Options) -> Exit:
+def interactive(command: Callable[[Options], Awaitable[Exit]], printer: Printer) -> Exit:
     """Run the chat, which sees to signals itself."""
-    printer = Printer(options)
     try:
-        return trio.run(command, options)
+        return trio.run(command, printer.options)
     except CliError as error:
         return printer.fail(error)
     except RecordError as error:
@@ -69,9 +67,9 @@ def interactive(command: Callable[[Options], Awaitable[Exit]], options: Options)
 class _Run:
     """One run of a command, and why it was stopped if it was."""
 
-    def __init__(self, command: Command, options: Options, printer: Printer) -> None:
+    def __init__(self, command: Command, printer: Printer) -> None:
         self._command = command
-        self._options = options
+        self._options = printer.options
         self._printer = printer
         self._stopped: Exit | None = None
         self._result = Exit.GENERAL_ERROR

@@ -1,4 +1,7 @@
-"""Where does what a command says go? The answer to stdout, everything else to stderr; JSON when asked for.
+"""Write the answer of a command to stdout, everything else to stderr; JSON when asked for.
+
+No command succeeds whose answer is lost: `Printer.end` turns it into a failure, and is the only place that
+does. Whoever wants to read no more (a closed pipe) is told nothing. What stderr does not take costs nothing.
 
 Light on imports: usage errors are told by it, too. What text is safe to show is decided here for
 errors and notes (every character that is not printable is spelled out); results and answers come
@@ -7,15 +10,17 @@ stripped already.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TextIO
 
 from .exits import CliError, Exit, envelope, error_object, to_json
 from .options import Options
 
-__all__ = ["Printer", "plain"]
+__all__ = ["Printer", "discard", "plain", "reopen_closed"]
 
 SCHEMA = 1
 _LONGEST_FACT = 500
@@ -29,17 +34,44 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
+def reopen_closed() -> None:
+    """Give this process the standard streams that it was started without; to be called before all else.
+
+    The next file that is opened, such as the database, would get the number of a closed one, and with it
+    whatever is printed. They are opened the wrong way round, so that using one fails as it does when closed.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_WRONLY if mode == "r" else os.O_RDONLY)
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - it is kept
+            setattr(sys, name, stream)
+
+
+def discard(stream: TextIO) -> None:
+    """Let what a stream still holds go nowhere, and whatever is written to it from now on.
+
+    The interpreter would try again at its end, and complain with an exit code of its own.
+    """
+    with suppress(io.UnsupportedOperation):
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+
+
 class Printer:
     """Says what a command has to say, in the form that was asked for, and how it ended.
 
-    `closed` is set once nobody reads the output any more; what is said then goes nowhere. `on_close`
-    is called at that moment. `so_far` returns the data of a command that is stopped half way.
+    Once something of the answer could not be written, `on_close` is called, and the rest goes nowhere.
+    `so_far` returns the data of a command that is stopped half way.
     """
 
     def __init__(self, options: Options, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.options = options
         self.warnings: list[str] = []
-        self.closed = False
+        self._lost: OSError | None = None
         self.on_close: Callable[[], None] = lambda: None
         self.so_far: Callable[[], object] = lambda: None
         self._finished = False
@@ -55,7 +87,7 @@ class Printer:
     def answer(self, text: str) -> None:
         """Print a piece of the answer (text only); the caller has stripped it."""
         if self.is_text and text:
-            self._write(self._out, text)
+            self.lines(text)
             self._column = 0 if text.endswith("\n") else 1
 
     def end_answer(self) -> None:
@@ -67,7 +99,7 @@ class Printer:
         """Print a line of progress (text only); `urgent` ones also under --quiet."""
         if self.is_text and (urgent or not self.options.quiet):
             self.end_answer()
-            self._write(self._err, f"{plain(text)}\n")
+            self._aside(text)
 
     def warn(self, text: str) -> None:
         """Tell something the person must see, and put it into the envelope's warnings."""
@@ -77,15 +109,19 @@ class Printer:
     def event(self, value: Mapping[str, object]) -> None:
         """Print one event as a line (jsonl only)."""
         if self.options.output == "jsonl":
-            self._write(self._out, f"{to_json(value)}\n")
+            self.line(value)
 
     def line(self, value: Mapping[str, object]) -> None:
         """Print one JSON line whatever the form, for commands that answer in lines."""
-        self._write(self._out, f"{to_json(value)}\n")
+        self.lines(f"{to_json(value)}\n")
 
     def lines(self, text: str) -> None:
-        """Print lines that are JSON already."""
-        self._write(self._out, text)
+        """Print lines as they are, whatever the form."""
+        if self._lost is None:
+            try:
+                _write(self._out, text)
+            except OSError as error:
+                self._lose(error)
 
     def finish(
         self, code: Exit, data: object = None, error: Mapping[str, object] | None = None, **meta: object
@@ -97,7 +133,7 @@ class Printer:
         request = self.options.request
         if self.options.output == "json":
             told = envelope(code, data, error, self.warnings, request.meta(**meta))
-            self._write(self._out, f"{told}\n")
+            self.lines(f"{told}\n")
         elif self.options.output == "jsonl":
             full = None if code is Exit.SUCCESS else {**error_object(code), **(error or {})}
             ended = {"schema": SCHEMA, "type": "exit", "code": int(code), "error": full}
@@ -118,22 +154,54 @@ class Printer:
         for fact in facts if isinstance(facts, list) else ():
             lines.append(f"  {fact['name']}: {str(fact['value'])[:_LONGEST_FACT]}")
         self.end_answer()
-        self._write(self._err, f"{plain(chr(10).join(lines))}\n")
+        self._aside(chr(10).join(lines))
 
-    def _write(self, stream: TextIO, text: str) -> None:
-        if self.closed and stream is self._out:
-            return
-        try:
-            stream.write(text)
-            stream.flush()
-        except BrokenPipeError:
-            self._close(stream)
+    def end(self, code: Exit) -> Exit:
+        """Return how the process ends, after everything: a success only if all of the answer was taken."""
+        if self._lost is None:
+            try:
+                _settle(self._out)
+            except OSError as error:
+                self._lose(error)
+        if self._lost is not None:
+            code = Exit.GENERAL_ERROR
+            if not isinstance(self._lost, BrokenPipeError):
+                why = self._lost.strerror or self._lost
+                self._aside(f"leeward: the answer is lost: standard output cannot be written to: {why}")
+        with suppress(OSError):
+            _settle(self._err)
+        return code
 
-    def _close(self, stream: TextIO) -> None:
-        """Nobody reads: let what is still in the buffer go nowhere, or the interpreter complains at exit."""
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-        if stream is self._out:
-            self.closed = True
-            self.on_close()
+    def _lose(self, error: OSError) -> None:
+        self._lost = error
+        self.on_close()
+
+    def _aside(self, text: str) -> None:
+        """Print lines to stderr; what it does not take changes nothing."""
+        with suppress(OSError):
+            _write(self._err, f"{plain(text)}\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write at once.
+
+    Raises:
+        OSError: it cannot be written; nothing of it stays in the stream.
+    """
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        discard(stream)
+        raise
+
+
+def _settle(stream: TextIO) -> None:
+    """See that all that was written has been taken: some file systems say so only when a file is closed.
+
+    Raises:
+        OSError: it has not.
+    """
+    _write(stream, "")
+    with suppress(io.UnsupportedOperation):
+        os.close(os.dup(stream.fileno()))

@@ -33,6 +33,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from leeward.memory import Island
 
+from .printer import discard
+
 __all__ = ["Closed", "Gone", "Interrupt", "Terminal", "Typed", "quiet"]
 
 _LOCAL, _INPUT = 3, 0  # where the flags stand in what tcgetattr returns
@@ -83,10 +85,7 @@ def quiet() -> Iterator[None]:
         try:
             sys.stdout.flush()
         except OSError:
-            # The interpreter would try again at its end, and complain with an exit code of its own.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+            discard(sys.stdout)
 
 
 def _set(handle: int, attributes: list[int | list[bytes | int]]) -> None:

@@ -1,0 +1,21 @@
+"""Give how much a bench does: what its command line says, or the usual, or with `--smoke` next to nothing.
+
+`--smoke` shows within seconds that a bench works; its figures mean nothing then.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["SMOKE", "amount"]
+
+SMOKE = "--smoke" in sys.argv[1:]
+"""Whether it is only to be seen that the bench works."""
+
+
+def amount(usual: int, smoke: int, place: int | None = None) -> int:
+    """Return a number of rounds, calls or bytes; `place` is where the command line may name it, from 0."""
+    if SMOKE:
+        return smoke
+    words = sys.argv[1:]
+    return int(words[place]) if place is not None and place < len(words) else usual
