@@ -144,7 +144,7 @@ def test_with_nobody_to_tell_it_the_code_still_does(lived: Run, name: str, redir
         (("--bogus",), 2),
         (("call", "raed", "{}"), 5),
         (("call", "fetch", '{"url": "https://example.com/"}'), 7),
-        (("audit", "show", "call_0"), 5),
+        (("audit", "show", "missing"), 5),
         ((), 4),
     ],
 )
