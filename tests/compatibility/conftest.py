@@ -1,0 +1,78 @@
+"""Fixtures for the tests of what others hold already."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+NAME = "leeward_compatibility_story"
+
+
+def _story() -> ModuleType:
+    if NAME not in sys.modules:
+        spec = importlib.util.spec_from_file_location(NAME, HERE / "story.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[NAME] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[NAME])
+    return sys.modules[NAME]
+
+
+@pytest.fixture(scope="session")
+def story() -> ModuleType:
+    """The module `story.py`: the sessions that were recorded, and machines to run `leeward` on."""
+    return _story()
+
+
+@pytest.fixture(scope="session")
+def v0_1() -> Path:
+    """The folder of what version 0.1.0 wrote."""
+    return HERE / "v0_1"
+
+
+@pytest.fixture(scope="session")
+def expected(v0_1: Path) -> Any:
+    """What version 0.1.0 said of what it wrote."""
+    return json.loads((v0_1 / "expected.json").read_text(encoding="utf-8"))
+
+
+def _unpacked(archive: Path, place: Path) -> Any:
+    with tarfile.open(archive) as tar:
+        tar.extractall(place, filter="data")
+    return _story().Machine(place / "home", place / "harbour")
+
+
+@pytest.fixture
+def recorded(v0_1: Path) -> Iterator[Any]:
+    """The machine as it was left, where it was."""
+    module = _story()
+    try:
+        with module.recorded_place() as place:
+            yield _unpacked(v0_1 / "kept.tar.xz", place)
+    except module.PlaceTaken as error:
+        pytest.skip(f"the sessions belong to a path that cannot be had here: {error}")
+
+
+@pytest.fixture
+def moved(v0_1: Path, tmp_path: Path) -> Any:
+    """The machine as it was left, but in another folder."""
+    return _unpacked(v0_1 / "kept.tar.xz", tmp_path.resolve())
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A machine on which this version has lived through the same sessions."""
+    place = tmp_path_factory.mktemp("played").resolve()
+    machine = _story().Machine(place / "home", place / "harbour")
+    machine.settle()
+    _story().play(machine)
+    return machine
