@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-versions lock check figures fuzz crash races lint types clean
+# An unpacked source archive holds them below src/leeward only.
+ROOMS := security memory tools runtime
+
+.PHONY: run test tests test-versions lock check figures fuzz crash races lint types build clean
 
 # What the parsers that verdicts rest on are asked about: command lines, URLs, patterns, pages, schemas.
 PARSER_TESTS := tests/security tests/tools/test_declare.py tests/tools/test_readable.py tests/tools/test_select.py \
@@ -13,6 +16,10 @@ run: $(VENV)/installed
 	$(BIN)/leeward --model offline --script examples/tour.leeward
 
 test: lint types $(VENV)/installed-dev
+	$(BIN)/pytest
+
+# The suite alone.
+tests: $(VENV)/installed-dev
 	$(BIN)/pytest
 
 # The security tests with the lowest and with the highest allowed versions of those parsers, each in a
@@ -80,8 +87,20 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy -p leeward
 
+# A source archive, and a wheel made from what is in it.
+build: $(VENV)/installed-dev
+	rm -rf dist
+	$(BIN)/python -m hatchling build -t sdist -d dist
+	mkdir -p dist/unpacked
+	tar -xzf dist/leeward-*.tar.gz -C dist/unpacked --strip-components 1
+	cd dist/unpacked && ../../$(BIN)/python -m hatchling build -t wheel -d ..
+	rm -rf dist/unpacked
+
+$(ROOMS):
+	ln -s src/leeward/$@ $@
+
 # The sources are linked, not copied: only a change of the dependencies needs another installation.
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml | $(ROOMS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Leeward needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -93,4 +112,4 @@ $(VENV)/installed-dev: $(VENV)/installed requirements.lock
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-highest $(VENV)-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-highest $(VENV)-lock dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,9 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
+import venv
 import zipfile
+from email import message_from_bytes
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -46,12 +49,23 @@ def shipped() -> set[str]:
     """Every file that belongs into a wheel."""
     own = [path for path in (ROOT / "src" / "leeward").iterdir() if path.is_file()]
     files = {f"leeward/{path.name}" for path in own}
-    for folder in FOLDERS:
-        below = (
-            path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts
-        )
-        files |= {f"leeward/{path.relative_to(ROOT)}" for path in below}
-    return files
+    return files | {f"leeward/{path}" for folder in FOLDERS for path in below(folder)}
+
+
+def below(folder: str) -> set[str]:
+    """The files below a folder at the root, without what running them leaves there."""
+    found = (path for path in (ROOT / folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(ROOT)) for path in found if not {"__pycache__", "dist"} & {*path.parts}}
+
+
+def test_each_dependency_is_declared_once_and_with_its_lowest_version() -> None:
+    everything = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    lowest = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "lowest.py"], check=True, capture_output=True, text=True, timeout=60
+    ).stdout.split()
+    assert len(lowest) == len({distribution(entry) for entry in everything}) == len(everything)
+    built = {distribution(entry): entry for entry in SETTINGS["build-system"]["requires"]}
+    assert built["hatchling"] in everything
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
@@ -132,7 +146,20 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with tarfile.open(made["sdist"]) as archive:
         archive.extractall(folder / "unpacked", filter="data")
     (tree,) = (folder / "unpacked").iterdir()
-    return made | {"wheel from sdist": build(tree, "wheel", "again")}
+    return made | {"tree": tree, "wheel from sdist": build(tree, "wheel", "again")}
+
+
+@pytest.fixture(scope="module")
+def installed(archives, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of a new environment in which the wheel is installed; what it depends on is ours."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=True)
+    target = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+    options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
+    argv = [folder / "bin" / "python", "-m", "pip", "install", *options, archives["wheel from sdist"]]
+    subprocess.run(argv, check=True, capture_output=True, cwd=folder, env=LOGIN, timeout=120)
+    (Path(target) / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return folder / "bin"
 
 
 @pytest.mark.parametrize("name", ["wheel", "wheel from sdist"])
@@ -145,6 +172,76 @@ def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
         "leeward/security/secrets.toml",
         "leeward/security/command/programs.toml",
     }
+
+
+def test_a_source_archive_holds_each_file_once(archives) -> None:
+    with tarfile.open(archives["sdist"]) as archive:
+        assert all(entry.isfile() for entry in archive.getmembers())
+        held = [entry.name.partition("/")[2] for entry in archive.getmembers()]
+    assert len(held) == len(set(held))
+    beside = set().union(*map(below, ("tests", "docs", "examples", "bench", ".ci", ".github")))
+    at_root = {path.name for path in ROOT.iterdir() if path.suffix in {".md", ".toml"}}
+    at_root |= {"LICENSE", "Makefile", ".gitignore", ".pre-commit-config.yaml", "PKG-INFO"}
+    assert set(held) == {f"src/{name}" for name in shipped()} | beside | at_root
+
+
+def test_the_tests_of_an_unpacked_source_archive_are_collected(archives, installed) -> None:
+    argv = [installed / "python", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(
+        argv, cwd=archives["tree"], env=LOGIN, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    counts = {name: int(number) for name, number in re.findall(r"(?m)^(tests/\S+): (\d+)$", done.stdout)}
+    assert set(counts) == {path for path in below("tests") if Path(path).name.startswith("test_")}
+
+
+def test_the_metadata_names_what_is_tested(archives) -> None:
+    with zipfile.ZipFile(archives["wheel"]) as wheel:
+        (name,) = (entry for entry in wheel.namelist() if entry.endswith("/METADATA"))
+        told = message_from_bytes(wheel.read(name))
+    versions = {entry.rpartition(" ")[2] for entry in told.get_all("Classifier") if "Python :: 3." in entry}
+    assert versions == {"3.11", "3.12", "3.13", "3.14"}
+    assert (told["License-Expression"], told["Requires-Python"]) == ("MIT", ">=3.11")
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    matrix = re.search(r"python: \[(.*)\]", workflow)
+    assert matrix is not None
+    assert set(re.findall(r"[\d.]+", matrix[1])) == versions
+
+
+def test_the_workflow_calls_targets_that_exist() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    called = re.findall(r"run: make (\w+)", workflow)
+    assert set(called) == {"lint", "types", "check", "tests", "build"}
+    assert all(recipe(target) for target in called)
+    assert "://" not in workflow
+
+
+def test_what_is_installed_tells_its_version_decides_and_gives_the_tour(installed, tmp_path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "work" / "examples")
+    (tmp_path / "work" / "line.leeward").write_text("read examples/tour/notes.md\n!expect allowed read\n")
+    around = LOGIN | {"HOME": str(tmp_path)}
+    where = [installed / "python", "-c", "import leeward; print(leeward.__file__)"]
+    found = subprocess.run(
+        where, cwd=tmp_path, env=around, check=True, capture_output=True, text=True, timeout=60
+    )
+    assert Path(found.stdout).is_relative_to(installed.parent)
+    for words, code, wanted in (
+        (("--version",), 0, PROJECT["version"]),
+        (("check", "shell", '{"command": "wc -l examples/tour/notes.md"}'), 0, "allow"),
+        (("check", "shell", '{"command": "rm -rf ~"}'), 7, "deny"),
+        (("--script", "line.leeward", "--model", "offline"), 0, "The ferry leaves at seven"),
+    ):
+        done = subprocess.run(
+            [installed / "leeward", *words],
+            cwd=tmp_path / "work",
+            env=around,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert wanted in done.stdout + done.stderr
 
 
 def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
