@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# An unpacked source archive holds them below src/leeward only.
+# An unpacked source archive holds them below src/leeward; from there they are moved to where a checkout has them.
 ROOMS := security memory tools runtime
 
 .PHONY: run test tests test-versions lock check figures fuzz crash races lint types build clean
@@ -97,7 +97,8 @@ build: $(VENV)/installed-dev
 	rm -rf dist/unpacked
 
 $(ROOMS):
-	ln -s src/leeward/$@ $@
+	mv src/leeward/$@ $@
+	ln -s ../../$@ src/leeward/$@
 
 # The sources are linked, not copied: only a change of the dependencies needs another installation.
 $(VENV)/installed: pyproject.toml | $(ROOMS)

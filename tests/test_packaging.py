@@ -281,12 +281,24 @@ def recipe(target: str) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+def test_make_lays_an_unpacked_source_archive_out_like_a_checkout(archives, tmp_path) -> None:
+    tree = shutil.copytree(archives["tree"], tmp_path / "tree")
+    for _ in range(2):
+        subprocess.run(["make", *FOLDERS], cwd=tree, env=LOGIN, check=True, capture_output=True, timeout=60)
+    for folder in FOLDERS:
+        assert (tree / folder / "__init__.py").is_file()
+        assert (tree / "src" / "leeward" / folder).readlink() == Path("..", "..", folder)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 def test_make_says_which_python_it_needs(tmp_path) -> None:
     old = tmp_path / "python-of-old"
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
+    for folder in FOLDERS:
+        (tmp_path / folder).mkdir()
     done = subprocess.run(
         ["make", f"PYTHON={old}", "run"], cwd=tmp_path, env=LOGIN, capture_output=True, text=True, timeout=60
     )
