@@ -15,6 +15,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
+from .git import git_folder
 from .nouns import Command, Compound, Node, PartKind, Pipeline, Sequence, Word, literal
 from .options import parse_options
 from .transform import visits
@@ -26,6 +27,7 @@ __all__ = [
     "Ground",
     "Placed",
     "fillings",
+    "git_places",
     "placed",
     "variants",
     "where",
@@ -314,3 +316,14 @@ def _pieces(word: Word, folders: Folders, ground: Ground) -> Iterator[tuple[Part
                 yield (PartKind.LITERAL, here) if part.quoted or SAFE.fullmatch(here) else None
             case _:
                 yield None
+
+
+def git_places(at: Placed, ground: Ground) -> Folders:
+    """Return the folders a git command works in, `-C` included."""
+    folders = at.folders
+    for word in git_folder(at.command.words):
+        found = where(word, folders, ground)
+        if found is None or any(one.is_glob for one in found):
+            return None
+        folders = frozenset(one.path for one in found)
+    return folders
