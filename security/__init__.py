@@ -9,18 +9,13 @@ from .answers import Asks, answered
 from .book import tell
 from .call import (
     BUILT_IN,
-    EFFECT_KEY,
-    KIND_KEY,
     Action,
     Asker,
     Atom,
     Checked,
     Cleared,
-    Effect,
     Exchange,
     Follower,
-    Json,
-    Kind,
     Outcome,
     Output,
     Place,
@@ -98,7 +93,7 @@ from .follow import MOST_HOPS
 from .grant import Grant, Scope
 from .granting import LONGEST, Always
 from .invisible import visible
-from .kinds import changes
+from .kinds import EFFECT_KEY, KIND_KEY, Effect, Json, Kind
 from .label import Origin, integrity
 from .lasting import Lasting
 from .ledger import Grounding, Known, Ledger, Provenance
@@ -145,6 +140,7 @@ from .record import words_of
 from .refusal import error_object, question_object, refused
 from .reread import OF_THE_CALL, not_looked_up, reread, standpoint, untold
 from .runs_later import runs_later_reason
+from .schema import changes
 from .secrets import redact_text
 from .session import Session, after
 from .shown import ACTS, Ends, arguments_of, ends_of, is_act, quoted_name

@@ -20,17 +20,18 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from .call import Action, Atom, Effect, Json, Kind, Place, Problem, ToolCall, ToolSpec
+from .call import Action, Atom, Place, Problem, ToolCall, ToolSpec
 from .command import CommandFacts, CommandLine, parse_command
 from .command.survey import Wanted, surveyed, together, wanted
 from .command.verdict import effects_of
 from .destination import destinations_in
 from .errors import Category
 from .extract import suspects_in
-from .kinds import Leaf, changes, leaves
+from .kinds import Effect, Json, Kind
 from .level import TrustLevel
 from .named import named_paths, wanted_names
 from .policy import Policy
+from .schema import Leaf, changes, leaves
 from .unreadable import Unreadable
 from .url import parse_url
 from .workspace import could_be_path, is_user_or_file, locate

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, Flag, StrEnum, auto
+from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from .brought import Output
 from .command import CommandLine
 from .destination import Destination
 from .errors import Category, PolicyBlocked
 from .exchange import Exchange, Follower
+from .kinds import Effect, Json, Kind
 from .level import TrustLevel
 from .place import Place, Preview
 from .unreadable import Unreadable
@@ -28,18 +29,13 @@ from .url import Url
 
 __all__ = [
     "BUILT_IN",
-    "EFFECT_KEY",
-    "KIND_KEY",
     "Action",
     "Asker",
     "Atom",
     "Checked",
     "Cleared",
-    "Effect",
     "Exchange",
     "Follower",
-    "Json",
-    "Kind",
     "Outcome",
     "Output",
     "Place",
@@ -52,41 +48,9 @@ __all__ = [
     "pointer_step",
 ]
 
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 BUILT_IN = "built in"
 """The source of the product's own tools; registration gives every other tool another one."""
-
-KIND_KEY = "x-leeward-kind"
-"""The JSON Schema keyword under which an argument's schema names its `Kind`."""
-
-
-EFFECT_KEY = "x-leeward-effect"
-"""The keyword by which an argument's schema says "read": so much is done with it, whatever the call does."""
-
-
-class Effect(Flag):
-    """What a tool does to the world. A tool that declares none has all of them."""
-
-    READ = auto()
-    WRITE = auto()
-    EXECUTE = auto()
-    SEND = auto()
-    BRING_IN = auto()
-    ALL = READ | WRITE | EXECUTE | SEND | BRING_IN
-
-
-class Kind(StrEnum):
-    """What an argument *is*; every gate works on kinds, none on argument names."""
-
-    PATH = "path"
-    URL = "url"
-    COMMAND = "command"
-    RESOURCE_ID = "resource_id"
-    DESTINATION = "destination"
-    SECRET = "secret"  # noqa: S105 - the name of a kind
-    TEXT = "text"
-    UNDECLARED = "undeclared"
 
 
 class Asker(Enum):

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .action import canonical_json
-from .call import KIND_KEY, Action, Kind, ToolSpec, pointer_step
-from .kinds import Leaf, leaves
+from .call import Action, ToolSpec, pointer_step
+from .kinds import KIND_KEY, Kind
+from .schema import Leaf, leaves
 
 __all__ = ["HIDDEN", "secrets_in", "shown_arguments", "takes_secret", "without_secrets"]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .call import Action, Atom, Kind
+from .call import Action, Atom
 from .confusable import host_facts
 from .destination import Destination
 from .fingerprints import percent_decoded
+from .kinds import Kind
 from .label import Origin
 from .ledger import Grounding, Provenance
 from .secrets import redact_text

@@ -12,8 +12,9 @@ from itertools import islice
 
 from . import record
 from .answers import Asks
-from .call import Action, Atom, Effect, Exchange, Kind
+from .call import Action, Atom, Exchange
 from .events import Decided, Egress
+from .kinds import Effect, Kind
 from .secrets import redact_text
 from .session import Session
 from .url import Url

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from .call import Json
+from .kinds import Json
 
 __all__ = ["Part", "Reading", "Said"]
 

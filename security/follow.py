@@ -16,10 +16,11 @@ from . import egress
 from .action import canonical_json, thaw
 from .answers import Asks
 from .book import Book
-from .call import Action, Asker, Exchange, Kind, Output, ToolCall
+from .call import Action, Asker, Exchange, Output, ToolCall
 from .errors import PolicyBlocked
 from .events import Event, Given
 from .extract import urls_in
+from .kinds import Kind
 from .ledger import Provenance
 from .output import is_trusted
 from .ports import RecordError

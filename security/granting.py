@@ -18,10 +18,11 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from .answers import Asks, answered
-from .call import Action, Atom, Kind, Place
+from .call import Action, Atom, Place
 from .command import CommandLine
 from .grant import Grant, Scope
 from .invisible import visible
+from .kinds import Kind
 from .matching import covers_action, exact_patterns, path_glob, pattern_problem, starts
 from .policy import Policy
 from .secrets import redact_text

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .addresses import judge_host
-from .call import Action, Atom, Effect, Kind
+from .call import Action, Atom
 from .command import CommandLine
 from .command.reach import hosts_of, reach_of
 from .command.suggest import suggestions_for
 from .command.verdict import Say, effects_of
 from .domains import in_domains, listed_problem
+from .kinds import Effect, Kind
 from .level import TrustLevel
 from .matching import matched
 from .policy import Autonomy, RuleAction

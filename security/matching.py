@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 
-from .call import Action, Atom, Kind, Place
+from .call import Action, Atom, Place
 from .command import CommandLine
 from .command.covering import covers_words, matches_words
 from .command.weighed import weighed
 from .destination import Destination
+from .kinds import Kind
 from .path_pattern import literally, matches_parts
 from .policy import Autonomy, Policy, Rule, RuleAction
 from .url import Url

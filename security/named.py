@@ -11,12 +11,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 
-from .call import Effect, Kind, Place
+from .call import Place
 from .command import CommandFacts
 from .command.survey import Wanted
 from .fingerprints import percent_decoded
-from .kinds import Leaf
+from .kinds import Effect, Kind
 from .policy import Policy
+from .schema import Leaf
 from .workspace import could_be_path, locate
 
 __all__ = ["named_paths", "wanted_names"]

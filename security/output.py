@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from .call import Action, Effect, Outcome, Output, Status, ToolResult
+from .call import Action, Outcome, Output, Status, ToolResult
 from .confidential import secrets_in
 from .events import Read
 from .filters import Screened, Source
 from .fingerprints import fingerprints_in
+from .kinds import Effect
 from .label import Origin, integrity
 from .level import TrustLevel
 from .live import Live, told_kept, told_lost

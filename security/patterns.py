@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .call import Kind, Place
+from .call import Place
 from .command import CommandLine
 from .destination import Destination
 from .invisible import (
@@ -32,6 +32,7 @@ from .invisible import (
     folded,
     without_invisible,
 )
+from .kinds import Kind
 from .unreadable import Unreadable
 from .url import Url, parse_url
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from .action import Draft
-from .call import Action, Atom, Kind, Place, Problem, ToolCall, ToolSpec
+from .call import Action, Atom, Place, Problem, ToolCall, ToolSpec
 from .errors import Category
+from .kinds import Kind
 from .place import FileState
 from .policy import Policy
 from .ports import Surveyor

@@ -16,13 +16,14 @@ from typing import Any
 
 from .action import MAX_NAME
 from .answers import APPROVAL, Asks, grants_behind
-from .call import Action, Asker, Atom, Effect, Json, Kind, Place, Status, ToolResult
+from .call import Action, Asker, Atom, Place, Status, ToolResult
 from .command import CommandFacts, CommandLine
 from .errors import Category
 from .events import Asked, Decided, Finished
 from .evidence import Part, Reading, Said
 from .granting import Always, granted_by, proposed_grants
 from .kept import MASKED, Kept, kept_of
+from .kinds import Effect, Json, Kind
 from .level import TrustLevel
 from .session import Session
 from .unreadable import Unreadable

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .call import Json, Outcome, Status, ToolCall, ToolResult
+from .call import Outcome, Status, ToolCall, ToolResult
 from .errors import Category, ToolError
 from .filters import Source, inline, label
+from .kinds import Json
 from .label import Origin
 from .verdict import Ask, Deny
 

@@ -14,17 +14,18 @@ from operator import or_
 from typing import Any
 
 from .action import MAX_DEPTH, Draft, depth_of
-from .call import Action, Asker, Effect, Kind, Problem, ToolCall, ToolSpec
+from .call import Action, Asker, Problem, ToolCall, ToolSpec
 from .call import Checked as _Checked
 from .command import CommandFacts, parse_command
 from .errors import Category
 from .events import Decided
 from .evidence import Part, Reading
 from .kept import CUT, is_below
-from .kinds import Leaf
+from .kinds import Effect, Kind
 from .ledger import Provenance
 from .level import TrustLevel
 from .policy import Policy
+from .schema import Leaf
 from .session import Session
 from .url import Url, parse_url
 from .workspace import could_be_path, is_user_or_file

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .action import canonical_json
-from .call import Action, Atom, Kind
+from .call import Action, Atom
 from .command import CommandLine
 from .command.explain import explain, is_shown_in_full
 from .invisible import visible
+from .kinds import Kind
 
 __all__ = ["ACTS", "Ends", "arguments_of", "ends_of", "is_act", "is_taken_in", "quoted_name", "too_long"]
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .call import Atom, Json
+from .call import Atom
 from .errors import Category
+from .kinds import Json
 
 __all__ = ["Allow", "Ask", "Decision", "Deny", "Verdict", "Word"]
 

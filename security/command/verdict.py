@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..call import Effect
+from ..kinds import Effect
 from ..policy import Policy
 from ..unreadable import Unreadable
 from .actions import vectors

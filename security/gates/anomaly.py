@@ -5,7 +5,8 @@ Counting is `window.py`'s, setting the level `book.py`'s. This gate says what fo
 
 from __future__ import annotations
 
-from ..call import Action, Effect
+from ..call import Action
+from ..kinds import Effect
 from ..level import TrustLevel
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict

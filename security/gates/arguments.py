@@ -6,8 +6,9 @@ kind and tells all of them at once, so that a model can mend the call in one go.
 
 from __future__ import annotations
 
-from ..call import Action, Json
+from ..call import Action
 from ..errors import Category
+from ..kinds import Json
 from ..patterns import PATTERNS, Rejection, rejected_pattern
 from ..session import Session
 from ..verdict import Allow, Deny, Verdict

@@ -6,11 +6,12 @@ line that only reads gets no word; whether its hosts are listed ones is left to 
 
 from __future__ import annotations
 
-from ..call import Action, Atom, Kind
+from ..call import Action, Atom
 from ..command import CommandLine
 from ..command.reach import reach_of
 from ..command.verdict import Ruling, Say, ruling_of
 from ..instead import instead_of
+from ..kinds import Kind
 from ..session import Session
 from ..unreadable import Unreadable
 from ..verdict import Allow, Ask, Deny, Verdict

@@ -6,11 +6,12 @@ about one that is known stands in `doubts.py`.
 
 from __future__ import annotations
 
-from ..call import Action, Atom, Kind
+from ..call import Action, Atom
 from ..confusable import host_facts
 from ..destination import Destination
 from ..doubts import DOUBTS, Doubt, destination_doubt, unread_url, url_doubt
 from ..instead import passing_url
+from ..kinds import Kind
 from ..session import Session
 from ..url import Url
 from ..verdict import Allow, Ask, Deny, Verdict

@@ -7,7 +7,7 @@ by the same `judge_address`. Whether the person gave it is left to `grounding`.
 from __future__ import annotations
 
 from ..addresses import judge_host
-from ..call import Action, Atom, Kind
+from ..call import Action, Atom
 from ..command import CommandLine
 from ..command.reach import hosts_of
 from ..confusable import host_facts
@@ -15,6 +15,7 @@ from ..destination import Destination, DestinationKind
 from ..domains import in_domains, listed_problem
 from ..doubts import unread_url
 from ..instead import passing_url
+from ..kinds import Kind
 from ..policy import Policy
 from ..session import Session
 from ..url import Url

@@ -5,7 +5,8 @@ Judged by the normalised text and by what it resolves to: either may be the one 
 
 from __future__ import annotations
 
-from ..call import Action, Atom, Effect, Kind, Place
+from ..call import Action, Atom, Place
+from ..kinds import Effect, Kind
 from ..policy import Policy
 from ..runs_later import runs_later_reason
 from ..session import Session

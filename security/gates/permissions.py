@@ -6,7 +6,8 @@ spoken.
 
 from __future__ import annotations
 
-from ..call import Action, Atom, Effect, Kind
+from ..call import Action, Atom
+from ..kinds import Effect, Kind
 from ..matching import JUDGED, matched
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..call import Action, Effect
+from ..call import Action
+from ..kinds import Effect
 from ..level import TrustLevel
 from ..matching import JUDGED
 from ..session import Session

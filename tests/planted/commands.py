@@ -2,7 +2,8 @@
 
 import re
 
-from leeward.security.call import Action, Kind
+from leeward.security.call import Action
+from leeward.security.kinds import Kind
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Ask, Deny, Verdict
 

@@ -1,6 +1,7 @@
 """Wrong: a known URL vouches for every text that begins with it."""
 
-from leeward.security.call import Action, Kind
+from leeward.security.call import Action
+from leeward.security.kinds import Kind
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Deny, Verdict
 

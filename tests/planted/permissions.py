@@ -1,6 +1,7 @@
 """Wrong: allow rules are read in the gate and come first; a deny must match the whole call; no defaults."""
 
-from leeward.security.call import Action, Effect
+from leeward.security.call import Action
+from leeward.security.kinds import Effect
 from leeward.security.matching import covers, matched
 from leeward.security.policy import RuleAction
 from leeward.security.session import Session

@@ -1,6 +1,7 @@
 """Wrong: trusts what a tool says of itself, and lets a quarantined one do what it may ask for."""
 
-from leeward.security.call import Action, Effect
+from leeward.security.call import Action
+from leeward.security.kinds import Effect
 from leeward.security.level import TrustLevel
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Ask, Deny, Verdict

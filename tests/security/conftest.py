@@ -13,9 +13,10 @@ import pytest
 import trio
 
 from leeward.security.action import Draft
-from leeward.security.call import KIND_KEY, Asker, Checked, Effect, Output, ToolCall, ToolSpec
+from leeward.security.call import Asker, Checked, Output, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
 from leeward.security.events import Given
+from leeward.security.kinds import KIND_KEY, Effect
 from leeward.security.ledger import Provenance
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy

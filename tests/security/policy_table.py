@@ -14,10 +14,11 @@ from itertools import groupby, product
 
 import trio
 
-from leeward.security.call import KIND_KEY, Checked, Effect, Kind, Output, Status, ToolCall, ToolSpec
+from leeward.security.call import Checked, Output, Status, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
 from leeward.security.command.survey import Wanted
 from leeward.security.events import Given, Read
+from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.label import Origin
 from leeward.security.ledger import Provenance
 from leeward.security.pipeline import GATES, Pipeline

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.call import Effect, Status
+from leeward.security.call import Status
 from leeward.security.errors import Category
 from leeward.security.events import BreakerReset, Decided, Finished, Forgot, LevelSet, TurnStarted
 from leeward.security.gates.anomaly import anomaly
+from leeward.security.kinds import Effect
 from leeward.security.level import TrustLevel
 from leeward.security.policy import AnomalyLimits, BreakerLimits
 from leeward.security.verdict import Allow, Ask, Deny

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.answers import answer_in_advance, reconsidered
-from leeward.security.call import Asker, Effect, Kind
+from leeward.security.call import Asker
 from leeward.security.events import Granted
+from leeward.security.kinds import Effect, Kind
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.verdict import Ask, Decision, Deny, Word
 

@@ -3,10 +3,11 @@
 import json
 from types import MappingProxyType
 
-from leeward.security.call import Action, Atom, Effect, Kind, Place, ToolCall
+from leeward.security.call import Action, Atom, Place, ToolCall
 from leeward.security.command import parse_command
 from leeward.security.errors import Category
 from leeward.security.gates.arguments import arguments
+from leeward.security.kinds import Effect, Kind
 from leeward.security.patterns import PATTERNS
 from leeward.security.policy import Policy
 from leeward.security.session import Session

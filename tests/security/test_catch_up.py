@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from leeward.security.call import Effect, Kind, Status
+from leeward.security.call import Status
 from leeward.security.events import Decided, Granted, Revoked
 from leeward.security.grant import Grant, Scope
+from leeward.security.kinds import Effect, Kind
 from leeward.security.ports import Answer, RecordError
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from leeward.security.answers import answered
-from leeward.security.call import Asker, Cleared, Effect, Kind
+from leeward.security.call import Asker, Cleared
 from leeward.security.command import ShellRules
 from leeward.security.errors import PolicyBlocked
 from leeward.security.gates.commands import commands
 from leeward.security.gates.hosts import hosts
+from leeward.security.kinds import Effect, Kind
 from leeward.security.level import TrustLevel
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.verdict import Allow, Ask, Deny

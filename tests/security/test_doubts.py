@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.call import Effect, Kind
 from leeward.security.events import Forgot, Given, Read, Withdrawn
 from leeward.security.fingerprints import fingerprints_in
 from leeward.security.gates.grounding import grounding
 from leeward.security.gates.hosts import hosts
+from leeward.security.kinds import Effect, Kind
 from leeward.security.label import Origin
 from leeward.security.ledger import Provenance
 from leeward.security.session import after

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.call import Asker, Cleared, Effect, Exchange, Kind, Output
+from leeward.security.call import Asker, Cleared, Exchange, Output
 from leeward.security.errors import Category, PolicyBlocked
 from leeward.security.events import Decided, Egress, Given
+from leeward.security.kinds import Effect, Kind
 from leeward.security.ledger import Provenance
 from leeward.security.level import TrustLevel
 from leeward.security.policy import CallLimits, Rule, RuleAction

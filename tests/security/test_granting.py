@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.answers import answer_in_advance, grants_behind
-from leeward.security.call import Effect, Kind
 from leeward.security.events import Forgot, Granted, Revoked
 from leeward.security.grant import Grant, Scope
 from leeward.security.granting import LONGEST, Always, problem_with, proposed_grants, wider_grants
+from leeward.security.kinds import Effect, Kind
 from leeward.security.level import TrustLevel
 from leeward.security.pipeline import GATES
 from leeward.security.policy import Autonomy, Rule, RuleAction

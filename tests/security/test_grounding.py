@@ -7,8 +7,9 @@ from types import MappingProxyType, ModuleType
 
 import pytest
 
-from leeward.security.call import Action, Atom, Effect, Kind, ToolCall
+from leeward.security.call import Action, Atom, ToolCall
 from leeward.security.gates.grounding import grounding
+from leeward.security.kinds import Effect, Kind
 from leeward.security.ledger import Ledger, Provenance
 from leeward.security.policy import Policy
 from leeward.security.session import Session

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import Action, Atom, Effect, Kind, ToolCall
+from leeward.security.call import Action, Atom, ToolCall
 from leeward.security.events import Given
 from leeward.security.gates.hosts import hosts
+from leeward.security.kinds import Effect, Kind
 from leeward.security.ledger import Provenance
 from leeward.security.policy import Policy
 from leeward.security.session import Session, after

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from leeward.security.call import Effect, Kind
 from leeward.security.command import CommandLine
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
 from leeward.security.command.suggest import alternatives
 from leeward.security.events import LevelSet
+from leeward.security.kinds import Effect, Kind
 from leeward.security.level import TrustLevel
 from leeward.security.pipeline import judge
 from leeward.security.policy import Autonomy, Rule, RuleAction

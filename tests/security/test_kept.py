@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect, Kind
 from leeward.security.kept import CUT, MASKED, is_below, kept_of
+from leeward.security.kinds import Effect, Kind
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 FILLER = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

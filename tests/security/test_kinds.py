@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import EFFECT_KEY, KIND_KEY, Kind
-from leeward.security.kinds import Leaf, leaves
+from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Kind
+from leeward.security.schema import Leaf, leaves
 
 P, U, T, N = Kind.PATH, Kind.URL, Kind.TEXT, Kind.UNDECLARED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.call import Effect
+from leeward.security.kinds import Effect
 from leeward.security.lasting import Lasting
 
 LATEST = 16 * 1024

@@ -11,10 +11,11 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect, Output, Status
+from leeward.security.call import Output, Status
 from leeward.security.errors import PermanentFailure, ToolTimeout
 from leeward.security.events import Finished
 from leeward.security.filters import Excerpt, Screened, Source, redact, strip
+from leeward.security.kinds import Effect
 from leeward.security.label import Origin
 from leeward.security.level import TrustLevel
 from leeward.security.live import Live

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect, Kind, Place
+from leeward.security.call import Place
+from leeward.security.kinds import Effect, Kind
 from leeward.security.matching import covers, exact_patterns, holding_back, matched, pattern_problem
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.workspace import locate

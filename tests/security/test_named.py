@@ -7,8 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.action import Draft
-from leeward.security.call import Effect, Kind, Place
+from leeward.security.call import Place
 from leeward.security.command import CommandFacts
+from leeward.security.kinds import Effect, Kind
 from leeward.tools.lookup import looked_up
 
 CALLS = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import EFFECT_KEY, KIND_KEY, Effect, Kind
 from leeward.security.gates.paths import paths
+from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Effect, Kind
 from leeward.security.verdict import Allow, Ask, Deny
 from leeward.security.workspace import is_inside
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from leeward.security.call import Kind, Place
+from leeward.security.call import Place
+from leeward.security.kinds import Kind
 from leeward.security.patterns import PATTERNS, climbs, rejected_pattern
 from leeward.security.unreadable import Unreadable
 from leeward.security.url import parse_url

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect, Kind
 from leeward.security.gates.permissions import permissions
+from leeward.security.kinds import Effect, Kind
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.verdict import Allow, Ask, Deny
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from leeward.security.call import Cleared, Effect, Kind, Output, Status
+from leeward.security.call import Cleared, Output, Status
 from leeward.security.errors import (
     Category,
     NetworkError,
@@ -21,6 +21,7 @@ from leeward.security.errors import (
     ToolTimeout,
 )
 from leeward.security.events import Asked, Decided, Finished, LevelSet
+from leeward.security.kinds import Effect, Kind
 from leeward.security.label import Origin
 from leeward.security.pipeline import GATES
 from leeward.security.policy import AnomalyLimits, Autonomy, CallLimits

@@ -6,11 +6,12 @@ import pytest
 import trio
 import trio.testing
 
-from leeward.security.call import Asker, Checked, Effect, Kind, Status
+from leeward.security.call import Asker, Checked, Status
 from leeward.security.errors import PermanentFailure
 from leeward.security.events import BreakerReset, Decided, Granted, LevelSet, Revoked
 from leeward.security.grant import Scope
 from leeward.security.granting import Always
+from leeward.security.kinds import Effect, Kind
 from leeward.security.level import TrustLevel
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from trio.testing import MockClock
 
 from leeward.security.book import Book
-from leeward.security.call import Cleared, Effect, Kind, Output, ToolResult
+from leeward.security.call import Cleared, Output, ToolResult
 from leeward.security.errors import Category, ServerError
 from leeward.security.events import (
     Asked,
@@ -27,6 +27,7 @@ from leeward.security.events import (
     TurnStarted,
 )
 from leeward.security.filters import Screened
+from leeward.security.kinds import Effect, Kind
 from leeward.security.ledger import Provenance
 from leeward.security.level import TrustLevel
 from leeward.security.output import completed

@@ -10,9 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from leeward.memory.events import body_of
-from leeward.security.call import Effect, Kind, Output
+from leeward.security.call import Output
 from leeward.security.events import Asked, Decided, Finished, LevelSet, ModelSet, Read
 from leeward.security.kept import kept_of
+from leeward.security.kinds import Effect, Kind
 from leeward.security.label import Origin
 from leeward.security.level import TrustLevel
 from leeward.security.pipeline import Pipeline, judge

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from leeward.memory.events import body_of, event_of, kind_of
 from leeward.runtime.replay import replayed
-from leeward.security.call import EFFECT_KEY, KIND_KEY, Asker, Effect, Kind, Output, ToolCall
+from leeward.security.call import Asker, Output, ToolCall
 from leeward.security.errors import PermanentFailure
 from leeward.security.events import BreakerReset, Decided, Forgot, Given, Granted, LevelSet, Read, TurnStarted
+from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Effect, Kind
 from leeward.security.label import Origin
 from leeward.security.ledger import Provenance
 from leeward.security.level import TrustLevel

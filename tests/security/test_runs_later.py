@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.answers import answer_in_advance
-from leeward.security.call import Asker, Effect, Kind
+from leeward.security.call import Asker
 from leeward.security.events import Granted
 from leeward.security.gates.paths import paths
+from leeward.security.kinds import Effect, Kind
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.runs_later import is_meant_to_run_later, runs_later_reason
 

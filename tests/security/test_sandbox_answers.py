@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from leeward.security.answers import answer_in_advance
-from leeward.security.call import BUILT_IN, Effect, Kind
+from leeward.security.call import BUILT_IN
+from leeward.security.kinds import Effect, Kind
 from leeward.security.pipeline import judge
 from leeward.security.policy import Sandboxing
 from leeward.security.verdict import Ask

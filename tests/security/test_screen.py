@@ -9,8 +9,9 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect, Output, Status
+from leeward.security.call import Output, Status
 from leeward.security.filters import HARD_BOUND, Screened, Source, Stepwise, fence, redact, strip
+from leeward.security.kinds import Effect
 from leeward.security.label import Origin
 from leeward.security.level import TrustLevel
 from leeward.security.live import Live

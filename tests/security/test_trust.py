@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect, Kind
 from leeward.security.events import LevelSet
 from leeward.security.gates.trust import trust
+from leeward.security.kinds import Effect, Kind
 from leeward.security.level import TrustLevel, min_trust
 from leeward.security.verdict import Allow, Ask, Deny
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from leeward.security.call import KIND_KEY, Effect, Kind
 from leeward.security.errors import PermanentFailure
-from leeward.security.kinds import leaves
+from leeward.security.kinds import KIND_KEY, Effect, Kind
+from leeward.security.schema import leaves
 from leeward.security.session import Session
 from leeward.tools import BuiltinSettings, CompositeExecutor, builtin_tools, open_builtin_tools
 from leeward.tools.schema import nodes

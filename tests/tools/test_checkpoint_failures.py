@@ -16,8 +16,9 @@ import trio
 from leeward.memory import CheckpointStore, Database, Island
 from leeward.security import Policy, RecordError
 from leeward.security.action import Draft
-from leeward.security.call import Effect, Output, ToolCall
+from leeward.security.call import Output, ToolCall
 from leeward.security.errors import PermanentFailure
+from leeward.security.kinds import Effect
 from leeward.tools import Checkpoints, Guard, NothingToUndo, SnapshotLimits, schema_tool, snapshot
 from leeward.tools.snapshot import Look
 

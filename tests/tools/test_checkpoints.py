@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from leeward.memory import CheckpointStore, Database, Island, Version
 from leeward.security.action import Draft
-from leeward.security.call import Effect, Output, ToolCall
+from leeward.security.call import Output, ToolCall
+from leeward.security.kinds import Effect
 from leeward.security.policy import Policy
 from leeward.tools import Checkpoints, Conflict, Guard, NothingToUndo, SnapshotLimits, schema_tool
 from leeward.tools.restore import Wanted, restore

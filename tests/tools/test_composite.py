@@ -6,10 +6,11 @@ from typing import Literal
 
 import pytest
 
-from leeward.security.call import KIND_KEY, Cleared, Effect, Kind, Output
+from leeward.security.call import Cleared, Output
 from leeward.security.errors import ToolNotFound
-from leeward.security.kinds import leaves
+from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.level import TrustLevel
+from leeward.security.schema import leaves
 from leeward.tools import (
     CompositeExecutor,
     Destination,

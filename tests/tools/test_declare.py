@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field, StringConstraints
 from typing_extensions import TypedDict
 
 from leeward.security.action import Draft
-from leeward.security.call import Asker, Cleared, Effect, Kind, Output, ToolCall
+from leeward.security.call import Asker, Cleared, Output, ToolCall
 from leeward.security.errors import Category, PermanentFailure, PolicyBlocked
-from leeward.security.kinds import leaves
+from leeward.security.kinds import Effect, Kind
+from leeward.security.schema import leaves
 from leeward.tools import (
     Destination,
     ResourceId,

@@ -16,7 +16,7 @@ from leeward.security import (
     RecordError,
     Session,
 )
-from leeward.security.call import Effect
+from leeward.security.kinds import Effect
 from leeward.tools import CompositeExecutor, Notes
 
 KEY = "ghp_" + "a1B2" * 9

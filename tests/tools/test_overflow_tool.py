@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from leeward.memory import Database, Island, OverflowStore
-from leeward.security.call import KIND_KEY
 from leeward.security.errors import InvalidParameters, PermanentFailure
+from leeward.security.kinds import KIND_KEY
 from leeward.security.label import Origin
 from leeward.security.ports import RecordError
 from leeward.tools import Overflow

@@ -6,8 +6,8 @@ import signal
 import pytest
 import trio
 
-from leeward.security.call import Effect
 from leeward.security.errors import PermanentFailure, ToolTimeout
+from leeward.security.kinds import Effect
 from leeward.tools import Shell, environment
 from leeward.tools.shell import _DEADLY
 

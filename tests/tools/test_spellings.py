@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from leeward.security import Policy
 from leeward.security.action import canonical_json
-from leeward.security.call import Action, Cleared, Kind, Output, Place, ToolCall
+from leeward.security.call import Action, Cleared, Output, Place, ToolCall
 from leeward.security.errors import ToolError
 from leeward.security.gates.paths import paths
+from leeward.security.kinds import Kind
 from leeward.security.reading import read_call
 from leeward.security.session import Session
 from leeward.security.verdict import Allow

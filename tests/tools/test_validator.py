@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from leeward.security.call import KIND_KEY, Cleared, Effect
+from leeward.security.call import Cleared
 from leeward.security.errors import Category
+from leeward.security.kinds import KIND_KEY, Effect
 from leeward.tools import schema_tool, spec_from_schema
 
 SCHEMA = {

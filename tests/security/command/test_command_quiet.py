@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.call import Effect
 from leeward.security.command.read import parse_command
 from leeward.security.command.survey import wanted
 from leeward.security.command.verdict import Say, effects_of, ruling_of
+from leeward.security.kinds import Effect
 from leeward.security.policy import Policy
 
 

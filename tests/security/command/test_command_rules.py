@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.call import Atom, Kind
+from leeward.security.call import Atom
 from leeward.security.command.destinations import connects, destinations
 from leeward.security.command.explain import explain, is_shown_in_full
 from leeward.security.command.read import parse_command
 from leeward.security.command.rules import ShellRules
 from leeward.security.command.suggest import Suggestion, suggestions_for
 from leeward.security.grant import Grant
+from leeward.security.kinds import Kind
 from leeward.security.ledger import Ledger, Provenance
 from leeward.security.matching import covers
 from leeward.security.policy import Rule, RuleAction

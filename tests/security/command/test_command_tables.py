@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 import pytest
 
-from leeward.security.call import Action, Atom, Effect, Kind, ToolCall
+from leeward.security.call import Action, Atom, ToolCall
+from leeward.security.kinds import Effect, Kind
 from leeward.security.verdict import Allow, Ask, Deny
 
 SAYS = ("nothing", "ask", "force", "deny")

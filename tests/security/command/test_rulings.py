@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.call import Effect
 from leeward.security.command.crude import crude_words
 from leeward.security.command.nouns import CommandLine
 from leeward.security.command.read import MAX_BYTES, MAX_OPERATORS, parse_command
 from leeward.security.command.rules import ShellRules
 from leeward.security.command.transform import nodes, visits
 from leeward.security.command.verdict import Say, effects_of, ruling_of
+from leeward.security.kinds import Effect
 from leeward.security.unreadable import Unreadable
 
 FIXTURES = [HealthCheck.function_scoped_fixture]
