@@ -19,8 +19,9 @@ from pathlib import Path
 import trio
 from amount import amount
 
-from leeward.memory import AuditLogger, Database, Island
-from leeward.security import Decided
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.security.session import Decided
 
 _INSERT = (
     "INSERT INTO audit (at, session, kind, call, tool, body, id, prev, hash)"

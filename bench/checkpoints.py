@@ -18,11 +18,18 @@ from pathlib import Path
 import trio
 from amount import amount
 
-from leeward.memory import CheckpointStore, Database, Island
+from leeward.memory.checkpoints import CheckpointStore
+from leeward.memory.database import Database, Island
 from leeward.runtime.clock import SystemClock
-from leeward.security import Action, Effect, Output, Policy, ToolCall
 from leeward.security.action import Draft
-from leeward.tools import Checkpoints, Guard, SnapshotLimits, schema_tool
+from leeward.security.brought import Output
+from leeward.security.call import Action, ToolCall
+from leeward.security.kinds import Effect
+from leeward.security.policy import Policy
+from leeward.tools.checkpoints import Checkpoints
+from leeward.tools.checkpoints import Limits as SnapshotLimits
+from leeward.tools.declare import schema_tool
+from leeward.tools.files import Guard
 
 _CAP = 64 * 1024 * 1024
 

@@ -19,17 +19,22 @@ from pathlib import Path
 
 from amount import amount
 
-from leeward.security.command.nouns import CommandFacts, CommandLine
-from leeward.security.command.once import Once
-from leeward.security.command.reach import reach_of
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules
-from leeward.security.command.suggest import suggestions_for
-from leeward.security.command.survey import surveyed, wanted
-from leeward.security.command.verdict import effects_of, ruling_of
-from leeward.security.ledger import Ledger
+from leeward.security.command import (
+    CommandFacts,
+    CommandLine,
+    effects_of,
+    parse_command,
+    reach_of,
+    ruling_of,
+    suggestions_for,
+    surveyed,
+    wanted,
+)
+from leeward.security.command.syntax.once import Once
 from leeward.security.policy import Policy
+from leeward.security.rules import ShellRules
 from leeward.security.unreadable import Unreadable
+from leeward.security.url import Ledger
 
 TABLES = Path(__file__).resolve().parent.parent / "tests" / "security" / "command_tables"
 POLICY = Policy("/srv/ws", "/home/ada")

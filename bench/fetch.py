@@ -25,23 +25,20 @@ import trustme
 from amount import amount
 from silent import NoAudit, Silent
 
-from leeward.memory import AuditLogger, Database, Island, OverflowStore
-from leeward.security import (
-    Audit,
-    CallLimits,
-    Given,
-    Pipeline,
-    Policy,
-    Ports,
-    Provenance,
-    Session,
-    ToolCall,
-    Url,
-    parse_url,
-)
-from leeward.tools import CompositeExecutor, Fetcher, Surveyor
-from leeward.tools.client import Client, tls_context
-from leeward.tools.dial import GuardedBackend
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.memory.overflow import OverflowStore
+from leeward.security.call import ToolCall
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import CallLimits, Policy
+from leeward.security.ports import Audit, Ports
+from leeward.security.session import Given, Session
+from leeward.security.url import Provenance, Url, parse_url
+from leeward.tools.composite import CompositeExecutor
+from leeward.tools.http.client import Client, tls_context
+from leeward.tools.http.dial import GuardedBackend
+from leeward.tools.http.fetch import Fetcher
+from leeward.tools.survey import Surveyor
 
 Steps: TypeAlias = Mapping[str, Callable[[int], Awaitable[object]]]
 

@@ -22,9 +22,12 @@ from pathlib import Path
 import trio
 from amount import amount
 
-from leeward.security import Cleared, Policy, ToolCall, ToolExecutor
-from leeward.security.reading import read_call
-from leeward.tools import Changes, Files, Guard, Search, Surveyor
+from leeward.security.call import Cleared, ToolCall, ToolExecutor
+from leeward.security.policy import Policy
+from leeward.security.survey import read_call
+from leeward.tools.files import Changes, Files, Guard
+from leeward.tools.search import Search
+from leeward.tools.survey import Surveyor
 
 _PATTERNS = ("needle_that_is_not_there", "[a-z]+_needle[0-9]", "(?i)needle_nowhere", "ab_[a-z]{3} .*zz")
 _ROUNDS = amount(5, 1)

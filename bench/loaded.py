@@ -20,18 +20,19 @@ from pathlib import Path
 import trio
 from rich.console import Console
 
-from leeward.memory import Database, Island
-from leeward.runtime import Places, RunEvent, Runtime, Text, load
-from leeward.runtime.account import Account
-from leeward.runtime.events import CallEnded
-from leeward.runtime.models import open_model
+from leeward.memory.database import Database, Island
+from leeward.runtime.app import Runtime
+from leeward.runtime.config import Places, load
+from leeward.runtime.events import CallEnded, RunEvent, Text
+from leeward.runtime.model import open_model
 from leeward.runtime.options import Options
 from leeward.runtime.printer import Printer
-from leeward.runtime.render import Renderer
-from leeward.runtime.screen import Screen
-from leeward.runtime.script import Step
-from leeward.security import Effect
-from leeward.tools import tool
+from leeward.runtime.repl.render import Renderer
+from leeward.runtime.repl.screen import Screen
+from leeward.runtime.script import Account
+from leeward.runtime.script.script import Step
+from leeward.security.kinds import Effect
+from leeward.tools.declare import tool
 
 CONFIG = """
 [agent]

@@ -28,9 +28,8 @@ import trio
 from amount import SMOKE, amount
 
 from leeward.runtime.app import Runtime
-from leeward.runtime.config import load
-from leeward.runtime.places import Places
-from leeward.security import Answer
+from leeward.runtime.config import Places, load
+from leeward.security.ports import Answer
 
 _MIB = 1024 * 1024
 _SAMPLE = amount(8, 1) * _MIB

@@ -17,19 +17,18 @@ import trio
 from amount import amount
 from silent import NoAudit, Silent
 
-from leeward.memory import AuditLogger, Database, Island, OverflowStore
-from leeward.security import (
-    Audit,
-    CallLimits,
-    Effect,
-    Pipeline,
-    Policy,
-    Ports,
-    Session,
-    ToolCall,
-    TurnStarted,
-)
-from leeward.tools import CompositeExecutor, Surveyor, Text, WorkspacePath, tool
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.memory.overflow import OverflowStore
+from leeward.security.call import ToolCall
+from leeward.security.kinds import Effect
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import CallLimits, Policy
+from leeward.security.ports import Audit, Ports
+from leeward.security.session import Session, TurnStarted
+from leeward.tools.composite import CompositeExecutor
+from leeward.tools.declare import Text, WorkspacePath, tool
+from leeward.tools.survey import Surveyor
 
 ROUNDS = amount(15, 1)
 CALLS = amount(100, 10)

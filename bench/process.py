@@ -24,8 +24,9 @@ from pathlib import Path
 import trio
 from amount import amount
 
-from leeward.security import Policy
-from leeward.tools import Sandbox, SandboxSettings, environment, open_sandbox
+from leeward.security.policy import Policy
+from leeward.tools.process import environment
+from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
 
 RUNS = amount(40, 2)
 DAEMON = """

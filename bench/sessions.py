@@ -28,10 +28,9 @@ from amount import SMOKE, amount
 
 from leeward import Effect, Text, tool
 from leeward.runtime.app import Runtime
-from leeward.runtime.compaction import ASKED
-from leeward.runtime.config import load
-from leeward.runtime.places import Places
-from leeward.runtime.providers import (
+from leeward.runtime.config import Places, load
+from leeward.runtime.conversation.compaction import ASKED
+from leeward.runtime.providers.interface import (
     CallRequested,
     ModelEvent,
     Request,

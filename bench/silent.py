@@ -6,7 +6,7 @@ import time
 
 import trio
 
-from leeward.security import Event
+from leeward.security.session import Event
 
 __all__ = ["NoAudit", "Silent"]
 

@@ -13,12 +13,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leeward.security import Clock
+from leeward.security.ports import Clock
 
-from .chunks import packed
-from .database import Database
-from .stored import storable
-from .writer import Row, Statement, Value
+from .database import Database, Row, Statement, Value, packed, storable
 
 __all__ = ["CheckpointStore", "Packed", "Revision", "Step", "Version", "packed_content", "without_steps"]
 

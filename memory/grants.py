@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from leeward.security import Clock, Decided, Event, Grant, Granted, Revoked, Scope
+from leeward.security.ports import Clock
+from leeward.security.session import Decided, Event, Grant, Granted, Revoked, Scope
 
-from .database import Database
-from .stored import storable
-from .writer import Row, Statement
+from .database import Database, Row, Statement, storable
 
 __all__ = ["HOLDING", "HOLDING_BEFORE", "GrantStore", "StoredGrant", "kept_with", "stored_grants"]
 

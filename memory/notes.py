@@ -12,11 +12,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from leeward.security import Clock, Origin, integrity
+from leeward.security.ports import Clock
+from leeward.security.trust import Origin, integrity
 
-from .database import Database
-from .stored import storable
-from .writer import Row, Statement
+from .database import Database, Row, Statement, storable
 
 __all__ = ["LONGEST_NOTE", "MOST_NOTES", "Note", "NoteNotFound", "NoteStore", "NotesFull"]
 

@@ -11,13 +11,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from leeward.security import RecordError
+from leeward.security.ports import RecordError
 
-from .connection import FAILURES, reason
+from .database import FAILURES, ForeignFile, among_others, check_owner, reason, storable
 from .grants import HOLDING, HOLDING_BEFORE, StoredGrant, stored_grants
-from .kept import among_others
-from .schema import ForeignFile, check_owner
-from .stored import storable
 
 __all__ = ["standing_grants"]
 

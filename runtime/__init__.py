@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app import Runtime
-    from .config import Config, Loaded, load
-    from .config_errors import ConfigError
+    from .config import Config, ConfigError, Loaded, Places, find_places, load
     from .events import Alert, CallEnded, CallStarted, EndReason, LiveOutput, RunEvent, Text, TurnEnded
     from .exits import CliError, Exit
-    from .places import Places, find_places
 
 __all__ = [
     "Alert",
@@ -39,12 +37,12 @@ __all__ = [
 _HOMES = {
     "CliError": "exits",
     "Config": "config",
-    "ConfigError": "config_errors",
+    "ConfigError": "config",
     "Exit": "exits",
     "Loaded": "config",
-    "Places": "places",
+    "Places": "config",
     "Runtime": "app",
-    "find_places": "places",
+    "find_places": "config",
     "load": "config",
 }
 

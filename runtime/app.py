@@ -15,43 +15,27 @@ from functools import partial
 
 import trio
 
-from leeward.memory import SessionLock
-from leeward.security import (
-    Approver,
-    Asker,
-    Clock,
-    Event,
-    Forgot,
-    Json,
-    LevelSet,
-    ModelSet,
-    Origin,
-    Pipeline,
-    Provenance,
-    RecordError,
-    Session,
-    Source,
-    ToolCall,
-    ToolExecutor,
-    ToolResult,
-    TrustLevel,
-    without_secrets,
-)
-from leeward.tools import Resolver, dns_resolver
+from leeward.memory.sessions import SessionLock
+from leeward.security.call import Asker, ToolCall, ToolExecutor, ToolResult
+from leeward.security.confidential import without_secrets
+from leeward.security.filters import Source
+from leeward.security.kinds import Json
+from leeward.security.level import TrustLevel
+from leeward.security.pipeline import Pipeline
+from leeward.security.ports import Approver, Clock, RecordError
+from leeward.security.session import Event, Forgot, LevelSet, ModelSet, Session
+from leeward.security.trust import Origin
+from leeward.security.url import Provenance
+from leeward.tools.http.resolve import Resolver, dns_resolver
 
-from .background import news_of
 from .clock import SystemClock
-from .config import Loaded, load
-from .conversation import Conversation
-from .current import Alone, Relay
+from .composition import Parts, open_parts
+from .config import Loaded, Places, find_places, load
+from .conversation import Conversation, Talk
 from .events import CallEnded, CallStarted, RunEvent, TurnEnded
-from .given import given_by, given_by_config
-from .grants import take_in
-from .parts import Parts, open_parts
-from .places import Places, find_places
-from .providers import Provider, new_call_id
-from .sessions import Left, configured, find, lock, new_session_id, take_up
-from .talk import Talk
+from .grounding import given_by, given_by_config
+from .providers.interface import Provider, new_call_id
+from .sessions import Alone, Left, Relay, configured, find, lock, new_session_id, news_of, take_in, take_up
 
 __all__ = ["Runtime"]
 

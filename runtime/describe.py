@@ -9,21 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from leeward.memory import Note
-from leeward.security import (
-    GATES,
-    Effect,
-    Policy,
-    RuleAction,
-    SandboxLevel,
-    Session,
-    ToolSpec,
-    TrustLevel,
-    host_warning,
-    min_trust,
-    visible,
-)
-from leeward.tools import Sandbox, amount
+from leeward.memory.notes import Note
+from leeward.security.call import ToolSpec
+from leeward.security.kinds import Effect
+from leeward.security.level import TrustLevel, min_trust
+from leeward.security.pipeline import GATES
+from leeward.security.policy import Policy, RuleAction
+from leeward.security.sandbox import SandboxLevel
+from leeward.security.session import Session
+from leeward.security.text import visible
+from leeward.security.url import host_warning
+from leeward.tools.process import amount
+from leeward.tools.sandbox import Sandbox
 
 __all__ = [
     "effects_of",

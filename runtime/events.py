@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from leeward.security import ToolCall, ToolResult
+from leeward.security.call import ToolCall, ToolResult
 
 from .exits import Json
-from .providers.events import ModelError
+from .providers.interface import ModelError
 
 __all__ = [
     "Alert",

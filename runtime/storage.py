@@ -12,11 +12,11 @@ from pathlib import Path
 
 import trio
 
-from leeward.memory import AuditLogger, Database, Island
-from leeward.security import Clock
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.security.ports import Clock
 
-from .config import Loaded
-from .places import Places
+from .config import Loaded, Places
 
 __all__ = ["audit_of", "open_storage"]
 

@@ -21,30 +21,19 @@ from pathlib import Path
 
 import trio
 
-from leeward.security import (
-    Answer,
-    Asker,
-    Autonomy,
-    Event,
-    Json,
-    Origin,
-    Pipeline,
-    Policy,
-    Ports,
-    Provenance,
-    Question,
-    Rule,
-    RuleAction,
-    Session,
-    ToolCall,
-    ToolExecutor,
-    ToolResult,
-    TrustLevel,
-    TurnStarted,
-)
-from leeward.tools import CompositeExecutor, Registered, Surveyor
+from leeward.security.call import Asker, ToolCall, ToolExecutor, ToolResult
+from leeward.security.kinds import Json
+from leeward.security.level import TrustLevel
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import Autonomy, Policy, Rule, RuleAction
+from leeward.security.ports import Answer, Ports, Question
+from leeward.security.session import Event, Session, TurnStarted
+from leeward.security.trust import Origin
+from leeward.security.url import Provenance
+from leeward.tools.composite import CompositeExecutor, Registered
+from leeward.tools.survey import Surveyor
 
-from .given import given_by
+from .grounding import given_by
 
 __all__ = ["ToolBench"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from leeward.memory import GrantStore, OverflowStore
-from leeward.tools import Checkpoints
+from leeward.memory.grants import GrantStore
+from leeward.memory.overflow import OverflowStore
+from leeward.tools.checkpoints import Checkpoints
 
 from .config import Config
 from .sessions import Kept, expire

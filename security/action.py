@@ -20,21 +20,17 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from .call import Action, Atom, Place, Problem, ToolCall, ToolSpec
-from .command import CommandFacts, CommandLine, parse_command
-from .command.survey import Wanted, surveyed, together, wanted
-from .command.verdict import effects_of
-from .destination import destinations_in
-from .errors import Category
-from .extract import suspects_in
+from .call import Action, Atom, Problem, ToolCall, ToolSpec
+from .command import CommandFacts, CommandLine, Wanted, effects_of, parse_command, surveyed, together, wanted
 from .kinds import Effect, Json, Kind
 from .level import TrustLevel
-from .named import named_paths, wanted_names
+from .outcome import Category
+from .paths import Place, could_be_path, is_user_or_file, locate
 from .policy import Policy
 from .schema import Leaf, changes, leaves
+from .undeclared import named_paths, wanted_names
 from .unreadable import Unreadable
-from .url import parse_url
-from .workspace import could_be_path, is_user_or_file, locate
+from .url import destinations_in, parse_url, suspects_in
 
 __all__ = [
     "MAX_ARGUMENT_BYTES",

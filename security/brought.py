@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .label import Origin
+from .trust import Origin
 
 __all__ = ["Output"]
 

@@ -18,14 +18,13 @@ from typing import Any, Protocol
 
 from .brought import Output
 from .command import CommandLine
-from .destination import Destination
-from .errors import Category, PolicyBlocked
 from .exchange import Exchange, Follower
 from .kinds import Effect, Json, Kind
 from .level import TrustLevel
-from .place import Place, Preview
+from .outcome import Category, PolicyBlocked
+from .paths import Place, Preview
 from .unreadable import Unreadable
-from .url import Url
+from .url import Destination, Url
 
 __all__ = [
     "BUILT_IN",
@@ -34,11 +33,7 @@ __all__ = [
     "Atom",
     "Checked",
     "Cleared",
-    "Exchange",
-    "Follower",
     "Outcome",
-    "Output",
-    "Place",
     "Problem",
     "Status",
     "ToolCall",

@@ -12,11 +12,11 @@ from collections import deque
 from .brought import Output
 from .call import Action
 from .filters import Screened
-from .label import Origin
 from .live import Live
 from .output import source_of
 from .ports import OverflowStore
 from .session import Session
+from .trust import Origin
 
 __all__ = ["Lasting"]
 

@@ -12,11 +12,11 @@ from typing import Self
 
 import trio
 
-from .book import tell
 from .call import Action
 from .filters import Excerpt, Feeder, Screened, Source, redact, strip
-from .label import Origin
 from .ports import Observer, OverflowStore, RecordError, Spool
+from .record import tell
+from .trust import Origin
 
 __all__ = ["Live", "told_kept", "told_lost"]
 

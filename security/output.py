@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from .call import Action, Outcome, Output, Status, ToolResult
+from .brought import Output
+from .call import Action, Outcome, Status, ToolResult
 from .confidential import secrets_in
-from .events import Read
 from .filters import Screened, Source
-from .fingerprints import fingerprints_in
 from .kinds import Effect
-from .label import Origin, integrity
 from .level import TrustLevel
 from .live import Live, told_kept, told_lost
 from .ports import OverflowStore, RecordError
-from .session import Session
+from .session import Read, Session
+from .trust import Origin, integrity
+from .url import fingerprints_in
 
 __all__ = [
     "Keep",

@@ -13,23 +13,23 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
-from . import egress, record
-from .answers import Asks, answered, reconsidered
-from .book import Book
-from .call import Action, Cleared, Output, ToolCall, ToolResult
+from .approval import Questions
+from .brought import Output
+from .call import Action, Cleared, ToolCall, ToolResult
 from .confidential import secrets_in
-from .consult import Questions
-from .errors import ToolError, ToolTimeout
-from .events import Decided, Event, Granted
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
-from .follow import Trail
 from .gates import anomaly, arguments, budget, commands, grounding, hosts, known, paths, permissions, trust
 from .live import Live
+from .outcome import ToolError, ToolTimeout
 from .output import Keep, Keeper, bounded, brought, completed, read_by_model, source_of
+from .permissions import Asks, answered, reconsidered
 from .ports import Answer, Executor, Ports, RecordError
-from .reading import read_call, unread
+from .record import Book, egress
+from .record import decisions as record
+from .redirects import Trail
 from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
-from .session import Session
+from .session import Decided, Event, Granted, Session
+from .survey import read_call, unread
 from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from .command import ShellRules
 from .level import TrustLevel
+from .rules import ShellRules
 
 __all__ = [
     "AnomalyLimits",

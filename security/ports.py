@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from .call import Action, Cleared, Output, ToolSpec
-from .command import CommandFacts
-from .command.survey import Wanted
-from .events import Event, Granted
-from .grant import Grant
-from .granting import Always, Patterns, granted_by, problem_with
-from .label import Origin
-from .place import FileState
+from .brought import Output
+from .call import Action, Cleared, ToolSpec
+from .command import CommandFacts, Wanted
+from .paths import FileState
+from .permissions import Always, Patterns, granted_by, problem_with
 from .policy import Policy
-from .session import Session
-from .shown import too_long
+from .question import too_long
+from .session import Event, Grant, Granted, Session
+from .trust import Origin
 from .verdict import Ask
 
 __all__ = [

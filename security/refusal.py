@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from .call import Outcome, Status, ToolCall, ToolResult
-from .errors import Category, ToolError
 from .filters import Source, inline, label
 from .kinds import Json
-from .label import Origin
+from .outcome import Category, ToolError
+from .trust import Origin
 from .verdict import Ask, Deny
 
 __all__ = [

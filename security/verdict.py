@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .call import Atom
-from .errors import Category
 from .kinds import Json
+from .outcome import Category
 
 __all__ = ["Allow", "Ask", "Decision", "Deny", "Verdict", "Word"]
 

@@ -9,25 +9,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leeward.security import HARD_BOUND, Policy, Session, ToolExecutor
+from leeward.security.call import ToolExecutor
+from leeward.security.filters import HARD_BOUND
+from leeward.security.policy import Policy
+from leeward.security.session import Session
 
-from .changes import Changes
-from .confined import Runner, run_bare
-from .environment import environment
-from .fetch import DEFAULT_BODY_BYTES, Fetcher
-from .files import Files
-from .guard import Guard
-from .jobs import Jobs
+from .files import Changes, Files, Guard, Seen, Trees
+from .http.fetch import DEFAULT_BODY_BYTES, Fetcher
+from .http.resolve import Resolver, dns_resolver
 from .notes import NoteKeeper, Notes
 from .overflow import Overflow, OverflowReader
-from .resolve import Resolver, dns_resolver
+from .process import environment
+from .sandbox import Runner, run_bare
 from .search import Search
-from .seen import Seen
-from .shell import Shell
-from .trees import Trees
+from .shell import Jobs, Shell
 
 if TYPE_CHECKING:
-    from .client import Client
+    from .http.client import Client
 
 __all__ = ["BuiltinSettings", "builtin_tools", "open_builtin_tools"]
 
@@ -113,8 +111,8 @@ def _fetcher(settings: BuiltinSettings) -> Fetcher:
 
 def _open_client(settings: BuiltinSettings, cap: int, timeout: float) -> Client:
     # The HTTP library costs a start more than any tool, and most runs open no page.
-    from .client import Client, tls_context  # noqa: PLC0415
-    from .dial import GuardedBackend  # noqa: PLC0415
+    from .http.client import Client, tls_context  # noqa: PLC0415
+    from .http.dial import GuardedBackend  # noqa: PLC0415
 
     backend = GuardedBackend(
         settings.allow_networks, settings.resolve, settings.allowed_hosts, settings.denied_hosts

@@ -12,19 +12,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from leeward.security import (
-    Action,
-    Cleared,
-    Output,
-    ToolExecutor,
-    ToolNotFound,
-    ToolSpec,
-    TrustLevel,
-    min_trust,
-)
+from leeward.security.brought import Output
+from leeward.security.call import Action, Cleared, ToolExecutor, ToolSpec
+from leeward.security.level import TrustLevel, min_trust
+from leeward.security.outcome import ToolNotFound
 
-from .declare import check_name
-from .schema import guarded
+from .declare import check_name, guarded
 
 __all__ = ["GUARDED_TOOLS", "CompositeExecutor", "NameClash", "Registered"]
 

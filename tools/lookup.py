@@ -13,10 +13,12 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from leeward.security import CommandFacts, Policy, Wanted, is_inside, secret_reason
+from leeward.security.command import CommandFacts, Wanted
+from leeward.security.paths import is_inside, secret_reason
+from leeward.security.policy import Policy
 
 from .bounded import NamePattern, TooMuch, Work, followed
-from .guard import Guard, HardLinks
+from .files import Guard, HardLinks
 from .repository import doubts_of
 
 __all__ = ["looked_up", "resolved"]

@@ -14,24 +14,17 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from leeward.memory import Note, NotesFull
-from leeward.security import (
-    Effect,
-    InvalidParameters,
-    Origin,
-    Output,
-    PermanentFailure,
-    PolicyBlocked,
-    RecordError,
-    Session,
-    ToolExecutor,
-    integrity,
-    redact_text,
-    visible,
-)
+from leeward.memory.notes import Note, NotesFull
+from leeward.security.brought import Output
+from leeward.security.call import ToolExecutor
+from leeward.security.kinds import Effect
+from leeward.security.outcome import InvalidParameters, PermanentFailure, PolicyBlocked
+from leeward.security.ports import RecordError
+from leeward.security.session import Session
+from leeward.security.text import redact_text, visible
+from leeward.security.trust import Origin, integrity
 
-from .declare import tool
-from .kinds import Text
+from .declare import Text, tool
 
 __all__ = ["NoteKeeper", "Notes", "weakest"]
 

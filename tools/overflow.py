@@ -12,19 +12,15 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from leeward.memory import BadPattern, Hit, Hits, LineQuery, OverflowNotFound, Page
-from leeward.security import (
-    Effect,
-    InvalidParameters,
-    Output,
-    PermanentFailure,
-    RecordError,
-    ResourceNotFound,
-    ToolExecutor,
-)
+from leeward.memory.overflow import Hit, Hits, LineQuery, OverflowNotFound, Page
+from leeward.memory.patterns import BadPattern
+from leeward.security.brought import Output
+from leeward.security.call import ToolExecutor
+from leeward.security.kinds import Effect
+from leeward.security.outcome import InvalidParameters, PermanentFailure, ResourceNotFound
+from leeward.security.ports import RecordError
 
-from .declare import tool
-from .kinds import ResourceId, Text
+from .declare import ResourceId, Text, tool
 
 __all__ = ["Overflow", "OverflowReader"]
 

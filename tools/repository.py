@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from leeward.security import UNREAD_PARTS, is_plain_head, leads_elsewhere, odd_settings
+from leeward.security.command import UNREAD_PARTS, is_plain_head, leads_elsewhere, odd_settings
 
 __all__ = ["doubts_of"]
 

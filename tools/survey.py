@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from leeward.security import CommandFacts, FileState, Policy, Wanted
+from leeward.security.command import CommandFacts, Wanted
+from leeward.security.paths import FileState
+from leeward.security.policy import Policy
 
-from .environment import SEARCH_PATH
+from .files import states
 from .lookup import looked_up, resolved
-from .states import states
+from .process import SEARCH_PATH
 
 __all__ = ["Surveyor"]
 

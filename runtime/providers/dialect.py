@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from .events import ModelEvent, ModelInfo, Request
+from .interface import ModelEvent, ModelInfo, Request
 
 __all__ = ["Dialect", "ReplyReader", "RequestWriter"]
 

@@ -11,7 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import trio
 
-from .events import ErrorKind, FellBack, ModelError, ModelEvent, ModelInfo, Provider, Request
+from .interface import ErrorKind, FellBack, ModelError, ModelEvent, ModelInfo, Provider, Request
 from .retry import is_told, models_of
 
 __all__ = ["FallbackProvider"]

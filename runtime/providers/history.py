@@ -15,7 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from .events import Message, Requested
+from .interface import Message, Requested
 from .wire import repaired
 
 __all__ = ["NO_ANSWER", "History", "object_text"]

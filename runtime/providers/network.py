@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from leeward.security import Json
+from leeward.security.kinds import Json
 
-from .anthropic import Messages
+from .anthropic.request import Messages
 from .dialect import Dialect
-from .gemini import Gemini
 from .kinds import KINDS
-from .openai import ChatCompletions
+from .openai.gemini import Gemini
+from .openai.request import ChatCompletions
 from .remote import RemoteModel, Service
 from .settings import NetworkSettings, ProviderSettings
 from .transport import ModelClient, Timeouts, make_client

@@ -11,8 +11,8 @@ import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from .events import Message, ModelEvent, Request, Requested, new_call_id, one_line
 from .instructions import EXAMPLES, NotUnderstood, Step, read_instructions
+from .interface import Message, ModelEvent, Request, Requested, new_call_id, one_line
 from .replay import replay, reply
 
 __all__ = ["NOTICE", "Offline"]

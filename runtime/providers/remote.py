@@ -18,7 +18,7 @@ import httpx
 import trio
 
 from .dialect import Dialect, ReplyReader
-from .events import (
+from .interface import (
     ErrorKind,
     ModelError,
     ModelEvent,

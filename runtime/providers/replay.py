@@ -7,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import trio
 
-from .events import CallRequested, ModelEvent, Requested, Stopped, StopReason, TextDelta
+from .interface import CallRequested, ModelEvent, Requested, Stopped, StopReason, TextDelta
 
 __all__ = ["replay", "reply"]
 

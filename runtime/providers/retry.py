@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import trio
 
-from .events import (
+from .interface import (
     CallRequested,
     ModelCatalog,
     ModelError,

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .events import (
+from .interface import (
     ErrorKind,
     Message,
     ModelError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leeward.security import Json
+from leeward.security.kinds import Json
 
 __all__ = ["NetworkSettings", "ProviderSettings"]
 

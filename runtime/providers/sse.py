@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from .events import ErrorKind, ModelError
+from .interface import ErrorKind, ModelError
 
 __all__ = ["MAX_EVENT", "EventStream"]
 

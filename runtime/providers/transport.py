@@ -18,7 +18,7 @@ import h2.exceptions
 import httpx
 import trio
 
-from .events import ErrorKind, ModelError, ProviderSetupError, one_line
+from .interface import ErrorKind, ModelError, ProviderSetupError, one_line
 
 __all__ = ["ModelClient", "Reply", "Timeouts", "make_client"]
 

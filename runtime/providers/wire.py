@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leeward.security import Json
+from leeward.security.kinds import Json
 
-from .events import ErrorKind, ModelError, new_call_id, one_line
+from .interface import ErrorKind, ModelError, new_call_id, one_line
 
 __all__ = [
     "TextJoiner",

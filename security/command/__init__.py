@@ -1,10 +1,62 @@
-"""A shell line as the actions it consists of, and what the machine was asked about them.
+"""Shell command lines, read and judged."""
 
-How a line is judged stands in `verdict.py` and `reach.py`; the gate `commands` puts the two together.
-"""
+from .expand import parse_command
+from .judge import (
+    Ruling,
+    Say,
+    Wanted,
+    covers_words,
+    effects_of,
+    explain,
+    hosts_of,
+    is_shown_in_full,
+    matches_words,
+    reach_of,
+    ruling_of,
+    suggestions_for,
+    surveyed,
+    together,
+    wanted,
+    weighed,
+)
+from .programs import (
+    ODD_SETTING,
+    PLAIN_SETTINGS,
+    UNREAD_PARTS,
+    is_plain_head,
+    leads_elsewhere,
+    odd_settings,
+    setting_names,
+    settings_in,
+)
+from .syntax import CommandFacts, CommandLine
 
-from .nouns import CommandFacts, CommandLine
-from .read import parse_command
-from .rules import DEFAULT_CONFIRM, ShellRules
-
-__all__ = ["DEFAULT_CONFIRM", "CommandFacts", "CommandLine", "ShellRules", "parse_command"]
+__all__ = [
+    "ODD_SETTING",
+    "PLAIN_SETTINGS",
+    "UNREAD_PARTS",
+    "CommandFacts",
+    "CommandLine",
+    "Ruling",
+    "Say",
+    "Wanted",
+    "covers_words",
+    "effects_of",
+    "explain",
+    "hosts_of",
+    "is_plain_head",
+    "is_shown_in_full",
+    "leads_elsewhere",
+    "matches_words",
+    "odd_settings",
+    "parse_command",
+    "reach_of",
+    "ruling_of",
+    "setting_names",
+    "settings_in",
+    "suggestions_for",
+    "surveyed",
+    "together",
+    "wanted",
+    "weighed",
+]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ..label import Origin
-from ..marks import new_nonce
+from ..text import new_nonce
+from ..trust import Origin
 from .redact import redact
 from .screened import Screened, Source
 from .strip import strip

@@ -5,7 +5,7 @@ What is a secret stands in `secrets.py` and `secrets.toml`; here it becomes a fi
 
 from __future__ import annotations
 
-from ..secrets import Redactor
+from ..text import Redactor
 from .screened import Stepwise
 
 __all__ = ["redact"]

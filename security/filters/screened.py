@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 import trio
 
-from ..label import Origin
+from ..trust import Origin
 
 __all__ = ["HARD_BOUND", "Feeder", "Filter", "Screened", "Source", "Stepwise", "applied"]
 

@@ -5,7 +5,7 @@ How it is found stands in `escapes.py` and `invisible.py`; here it becomes a fil
 
 from __future__ import annotations
 
-from ..escapes import Stripper
+from ..text import Stripper
 from .screened import Stepwise
 
 __all__ = ["strip"]

@@ -7,9 +7,9 @@ kind and tells all of them at once, so that a model can mend the call in one go.
 from __future__ import annotations
 
 from ..call import Action
-from ..errors import Category
+from ..checks import PATTERNS, Rejection, rejected_pattern
 from ..kinds import Json
-from ..patterns import PATTERNS, Rejection, rejected_pattern
+from ..outcome import Category
 from ..session import Session
 from ..verdict import Allow, Deny, Verdict
 

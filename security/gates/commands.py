@@ -7,10 +7,8 @@ line that only reads gets no word; whether its hosts are listed ones is left to 
 from __future__ import annotations
 
 from ..call import Action, Atom
-from ..command import CommandLine
-from ..command.reach import reach_of
-from ..command.verdict import Ruling, Say, ruling_of
-from ..instead import instead_of
+from ..checks import instead_of
+from ..command import CommandLine, Ruling, Say, reach_of, ruling_of
 from ..kinds import Kind
 from ..session import Session
 from ..unreadable import Unreadable

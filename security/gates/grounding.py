@@ -7,13 +7,10 @@ about one that is known stands in `doubts.py`.
 from __future__ import annotations
 
 from ..call import Action, Atom
-from ..confusable import host_facts
-from ..destination import Destination
-from ..doubts import DOUBTS, Doubt, destination_doubt, unread_url, url_doubt
-from ..instead import passing_url
+from ..checks import DOUBTS, Doubt, destination_doubt, passing_url, unread_url, url_doubt
 from ..kinds import Kind
 from ..session import Session
-from ..url import Url
+from ..url import Destination, Url, host_facts
 from ..verdict import Allow, Ask, Deny, Verdict
 
 __all__ = ["grounding"]

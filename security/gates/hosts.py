@@ -6,19 +6,13 @@ by the same `judge_address`. Whether the person gave it is left to `grounding`.
 
 from __future__ import annotations
 
-from ..addresses import judge_host
 from ..call import Action, Atom
-from ..command import CommandLine
-from ..command.reach import hosts_of
-from ..confusable import host_facts
-from ..destination import Destination, DestinationKind
-from ..domains import in_domains, listed_problem
-from ..doubts import unread_url
-from ..instead import passing_url
+from ..checks import passing_url, unread_url
+from ..command import CommandLine, hosts_of
 from ..kinds import Kind
 from ..policy import Policy
 from ..session import Session
-from ..url import Url
+from ..url import Destination, DestinationKind, Url, host_facts, in_domains, judge_host, listed_problem
 from ..verdict import Allow, Deny, Verdict
 
 __all__ = ["hosts"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..call import Action, Problem
-from ..errors import Category
+from ..outcome import Category
 from ..session import Session
 from ..verdict import Allow, Deny, Verdict
 

@@ -5,13 +5,12 @@ Judged by the normalised text and by what it resolves to: either may be the one 
 
 from __future__ import annotations
 
-from ..call import Action, Atom, Place
+from ..call import Action, Atom
 from ..kinds import Effect, Kind
+from ..paths import Place, is_inside, protected_reason, runs_later_reason, secret_reason
 from ..policy import Policy
-from ..runs_later import runs_later_reason
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
-from ..workspace import is_inside, protected_reason, secret_reason
 
 __all__ = ["paths"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..call import Action, Atom
 from ..kinds import Effect, Kind
-from ..matching import JUDGED, matched
+from ..permissions import JUDGED, matched
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session
 from ..unreadable import Unreadable

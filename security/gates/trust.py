@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..call import Action
 from ..kinds import Effect
 from ..level import TrustLevel
-from ..matching import JUDGED
+from ..permissions import JUDGED
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
 

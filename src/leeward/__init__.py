@@ -13,31 +13,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leeward.memory import AuditLogger
-    from leeward.runtime import Runtime
-    from leeward.security import (
-        AnomalyDetector,
-        Cleared,
-        Effect,
-        Exchange,
+    from leeward.memory.audit import AuditLogger
+    from leeward.runtime.app import Runtime
+    from leeward.security.brought import Output
+    from leeward.security.call import Cleared, ToolExecutor, ToolSpec
+    from leeward.security.exchange import Exchange
+    from leeward.security.kinds import Effect
+    from leeward.security.level import TrustLevel
+    from leeward.security.outcome import (
         InvalidParameters,
         NetworkError,
-        Output,
         PermanentFailure,
         PolicyBlocked,
-        Preview,
         RateLimited,
         ServerError,
         ToolError,
-        ToolExecutor,
         ToolNotFound,
-        ToolSpec,
         ToolTimeout,
-        TrustLevel,
         TypeMismatch,
     )
-    from leeward.tools import (
-        CompositeExecutor,
+    from leeward.security.paths import Preview
+    from leeward.security.session import AnomalyDetector
+    from leeward.tools.composite import CompositeExecutor
+    from leeward.tools.declare import (
         Destination,
         ResourceId,
         Secret,

@@ -12,7 +12,7 @@ import gc
 # they are made costs more than it finds. `cli.py` switches the collector on again.
 gc.disable()
 
-from leeward.runtime.cli import run  # noqa: E402 - after the collector was stopped
+from leeward.runtime.cli.main import run  # noqa: E402 - after the collector was stopped
 
 __all__ = ["main"]
 

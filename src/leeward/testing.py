@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leeward.runtime.testing import ToolBench
-from leeward.security import Answer, Autonomy
+from leeward.security.policy import Autonomy
+from leeward.security.ports import Answer
 
 __all__ = ["Answer", "Autonomy", "ToolBench"]

@@ -20,8 +20,10 @@ from pathlib import Path
 
 import trio
 
-from leeward.memory import AuditLogger, Database, Island, kept
-from leeward.security import TurnStarted
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.memory.database import backup as kept
+from leeward.security.session import TurnStarted
 
 OPENERS = 6
 _RECORDS = 40

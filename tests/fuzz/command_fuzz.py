@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leeward.security.command import nouns
-from leeward.security.command.read import parse_command
-from leeward.security.command.transform import visits
+from leeward.security.command import parse_command
+from leeward.security.command.expand.visit import visits
+from leeward.security.command.syntax import nodes as nouns
 
 __all__ = ["Report", "fuzzed", "random_line"]
 

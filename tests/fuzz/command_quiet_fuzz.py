@@ -22,13 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leeward.security.command.nouns import CommandLine
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules
-from leeward.security.command.survey import surveyed, wanted
-from leeward.security.command.tables import lines_of
-from leeward.security.command.verdict import Say, ruling_of
+from leeward.security.command import CommandLine, Say, parse_command, ruling_of, surveyed, wanted
+from leeward.security.command.programs.tables import lines_of
 from leeward.security.policy import Policy
+from leeward.security.rules import ShellRules
 from leeward.tools.lookup import looked_up
 
 __all__ = ["Report", "fuzzed"]

@@ -27,17 +27,11 @@ from typing import Any
 
 import trio
 
-from leeward.memory import (
-    LOCKS,
-    AuditLogger,
-    Catalog,
-    Database,
-    Island,
-    Problem,
-    Transcript,
-    heads_in,
-)
-from leeward.runtime.sessions_history import taken_up
+from leeward.memory.audit import AuditLogger, heads_in
+from leeward.memory.audit.heads import Problem
+from leeward.memory.database import Database, Island
+from leeward.memory.sessions import LOCKS, Catalog, Transcript
+from leeward.runtime.sessions.history import taken_up
 
 __all__ = ["Crashes", "crashed"]
 

@@ -24,20 +24,19 @@ from pathlib import Path
 
 import trio
 
-from leeward.memory import AuditLogger, Database, Island, OverflowStore
-from leeward.security import (
-    CallLimits,
-    Effect,
-    Pipeline,
-    Policy,
-    Ports,
-    RecordError,
-    Session,
-    ToolCall,
-    ToolError,
-    ToolExecutor,
-)
-from leeward.tools import CompositeExecutor, Surveyor, Text, tool
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.memory.overflow import OverflowStore
+from leeward.security.call import ToolCall, ToolExecutor
+from leeward.security.kinds import Effect
+from leeward.security.outcome import ToolError
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import CallLimits, Policy
+from leeward.security.ports import Ports, RecordError
+from leeward.security.session import Session
+from leeward.tools.composite import CompositeExecutor
+from leeward.tools.declare import Text, tool
+from leeward.tools.survey import Surveyor
 
 __all__ = ["EVERYWHERE", "INJECTED", "found_by", "has_strace"]
 

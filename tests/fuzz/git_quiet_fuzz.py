@@ -23,14 +23,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leeward.security import HOOK_NAMES, CommandLine
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules
-from leeward.security.command.survey import surveyed, wanted
-from leeward.security.command.verdict import Say, ruling_of
+from leeward.security.command import CommandLine, Say, parse_command, ruling_of, surveyed, wanted
 from leeward.security.policy import Policy
-from leeward.tools.environment import environment
+from leeward.security.rules import ShellRules
+from leeward.security.sandbox import HOOK_NAMES
 from leeward.tools.lookup import looked_up
+from leeward.tools.process import environment
 
 __all__ = ["LOUD", "OTHER", "PLAIN", "Place", "Report", "fuzzed", "made", "printed", "run"]
 

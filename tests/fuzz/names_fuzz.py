@@ -17,10 +17,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leeward.security import Policy
-from leeward.security.command.read import parse_command
-from leeward.security.command.survey import surveyed, wanted
-from leeward.security.command.verdict import Say, ruling_of
+from leeward.security.command import Say, parse_command, ruling_of, surveyed, wanted
+from leeward.security.policy import Policy
 from leeward.security.unreadable import Unreadable
 from leeward.tools import bounded, lookup
 

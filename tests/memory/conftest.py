@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leeward.memory import Database, Island
+from leeward.memory.database import Database, Island
 
 
 class SetClock:

@@ -12,8 +12,8 @@ import trio
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.memory import CheckpointStore, Database, Island, Revision, Version, packed_content
-from leeward.memory.checkpoints import without_steps
+from leeward.memory.checkpoints import CheckpointStore, Revision, Version, packed_content, without_steps
+from leeward.memory.database import Database, Island
 
 DAY = 86_400.0
 # Of which the last takes several chunks and as many transactions.

@@ -7,7 +7,9 @@ import os
 
 import pytest
 
-from leeward.memory import Catalog, CheckpointStore, Database, Revision, Transcript, Version, packed_content
+from leeward.memory.checkpoints import CheckpointStore, Revision, Version, packed_content
+from leeward.memory.database import Database
+from leeward.memory.sessions import Catalog, Transcript
 
 A, B = b"a" * 300_000, os.urandom(700_000)
 

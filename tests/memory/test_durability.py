@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from leeward.memory import AuditLogger, Database, Island, Verified
-from leeward.memory.chain import GENESIS, record_hash
-from leeward.memory.notary import SIGN_EVERY
+from leeward.memory.audit import AuditLogger, Verified
+from leeward.memory.audit.signer import SIGN_EVERY
+from leeward.memory.database import GENESIS, Database, Island, record_hash
 
 _APPENDER = """
 import sys, trio
-from leeward.memory import AuditLogger, Database, Island
-from leeward.security import TurnStarted
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.security.session import TurnStarted
 
 class Clock:
     def now(self):

@@ -16,27 +16,20 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.memory import (
-    AuditLogger,
-    Database,
-    Head,
-    Island,
-    OverflowStore,
-    SessionInUse,
-    SessionLock,
-    Upkeep,
-    kept,
-    new_file,
-    session_lock,
-)
-from leeward.memory import connection as connection_module
-from leeward.memory.connection import integrity, is_busy, is_damage, reason
-from leeward.memory.hash_key import hash_key
-from leeward.memory.new_file import write_new
-from leeward.memory.second_place import SecondPlace
-from leeward.memory.stored import storable, stored_json
-from leeward.memory.writer import Read, Write
-from leeward.security import Origin, RecordError, TurnStarted
+from leeward.memory.audit import AuditLogger, Head, hash_key, new_file
+from leeward.memory.audit.new_file import write_new
+from leeward.memory.audit.second_place import SecondPlace
+from leeward.memory.database import Database, Island, Upkeep, Write, is_damage, reason, storable, stored_json
+from leeward.memory.database import backup as kept
+from leeward.memory.database import connection as connection_module
+from leeward.memory.database.connection import integrity, is_busy
+from leeward.memory.database.writer import Read
+from leeward.memory.overflow import OverflowStore
+from leeward.memory.sessions import SessionInUse, SessionLock
+from leeward.memory.sessions import lock as session_lock
+from leeward.security.ports import RecordError
+from leeward.security.session import TurnStarted
+from leeward.security.trust import Origin
 
 HEADS = [Head(count, f"{count:064x}", "ab" * 32, "cd" * 64) for count in range(1, 5)]
 
@@ -290,7 +283,7 @@ async def test_an_error_nobody_thought_of_is_told_to_all_who_wait_and_the_next_a
     def broken(*_: object) -> None:
         raise MemoryError("no more")
 
-    monkeypatch.setattr("leeward.memory.writer.transact", broken)
+    monkeypatch.setattr("leeward.memory.database.connection.transact", broken)
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             for number in range(5):
@@ -346,7 +339,7 @@ async def test_room_is_given_back_as_far_as_others_let_it(tmp_path: Path, databa
     )
     assert before.kept.texts == 8 and after.kept.texts == 0 and after.written_per_byte is None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leeward.memory.upkeep._BYTES", "SELECT no_such_table")
+        patch.setattr("leeward.memory.database.maintenance._BYTES", "SELECT no_such_table")
         blind = await upkeep.status()
     assert {table.bytes for table in blind.tables} == {None} and blind.kept.disk_bytes is None
     assert [table.rows for table in blind.tables] == [table.rows for table in after.tables]

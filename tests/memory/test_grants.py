@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from leeward.memory import AuditLogger, Database, GrantStore, Island
-from leeward.security import Decided, Grant, Granted, RecordError, Revoked, Scope
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database, Island
+from leeward.memory.grants import GrantStore
+from leeward.security.ports import RecordError
+from leeward.security.session import Decided, Grant, Granted, Revoked, Scope
 
 HERE, ELSEWHERE = "/ws", "/ws2"
 

@@ -13,8 +13,11 @@ import trio
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.memory import AuditLogger, Database, Head, Island
-from leeward.security import Decided, Event, Finished, RecordError, Status, TurnStarted
+from leeward.memory.audit import AuditLogger, Head
+from leeward.memory.database import Database, Island
+from leeward.security.call import Status
+from leeward.security.ports import RecordError
+from leeward.security.session import Decided, Event, Finished, TurnStarted
 
 SESSIONS = ("s", "t", "ü \ud800")
 WRITER, SESSION = st.integers(0, 1), st.sampled_from(SESSIONS)

@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from leeward.memory import LONGEST_NOTE, MOST_NOTES, Database, NoteNotFound, NotesFull, NoteStore
-from leeward.security import Origin
+from leeward.memory.database import Database
+from leeward.memory.notes import LONGEST_NOTE, MOST_NOTES, NoteNotFound, NotesFull, NoteStore
+from leeward.security.trust import Origin
 
 HERE, ELSEWHERE = "/ws", "/ws2"
 

@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from leeward.memory import AuditLogger, Database, GrantStore, standing, standing_grants
-from leeward.security import Granted, RecordError, Scope
+from leeward.memory import standing
+from leeward.memory.audit import AuditLogger
+from leeward.memory.database import Database
+from leeward.memory.grants import GrantStore
+from leeward.memory.standing import standing_grants
+from leeward.security.ports import RecordError
+from leeward.security.session import Granted, Scope
 
 _KILLED = """
 import os, sqlite3, sys

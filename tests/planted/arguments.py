@@ -3,7 +3,7 @@
 import re
 
 from leeward.security.call import Action
-from leeward.security.errors import Category
+from leeward.security.outcome import Category
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Deny, Verdict
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leeward.security import redact_text
+from leeward.security.text import redact_text
 
 
 def at_rest(content, secrets):

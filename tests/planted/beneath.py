@@ -3,7 +3,7 @@
 import os
 from contextlib import contextmanager
 
-from leeward.security.errors import PolicyBlocked
+from leeward.security.outcome import PolicyBlocked
 
 
 class Folder:

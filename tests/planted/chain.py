@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Sequence
 
-from leeward.memory.chain import Draft
+from leeward.memory.database import Draft
 
 
 def record_hash(prev: bytes, at: float, *texts: str | bytes | None) -> bytes:

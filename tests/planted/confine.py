@@ -1,6 +1,6 @@
 """Wrong: mounts in the order they come to mind, and grants what holds secrets as a whole."""
 
-from leeward.security.confine import PathGrant, PathRight
+from leeward.security.sandbox import PathGrant, PathRight
 
 
 def bubblewrap_arguments(confinement, masks, cwd):

@@ -1,8 +1,8 @@
 """Wrong: a pattern is any text, "always" takes what was typed for what was asked, and commands get room."""
 
 from leeward.security.call import Action
-from leeward.security.granting import Always
-from leeward.security.matching import exact_patterns
+from leeward.security.permissions import Always
+from leeward.security.permissions.matching import exact_patterns
 from leeward.security.session import Session
 
 

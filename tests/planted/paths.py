@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from leeward.security.call import Action
-from leeward.security.gates.paths import paths as right
+from leeward.security.gates import paths as right
 from leeward.security.kinds import Kind
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Ask, Deny, Verdict

@@ -2,7 +2,8 @@
 
 from leeward.security.call import Action
 from leeward.security.kinds import Effect
-from leeward.security.matching import covers, matched
+from leeward.security.permissions import matched
+from leeward.security.permissions.matching import covers
 from leeward.security.policy import RuleAction
 from leeward.security.session import Session
 from leeward.security.verdict import Allow, Ask, Deny, Verdict

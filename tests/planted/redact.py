@@ -2,7 +2,7 @@
 
 import re
 
-from leeward.security.filters.screened import Screened, Source
+from leeward.security.filters import Screened, Source
 
 PIECE = 16
 

@@ -3,7 +3,7 @@
 from rich.text import Text as Styled
 
 from leeward.runtime.events import LiveOutput, Text
-from leeward.runtime.render import Renderer as Right
+from leeward.runtime.repl.render import Renderer as Right
 
 
 class Renderer(Right):

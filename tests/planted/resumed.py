@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from leeward.security import Event, Resumed, Session, after
+from leeward.security.session import Event, Resumed, Session, after
 
 
 def resumed(session: Session, event: Event) -> Session:

@@ -2,7 +2,7 @@
 
 import re
 
-from leeward.security.filters.screened import Screened, Source
+from leeward.security.filters import Screened, Source
 
 
 def strip(screened: Screened, source: Source) -> Screened:

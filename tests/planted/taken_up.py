@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from leeward.memory import Recall
+from leeward.memory.sessions import Recall
 from leeward.runtime.conversation import Taken
-from leeward.runtime.providers import Message, Requested
+from leeward.runtime.providers.interface import Message, Requested
 
 
 def taken_up(recall: Recall) -> Taken:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import trio
 
-from leeward.runtime import cli
+from leeward.runtime.cli import main as cli
 
 
 def _load(name: str) -> ModuleType:

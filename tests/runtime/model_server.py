@@ -22,18 +22,17 @@ import trustme
 from hypercorn.config import Config
 from hypercorn.trio import serve as hypercorn_serve
 
-from leeward.runtime.providers import (
+from leeward.runtime.providers.interface import (
     CallRequested,
     Message,
     ModelEvent,
-    NetworkSettings,
     Provider,
-    ProviderSettings,
     Request,
     Requested,
     TextDelta,
-    open_provider,
 )
+from leeward.runtime.providers.registry import open_provider
+from leeward.runtime.providers.settings import NetworkSettings, ProviderSettings
 
 FOLDERS: list[Path] = []  # where certificates are kept; the fixture names one
 RULES: dict[str, Callable[[dict[str, Any]], None]] = {}  # by the end of a path; the fixture puts them in

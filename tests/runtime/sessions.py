@@ -15,11 +15,10 @@ from typing import Any
 import trio
 import trustme
 
-from leeward.memory import Record
+from leeward.memory.audit import Record
 from leeward.runtime.app import Runtime
-from leeward.runtime.config import load
-from leeward.runtime.places import Places
-from leeward.runtime.providers import (
+from leeward.runtime.config import Places, load
+from leeward.runtime.providers.interface import (
     CallRequested,
     Message,
     ModelError,
@@ -30,7 +29,8 @@ from leeward.runtime.providers import (
     TextDelta,
     new_call_id,
 )
-from leeward.security import Answer, Question, ToolResult
+from leeward.security.call import ToolResult
+from leeward.security.ports import Answer, Question
 
 Call = tuple[str, Mapping[str, Any] | str]
 

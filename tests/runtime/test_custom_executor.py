@@ -11,18 +11,15 @@ import pytest
 import trio
 
 from leeward.runtime.exits import CliError, Exit
-from leeward.security import (
-    GATES,
-    Answer,
-    Category,
-    Cleared,
-    Effect,
-    Output,
-    PermanentFailure,
-    Provenance,
-    TrustLevel,
-)
-from leeward.tools import Text, spec_from_schema, tool
+from leeward.security.brought import Output
+from leeward.security.call import Cleared
+from leeward.security.kinds import Effect
+from leeward.security.level import TrustLevel
+from leeward.security.outcome import Category, PermanentFailure
+from leeward.security.pipeline import GATES
+from leeward.security.ports import Answer
+from leeward.security.url import Provenance
+from leeward.tools.declare import Text, spec_from_schema, tool
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -245,8 +242,8 @@ async def test_a_name_clash_names_both(sessions, tmp_path, example):
 
 
 MODULE = """
-from leeward.security import Effect
-from leeward.tools import Text, tool
+from leeward.security.kinds import Effect
+from leeward.tools.declare import Text, tool
 
 @tool(effects=Effect.READ)
 async def peek(what: Text) -> str:

@@ -13,12 +13,13 @@ import pytest
 import trio
 
 import leeward as front
-from leeward.runtime.cli import _parser
+from leeward.runtime.cli.main import _parser
 from leeward.runtime.events import EndReason
 from leeward.runtime.exits import Exit
-from leeward.runtime.expect import _ARGUMENTS
+from leeward.runtime.script.expect import _ARGUMENTS
 from leeward.runtime.slash import COMMANDS
-from leeward.security import GATES, KIND_KEY, Effect, Kind
+from leeward.security.kinds import KIND_KEY, Effect, Kind
+from leeward.security.pipeline import GATES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

@@ -17,8 +17,9 @@ from leeward.runtime.events import (
     as_json,
 )
 from leeward.runtime.exits import to_json
-from leeward.runtime.providers import ErrorKind, ModelError
-from leeward.security import Asker, Category, Outcome, Status, ToolCall, ToolResult
+from leeward.runtime.providers.interface import ErrorKind, ModelError
+from leeward.security.call import Asker, Outcome, Status, ToolCall, ToolResult
+from leeward.security.outcome import Category
 
 CALL = ToolCall("call_1", "read", '{"path": "a\x1b"}', Asker.MODEL)
 DENIED = ToolResult(

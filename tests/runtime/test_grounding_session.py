@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from leeward.runtime.events import CallEnded
-from leeward.runtime.providers import TextDelta
-from leeward.security import Answer, BreakerReset, Effect, Provenance
-from leeward.tools import Text, tool
+from leeward.runtime.providers.interface import TextDelta
+from leeward.security.kinds import Effect
+from leeward.security.ports import Answer
+from leeward.security.session import BreakerReset
+from leeward.security.url import Provenance
+from leeward.tools.declare import Text, tool
 
 REFUSED = "fetch rejected: URL was not provided by the user"
 OPENED: list[str] = []

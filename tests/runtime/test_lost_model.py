@@ -8,8 +8,9 @@ import re
 import pytest
 
 from leeward.runtime.events import CallEnded
-from leeward.security import Effect, PermanentFailure
-from leeward.tools import Destination, ResourceId, Text, tool
+from leeward.security.kinds import Effect
+from leeward.security.outcome import PermanentFailure
+from leeward.tools.declare import Destination, ResourceId, Text, tool
 
 RAN: list[str] = []
 

@@ -13,11 +13,15 @@ import trio
 import leeward
 from leeward.runtime.events import Alert, CallEnded, CallStarted, EndReason, LiveOutput, Text, TurnEnded
 from leeward.runtime.exits import CliError
-from leeward.runtime.providers import TextDelta
-from leeward.security import Answer, Effect, Origin, Provenance, RecordError, Status
-from leeward.security.events import Decided, Finished
-from leeward.tools import Secret, tool
-from leeward.tools import Text as Word
+from leeward.runtime.providers.interface import TextDelta
+from leeward.security.call import Status
+from leeward.security.kinds import Effect
+from leeward.security.ports import Answer, RecordError
+from leeward.security.session import Decided, Finished
+from leeward.security.trust import Origin
+from leeward.security.url import Provenance
+from leeward.tools.declare import Secret, tool
+from leeward.tools.declare import Text as Word
 
 SHELL = '[[permissions.rules]]\ntool = "shell"\nmatch = "*"\naction = "allow"\n'
 TOKEN = "sk-test-" + "0" * 40
@@ -319,7 +323,7 @@ async def test_another_session_that_cannot_be_recorded_leaves_the_one_there_is(
 async def test_a_store_that_another_process_holds_delays_and_then_refuses(sessions, tmp_path, monkeypatch):
     """A real lock: the call is not started, and everything works once the lock is gone."""
     monkeypatch.setattr(
-        "leeward.memory.database.Database.open.__wrapped__.__kwdefaults__",
+        "leeward.memory.database.database.Database.open.__wrapped__.__kwdefaults__",
         {"busy_seconds": 0.05},
         raising=False,
     )

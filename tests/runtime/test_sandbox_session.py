@@ -15,10 +15,12 @@ import pytest
 import trio
 
 from leeward.runtime.config import load
-from leeward.runtime.config_policy import to_policy
 from leeward.runtime.describe import sandbox_word, status_lines
 from leeward.runtime.installation import installation, running_code
-from leeward.security import Policy, Sandboxing, Session, protected_reason
+from leeward.runtime.policy import to_policy
+from leeward.security.paths import protected_reason
+from leeward.security.policy import Policy, Sandboxing
+from leeward.security.session import Session
 
 TRIED = ("bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "/bin/true")
 WORKS = shutil.which("bwrap") is not None and subprocess.run(TRIED, capture_output=True).returncode == 0

@@ -10,7 +10,7 @@ import trio
 from leeward.runtime.app import Runtime
 from leeward.runtime.config import load
 from leeward.runtime.storage import open_storage
-from leeward.security import RecordError
+from leeward.security.ports import RecordError
 
 
 async def test_one_file_is_opened_once_and_closed_by_the_last(tmp_path):

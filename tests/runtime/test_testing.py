@@ -9,9 +9,11 @@ import pytest
 import trio
 
 from leeward import Cleared, Effect, Output, PermanentFailure, Text, TrustLevel, Url, WorkspacePath, tool
-from leeward.security import Asker, Category, Decided, Finished, Status
+from leeward.security.call import Asker, Status
+from leeward.security.outcome import Category
+from leeward.security.session import Decided, Finished
 from leeward.testing import Answer, Autonomy, ToolBench
-from leeward.tools import NameClash
+from leeward.tools.composite import NameClash
 
 
 @tool(effects=Effect.READ)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from leeward.runtime.replay import replayed
-from leeward.security import Answer, Effect, Session
-from leeward.tools import Text, tool
+from leeward.runtime.audit.replay import replayed
+from leeward.security.kinds import Effect
+from leeward.security.ports import Answer
+from leeward.security.session import Session
+from leeward.tools.declare import Text, tool
 
 NFD = unicodedata.normalize("NFD", "clé.env")
 NFC = unicodedata.normalize("NFC", NFD)

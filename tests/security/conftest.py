@@ -13,15 +13,15 @@ import pytest
 import trio
 
 from leeward.security.action import Draft
-from leeward.security.call import Asker, Checked, Output, ToolCall, ToolSpec
+from leeward.security.brought import Output
+from leeward.security.call import Asker, Checked, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
-from leeward.security.events import Given
 from leeward.security.kinds import KIND_KEY, Effect
-from leeward.security.ledger import Provenance
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Ports, RecordError
-from leeward.security.session import Session, after
+from leeward.security.session import Given, Session, after
+from leeward.security.url import Provenance
 
 WORKSPACE = "/ws"
 HOME = "/home/ada"

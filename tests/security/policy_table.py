@@ -14,17 +14,16 @@ from itertools import groupby, product
 
 import trio
 
-from leeward.security.call import Checked, Output, Status, ToolCall, ToolSpec
-from leeward.security.command import CommandFacts
-from leeward.security.command.survey import Wanted
-from leeward.security.events import Given, Read
+from leeward.security.brought import Output
+from leeward.security.call import Checked, Status, ToolCall, ToolSpec
+from leeward.security.command import CommandFacts, Wanted
 from leeward.security.kinds import KIND_KEY, Effect, Kind
-from leeward.security.label import Origin
-from leeward.security.ledger import Provenance
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, Policy
 from leeward.security.ports import Answer, Ports
-from leeward.security.session import Session, after
+from leeward.security.session import Given, Read, Session, after
+from leeward.security.trust import Origin
+from leeward.security.url import Provenance
 
 INTRODUCTION = """\
 # What is allowed, asked and denied

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from leeward.security.call import Checked, Output, Problem, Status
+from leeward.security.brought import Output
+from leeward.security.call import Checked, Problem, Status
 from leeward.security.confidential import HIDDEN, without_secrets
-from leeward.security.errors import PermanentFailure
 from leeward.security.kinds import KIND_KEY, Effect, Kind
+from leeward.security.outcome import PermanentFailure
 from leeward.security.ports import Answer
 
 TOKEN, PIN = "open-sesame-9081", "4711"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.security.events import Decided, LevelSet, Read
 from leeward.security.gates import known
 from leeward.security.kinds import Effect, Kind
 from leeward.security.pipeline import GATES, judge
+from leeward.security.session import Decided, LevelSet, Read
 from leeward.security.verdict import Allow, Ask, Decision, Deny, Word
 
 KINDS = {

@@ -10,11 +10,11 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.events import Egress
+from leeward.security.session import Egress
 from leeward.security.url import Url, parse_url
-from leeward.tools import Fetcher
-from leeward.tools.client import Client, tls_context
-from leeward.tools.dial import GuardedBackend
+from leeward.tools.http.client import Client, tls_context
+from leeward.tools.http.dial import GuardedBackend
+from leeward.tools.http.fetch import Fetcher
 
 
 class Wire(httpcore.AsyncNetworkStream):

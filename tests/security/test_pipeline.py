@@ -9,8 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from leeward.security.call import Cleared, Output, Status
-from leeward.security.errors import (
+from leeward.security.brought import Output
+from leeward.security.call import Cleared, Status
+from leeward.security.kinds import Effect, Kind
+from leeward.security.outcome import (
     Category,
     NetworkError,
     PermanentFailure,
@@ -20,12 +22,11 @@ from leeward.security.errors import (
     ToolError,
     ToolTimeout,
 )
-from leeward.security.events import Asked, Decided, Finished, LevelSet
-from leeward.security.kinds import Effect, Kind
-from leeward.security.label import Origin
 from leeward.security.pipeline import GATES
 from leeward.security.policy import AnomalyLimits, Autonomy, CallLimits
 from leeward.security.ports import Answer, RecordError
+from leeward.security.session import Asked, Decided, Finished, LevelSet
+from leeward.security.trust import Origin
 
 KEY = "sk-test-" + "0" * 32
 OWN = "correct-horse-battery"

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from trio.testing import MockClock
 
-from leeward.security.book import Book
-from leeward.security.call import Cleared, Output, ToolResult
-from leeward.security.errors import Category, ServerError
-from leeward.security.events import (
+from leeward.security.brought import Output
+from leeward.security.call import Cleared, ToolResult
+from leeward.security.filters import Screened
+from leeward.security.kinds import Effect, Kind
+from leeward.security.level import TrustLevel
+from leeward.security.outcome import Category, ServerError
+from leeward.security.output import completed
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits
+from leeward.security.ports import Answer
+from leeward.security.record import Book
+from leeward.security.session import (
     Asked,
     BreakerReset,
     Decided,
@@ -26,14 +34,7 @@ from leeward.security.events import (
     Read,
     TurnStarted,
 )
-from leeward.security.filters import Screened
-from leeward.security.kinds import Effect, Kind
-from leeward.security.ledger import Provenance
-from leeward.security.level import TrustLevel
-from leeward.security.output import completed
-from leeward.security.pipeline import Pipeline
-from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits
-from leeward.security.ports import Answer
+from leeward.security.url import Provenance
 
 SECRET = "correct-horse-battery"
 LIMIT = 12

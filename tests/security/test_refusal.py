@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leeward.security.call import Status, ToolCall
-from leeward.security.errors import Category, ToolError
+from leeward.security.outcome import Category, ToolError
 from leeward.security.refusal import (
     broken,
     cancelled,

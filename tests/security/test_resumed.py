@@ -6,15 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.call import Status
-from leeward.security.doubts import _carries_value
-from leeward.security.events import Decided, Finished, Given, Granted, LevelSet, Read, Resumed
-from leeward.security.fingerprints import fingerprints_in
-from leeward.security.grant import Scope
-from leeward.security.label import Origin
-from leeward.security.ledger import Grounding, Ledger, Provenance
+from leeward.security.checks.grounding import _carries_value
 from leeward.security.level import TrustLevel
-from leeward.security.session import Session, after
-from leeward.security.url import parse_url
+from leeward.security.session import (
+    Decided,
+    Finished,
+    Given,
+    Granted,
+    LevelSet,
+    Read,
+    Resumed,
+    Scope,
+    Session,
+    after,
+)
+from leeward.security.trust import Origin
+from leeward.security.url import Grounding, Ledger, Provenance, fingerprints_in, parse_url
 
 URLS = [f"https://{host}.example/" for host in "abc"]
 

@@ -14,10 +14,11 @@ import pytest
 import trio
 
 from leeward.security.action import Draft
-from leeward.security.call import Cleared, Output, ToolCall, ToolExecutor
+from leeward.security.brought import Output
+from leeward.security.call import Cleared, ToolCall, ToolExecutor
 from leeward.security.policy import Policy
-from leeward.security.reading import read_call
-from leeward.tools import Surveyor
+from leeward.security.survey import read_call
+from leeward.tools.survey import Surveyor
 
 Clear = Callable[..., Awaitable[Cleared]]
 Run = Callable[..., Awaitable[Output]]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security import Policy, Wanted
-from leeward.tools import bounded, guard
+from leeward.security.command import Wanted
+from leeward.security.policy import Policy
+from leeward.tools import bounded
 from leeward.tools.bounded import NamePattern, TooMuch, Work, followed
-from leeward.tools.guard import Guard, HardLinks
+from leeward.tools.files import Guard, HardLinks, guard, states
 from leeward.tools.lookup import looked_up
-from leeward.tools.states import states
 
 LONG = "a" * 200
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from leeward.security.errors import PermanentFailure
 from leeward.security.kinds import KIND_KEY, Effect, Kind
+from leeward.security.outcome import PermanentFailure
 from leeward.security.schema import leaves
 from leeward.security.session import Session
-from leeward.tools import BuiltinSettings, CompositeExecutor, builtin_tools, open_builtin_tools
-from leeward.tools.schema import nodes
+from leeward.tools.builtin import BuiltinSettings, builtin_tools, open_builtin_tools
+from leeward.tools.composite import CompositeExecutor
+from leeward.tools.declare.schema import nodes
 
 READS, WRITES = Effect.READ, Effect.WRITE
 

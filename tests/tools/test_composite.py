@@ -6,24 +6,15 @@ from typing import Literal
 
 import pytest
 
-from leeward.security.call import Cleared, Output
-from leeward.security.errors import ToolNotFound
+from leeward.security.brought import Output
+from leeward.security.call import Cleared
 from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.level import TrustLevel
+from leeward.security.outcome import ToolNotFound
 from leeward.security.schema import leaves
-from leeward.tools import (
-    CompositeExecutor,
-    Destination,
-    NameClash,
-    Registered,
-    ResourceId,
-    Text,
-    Url,
-    spec_from_schema,
-    tool,
-)
-from leeward.tools.composite import URL_RULE
-from leeward.tools.schema import guarded, nodes
+from leeward.tools.composite import URL_RULE, CompositeExecutor, NameClash, Registered
+from leeward.tools.declare import Destination, ResourceId, Text, Url, guarded, spec_from_schema, tool
+from leeward.tools.declare.schema import nodes
 
 
 @tool(effects=Effect.READ)

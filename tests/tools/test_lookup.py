@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security import Policy, Wanted
+from leeward.security.command import Wanted
+from leeward.security.policy import Policy
 from leeward.tools import lookup
 from leeward.tools.lookup import looked_up
 

@@ -6,18 +6,16 @@ import dataclasses
 
 import pytest
 
-from leeward.memory import MOST_NOTES, Database, Island, NoteStore
-from leeward.security import (
-    InvalidParameters,
-    Origin,
-    PermanentFailure,
-    Policy,
-    PolicyBlocked,
-    RecordError,
-    Session,
-)
+from leeward.memory.database import Database, Island
+from leeward.memory.notes import MOST_NOTES, NoteStore
 from leeward.security.kinds import Effect
-from leeward.tools import CompositeExecutor, Notes
+from leeward.security.outcome import InvalidParameters, PermanentFailure, PolicyBlocked
+from leeward.security.policy import Policy
+from leeward.security.ports import RecordError
+from leeward.security.session import Session
+from leeward.security.trust import Origin
+from leeward.tools.composite import CompositeExecutor
+from leeward.tools.notes import Notes
 
 KEY = "ghp_" + "a1B2" * 9
 

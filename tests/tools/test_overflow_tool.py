@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.memory import Database, Island, OverflowStore
-from leeward.security.errors import InvalidParameters, PermanentFailure
+from leeward.memory.database import Database, Island
+from leeward.memory.overflow import OverflowStore
 from leeward.security.kinds import KIND_KEY
-from leeward.security.label import Origin
+from leeward.security.outcome import InvalidParameters, PermanentFailure
 from leeward.security.ports import RecordError
-from leeward.tools import Overflow
+from leeward.security.trust import Origin
+from leeward.tools.overflow import Overflow
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 30_001))
 

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from leeward.security import Policy, Wanted
+from leeward.security.command import Wanted
+from leeward.security.policy import Policy
 from leeward.tools import repository
 from leeward.tools.lookup import looked_up
 from leeward.tools.repository import doubts_of

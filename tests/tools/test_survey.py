@@ -4,7 +4,7 @@ import os
 
 import trio
 
-from leeward.tools import Surveyor
+from leeward.tools.survey import Surveyor
 
 
 async def test_links_are_followed_and_missing_parts_kept(tmp_path):

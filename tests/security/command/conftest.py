@@ -16,16 +16,20 @@ from pathlib import Path
 
 import pytest
 
-from leeward.security.command.nouns import CommandFacts
-from leeward.security.command.reach import reach_of
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules
-from leeward.security.command.survey import surveyed, wanted
-from leeward.security.command.verdict import Ruling, ruling_of
-from leeward.security.ledger import Ledger
+from leeward.security.command import (
+    CommandFacts,
+    Ruling,
+    parse_command,
+    reach_of,
+    ruling_of,
+    surveyed,
+    wanted,
+)
+from leeward.security.paths import is_inside
 from leeward.security.policy import Policy
+from leeward.security.rules import ShellRules
 from leeward.security.unreadable import Unreadable
-from leeward.security.workspace import is_inside
+from leeward.security.url import Ledger
 
 TABLES = Path(__file__).parent.parent / "command_tables"
 WORKSPACE, HOME = "/srv/ws", "/home/ada"

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 import tree_sitter
 
-from leeward.security.command import bombs, loops, read
-from leeward.security.command.grammar import read_tree
-from leeward.security.command.nouns import Command, CommandLine, Unread
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules
-from leeward.security.command.transform import nodes, visits
-from leeward.security.command.words import Effort
+from leeward.security.command import CommandLine, parse_command
+from leeward.security.command.expand import loops
+from leeward.security.command.expand import parse as read
+from leeward.security.command.expand.visit import nodes, visits
+from leeward.security.command.judge import bombs
+from leeward.security.command.syntax.grammar import read_tree
+from leeward.security.command.syntax.nodes import Command, Unread
+from leeward.security.command.syntax.words import Effort
+from leeward.security.rules import ShellRules
 
 FUZZ = Path(__file__).resolve().parents[2] / "fuzz" / "command_quiet_fuzz.py"
 

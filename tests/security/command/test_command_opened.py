@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.command.explain import explain
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules
+from leeward.security.command import explain, parse_command
+from leeward.security.rules import ShellRules
 
 SECRET = "/home/ada/.ssh/id_rsa"
 

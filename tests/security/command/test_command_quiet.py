@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.command.read import parse_command
-from leeward.security.command.survey import wanted
-from leeward.security.command.verdict import Say, effects_of, ruling_of
+from leeward.security.command import Say, effects_of, parse_command, ruling_of, wanted
 from leeward.security.kinds import Effect
 from leeward.security.policy import Policy
 

@@ -6,15 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command.destinations import connects, destinations
-from leeward.security.command.forms import plain_forms
-from leeward.security.command.nouns import CommandLine, Redirection, literal
-from leeward.security.command.reach import hosts_of, reach_of
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules, blocked_by, command_entry_problem, confirmed_by
-from leeward.security.command.verdict import Say
-from leeward.security.ledger import Ledger, Provenance
-from leeward.security.url import parse_url
+from leeward.security.command import CommandLine, Say, hosts_of, parse_command, reach_of
+from leeward.security.command.expand.forms import plain_forms
+from leeward.security.command.judge.network import connects, destinations
+from leeward.security.command.syntax.nodes import Redirection, literal
+from leeward.security.rules import ShellRules, blocked_by, command_entry_problem, confirmed_by
+from leeward.security.url import Ledger, Provenance, parse_url
 
 # An entry of `blocked_commands`, actions it speaks of, and near misses.
 BLOCKED = [

@@ -9,11 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command.nouns import CommandFacts, CommandLine
-from leeward.security.command.read import parse_command
-from leeward.security.command.survey import wanted
-from leeward.security.command.tables import table
-from leeward.security.command.verdict import ruling_of
+from leeward.security.command import CommandFacts, CommandLine, parse_command, ruling_of, wanted
+from leeward.security.command.programs.tables import table
 
 SECRET, OUTSIDE, INSIDE = "/home/ada/.ssh/id_rsa", "/home/ada/notes.txt", "README.md"
 PROGRAMS = {

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command.crude import crude_words
-from leeward.security.command.nouns import CommandLine
-from leeward.security.command.read import MAX_BYTES, MAX_OPERATORS, parse_command
-from leeward.security.command.rules import ShellRules
-from leeward.security.command.transform import nodes, visits
-from leeward.security.command.verdict import Say, effects_of, ruling_of
+from leeward.security.command import CommandLine, Say, effects_of, parse_command, ruling_of
+from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
+from leeward.security.command.expand.visit import nodes, visits
+from leeward.security.command.syntax.crude import crude_words
 from leeward.security.kinds import Effect
+from leeward.security.rules import ShellRules
 from leeward.security.unreadable import Unreadable
 
 FIXTURES = [HealthCheck.function_scoped_fixture]

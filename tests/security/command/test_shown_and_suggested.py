@@ -6,15 +6,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.command.bombs import looks_like_bomb
-from leeward.security.command.explain import explain, is_shown_in_full
-from leeward.security.command.nouns import CommandLine
-from leeward.security.command.read import parse_command
-from leeward.security.command.rules import ShellRules
-from leeward.security.command.suggest import suggestions_for
-from leeward.security.command.transform import visits
-from leeward.security.command.verdict import Say
+from leeward.security.command import (
+    CommandLine,
+    Say,
+    explain,
+    is_shown_in_full,
+    parse_command,
+    suggestions_for,
+)
+from leeward.security.command.expand.visit import visits
+from leeward.security.command.judge.bombs import looks_like_bomb
 from leeward.security.policy import Policy
+from leeward.security.rules import ShellRules
 
 
 def first_suggestion(*given):

@@ -1,0 +1,148 @@
+"""How does an event of a session stand in a record, and come back from it the same?
+
+A record's body is the canonical JSON of the event's fields; its kind is the event's class in the
+words of the audit. The events themselves, and what they mean, stand in `security/session.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any
+
+from leeward.security.call import Status
+from leeward.security.level import TrustLevel
+from leeward.security.outcome import Category
+from leeward.security.session import (
+    Asked,
+    BreakerReset,
+    Configured,
+    Decided,
+    Egress,
+    Event,
+    Finished,
+    Forgot,
+    Given,
+    Granted,
+    JobChanged,
+    LevelSet,
+    ModelSet,
+    Read,
+    Restored,
+    Resumed,
+    Revoked,
+    Scope,
+    TurnStarted,
+    Withdrawn,
+)
+from leeward.security.trust import Origin
+from leeward.security.url import Provenance
+
+from ..database import reading_of, said_of, stored_json
+
+__all__ = ["KINDS", "body_of", "event_of", "kind_of"]
+
+KINDS: Mapping[str, type[Event]] = {
+    "turn": TurnStarted,
+    "resumed": Resumed,
+    "given": Given,
+    "withdrawn": Withdrawn,
+    "forgot": Forgot,
+    "read": Read,
+    "approval": Asked,
+    "decision": Decided,
+    "egress": Egress,
+    "outcome": Finished,
+    "job": JobChanged,
+    "snapshot": Restored,
+    "block": LevelSet,
+    "trust": LevelSet,
+    "grant": Granted,
+    "revocation": Revoked,
+    "reset": BreakerReset,
+    "model": ModelSet,
+    "config": Configured,
+}
+"""The kinds of record a session is a fold over, and the event each stands for."""
+
+_KIND_OF = {event: kind for kind, event in KINDS.items()}
+
+
+def _rows(value: list[list[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(row) for row in value)
+
+
+def _offers(value: list[list[str | None]]) -> tuple[tuple[str | None, ...], ...]:
+    """Return rules with their folders, which records of earlier releases do not name: the root is meant."""
+    return tuple((*row, None)[:3] for row in value)
+
+
+# JSON has neither tuples nor enumerations; a field of these names becomes again what it was. All
+# other fields are strings, numbers, truth values or None, and come back as they are.
+_RESTORE: Mapping[str, Callable[[Any], Any]] = {
+    "urls": tuple,
+    "marks": tuple,
+    "provenance": Provenance,
+    "labels": lambda value: tuple(Origin(label) for label in value),
+    "questions": _rows,
+    "words": lambda value: tuple(map(said_of, value)),
+    "reading": reading_of,
+    "always": _offers,
+    "files": tuple,
+    "sources": _rows,
+    "off": tuple,
+    "category": lambda value: None if value is None else Category(value),
+    "status": Status,
+    "level": TrustLevel,
+    "scope": Scope,
+    "grants": tuple,
+}
+
+
+_UNSAID: Mapping[str, Mapping[str, Any]] = {"config": {"counting": 0}}
+"""What a record of an earlier release means by not saying it, where that is not the default of today."""
+
+_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
+"""The fields of each kind of event: `asdict` would look for events within events, and there are none."""
+
+# All are got in one step. The last name is one too many: for a single one no tuple would come back.
+_FIELDS = {kind: (names, attrgetter(*names, names[0])) for kind, names in _NAMES.items()}
+
+_RESTORED = {
+    kind: tuple((name, _RESTORE[name]) for name in names if name in _RESTORE)
+    for kind, names in _NAMES.items()
+}
+
+
+def kind_of(event: Event) -> str:
+    """Return the word under which an event is recorded."""
+    if isinstance(event, LevelSet):
+        return "block" if event.level is TrustLevel.BLOCKED else "trust"
+    return _KIND_OF[type(event)]
+
+
+def body_of(event: Event) -> str:
+    """Return the canonical JSON of an event's fields.
+
+    Raises:
+        RecordError: a number is infinite or not a number.
+    """
+    names, values = _FIELDS[type(event)]
+    return stored_json(dict(zip(names, values(event), strict=False)))
+
+
+def event_of(kind: str, body: Mapping[str, Any]) -> Event:
+    """Return the event that a record was made of.
+
+    Raises:
+        ValueError: the record does not hold an event of its kind.
+    """
+    try:
+        made, said = KINDS[kind], {**_UNSAID.get(kind, {}), **body}
+        for name, restored in _RESTORED[made]:
+            if name in said:
+                said[name] = restored(said[name])
+        return made(**said)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no event of kind {kind!r} stands there: {error}") from error

@@ -1,0 +1,136 @@
+"""How are records looked up? Each query finds its rows by an index, newest first.
+
+A row that somebody changed by hand may be no record any more. It is shown as what is left of it (`DAMAGED`):
+who looks at the others must not be kept from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from types import MappingProxyType, NoneType
+from typing import Any
+
+from ..database import Row, Statement, Value, parsed, storable, stored_json
+from .events import KINDS, event_of
+
+__all__ = ["DAMAGED", "EVENTS", "FOLDED", "OF_CALL", "OF_PREFIX", "Record", "listing", "record_of"]
+
+DAMAGED = "damaged"
+"""The kind under which a row is shown that is no record; `was` is the kind it says it has."""
+
+_LATEST = 253_402_300_799.0  # the last second that has a date with four figures for the year
+_PLAIN: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "str | None": (str, NoneType),
+    "int | None": (int, NoneType),
+    "tuple[str, ...]": (list,),
+}
+# What JSON can say of the fields of each kind of event, and which of them are lists of texts.
+_FIELDS = {
+    kind: tuple((field.name, _PLAIN[str(field.type)]) for field in fields(event) if str(field.type) in _PLAIN)
+    for kind, event in KINDS.items()
+}
+_TEXTS = {
+    kind: tuple(field.name for field in fields(event) if field.type == "tuple[str, ...]")
+    for kind, event in KINDS.items()
+}
+
+_SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
+
+EVENTS = "SELECT kind, body FROM audit WHERE session = ? ORDER BY seq"
+# Why it was decided is most of a decision, and changes nothing in the session: it is left where it stands.
+FOLDED = (
+    "SELECT kind, CASE kind WHEN 'decision' THEN json_remove(body, '$.words', '$.reading', '$.always')"
+    " ELSE body END FROM audit WHERE session = ? ORDER BY seq"
+)
+OF_CALL = _SELECT + "call = ? ORDER BY seq"
+# Text is compared byte by byte, and nothing that starts with the prefix comes after the last character.
+OF_PREFIX = _SELECT + "call >= ?1 AND call < ?1 || char(0x10FFFF) ORDER BY seq"
+
+_FIRST_SINCE = "seq >= (SELECT min(seq) FROM audit INDEXED BY audit_by_time WHERE at >= ?)"
+# For each kind its newest rows, found from the end of its part of the index: rare ones are not looked
+# for among all others, and of frequent ones no more are looked at than are wanted.
+_OF_KINDS = (
+    "seq IN (SELECT newest.seq FROM json_each(?) AS wanted JOIN audit AS newest ON newest.seq IN"
+    " (SELECT seq FROM audit WHERE kind = wanted.value{} ORDER BY seq DESC LIMIT ?))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row. `at` is seconds since the epoch; `call` and `tool` are None where it is about neither."""
+
+    seq: int
+    at: float
+    session: str
+    kind: str
+    call: str | None
+    tool: str | None
+    body: Mapping[str, Any]
+
+
+def record_of(row: Row) -> Record:
+    """Return the record that a row holds, or what is left of it."""
+    seq, at, session, kind, call, tool, body = row
+    try:
+        told = parsed(body)
+        _check(row, told)
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        left = {"was": str(kind), "problem": str(error)}
+        call, tool = (None if value is None else str(value) for value in (call, tool))
+        return Record(seq, 0.0, str(session), DAMAGED, call, tool, MappingProxyType(left))
+    return Record(seq, at, session, kind, call, tool, MappingProxyType(told))
+
+
+def _check(row: Row, body: Any) -> None:
+    """See that a row is a record of its kind.
+
+    Raises:
+        ValueError, TypeError, AttributeError, LookupError: it is none.
+    """
+    _, at, session, kind, call, tool, _ = row
+    if not isinstance(at, float) or not 0 <= at <= _LATEST:
+        raise ValueError(f"{at!r} is no time")
+    if not isinstance(body, dict) or not all(isinstance(text, str | None) for text in (session, call, tool)):
+        raise ValueError("it is no object, or what it is about has no name")
+    if kind in KINDS:
+        event_of(kind, body)
+        for name, types in _FIELDS[kind]:
+            if name in body and not isinstance(body[name], types):
+                raise ValueError(f"{name} is {body[name]!r}")
+        for name in _TEXTS[kind]:
+            if not all(isinstance(text, str) for text in body.get(name, ())):
+                raise ValueError(f"{name} is {body[name]!r}")
+
+
+def listing(
+    session: str | None,
+    limit: int,
+    *,
+    kinds: Sequence[str] | None = None,
+    since: float | None = None,
+    after: int | None = None,
+) -> Statement:
+    """Return the query that lists records, newest first, and its values."""
+    conditions: list[tuple[str, Value]] = []
+    if session is not None:
+        conditions.append(("session = ?", storable(session)))
+    if since is not None:
+        # Without the bound on the key, a search for few late records would walk through all early ones.
+        conditions.append(("at >= ?", since))
+        conditions.append((_FIRST_SINCE, since))
+    if after is not None:
+        conditions.append(("seq > ?", after))
+    where = " AND ".join(condition for condition, _ in conditions)
+    values = [value for _, value in conditions]
+    if kinds is not None and session is None:
+        inner = f" AND {where}" if where else ""
+        where, values = _OF_KINDS.format(inner), [stored_json(list(kinds)), *values, max(limit, 0)]
+    elif kinds is not None:
+        where += " AND kind IN (SELECT value FROM json_each(?))"
+        values.append(stored_json(list(kinds)))
+    return f"{_SELECT}{where or 'TRUE'} ORDER BY seq DESC LIMIT ?", (*values, max(limit, 0))

@@ -1,0 +1,48 @@
+"""One SQLite file: connection, writer, migrations, backup."""
+
+from .asyncio_thread import Island
+from .backup import KEPT, SIDES, among_others
+from .chain import GENESIS, Body, Draft, record_hash
+from .chunks import CHUNK, Chunk, packed, unpacked
+from .connection import FAILURES, Statement, Value, is_damage, reason
+from .database import Database
+from .encoding import reading_of, said_of
+from .maintenance import StorageStatus, TableSize, Upkeep
+from .schema import AROUND_AUDIT, ForeignFile, audit_schema, check_owner
+from .stored import parsed, storable, stored_json
+from .writer import Row, Write
+
+__all__ = [
+    "AROUND_AUDIT",
+    "CHUNK",
+    "FAILURES",
+    "GENESIS",
+    "KEPT",
+    "SIDES",
+    "Body",
+    "Chunk",
+    "Database",
+    "Draft",
+    "ForeignFile",
+    "Island",
+    "Row",
+    "Statement",
+    "StorageStatus",
+    "TableSize",
+    "Upkeep",
+    "Value",
+    "Write",
+    "among_others",
+    "audit_schema",
+    "check_owner",
+    "is_damage",
+    "packed",
+    "parsed",
+    "reading_of",
+    "reason",
+    "record_hash",
+    "said_of",
+    "storable",
+    "stored_json",
+    "unpacked",
+]

@@ -1,0 +1,29 @@
+"""How does an older file become a newer one? The whole history, in its order, one file each.
+
+Entry n brings a file from version n to n + 1 and is never edited once it was released; a change of
+the tables is one file and one entry more.
+"""
+
+from __future__ import annotations
+
+from .m001_first import STATEMENTS as FIRST
+from .m002_conversations import STATEMENTS as CONVERSATIONS
+from .m003_overflow import STATEMENTS as OVERFLOW
+from .m004_chain import STATEMENTS as CHAIN
+from .m005_views import STATEMENTS as VIEWS
+from .m006_grants import STATEMENTS as GRANTS
+from .m007_checkpoints import STATEMENTS as CHECKPOINTS
+from .m008_grant_folders import STATEMENTS as GRANT_FOLDERS
+
+__all__ = ["MIGRATIONS"]
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    FIRST,
+    CHAIN,
+    OVERFLOW,
+    CONVERSATIONS,
+    GRANTS,
+    VIEWS,
+    CHECKPOINTS,
+    GRANT_FOLDERS,
+)

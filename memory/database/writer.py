@@ -1,0 +1,250 @@
+"""In which order do things happen to the file? One thread does them all, one after the other.
+
+It takes everything that has queued up into one transaction: records that arrive while one commit
+runs share the next, without any timer. Reads pass through the same queue, so none sees a
+transaction that is not committed. A tool may be waiting for a record, and for nothing else: records go
+into the very next transaction, and what is large is cut into transactions between which they get in.
+
+A commit is never torn off: the thread knows nothing of cancelled tasks, so BEGIN, COMMIT and rollback
+need no shield. Who queues and who waits is the business of `database.py`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import trio
+from trio.lowlevel import Abort
+
+from leeward.security.ports import RecordError
+
+from .asyncio_thread import Interrupted
+from .backup import suspect
+from .chain import Draft
+from .connection import (
+    FAILURES,
+    Connection,
+    Statement,
+    Value,
+    integrity,
+    is_busy,
+    is_damage,
+    reason,
+    transact,
+)
+
+__all__ = ["Check", "Job", "Read", "Row", "Write", "Writer"]
+
+T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+
+# As much as one transaction takes (bytes), but for a single write that is larger: a record that comes
+# meanwhile waits for it.
+_TRANSACTION = 262_144
+
+
+class Job(Generic[T]):
+    """Something to be done with the connection, and the future that tells how it went."""
+
+    def __init__(self) -> None:
+        self.future: Future[T] = Future()
+
+    def succeed(self, result: T) -> None:
+        """Give whoever waits what came of it; where the island has died, they have been told so."""
+        with suppress(InvalidStateError):
+            self.future.set_result(result)
+
+    def give_up(self, error: BaseException) -> None:
+        """Tell whoever waits that this was not done."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(error)
+
+    def fail(self, what: str, error: BaseException) -> None:
+        """Tell whoever waits, in words, that this was not done."""
+        problem = RecordError(f"{what}: {reason(error)}")
+        problem.__cause__ = error
+        self.give_up(problem)
+
+
+class Write(Job[None]):
+    """Records and statements that count together or not at all."""
+
+    def __init__(self, statements: Sequence[Statement] = (), drafts: Sequence[Draft] = ()) -> None:
+        super().__init__()
+        self.statements = tuple(statements)
+        self.drafts = tuple(drafts)
+
+    def size(self) -> int:
+        """Return about how many bytes the statements hold; records are small, and never wait."""
+        values = (value for _, values in self.statements for value in values)
+        return sum(len(value) for value in values if isinstance(value, (str, bytes)))
+
+
+class Read(Job[list[Row]]):
+    """A query; nobody waits for its rows any more once it is `unwanted`."""
+
+    def __init__(self, sql: str, values: Sequence[Value]) -> None:
+        super().__init__()
+        self.sql = sql
+        self.values = values
+        self.unwanted = False
+
+    def drop(self) -> Abort:
+        """Ask for the query to end early; its end is still to be waited for."""
+        self.unwanted = True
+        return Abort.FAILED
+
+
+class Check(Job[list[str]]):
+    """A look at the whole file."""
+
+
+class Writer:
+    """The only one who touches an open connection. `queue` may be appended to from any thread, then `start`.
+
+    `token` is of the run of trio in which all wait.
+    """
+
+    def __init__(self, connection: Connection, path: Path, token: trio.lowlevel.TrioToken) -> None:
+        self.connection = connection
+        self._token = token
+        self.queue: deque[Job[Any]] = deque()
+        self._is_serving = False
+        self._path = path
+        self._later: list[Job[Any]] = []
+        self._reading: Read | None = None
+
+    def start(self) -> None:
+        """Have what has queued up served, unless that is being done; may be called from any thread."""
+        if not self._is_serving:
+            self.connection.start(self._serve)
+
+    def is_in_vain(self) -> bool:
+        """Whether what runs at the moment is a query that nobody wants any more.
+
+        SQLite asks this now and then, and ends the query if so. Unlike an interrupt from outside, this
+        cannot come too early, nor hit a write.
+        """
+        return self._reading is not None and self._reading.unwanted
+
+    def _taken(self) -> list[Job[Any]]:
+        """Return what has queued up; what arrives meanwhile is for the next time."""
+        later, self._later = self._later, []
+        return later + [self.queue.popleft() for _ in range(len(self.queue))]
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        """Do, in the thread, what has queued up, and go on while more comes: that spares waking up."""
+        while self.queue or self._later:
+            # Whoever adds a job and finds this true need not start anything: the queue is looked at again
+            # after it has become false.
+            self._is_serving = True
+            jobs = self._taken()
+            try:
+                self._do(connection, jobs)
+            except BaseException as error:
+                for job in (*jobs, *self._taken()):
+                    job.fail(f"{self._path} failed", error)
+                raise
+            finally:
+                self._is_serving = False
+
+    def _do(self, connection: sqlite3.Connection, jobs: Sequence[Job[Any]]) -> None:
+        self._write(connection, deque(job for job in jobs if isinstance(job, Write)))
+        for job in jobs:
+            if isinstance(job, Read):
+                self._answer(connection, job)
+            elif isinstance(job, Check):
+                self._check(connection, job)
+
+    def _write(self, connection: sqlite3.Connection, jobs: deque[Write]) -> None:
+        """Commit what there is to write; records that come meanwhile overtake what is left of it."""
+        while jobs:
+            self._commit(connection, _first(jobs))
+            if jobs:
+                came, self._later = self._taken(), []
+                jobs.extend(job for job in came if isinstance(job, Write) and job.drafts)
+                self._later = [job for job in came if not isinstance(job, Write) or not job.drafts]
+
+    def _commit(self, connection: sqlite3.Connection, jobs: Sequence[Write]) -> None:
+        """Commit all jobs together; where that fails, each alone, so that a bad one spoils no other."""
+        error = self._try(connection, jobs)
+        if error is None:
+            self._tell(jobs)
+        elif len(jobs) == 1 or is_busy(error):
+            # A lock that was waited for in vain once is not waited for again by every single job.
+            for job in jobs:
+                job.fail(f"{self._path} could not be written", error)
+        else:
+            for job in jobs:
+                self._commit(connection, [job])
+
+    def _tell(self, jobs: Sequence[Write]) -> None:
+        """Let all who wait go on at once.
+
+        Woken one by one, the first would ask for a commit of its own before the others are awake.
+        """
+
+        def tell() -> None:
+            for job in jobs:
+                job.succeed(None)
+
+        try:
+            self._token.run_sync_soon(tell)
+        except trio.RunFinishedError:
+            tell()
+
+    def _try(self, connection: sqlite3.Connection, jobs: Sequence[Write]) -> Exception | None:
+        """Commit the statements of all jobs in one transaction, or return why that was not possible."""
+        drafts = [draft for job in jobs for draft in job.drafts]
+        statements = [statement for job in jobs for statement in job.statements]
+        try:
+            transact(connection, drafts, statements)
+        except (RecordError, *FAILURES) as error:
+            self._note_damage(error)
+            return error
+        return None
+
+    def _answer(self, connection: sqlite3.Connection, job: Read) -> None:
+        if job.unwanted:
+            job.give_up(Interrupted())
+            return
+        self._reading = job
+        try:
+            job.succeed(connection.execute(job.sql, job.values).fetchall())
+        except FAILURES as error:
+            self._note_damage(error)
+            if job.unwanted:
+                job.give_up(Interrupted())
+            else:
+                job.fail(f"{self._path} could not be read", error)
+        finally:
+            self._reading = None
+
+    def _check(self, connection: sqlite3.Connection, job: Check) -> None:
+        try:
+            job.succeed(integrity(connection))
+        except FAILURES as error:
+            job.fail(f"{self._path} could not be checked", error)
+
+    def _note_damage(self, error: Exception) -> None:
+        if is_damage(error):
+            suspect(self._path)
+
+
+def _first(jobs: deque[Write]) -> list[Write]:
+    """Take what goes into the next transaction: all records, and of the rest as much as fits, in order."""
+    chosen = [job for job in jobs if job.drafts]
+    rest = deque(job for job in jobs if not job.drafts)
+    size = sum(job.size() for job in chosen)
+    while rest and (not chosen or size + rest[0].size() <= _TRANSACTION):
+        size += rest[0].size()
+        chosen.append(rest.popleft())
+    jobs.clear()
+    jobs.extend(rest)
+    return chosen

@@ -1,0 +1,246 @@
+"""What would be decided about each of many calls? One JSON object per line in, one per line out.
+
+    {"tool": …, "args": {…} or "…", "said": "…", "urls": […], "seen": […], "workspace": "…"}
+
+All but the first two may be left out. What is answered about a call is `dryrun.py`'s; here lines are
+read as they come and answered in order, a line that cannot be answered with an error object.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import trio
+
+from leeward.security.trust import Origin
+
+from ..console import begin
+from ..dry_run import SEEN, Asked, DryRun
+from ..exits import CliError, Exit, Json, error_object, to_json
+from ..options import Options
+from ..printer import Printer
+
+__all__ = ["BadLine", "read_line", "run_batch"]
+
+_FIELDS = ("tool", "args", "said", "urls", "seen", "workspace")
+_PIECE = 256 * 1024
+_LONGEST_LINE = 16 * 1024 * 1024
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]')
+
+
+class BadLine(ValueError):
+    """A line cannot be answered; `is_object` tells whether it was a JSON object at all."""
+
+    def __init__(self, message: str, *, is_object: bool = True) -> None:
+        super().__init__(message)
+        self.is_object = is_object
+
+
+async def run_batch(options: Options, printer: Printer) -> Exit:
+    """Answer every line; the exit code is 2 if one of them was not an object.
+
+    Raises:
+        CliError: the lines cannot be read, or the configuration cannot be used.
+    """
+    dry, code, number = DryRun(begin(options, works=False)), Exit.SUCCESS, 0
+    with _opened(options.batch or "-") as handle:
+        async for lines in _lines(handle):
+            answers: list[str] = []
+            for raw in lines:
+                number += 1
+                try:
+                    answer = await _answered(dry, raw)
+                except BadLine as error:
+                    code = code if error.is_object else Exit.ARG_ERROR
+                    answer = _refused(error, number)
+                answers.append(to_json(answer))
+            printer.lines("".join(f"{answer}\n" for answer in answers))
+    return code
+
+
+def _refused(error: BadLine, line: int) -> Mapping[str, Json]:
+    return {"error": error_object(Exit.ARG_ERROR, "ARG_ERROR", str(error), phase="validation", line=line)}
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[int]:
+    """Open a file as a descriptor; standard input is open already, and stays so.
+
+    Raises:
+        CliError: it cannot be opened.
+    """
+    if name == "-":
+        yield sys.stdin.fileno()
+        return
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"{name}: cannot be read: {error.strerror}") from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+async def _lines(handle: int) -> AsyncIterator[list[bytes]]:
+    """Yield the lines that have come in; one that is too long is yielded once, cut, and its rest skipped."""
+    rest, skipping = b"", False
+    while piece := await trio.to_thread.run_sync(_read, handle, abandon_on_cancel=True):
+        *lines, rest = (rest + piece).split(b"\n")
+        if skipping and lines:
+            del lines[0]
+            skipping = False
+        if skipping:
+            rest = b""
+        elif len(rest) > _LONGEST_LINE:
+            lines.append(rest)
+            rest, skipping = b"", True
+        yield lines
+    if rest:
+        yield [rest]
+
+
+def _read(handle: int) -> bytes:
+    try:
+        return os.read(handle, _PIECE)
+    except OSError as error:
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"the lines cannot be read: {error.strerror}") from error
+
+
+async def _answered(dry: DryRun, raw: bytes) -> Mapping[str, Json]:
+    asked, notes = read_line(raw)
+    try:
+        answer = (await dry.judge(asked)).as_json()
+    except ValueError as error:
+        raise BadLine(f"workspace: {error}") from error
+    except Exception as error:
+        # Whatever one line runs into, the others are answered.
+        raise BadLine(f"this could not be judged ({type(error).__name__}), which is a no") from error
+    return {**answer, "warnings": list(notes)} if notes else answer
+
+
+def read_line(raw: bytes) -> tuple[Asked, tuple[str, ...]]:
+    """Read one line, and what there is to say about its fields.
+
+    Raises:
+        BadLine: it is no JSON object, or a field is not what it must be.
+    """
+    if len(raw) > _LONGEST_LINE:
+        raise BadLine(f"the line is longer than {_LONGEST_LINE} bytes", is_object=False)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise BadLine("the line is not UTF-8", is_object=False) from None
+    fields = _object(text)
+    notes = tuple(_unknown_fields(fields))
+    return Asked(
+        tool=_text(fields, "tool"),
+        arguments=_arguments(fields),
+        said=_text(fields, "said", ""),
+        urls=tuple(_texts(fields, "urls")),
+        seen=frozenset(map(_origin, _texts(fields, "seen"))),
+        workspace=_text(fields, "workspace", "") or None,
+    ), notes
+
+
+class _Twice(ValueError):
+    """An object in the line names a key twice."""
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_unique)
+    except (RecursionError, _Twice):
+        # Only arguments may be like that: they are judged as they were written.
+        return _with_raw_arguments(text)
+    except ValueError:
+        raise BadLine("the line is not JSON", is_object=False) from None
+    if not isinstance(found, dict):
+        raise BadLine("the line is not a JSON object", is_object=False)
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Twice
+    return found
+
+
+def _with_raw_arguments(text: str) -> dict[str, Any]:
+    """Read a line whose arguments are too deep or ambiguous to be parsed; they stay text."""
+    span = _value_span(text, "args")
+    if span is None:
+        raise BadLine("the line names a key twice, or is nested too deep", is_object=text.lstrip()[:1] == "{")
+    start, end = span
+    try:
+        found = json.loads(f"{text[:start]}null{text[end:]}", object_pairs_hook=_unique)
+    except (ValueError, RecursionError):
+        raise BadLine("the line names a key twice, or is not JSON") from None
+    return {**found, "args": text[start:end]}
+
+
+def _value_span(text: str, key: str) -> tuple[int, int] | None:
+    """Return where the value of a key of the outermost object begins and ends."""
+    depth, start, last = 0, -1, ""
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if depth == 1 and start < 0 and word == ":" and last == f'"{key}"':
+            start = token.end()
+        elif word in "[{":
+            depth += 1
+        elif word in "]}":
+            depth -= 1
+        if start >= 0 and ((depth == 1 and word == ",") or depth == 0):
+            return start, token.start()
+        last = word
+    return None
+
+
+def _unknown_fields(fields: Iterable[str]) -> Iterable[str]:
+    """Yield a note on each field nobody knows; one that looks like a known one is a mistake."""
+    for name in fields:
+        if name in _FIELDS:
+            continue
+        near = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.7)
+        if near:
+            raise BadLine(f"there is no field {name[:64]!r}; did you mean {near[0]!r}?")
+        yield f"the field {name[:64]!r} is not known and was passed over"
+
+
+def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = fields.get(name, default)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise BadLine(f"{name}: expected a string" if name in fields else f"{name} is missing")
+    return value
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> list[str]:
+    value = fields.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise BadLine(f"{name}: expected a list of strings")
+    return value
+
+
+def _arguments(fields: Mapping[str, Any]) -> str:
+    if "args" not in fields:
+        raise BadLine("args is missing")
+    value = fields["args"]
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _origin(name: str) -> Origin:
+    if name not in SEEN:
+        raise BadLine(f"seen: expected {', '.join(SEEN)}")
+    return Origin(name)

@@ -1,0 +1,354 @@
+"""What does the command line say? Read by argparse into `Options`, then handed to the command it names.
+
+Imports the standard library only: a command's module is loaded when it is called (`_COMMANDS`, the
+one place), so that `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import gc
+import importlib
+import math
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..exits import CliError, Exit
+from ..options import Options
+from ..printer import Printer, reopen_closed
+from .audit_options import add_audit
+
+__all__ = ["read_command_line", "run"]
+
+_COMMANDS = {
+    "call": ".call:call",
+    "check": ".call:check",
+    "audit": "..audit.audit_commands:audit",
+    "permissions": ".permissions:permissions",
+    "sessions": ".sessions:sessions",
+    "storage": ".storage:storage",
+    "tools": ".tools_config:tools",
+    "config": ".tools_config:config",
+    "doctor": ".doctor:doctor",
+    "models": ".models:models",
+    "prompt": "..script.headless:run_prompt",
+    "script": "..script.headless:run_script",
+    "chat": "..repl.repl:run_repl",
+}
+
+_EPILOG = """\
+exit codes: 0 done · 1 error · 2 usage, configuration or validation · 3 calls were refused or a limit
+stopped it · 4 somebody or something was missing · 5 no such thing · 7 not permitted · 8 the key was
+refused · 10 time ran out · 11 rate limited · 12 model unavailable · 130 interrupted · 143 terminated
+"""
+
+_FLAG = re.compile(r"--[a-z][a-z-]*")
+_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)", re.DOTALL)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (by default that of this process) and return the exit code."""
+    if arguments is None:
+        reopen_closed()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal that cannot show a character gets its number, not a traceback.
+            stream.reconfigure(errors="backslashreplace")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    printer = Printer(_output_of(words))
+    return int(printer.end(_ran(words, printer, is_ours=arguments is None)))
+
+
+def _ran(words: Sequence[str], printer: Printer, *, is_ours: bool) -> Exit:
+    try:
+        printer.options = read_command_line(words)
+        return _started(printer, is_ours=is_ours)
+    except Told as told:
+        printer.lines(str(told))
+        return Exit.SUCCESS
+    except CliError as error:
+        return printer.fail(error)
+    except KeyboardInterrupt:
+        return Exit.SIGINT
+
+
+def _started(printer: Printer, *, is_ours: bool) -> Exit:
+    """Run a command; `is_ours` tells that this whole process is there for nothing else."""
+    name = printer.options.command or _implied(printer.options)
+    module, _, function = _COMMANDS[name].partition(":")
+    foreground = importlib.import_module("..console.foreground", __package__)
+    command = getattr(importlib.import_module(module, __package__), function)
+    if is_ours:
+        importlib.import_module("leeward.tools.process").own_this_process()
+    gc.freeze()
+    gc.enable()
+    started: Exit = (foreground.interactive if name == "chat" else foreground.foreground)(command, printer)
+    return started
+
+
+def _implied(options: Options) -> str:
+    """Return what is meant without a command's name.
+
+    Raises:
+        CliError: a chat is meant, and there is no terminal.
+    """
+    if options.prompt is not None:
+        return "prompt"
+    if options.script is not None:
+        return "script"
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CliError(
+            Exit.PRECONDITION,
+            "INPUT_REQUIRED",
+            "a chat needs a terminal",
+            suggestion="-p PROMPT or --script FILE",
+        )
+    return "chat"
+
+
+class Told(Exception):
+    """The command line asked for a text, such as its help, and for nothing else."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells mistakes as an exception, so that they are answered in the form that was asked for."""
+
+    def print_help(self, file: object = None) -> NoReturn:  # noqa: ARG002 - argparse's signature
+        raise Told(self.format_help())
+
+    def error(self, message: str) -> NoReturn:
+        found = _CHOICE.fullmatch(message)
+        if found is not None:
+            where, word, choices = found.groups()
+            names = re.findall(r"[a-z-]+", choices)
+            what = f"{where}: " if where.startswith("-") else ""
+            expected = f"{', '.join(names[:-1])} or {names[-1]}"
+            message = f"{what}found {word}, expected {expected}{_nearest(word.strip(chr(39)), names)}"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", message, suggestion=f"{self.prog} --help")
+
+
+def _nearest(word: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _unknown_flag(parser: argparse.ArgumentParser, words: Sequence[str]) -> str | None:
+    """Name a flag that no command has; argparse complains about the word behind it instead."""
+    flags = set(_flags(parser))
+    for word in words:
+        name = word.partition("=")[0]
+        if word == "--":
+            break
+        if _FLAG.fullmatch(name) and name not in flags:
+            return f"there is no flag {name}{_nearest(name, flags)}"
+    return None
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    # argparse names its flags nowhere else.
+    for action in parser._actions:
+        yield from action.option_strings
+        for inner in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield from _flags(inner)
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, *_: Any) -> NoReturn:
+        raise Told(f"leeward {importlib.import_module('..version', __package__).VERSION}\n")
+
+
+def read_command_line(words: Sequence[str]) -> Options:
+    """Return what the command line says.
+
+    Raises:
+        CliError: it cannot be read.
+        Told: it asks for `--help` or `--version`.
+    """
+    parser = _parser()
+    try:
+        found = vars(parser.parse_args(words))
+    except CliError:
+        unknown = _unknown_flag(parser, words)
+        if unknown is None:
+            raise
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", unknown, suggestion="leeward --help") from None
+    known = {field.name for field in fields(Options)}
+    given = {name: value for name, value in found.items() if name in known and value is not None}
+    for name in ("urls", "seen", "kept", "kinds"):
+        given[name] = tuple(given.get(name, ()))
+    options = Options(**given)
+    if options.command and (options.prompt is not None or options.script is not None):
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"-p and --script do not go with {options.command}")
+    if options.command and options.resume is not None:
+        why = f"--resume does not go with {options.command}"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="leeward sessions --help")
+    if options.prompt is not None and options.script is not None:
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "give -p or --script, not both")
+    if options.command == "check" and (options.batch is None) == (not options.tool):
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "check wants TOOL and JSON, or --batch FILE")
+    if options.command == "audit" and options.action == "show" and not options.name:
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "audit show wants a call's id")
+    return options
+
+
+def _output_of(words: Sequence[str]) -> Options:
+    """Return which form was asked for by a command line that cannot be read otherwise."""
+    for index, word in enumerate(words):
+        value = word.partition("=")[2] or "".join(words[index + 1 : index + 2])
+        if word.startswith("--output") and value == "json":
+            return Options(output="json")
+        if word.startswith("--output") and value == "jsonl":
+            return Options(output="jsonl")
+    return Options()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="leeward",
+        description="An async agent runtime for the terminal. Without a command: a chat.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
+    parser.add_argument("-p", dest="prompt", metavar="PROMPT", help="one turn, and leave")
+    parser.add_argument(
+        "--script", metavar="FILE", help="the turns and commands in a file (- is standard input)"
+    )
+    resumed = "go on with a session: the one whose id begins so, or the latest of this workspace"
+    parser.add_argument("--resume", metavar="ID", nargs="?", const="", help=resumed)
+    _common(parser, default=None)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    common = _Parser(add_help=False, allow_abbrev=False)
+    _common(common, default=argparse.SUPPRESS)
+    shared = {"parents": [common], "allow_abbrev": False}
+    _judging(commands, shared)
+    _looking(commands, shared)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser, default: object) -> None:
+    """Add the flags every command has; after a command's name they mean the same as before it."""
+    add = parser.add_argument
+    add("--config", metavar="FILE", type=Path, default=default, help="this configuration, not the usual one")
+    add(
+        "--workspace", metavar="FOLDER", type=Path, default=default, help="where to work (the current folder)"
+    )
+    add("--model", metavar="PROVIDER:NAME", default=default, help="who answers; offline is built in")
+    levels = ("readonly", "supervised", "full")
+    add("--autonomy", choices=levels, default=default, help="how much is done without asking")
+    add("--output", choices=("text", "json", "jsonl"), default=default, help="how the answer is written")
+    add("--timeout", metavar="SECONDS", type=_seconds, default=default, help="the wall clock for all of it")
+    add("--max-turns", metavar="N", type=_count, default=default, help="replies of the model to one message")
+    add("--quiet", action="store_true", default=default, help="the answer and alerts only")
+    add("--verbose", action="store_true", default=default, help="results in full")
+
+
+def _judging(commands: Any, shared: dict[str, Any]) -> None:
+    call = commands.add_parser("call", **shared, help="one call through the pipeline, no model")
+    tool, given = "its name, as leeward tools lists it", "its arguments, as one object ({})"
+    call.add_argument("tool", metavar="TOOL", help=tool)
+    call.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help=given)
+    check = commands.add_parser("check", **shared, help="what would be decided, and why")
+    check.add_argument("tool", metavar="TOOL", nargs="?", default="", help=tool)
+    check.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help=given)
+    check.add_argument("--batch", metavar="FILE", help="one JSON object per line (- is standard input)")
+    for parser in (call, check):
+        parser.add_argument(
+            "--url", dest="urls", metavar="URL", action="append", help="a URL the person gave"
+        )
+        words = ("web", "mcp", "workspace", "secret")
+        parser.add_argument("--seen", action="append", choices=words, help="what was read before")
+
+
+def _looking(commands: Any, shared: dict[str, Any]) -> None:
+    add_audit(commands, shared, _Parser, _count)
+    permissions = commands.add_parser("permissions", **shared, help="what is always-allowed")
+    actions = permissions.add_subparsers(
+        dest="action", metavar="list|revoke", required=True, parser_class=_Parser
+    )
+    actions.add_parser("list", **shared, help="what holds beyond a session, in every workspace")
+    revoking = actions.add_parser("revoke", **shared, help="take one of it back")
+    revoking.add_argument("name", metavar="ID", help="as the list names it")
+    _sessions(commands, shared)
+    _storing(commands, shared)
+    commands.add_parser("tools", **shared, help="the tools, their trust and effects")
+    commands.add_parser("doctor", **shared, help="whether what the protection rests on works here")
+    models = commands.add_parser("models", **shared, help="the models a service offers")
+    models.add_argument("name", metavar="PROVIDER", nargs="?", default="", help="the one in use, if left out")
+    config = commands.add_parser("config", **shared, help="what is configured, and where")
+    words = ("show", "path", "trust", "distrust")
+    config.add_argument(
+        "action", choices=words, nargs="?", default="show", help="values, files, or this workspace"
+    )
+
+
+def _sessions(commands: Any, shared: dict[str, Any]) -> None:
+    sessions = commands.add_parser("sessions", **shared, help="what was said, and going on with it")
+    words = "list|show|search|export|fork|delete"
+    actions = sessions.add_subparsers(dest="action", metavar=words, required=True, parser_class=_Parser)
+    listing = actions.add_parser("list", **shared, help="the sessions used last, of every workspace")
+    search = actions.add_parser("search", **shared, help="where something was said")
+    search.add_argument("name", metavar="WORDS", help='all of them, or words that begin so; "a phrase"')
+    for parser in (listing, search):
+        parser.add_argument("--limit", metavar="N", type=_count, default=50, help="how many (50)")
+    for action, what in (
+        ("show", "what was said in one"),
+        ("export", "all of it, as Markdown, or as JSON with --output json"),
+        ("fork", "another one that begins with what was said in this"),
+        ("delete", "delete what was said; its audit stays"),
+    ):
+        one = actions.add_parser(action, **shared, help=what)
+        one.add_argument("name", metavar="ID", help="its id, or how it begins")
+        if action == "fork":
+            one.add_argument("--turn", metavar="N", type=_count, help="up to this turn (the last)")
+
+
+def _storing(commands: Any, shared: dict[str, Any]) -> None:
+    storage = commands.add_parser("storage", **shared, help="what is kept, and how much room it takes")
+    actions = storage.add_subparsers(
+        dest="action", metavar="status|prune|vacuum", required=True, parser_class=_Parser
+    )
+    actions.add_parser("status", **shared, help="sizes, ages, and whether the file is whole")
+    prune = actions.add_parser("prune", **shared, help="delete what is too old")
+    prune.add_argument("--older-than", metavar="DAYS", type=_days, help="as configured, if left out")
+    for kind, what in (
+        ("overflow", "outputs that were too long to show"),
+        ("transcripts", "sessions nobody went on with"),
+        ("audit", "records before the last signed head that is so old"),
+    ):
+        prune.add_argument(f"--{kind}", dest="kept", action="append_const", const=kind, help=what)
+    actions.add_parser("vacuum", **shared, help="give free room back to the disk")
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not (days >= 0 and math.isfinite(days)):
+        raise argparse.ArgumentTypeError("expected a number of days from 0")
+    return days
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise argparse.ArgumentTypeError("expected a number of seconds above 0")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError("expected a whole number from 1")
+    return int(text)

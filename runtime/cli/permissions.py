@@ -1,0 +1,94 @@
+"""The command `leeward permissions`: what is always-allowed beyond a session, and taking it back.
+
+What a running session makes of that stands in `grants.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+
+from leeward.memory.audit import AuditLogger
+from leeward.memory.grants import GrantStore, StoredGrant
+from leeward.security.kinds import Json
+from leeward.security.session import Revoked
+
+from ..clock import SystemClock
+from ..console import Start, look
+from ..exits import Exit
+from ..options import Options
+from ..printer import Printer
+from ..sessions import grant_line, new_session_id, no_such_grant, revoked
+from ..storage import audit_of, open_storage
+
+__all__ = ["permissions"]
+
+
+async def permissions(options: Options, printer: Printer) -> Exit:
+    """List what is always-allowed beyond a session, in all workspaces, or revoke one of it.
+
+    Raises:
+        CliError: there is no such grant.
+        RecordError: the database cannot be used.
+    """
+    start = look(options)
+    if options.action == "revoke":
+        said = await _revoke(options.name, start, printer)
+        printer.answer(f"{said}\n")
+        return printer.finish(Exit.SUCCESS, {"revoked": options.name})
+    found: Sequence[StoredGrant] = ()
+    # Looking makes no database.
+    if await trio.Path(start.places.database).exists():
+        async with _opened(start, printer) as (_, store):
+            found = [one for one in await store.all() if one.grant.holds_at(time.time())]
+    lines = [grant_line(one.grant, one, one.workspace) for one in found]
+    printer.answer("".join(f"{line}\n" for line in lines or ["nothing is always-allowed"]))
+    told = [_as_json(one) for one in found]
+    for one in told:
+        printer.event({"schema": 1, "type": "grant", **one})
+    return printer.finish(Exit.SUCCESS, {"grants": told})
+
+
+async def _revoke(name: str, start: Start, printer: Printer) -> str:
+    """Take a grant back, on record in a session of its own, and say what that means."""
+    database = start.places.database
+    if not await trio.Path(database).exists():
+        raise no_such_grant(name)
+    async with _opened(start, printer) as (audit, store):
+        stored = {one.grant.id: one.grant for one in await store.all()}
+        if name not in stored:
+            raise no_such_grant(name)
+        session = new_session_id()
+        details: dict[str, Json] = {"command": "permissions revoke"}
+        await audit.start_session(session, str(start.places.workspace), start.loaded.digest, details)
+        await audit.append(session, Revoked(time.time(), name))
+    return revoked(stored[name])
+
+
+@asynccontextmanager
+async def _opened(start: Start, printer: Printer) -> AsyncGenerator[tuple[AuditLogger, GrantStore], None]:
+    clock = SystemClock()
+    async with open_storage(start.places.database) as database:
+        for notice in database.take_notices():
+            printer.warn(notice)
+        yield audit_of(database, clock, start.loaded, start.places), GrantStore(database, clock)
+
+
+def _as_json(stored: StoredGrant) -> dict[str, Json]:
+    grant = stored.grant
+    return {
+        "id": grant.id,
+        "tool": grant.tool,
+        "match": grant.match,
+        "folder": grant.folder,
+        "scope": grant.scope.value,
+        "workspace": stored.workspace,
+        "granted_at": stored.granted_at,
+        "expires_at": grant.until,
+        "session": stored.session,
+        "call": stored.call,
+        "last_used": stored.last_used,
+    }

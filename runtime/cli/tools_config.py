@@ -1,0 +1,105 @@
+"""The commands that only look: `tools`, `config`. (`config trust` notes what the person says.)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leeward.security.kinds import Json
+from leeward.security.session import Session
+
+from ..config import KEYS, Loaded, config_folder, dotted, is_private, set_trusted, toml_value
+from ..console import Start, look
+from ..describe import effects_of, level_of, tool_line
+from ..dry_run import policy_of, specs_of
+from ..exits import CliError, Exit
+from ..options import Options
+from ..printer import Printer, plain
+
+__all__ = ["config", "tools"]
+
+
+async def tools(options: Options, printer: Printer) -> Exit:
+    """List the tools: name, trust, effects, what for."""
+    start = look(options)
+    session = Session("look", policy_of(start))
+    specs = specs_of(start)
+    told: list[dict[str, Json]] = []
+    for spec in specs:
+        level, why = level_of(spec, session)
+        told.append(
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "source": spec.source,
+                "level": level.name.lower(),
+                "level_from": why,
+                "effects": effects_of(spec.effects).split(", "),
+                "timeout": spec.timeout,
+                "parameters": dict(spec.schema),
+            }
+        )
+    printer.answer("".join(f"{tool_line(spec, session)}\n" for spec in specs))
+    for one in told:
+        printer.event({"schema": 1, "type": "tool", **one})
+    return printer.finish(Exit.SUCCESS, {"tools": told})
+
+
+async def config(options: Options, printer: Printer) -> Exit:
+    """Show what holds and where it was said, or where the files lie; or note whether a workspace is trusted.
+
+    Raises:
+        CliError: what the person said could not be noted.
+    """
+    start = look(options)
+    match options.action:
+        case "path":
+            told: dict[str, Json] = {
+                "config": str(config_folder() / "config.toml"),
+                "read": [str(file) for file in start.loaded.files],
+                "data": str(start.places.data),
+                "database": str(start.places.database),
+            }
+            lines = [f"{name:<9} {value}" for name, value in told.items() if isinstance(value, str)]
+            lines += [f"read      {file}" for file in start.loaded.files]
+        case "trust" | "distrust":
+            told = _note_trust(start, trusted=options.action == "trust")
+            lines = [f"{told['workspace']}: its own configuration is {'' if told['trusted'] else 'not '}read"]
+        case _:
+            values = dict(_values(start.loaded))
+            told = {"values": values}
+            lines = [f"{key} = {toml_value(one['value'])}  ({one['source']})" for key, one in values.items()]
+    printer.answer("".join(f"{plain(line)}\n" for line in lines))
+    printer.event({"schema": 1, "type": "config", **told})
+    return printer.finish(Exit.SUCCESS, told)
+
+
+def _note_trust(start: Start, *, trusted: bool) -> dict[str, Json]:
+    try:
+        set_trusted(start.places.data, start.places.workspace, trusted)
+    except OSError as error:
+        why = f"could not be noted: {error.strerror}"
+        raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", why) from error
+    return {"workspace": str(start.places.workspace), "trusted": trusted}
+
+
+def _values(loaded: Loaded) -> Mapping[str, dict[str, Any]]:
+    """Return each key's value and source; what may hold a secret is named, not shown."""
+    found: dict[str, dict[str, Any]] = {}
+    dumped = loaded.config.model_dump(mode="json")
+    for path in KEYS:
+        value: Any = dumped
+        for part in path:
+            value = value[part]
+        key = dotted(path)
+        found[key] = {"value": _masked(value, path), "source": loaded.sources[key]}
+    return found
+
+
+def _masked(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Replace what may hold a secret, however deep, by a word that says so."""
+    if isinstance(value, Mapping):
+        return {name: _masked(inner, (*path, name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner, (*path, index)) for index, inner in enumerate(value)]
+    return "(not shown)" if value and is_private(path) else value

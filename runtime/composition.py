@@ -1,0 +1,129 @@
+"""Who is handed what? The composition root: what sessions stand on is opened here, and closed in reverse.
+
+Nothing here decides anything. What may run is the pipeline's business, what can be done with a session
+stands in `app.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+
+import trio
+
+from leeward.memory.audit import AuditLogger, hash_key
+from leeward.memory.grants import GrantStore
+from leeward.memory.notes import NoteStore
+from leeward.memory.overflow import OverflowStore
+from leeward.memory.sessions import Catalog, Transcript
+from leeward.security.call import ToolExecutor
+from leeward.security.policy import Policy
+from leeward.security.ports import Approver, Clock, Ports
+from leeward.tools.builtin import open_builtin_tools
+from leeward.tools.composite import CompositeExecutor
+from leeward.tools.http.resolve import Resolver
+from leeward.tools.sandbox import Sandbox
+from leeward.tools.survey import Surveyor
+
+from .config import Loaded, Places
+from .executors import all_tools, builtin_settings, configured_executors, passed_on
+from .model import Model, open_model
+from .policy import to_policy
+from .providers.interface import Provider
+from .sandbox import open_confinement
+from .sessions import Current, Foretelling, Kept, Nobody, Relay, checkpoints_of, jobs_of, unknown_lines
+from .storage import audit_of, open_storage
+from .tidying import tidy
+
+__all__ = ["Parts", "open_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is opened once and outlives a session; `current` knows which session that is."""
+
+    loaded: Loaded
+    places: Places
+    policy: Policy
+    ports: Ports
+    audit: AuditLogger
+    overflow: OverflowStore
+    kept: Kept
+    grants: GrantStore
+    notes: NoteStore
+    key: bytes
+    sandbox: Sandbox
+    tools: CompositeExecutor
+    model: Model
+    relay: Relay
+    current: Current
+
+
+@asynccontextmanager
+async def open_parts(
+    loaded: Loaded,
+    places: Places,
+    clock: Clock,
+    relay: Relay,
+    executors: Sequence[ToolExecutor],
+    approver: Approver | None,
+    provider: Provider | None,
+    resolve: Resolver,
+) -> AsyncGenerator[Parts, None]:
+    """Open all of it; `Runtime.open` says what the arguments are, and what is raised."""
+    config, current = loaded.config, Current()
+    policy = to_policy(
+        loaded,
+        workspace=places.workspace,
+        home=places.home,
+        headless=approver is None,
+        data_dir=places.data,
+        config_dir=places.config,
+    )
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_storage(places.database))
+        audit = audit_of(database, clock, loaded, places)
+        overflow = OverflowStore(database, clock, config.tools.overflow.max_total_bytes)
+        notes, grants = NoteStore(database, clock), GrantStore(database, clock)
+        kept = Kept(audit, Transcript(database, clock), Catalog(database, clock), database.path)
+
+        confined = open_confinement(config, places, policy, relay.alert)
+        sandbox, policy = await stack.enter_async_context(confined)
+        jobs = current.jobs = jobs_of(config, current, overflow, clock)
+        await stack.enter_async_context(jobs.opened())
+        points = current.checkpoints = checkpoints_of(config, policy, database, clock, current, relay.alert)
+
+        named = tuple(configured_executors(config))
+        variables = passed_on(named)
+        settings = builtin_settings(config, policy, overflow, notes, current.session, resolve)
+        settings = replace(settings, runner=sandbox.run, jobs=jobs, passed_on=variables)
+        built_in = await stack.enter_async_context(open_builtin_tools(settings))
+        tools = all_tools(config, built_in, executors, points, named)
+        model = await stack.enter_async_context(open_model(config, provider, variables.values()))
+
+        asked = Nobody() if approver is None else Foretelling(approver, points)
+        ports = Ports(tools, Surveyor(policy=policy), asked, audit, overflow, clock, relay, grants)
+        key = await trio.to_thread.run_sync(hash_key, places.data)
+        stack.callback(current.leave)
+        # Before anything else is done to sessions: those that were killed are settled and told of.
+        for line in (*unknown_lines(await audit.unknown_outcomes()), *database.take_notices()):
+            relay.tell_once(line)
+        await tidy(config, kept, overflow, grants, points)
+        yield Parts(
+            loaded=loaded,
+            places=places,
+            policy=policy,
+            ports=ports,
+            audit=audit,
+            overflow=overflow,
+            kept=kept,
+            grants=grants,
+            notes=notes,
+            key=key,
+            sandbox=sandbox,
+            tools=tools,
+            model=model,
+            relay=relay,
+            current=current,
+        )

@@ -1,0 +1,232 @@
+"""What does the configuration say, all layers laid over each other, and where was each value said?
+
+    defaults  <  the person's file  <  a trusted workspace's file (tighter only)  <  LEEWARD_*  <  flags
+
+`load` answers or raises `ConfigError` with every problem it found. Reading a layer is
+`config_layers.py`'s work, the keys stand in `config_models.py`, and what a gate may know of it all
+is cut out by `config_policy.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import platformdirs
+from pydantic import ValidationError
+
+from .errors import ConfigError, Problem, Source
+from .keys import KEYS, Key, dotted, found
+from .layers import ABSENT, DEFAULT, Layer, environment_layer, file_layer, flag_layer, problems_of
+from .models import ONE_LAYER, Config, Provider
+from .toml_lines import KeyPath
+from .types import Section
+
+__all__ = ["WORKSPACE_FILE", "Loaded", "config_folder", "data_folder", "load"]
+
+WORKSPACE_FILE = ".leeward/config.toml"
+"""The configuration a workspace brings along, relative to it; read only where the workspace is trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The configuration that holds, and where it comes from.
+
+    `sources` tells for each dotted key "FILE:LINE", "environment NAME", "flag" or "default"; entries
+    of lists of tables and of tables with free names have their own ("permissions.rules.0",
+    "security.trust.fetch"). `files` were read; `digest` is the SHA-256 (hex) of the values.
+    """
+
+    config: Config
+    sources: Mapping[str, str]
+    files: tuple[Path, ...]
+    digest: str
+
+
+def config_folder() -> Path:
+    """Return the folder of the person's configuration, absolute: `~/.config/leeward` on Linux.
+
+    Raises:
+        ConfigError: XDG_CONFIG_HOME is not an absolute path.
+    """
+    return _absolute(platformdirs.user_config_path("leeward", appauthor=False), "XDG_CONFIG_HOME")
+
+
+def data_folder() -> Path:
+    """Return the folder of what is stored, absolute: `~/.local/share/leeward` on Linux.
+
+    Raises:
+        ConfigError: XDG_DATA_HOME is not an absolute path.
+    """
+    return _absolute(platformdirs.user_data_path("leeward", appauthor=False), "XDG_DATA_HOME")
+
+
+def _absolute(folder: Path, variable: str) -> Path:
+    """Refuse a folder that would lie somewhere else wherever the program is started."""
+    if not folder.is_absolute():
+        source = Source(f"environment {variable}")
+        raise ConfigError([Problem(source, "", f"found {found(str(folder), ())}, expected an absolute path")])
+    return folder
+
+
+def load(
+    *,
+    file: Path | None = None,
+    config_dir: Path | None = None,
+    workspace: Path | None = None,
+    trusted: bool = False,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Read all layers and lay them over each other.
+
+    `file` (else LEEWARD_CONFIG) must exist where it is given; without it `config.toml` in
+    `config_dir` is read if there is one. `flags` maps dotted keys to values, None meaning that the
+    flag was not given. The configuration in `workspace` is read only if that is `trusted`.
+
+    Raises:
+        ConfigError: something cannot be read or used; all problems of all layers are in it.
+    """
+    environment = os.environ if environment is None else environment
+    reading = _Reading()
+    named = file or (Path(environment["LEEWARD_CONFIG"]) if environment.get("LEEWARD_CONFIG") else None)
+    path = named or (config_dir or config_folder()) / "config.toml"
+    reading.read(path, str(named or "config.toml"), required=named is not None)
+    inner = workspace / WORKSPACE_FILE if workspace is not None and trusted else None
+    if inner is not None and not _is_same(inner, path):
+        reading.read(inner, WORKSPACE_FILE, required=False, narrow=True)
+    reading.add(*environment_layer(environment, reading.key_variables()))
+    reading.add(*flag_layer(flags or {}))
+    return reading.result()
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths are one file: a file the person named is theirs, wherever it lies."""
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+class _Reading:
+    """The values that hold so far, the place of each, and the problems; layers are added from below."""
+
+    def __init__(self) -> None:
+        self._values: dict[KeyPath, Any] = {path: key.default for path, key in KEYS.items()}
+        self._places: dict[KeyPath, Source] = dict.fromkeys(KEYS, DEFAULT)
+        self._problems: list[Problem] = []
+        self._files: list[Path] = []
+
+    def read(self, path: Path, label: str, *, required: bool, narrow: bool = False) -> None:
+        """Add a file; that it cannot be read is one more problem."""
+        try:
+            layer = file_layer(path, label, required=required)
+        except ConfigError as error:
+            self._problems.extend(error.problems)
+            return
+        if layer is not ABSENT:
+            self._files.append(path.absolute())
+        self.add(layer, narrow=narrow)
+
+    def add(self, layer: Layer, problems: Iterable[Problem] = (), *, narrow: bool = False) -> None:
+        """Lay a layer over what holds so far, except for what in it cannot be right."""
+        self._problems.extend(problems)
+        try:
+            model = Config.model_validate(layer.tree, context=ONE_LAYER)
+        except ValidationError as error:
+            self._problems.extend(problems_of(error, layer))
+            return
+        wrong: list[Problem] = []
+        for key in KEYS.values():
+            if _stands_in(layer.tree, key.path):
+                value = _value_at(model, key.path)
+                widened = self._widened(key, value, layer) if narrow else []
+                wrong.extend(widened)
+                if not widened:
+                    self._lay(key, value, layer)
+        self._problems.extend(sorted(wrong, key=lambda problem: problem.source.line or 0))
+
+    def _widened(self, key: Key, value: object, layer: Layer) -> list[Problem]:
+        """Say what a workspace may not: set a key that is not its to set, or loosen what holds."""
+        if key.narrowing is None:
+            return [Problem(layer.place(key.path), dotted(key.path), "a workspace may not set this key")]
+        holds, hint = self._values[key.path], f"a workspace may only {key.narrowing.words}"
+        problems = []
+        for below in key.narrowing.looser(holds, value):
+            path = (*key.path, *below)
+            shown = f" ({found(holds, path)})" if isinstance(holds, int | float | str) else ""
+            text = f"{found(_value_at(value, below), path)} is looser than what holds{shown}"
+            problems.append(Problem(layer.place(path), dotted(path), text, hint=hint))
+        return problems
+
+    def _lay(self, key: Key, value: Any, layer: Layer) -> None:
+        """Set one key; rules of all layers hold together, and tables with free names are joined by name."""
+        before = len(self._values[key.path]) if key.is_gathered else 0
+        if key.entry is not None:
+            for index in range(len(value)):
+                self._places[*key.path, before + index] = layer.place((*key.path, index))
+        if key.is_gathered:
+            value = (*self._values[key.path], *value)
+        if key.is_table:
+            self._places.update({(*key.path, name): layer.place((*key.path, name)) for name in value})
+            value = {**self._values[key.path], **value}
+        self._values[key.path] = value
+        if not key.is_table or key.path in layer.places:
+            self._places[key.path] = layer.place(key.path)
+
+    def key_variables(self) -> tuple[str, ...]:
+        """Return the environment variables that hold keys of providers."""
+        providers: tuple[Provider, ...] = self._values["llm", "providers"]
+        return tuple(provider.api_key_env for provider in providers)
+
+    def result(self) -> Loaded:
+        """Return what holds.
+
+        Raises:
+            ConfigError: there were problems, or the layers do not go together.
+        """
+        if self._problems:
+            raise ConfigError(self._problems)
+        tree = _tree(self._values)
+        try:
+            config = Config.model_validate(tree)
+        except ValidationError as error:
+            raise ConfigError(problems_of(error, Layer(tree, self._places))) from None
+        there = {path: place for path, place in self._places.items() if self._is_there(path)}
+        sources = {dotted(path): str(place) for path, place in there.items()}
+        canonical = json.dumps(config.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        digest = hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+        return Loaded(config, MappingProxyType(sources), tuple(self._files), digest)
+
+    def _is_there(self, path: KeyPath) -> bool:
+        """Whether a place still speaks of something: a list may have been replaced by a shorter one."""
+        return path in KEYS or not isinstance(path[-1], int) or path[-1] < len(self._values[path[:-1]])
+
+
+def _stands_in(tree: Mapping[str, Any], path: KeyPath) -> bool:
+    for name in path:
+        if name not in tree:
+            return False
+        tree = tree[str(name)]
+    return True
+
+
+def _value_at(value: Any, path: KeyPath) -> Any:
+    """Follow a path through models, lists and tables."""
+    for name in path:
+        value = getattr(value, str(name)) if isinstance(value, Section) else value[name]
+    return value
+
+
+def _tree(values: Mapping[KeyPath, Any]) -> dict[str, Any]:
+    """Turn values by path into tables within tables."""
+    tree: dict[str, Any] = {}
+    for path, value in values.items():
+        table = tree
+        for name in path[:-1]:
+            table = table.setdefault(str(name), {})
+        table[str(path[-1])] = value
+    return tree

@@ -1,0 +1,36 @@
+"""Where things lie on this machine: home, configuration, data, and the workspace a session works in."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .load import config_folder, data_folder
+from .models import Config
+
+__all__ = ["Places", "find_places"]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Absolute, resolved paths."""
+
+    workspace: Path
+    home: Path
+    config: Path
+    data: Path
+    database: Path
+
+
+def find_places(config: Config, workspace: Path | None = None) -> Places:
+    """Return where everything lies; the workspace is the current folder unless one is named."""
+    data = data_folder()
+    named = config.storage.path
+    return Places(
+        workspace=Path(os.path.realpath(workspace or Path.cwd())),
+        home=Path(os.path.realpath(Path.home())),
+        config=Path(os.path.realpath(config_folder())),
+        data=Path(os.path.realpath(data)),
+        database=Path(named) if named else data / "leeward.db",
+    )

@@ -1,0 +1,144 @@
+"""In which order do the calls of one reply run, which of them side by side, and which a second time?
+
+Neighbours that only read or bring something in run side by side; any other call waits for those before
+it, and those behind it wait for its end. Whether a call may run, and how often in all, is judged by
+the pipeline, right before each one starts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import trio
+
+from leeward.security.call import Status, ToolCall, ToolResult, ToolSpec
+from leeward.security.confidential import without_secrets
+from leeward.security.kinds import Effect
+from leeward.security.pipeline import Pipeline
+
+from ..events import CallEnded, CallStarted, RunEvent
+from ..providers.interface import Requested, new_call_id
+from .history import CANCELLED
+
+__all__ = ["AT_ONCE", "Calls", "RetryLimits", "batches", "is_passive"]
+
+AT_ONCE = 8
+"""How many calls run side by side, at most."""
+
+_CHANGING = Effect.WRITE | Effect.EXECUTE
+_RANDOM = secrets.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryLimits:
+    """At most `retries` further tries, after waits drawn between nothing and a bound that doubles.
+
+    The first bound is `first_wait`, none is above `longest_wait`, both in seconds ("full jitter": Brooker,
+    "Exponential Backoff And Jitter", 2015).
+    """
+
+    retries: int = 2
+    first_wait: float = 0.5
+    longest_wait: float = 8.0
+
+
+def is_passive(spec: ToolSpec | None) -> bool:
+    """Whether calls of a tool may run beside others: it only reads or brings something in.
+
+    What is sent to bring something in stands in nobody's way if it may be sent again just as well. A tool
+    that is not there is refused, which changes nothing either.
+    """
+    if spec is None:
+        return True
+    return not spec.effects & _CHANGING and (Effect.SEND not in spec.effects or spec.idempotent)
+
+
+def batches(
+    calls: Sequence[Requested], spec_of: Callable[[str], ToolSpec | None]
+) -> Iterator[tuple[Requested, ...]]:
+    """Yield the calls in order, those together that may run side by side."""
+    for passive, group in groupby(calls, lambda call: is_passive(spec_of(call.name))):
+        if passive:
+            yield tuple(group)
+        else:
+            yield from ((call,) for call in group)
+
+
+class Calls:
+    """Runs what replies ask for. `made` and `refused` count the calls, tried again or not."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spec_of: Callable[[str], ToolSpec | None],
+        retry: RetryLimits,
+        emit: Callable[[RunEvent], None],
+        random: Callable[[], float] = _RANDOM.random,
+    ) -> None:
+        """Take what calls go through and who hears of them; `random` gives numbers from 0 up to 1."""
+        self._pipeline = pipeline
+        self._spec_of = spec_of
+        self._retry = retry
+        self._emit = emit
+        self._random = random
+        self.made = 0
+        self.refused = 0
+
+    async def run(self, calls: Sequence[Requested], answer: Callable[[str, str], None]) -> None:
+        """Run calls and tell `answer` each one's id and result, in the order asked.
+
+        Also when this is cancelled: then the calls that ran side by side are answered, those that were
+        stopped as such, and the ones behind them are not.
+        """
+        for batch in batches(calls, self._spec_of):
+            results = [CANCELLED] * len(batch)
+            try:
+                await self._side_by_side(batch, results)
+            finally:
+                for requested, text in zip(batch, results, strict=True):
+                    answer(requested.id, text)
+
+    async def _side_by_side(self, batch: Sequence[Requested], results: list[str]) -> None:
+        waiting = iter(enumerate(batch))
+
+        async def work() -> None:
+            for index, requested in waiting:
+                results[index] = (await self._tried(requested)).text
+
+        if len(batch) == 1:
+            await work()
+            return
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(AT_ONCE, len(batch))):
+                nursery.start_soon(work)
+
+    async def _tried(self, requested: Requested) -> ToolResult:
+        """Run a call, and again where that can help: each try is judged and recorded as a call of its own."""
+        call = ToolCall(new_call_id(), requested.name, requested.arguments)
+        result = await self._once(call)
+        for tried in range(self._retry.retries):
+            if not self._may_pass(result):
+                break
+            bound = min(self._retry.longest_wait, self._retry.first_wait * 2**tried)
+            await trio.sleep(self._random() * bound)
+            result = await self._once(replace(call, id=new_call_id()))
+        return result
+
+    async def _once(self, call: ToolCall) -> ToolResult:
+        shown = without_secrets(call.arguments, self._spec_of(call.tool))
+        self._emit(CallStarted(replace(call, arguments=shown)))
+        result = await self._pipeline.run(call)
+        self.made += 1
+        self.refused += result.outcome.status is Status.DENIED
+        # Told before anything is stored: what happened is shown even where nothing can be stored any more.
+        self._emit(CallEnded(result))
+        return result
+
+    def _may_pass(self, result: ToolResult) -> bool:
+        spec, outcome = self._spec_of(result.call.tool), result.outcome
+        if spec is None or not spec.idempotent or outcome.status not in {Status.ERROR, Status.TIMEOUT}:
+            return False
+        return outcome.category is not None and outcome.category.retryable

@@ -1,0 +1,148 @@
+"""What of a session's conversation outlives a turn? Its history, its room, its cost, and how it opens.
+
+A turn itself stands in `turn.py`; which model answers is said anew for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import trio
+
+from leeward.memory.sessions import Charge, Line, Transcript
+from leeward.security.confidential import without_secrets
+from leeward.security.filters import Source
+from leeward.security.paths import secret_reason
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import Policy
+from leeward.security.trust import Origin
+from leeward.tools.composite import CompositeExecutor
+
+from ..config import Config, Places, is_trusted
+from ..events import RunEvent, TurnEnded
+from ..providers.interface import Message, Provider, ToolView
+from .at_rest import at_rest
+from .calls import Calls, RetryLimits
+from .compaction import ModelSummarizer, compact, weakest
+from .cost import Meter, Price
+from .history import Conversation, Pending, Taken
+from .project_files import ProjectFile, read_project_files
+from .prompt import system_prompt
+from .turn import Means, Turn
+from .window import ContextWindow
+
+__all__ = ["Talk"]
+
+
+class Talk:
+    """One session's conversation; `meter` tells what it has cost."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        tools: CompositeExecutor,
+        transcript: Transcript,
+        config: Config,
+        places: Places,
+        warn: Callable[[str], None],
+        news: Callable[[Callable[[RunEvent], None]], Awaitable[str]],
+    ) -> None:
+        self._news = news
+        self._pipeline = pipeline
+        self._tools = tools
+        self._config = config
+        self._places = places
+        self._views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs())
+        self._system: Message | None = None
+        self._window = ContextWindow(config.agent.context_tokens)
+        keep, masked = partial(_keep, transcript, pipeline), partial(_masked, tools)
+        self.conversation = Conversation(keep, warn, masked)
+        cost = config.cost
+        prices = (Price(p.model, p.input, p.output, p.cache_read, p.cache_write) for p in cost.prices)
+        self.meter = Meter(tuple(prices), cost.max_session)
+
+    def resume(self, taken: Taken, charges: Sequence[Charge]) -> None:
+        """Go on with what was said and spent before; what was left open is answered, and stored as such."""
+        self.conversation.resume(taken)
+        self.conversation.hand_over()
+        self.meter.resume(charges)
+
+    async def clear(self) -> bool:
+        """Forget what was said; what it has cost stays known. Return whether that is on the disk."""
+        self.conversation.clear()
+        self._window.begin()
+        self._system = None
+        return await self.conversation.store()
+
+    async def compact(self, provider: Provider, emit: Callable[[RunEvent], None]) -> bool:
+        """Have all that was said summed up but for the person's words; return whether there was anything."""
+        messages = self.conversation.messages
+        if all(message.role == "user" for message in messages):
+            return False
+        summarizer = ModelSummarizer(provider, self.meter, self._window.room)
+        await compact(len(messages), summarizer, self.conversation, self._window, self._pipeline, emit)
+        await self.conversation.store()
+        return True
+
+    async def turn(
+        self, provider: Provider, text: str, attached: str, emit: Callable[[RunEvent], None]
+    ) -> TurnEnded:
+        """Run one turn on the person's words, and on what came to its end since the last one."""
+        attached = "\n\n".join(filter(None, (attached, await self._news(emit))))
+        agent, retry = self._config.agent, self._config.tools.retry
+        limits = RetryLimits(retry.retries, retry.first_wait, retry.longest_wait)
+        calls = Calls(self._pipeline, self._tools.spec, limits, emit)
+        means = Means(
+            provider,
+            self._opening,
+            self._views,
+            self._pipeline,
+            calls,
+            self.conversation,
+            self._window,
+            self.meter,
+            ModelSummarizer(provider, self.meter, self._window.room),
+        )
+        return await Turn(means, agent.max_turns, agent.timeout or None, emit).run(text, attached)
+
+    async def _opening(self) -> Message:
+        """Return the system prompt; it is made once, for services keep what begins with the same bytes."""
+        if self._system is not None:
+            return self._system
+        workspace = self._places.workspace
+        files: tuple[ProjectFile, ...] = ()
+        if is_trusted(self._places.data, workspace):
+            policy = self._pipeline.session.policy
+            is_secret = partial(_is_secret, policy=policy)
+            files = await trio.to_thread.run_sync(read_project_files, workspace, is_secret)
+        admitted = [(file.name, await self._admitted(file)) for file in files]
+        self._system = Message("system", system_prompt(str(workspace), admitted))
+        return self._system
+
+    async def _admitted(self, file: ProjectFile) -> str:
+        fenced = await self._pipeline.admit(file.text, Source("project", Origin.PROJECT, file.name))
+        return f"{fenced}\n[{file.name} goes on; only its beginning is read]" if file.is_cut else fenced
+
+
+def _is_secret(path: str, policy: Policy) -> bool:
+    return secret_reason(path, policy) is not None
+
+
+def _masked(tools: CompositeExecutor, tool: str, arguments: str) -> str:
+    return without_secrets(arguments, tools.spec(tool))
+
+
+def _keep(transcript: Transcript, pipeline: Pipeline, line: Line) -> Pending:
+    """Store a line as whose words it is; what was brought weighs no more than the least that was read."""
+    session = pipeline.session
+    if line.role in {"tool", "summary"}:
+        line = replace(line, origin=weakest(session.labels | {line.origin}))
+    elif line.role == "assistant":
+        line = replace(line, content=at_rest(line.content, session.secrets))
+    elif isinstance(line.content, Mapping) and "attached" in line.content:
+        # The words are the person's, what goes along with them is not.
+        brought = weakest(session.labels | {Origin.TOOL}).value
+        line = replace(line, content={**line.content, "brought": brought})
+    return transcript.add(session.id, line)

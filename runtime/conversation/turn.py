@@ -1,0 +1,264 @@
+"""One turn: ask the model, run what it asks for, feed the results back, until it is done.
+
+A cancelled turn keeps what was said and answers what was not, so the next one starts from a valid
+history. In which order calls run stands in `batches.py`, what they may do is the pipeline's business,
+how events look is the interfaces'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from leeward.memory.sessions import Charge
+from leeward.security.pipeline import Pipeline
+from leeward.security.session import ModelSet, TurnStarted
+from leeward.security.text import redact_text
+from leeward.security.url import Provenance
+
+from ..events import Alert, EndReason, RunEvent, Text, TurnEnded
+from ..grounding import given_by
+from ..providers.interface import (
+    CallRequested,
+    FellBack,
+    Message,
+    ModelError,
+    Provider,
+    Reasoning,
+    Request,
+    Requested,
+    Retrying,
+    Stopped,
+    StopReason,
+    TextDelta,
+    ToolView,
+    Usage,
+    Verbatim,
+)
+from .calls import Calls
+from .compaction import Summarizer, compact
+from .cost import Meter
+from .history import Conversation
+from .window import ContextWindow, TooLong, tokens_in
+
+__all__ = ["Means", "Turn"]
+
+_CLOSING_SECONDS = 5.0
+_LONGEST_CAUSE = 300
+
+_CUT = {
+    StopReason.LENGTH: "the reply was cut off at the model's limit of length",
+    StopReason.CONTENT_FILTER: "the model's service withheld the rest of the reply",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a turn works with: whom it asks and what with, where calls go, what keeps count.
+
+    `opening` returns the system prompt; `summarizer` is asked when the conversation is too long.
+    """
+
+    provider: Provider
+    opening: Callable[[], Awaitable[Message]]
+    tools: tuple[ToolView, ...]
+    pipeline: Pipeline
+    calls: Calls
+    conversation: Conversation
+    window: ContextWindow
+    meter: Meter
+    summarizer: Summarizer
+
+
+@dataclass(slots=True)
+class _Reply:
+    """What has come of a model's reply so far; `thought` is in tokens, estimated."""
+
+    text: list[str] = field(default_factory=list)
+    calls: list[Requested] = field(default_factory=list)
+    verbatim: Verbatim | None = None
+    usage: Usage | None = None
+    thought: float = 0.0
+
+
+class Turn:
+    """One turn of a conversation with a model, within `max_turns` replies and so many seconds.
+
+    `emit` is told every event as it happens.
+    """
+
+    def __init__(
+        self, means: Means, max_turns: int, seconds: float | None, emit: Callable[[RunEvent], None]
+    ) -> None:
+        self._means = means
+        self._max_turns = max_turns
+        self._seconds = math.inf if seconds is None else seconds
+        self._emit = emit
+        self._model = means.provider.name
+        self._said: list[str] = []
+        self._system = Message("system", "")
+        self._is_summed_up_in_vain = False
+
+    async def run(self, text: str, attached: str = "") -> TurnEnded:
+        """Run the turn on the person's words; `attached` is fenced text that goes with them.
+
+        Whatever stops the turn, the history is put right and its end is told; then that travels on.
+        """
+        self._means.meter.begin_turn()
+        try:
+            if not await self._begin(text, attached):
+                return self._end(EndReason.CONTEXT)
+            reason = EndReason.TIMEOUT
+            with trio.move_on_after(self._seconds):
+                reason = await self._rounds()
+            return self._end(reason)
+        except ModelError as error:
+            return self._end(EndReason.MODEL_ERROR, error)
+        except Exception:
+            self._end(EndReason.FAILED)
+            raise
+        except BaseException:
+            # Cancelled, or a group of it: nurseries within a tool or a model make one.
+            self._end(EndReason.CANCELLED)
+            raise
+
+    async def _begin(self, text: str, attached: str) -> bool:
+        """Ground the URLs in the person's words before anything is made of them.
+
+        Words that are too many to be sent are as if they had not been said, so that others can follow.
+        """
+        conversation, pipeline = self._means.conversation, self._means.pipeline
+        self._system = await self._means.opening()
+        conversation.say(text, attached)
+        try:
+            await self._request()
+        except TooLong as error:
+            conversation.take_back()
+            self._emit(Alert(str(error)))
+            return False
+        conversation.hand_over()
+        session = pipeline.session
+        started = TurnStarted(session.now, conversation.turn)
+        await pipeline.note(started, *given_by(text, Provenance.PERSON, session))
+        return True
+
+    def _end(self, reason: EndReason, error: ModelError | None = None) -> TurnEnded:
+        calls, spent = self._means.calls, self._means.meter.turn
+        ended = TurnEnded(
+            reason,
+            "\n\n".join(self._said),
+            calls.made,
+            calls.refused,
+            spent.input_tokens,
+            spent.output_tokens,
+            error,
+            spent.cache_read_tokens,
+            spent.known_cost,
+        )
+        self._emit(ended)
+        return ended
+
+    async def _rounds(self) -> EndReason:
+        conversation = self._means.conversation
+        try:
+            for _ in range(self._max_turns):
+                if why := self._means.meter.objection(self._model):
+                    self._emit(Alert(why))
+                    return EndReason.COST
+                calls = await self._ask()
+                if not calls:
+                    return EndReason.DONE
+                await self._means.calls.run(calls, conversation.answer)
+                conversation.hand_over()
+            return EndReason.MAX_TURNS
+        except TooLong as error:
+            self._emit(Alert(str(error)))
+            return EndReason.CONTEXT
+        finally:
+            conversation.close()
+            await self._stored()
+
+    async def _request(self) -> Request:
+        """Return what is sent; a conversation that has got too long is summed up first, if it can be."""
+        means = self._means
+        window, conversation = means.window, means.conversation
+        is_full = window.is_full(self._system, conversation.messages, means.tools)
+        if is_full and not self._is_summed_up_in_vain and (kept := window.first_kept()):
+            self._is_summed_up_in_vain = not await compact(
+                kept, means.summarizer, conversation, window, means.pipeline, self._emit
+            )
+        return window.request(self._system, conversation.messages, means.tools)
+
+    async def _ask(self) -> tuple[Requested, ...]:
+        """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
+        conversation, reply = self._means.conversation, _Reply()
+        request = await self._request()
+        # Nothing before this waits for sure: who is cancelled already asks nobody.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        complete = False
+        try:
+            await self._stream(request, reply)
+            complete = True
+        finally:
+            said = "".join(reply.text)
+            charge = self._count(reply, said, complete=complete)
+            if said:
+                self._said.append(said)
+            calls = tuple(reply.calls) if complete else ()
+            calls = conversation.reply(said, calls, reply.verbatim if complete else None, charge)
+            # In line before any call is: what was asked for is stored with the first decision about it.
+            conversation.hand_over()
+        return calls
+
+    async def _stream(self, request: Request, reply: _Reply) -> None:
+        usual = self._model = self._means.provider.name
+        async with self._means.provider.stream(request) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text):
+                        reply.text.append(text)
+                        self._emit(Text(text))
+                    case CallRequested(requested):
+                        reply.calls.append(requested)
+                    case Reasoning(text):
+                        reply.thought += tokens_in(text)
+                    case Verbatim():
+                        reply.verbatim = event
+                    case Usage():
+                        reply.usage = event
+                    case Stopped(reason) if reason in _CUT:
+                        self._emit(Alert(_CUT[reason]))
+                    case Retrying(reason, seconds):
+                        self._emit(Alert(f"{reason}; asking again in {seconds:.1f} seconds"))
+                    case FellBack(name, reason, again):
+                        await self._answered_by(name, f"it stands in: {reason}")
+                        if not again:
+                            self._emit(Alert(f"{reason}; {name} answers instead"))
+        if self._model == usual != self._means.pipeline.session.model:
+            await self._answered_by(usual, "it answers")
+
+    async def _answered_by(self, name: str, cause: str) -> None:
+        """Put on record who answers; what a service said of why may say anything."""
+        self._model, session = name, self._means.pipeline.session
+        told = redact_text(cause, session.secrets)[:_LONGEST_CAUSE]
+        await self._means.pipeline.note(ModelSet(session.now, name, told))
+
+    def _count(self, reply: _Reply, said: str, *, complete: bool) -> Charge:
+        """Count what a reply cost; one that broke off had a price, too, once anything of it came."""
+        window, meter = self._means.window, self._means.meter
+        if reply.usage is not None:
+            window.learn(reply.usage.input_tokens)
+            return meter.add(self._model, reply.usage)
+        if complete or said or reply.calls or reply.thought:
+            asked = sum(tokens_in(call.arguments) for call in reply.calls)
+            spent = round(reply.thought + tokens_in(said) + asked)
+            return meter.add_untold(self._model, window.expected, spent)
+        return Charge()
+
+    async def _stored(self) -> None:
+        """Store what was said, also in a turn that is being cancelled."""
+        with trio.move_on_after(_CLOSING_SECONDS, shield=True):
+            await self._means.conversation.store()

@@ -1,0 +1,238 @@
+"""What would be decided about a call? The pipeline's own reading and judging, with nothing behind it.
+
+No tool runs and nothing is written: whoever tries to is refused. Answers in advance (rules, autonomy,
+the grants that stand, which are read and nothing else is) are given as the pipeline gives them, so what is
+left open is an `ask`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NoReturn
+
+from leeward.memory.grants import StoredGrant
+from leeward.memory.standing import standing_grants
+from leeward.security.brought import Output
+from leeward.security.call import Cleared, ToolCall, ToolSpec
+from leeward.security.command import CommandFacts, Wanted
+from leeward.security.kinds import Json
+from leeward.security.outcome import PolicyBlocked
+from leeward.security.paths import FileState
+from leeward.security.permissions import Asks
+from leeward.security.pipeline import Pipeline
+from leeward.security.policy import Policy
+from leeward.security.ports import Answer, Ports, Question, RecordError, Spool
+from leeward.security.refusal import error_object, question_object
+from leeward.security.session import Event, Session, after
+from leeward.security.trust import Origin
+from leeward.security.url import Provenance
+from leeward.security.verdict import Deny
+from leeward.tools.builtin import builtin_tools
+from leeward.tools.files import states
+from leeward.tools.lookup import looked_up, resolved
+from leeward.tools.process import SEARCH_PATH
+
+from .console import Start
+from .executors import all_tools, builtin_settings
+from .grounding import given_as_such, given_by, given_by_config
+from .policy import to_policy
+
+__all__ = ["SEEN", "Asked", "DryRun", "Judged", "policy_of", "specs_of"]
+
+SEEN = (Origin.WEB, Origin.MCP, Origin.WORKSPACE, Origin.SECRET)
+"""What a session can have read, as `--seen` and the field "seen" name it."""
+
+_WORKSPACES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call as a model would ask for it, and what had happened before.
+
+    `said` are the person's words, `urls` what else they gave; `workspace` is where it would happen,
+    if not where the command runs.
+    """
+
+    tool: str
+    arguments: str
+    said: str = ""
+    urls: tuple[str, ...] = ()
+    seen: frozenset[Origin] = frozenset()
+    workspace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What would be decided: "allow", "ask" or "deny", by which gate (None: no objection) and why.
+
+    `rule` names who answered beforehand where it was allowed; `error` is the object of a refusal.
+    """
+
+    decision: str
+    gate: str | None = None
+    rule: str | None = None
+    code: str | None = None
+    reason: str | None = None
+    asks: tuple[tuple[str, str], ...] = ()
+    error: dict[str, Json] | None = None
+
+    def as_json(self) -> dict[str, Json]:
+        """Return it as a line of `check --batch` says it."""
+        said: dict[str, Json] = {
+            "decision": self.decision,
+            "gate": self.gate,
+            "rule": self.rule,
+            "code": self.code,
+            "reason": self.reason,
+            "asks": [{"gate": gate, "question": question} for gate, question in self.asks],
+        }
+        error = dict(self.error or {})
+        if "suggestion" in error:
+            said["suggestion"] = error.pop("suggestion")
+        told = {"code", "message", "gate", "rule", "retryable", "phase", "asks"}
+        detail = {name: value for name, value in error.items() if name not in told}
+        return said | {"detail": detail} if detail else said
+
+
+class _Nothing:
+    """Stands for executor, approver, audit, store and observer: none of them may be needed."""
+
+    def __init__(self, specs: tuple[ToolSpec, ...]) -> None:
+        self._specs = specs
+
+    def now(self) -> float:
+        return 0.0
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._specs
+
+    async def execute(self, cleared: Cleared) -> Output:
+        raise PolicyBlocked(f"a dry run does not run {cleared.action.call.tool}")
+
+    async def ask(self, _question: Question) -> Answer:
+        return Answer.NOBODY
+
+    async def append(self, _session: str, *_events: Event) -> None:
+        self._refuse()
+
+    async def put(self, _session: str, _text: str, _origin: Origin) -> str:
+        self._refuse()
+
+    def spool(self, _session: str) -> Spool:
+        self._refuse()
+
+    def live(self, call: str, chunk: str) -> None:
+        """Nothing runs, so nothing is put out."""
+
+    def alert(self, message: str) -> None:
+        """Nothing is blocked, so nobody is told."""
+
+    def _refuse(self) -> NoReturn:
+        raise RecordError("a dry run writes nothing")
+
+
+class _Surveyor:
+    """Looks paths up on the spot: nothing else is going on meanwhile, and a thread costs ten times more."""
+
+    async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
+        return resolved(paths)
+
+    async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
+        return looked_up(wanted, policy, SEARCH_PATH)
+
+    async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
+        return states(paths, policy)
+
+
+class _NoStore:
+    """The overflow store and the notes of a session that never was."""
+
+    async def get(self, *_: object, **__: object) -> NoReturn:
+        raise RecordError("a dry run reads nothing")
+
+    async def search(self, *_: object, **__: object) -> NoReturn:
+        raise RecordError("a dry run reads nothing")
+
+    async def newest(self, *_: object, **__: object) -> NoReturn:
+        raise RecordError("a dry run reads nothing")
+
+    async def save(self, *_: object, **__: object) -> NoReturn:
+        raise RecordError("a dry run writes nothing")
+
+
+def policy_of(start: Start, workspace: Path | None = None) -> Policy:
+    """Return what is allowed in a workspace under a configuration, as if somebody could be asked."""
+    places = start.places
+    return to_policy(
+        start.loaded,
+        workspace=workspace or places.workspace,
+        home=places.home,
+        headless=False,
+        data_dir=places.data,
+        config_dir=places.config,
+    )
+
+
+def specs_of(start: Start) -> tuple[ToolSpec, ...]:
+    """Return the tools there would be.
+
+    Raises:
+        CliError: one that the configuration names cannot be loaded.
+    """
+    policy, nothing = policy_of(start), _NoStore()
+    session = Session("dry-run", policy)
+    settings = builtin_settings(start.loaded.config, policy, nothing, nothing, lambda: session)
+    return tuple(all_tools(start.loaded.config, builtin_tools(settings)).specs())
+
+
+class DryRun:
+    """Judges calls under one configuration, each in a session of its own."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._ground = lru_cache(_WORKSPACES)(self._ground_of)
+        nothing = _Nothing(specs_of(start))
+        self._ports = Ports(nothing, _Surveyor(), nothing, nothing, nothing, nothing, nothing)
+
+    async def judge(self, asked: Asked) -> Judged:
+        """Return what would be decided about a call.
+
+        Raises:
+            ValueError: its workspace cannot be one.
+            RecordError: what was always-allowed there cannot be read.
+        """
+        policy, grants = self._ground(asked.workspace)
+        session = Session("dry-run", policy, labels=asked.seen)
+        said = given_by(asked.said, Provenance.PERSON, session)
+        given = given_as_such(asked.urls, session)
+        granted = (one.taken_in(session.now) for one in grants)
+        by_config = given_by_config(self._start.loaded.config, session)
+        session = after(session, *by_config, *said, *given, *granted)
+        pipeline = Pipeline(session, self._ports)
+        action = await pipeline.read(ToolCall("dry-run", asked.tool, asked.arguments))
+        decision, left, approver = pipeline.judged(action)
+        if decision.denial is not None:
+            return _denied(*decision.denial)
+        return _open(left) if left else Judged("allow", rule=approver or None)
+
+    def _ground_of(self, workspace: str | None) -> tuple[Policy, list[StoredGrant]]:
+        places = self._start.places
+        policy = policy_of(self._start, Path(os.path.realpath(places.workspace / (workspace or "."))))
+        return policy, standing_grants(places.database, policy.workspace, time.time())
+
+
+def _denied(gate: str, denial: Deny) -> Judged:
+    error = error_object(denial, gate)
+    return Judged("deny", gate, denial.rule, denial.code, str(error["message"]), error=error)
+
+
+def _open(left: Asks) -> Judged:
+    (gate, first), *_ = left
+    asks = tuple((name, ask.question) for name, ask in left)
+    error = question_object(left, first.question)
+    return Judged("ask", gate, first.rule, str(error["code"]), first.question, asks, error)

@@ -1,0 +1,75 @@
+"""Which URLs, mail addresses and repositories do the person's words put into the ledger?
+
+URLs written out and bare hosts are given; a word that may as well be a file (`docs.rs/tokio`, or
+anything that has this name in the workspace) or a name in a program (`app.services/user`) is only a
+hint, which is asked about when it is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from leeward.security.session import Given, Session
+from leeward.security.url import (
+    Known,
+    Provenance,
+    Url,
+    destinations_given,
+    parse_destination,
+    parse_url,
+    urls_given,
+    urls_hinted,
+)
+
+from .config import Config
+
+__all__ = ["given_as_such", "given_by", "given_by_config", "known_place", "places_in"]
+
+
+def given_by(text: str, provenance: Provenance, session: Session) -> tuple[Given, ...]:
+    """Return the events by which what a text names becomes known; none where it names nothing."""
+    workspace = Path(session.policy.workspace)
+
+    def names_file(word: str) -> bool:
+        return "\0" not in word and os.path.lexists(workspace / word)
+
+    places: tuple[Known, ...] = (*urls_given(text, names_file), *destinations_given(text))
+    given = tuple(place.text for place in places)
+    hinted = tuple(url.text for url in urls_hinted(text, names_file))
+    found = ((given, provenance), (hinted, Provenance.HINT))
+    return tuple(Given(session.now, urls, how) for urls, how in found if urls)
+
+
+def given_by_config(config: Config, session: Session) -> tuple[Given, ...]:
+    """Return the event by which what the configuration names becomes known, at first and after `/clear`."""
+    written = config.security.pre_execution_verify.url_grounding.urls
+    known = tuple(place.text for text in written if (place := known_place(text)) is not None)
+    return (Given(session.now, known, Provenance.CONFIG),) if known else ()
+
+
+def given_as_such(texts: Iterable[str], session: Session) -> tuple[Given, ...]:
+    """Return the event by which each text that is a URL, a bare host or an address becomes known.
+
+    Whoever gives one as such means a place, whatever else the word could be; what cannot be read
+    grounds nothing.
+    """
+    known = tuple(place.text for text in texts for place in places_in(text))
+    return (Given(session.now, known, Provenance.PERSON),) if known else ()
+
+
+def places_in(text: str) -> tuple[Known, ...]:
+    """Return what a text that was given as a URL or an address stands for."""
+    for written in (text, f"https://{text}") if "." in text else (text,):
+        url = parse_url(written)
+        if isinstance(url, Url):
+            return (url,)
+    found = parse_destination(text)
+    return (found,) if found is not None else (*urls_given(text), *destinations_given(text))
+
+
+def known_place(text: str) -> Known | None:
+    """Return the URL, mail address or repository that a text is, or None."""
+    url = parse_url(text)
+    return url if isinstance(url, Url) else parse_destination(text)

@@ -1,0 +1,154 @@
+"""Which model answers: from the configuration's words to open providers and the keys to keep quiet."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .config import Config
+from .config import Provider as ProviderConfig
+from .exits import CliError, Exit
+from .providers.fallback import FallbackProvider
+from .providers.interface import Provider, ProviderSetupError
+from .providers.kinds import KINDS
+from .providers.registry import PROVIDERS, Models, open_models
+from .providers.retry import RetryingProvider, RetryPolicy
+from .providers.settings import NetworkSettings, ProviderSettings
+
+__all__ = ["Model", "open_model"]
+
+_OURS = frozenset({"offline", "scripted"})  # what answers here, and needs no settings
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """An open provider, how to get another one by its name, and the values that must never be shown.
+
+    `choose` raises `CliError` where the name, its settings or its key cannot be used. What it returns
+    shares the connections of the first, and its key is among the secrets.
+    """
+
+    provider: Provider
+    choose: Callable[[str], Provider]
+    secrets: frozenset[str] = frozenset()
+
+
+@asynccontextmanager
+async def open_model(
+    config: Config, provider: Provider | None = None, secrets: Iterable[str] = ()
+) -> AsyncGenerator[Model, None]:
+    """Open the model the configuration names ("" is the offline one), or pass a given one on.
+
+    `secrets` are values of others that must never be shown, either.
+
+    Raises:
+        CliError: no such model, or its key cannot be read.
+    """
+    llm = config.llm
+    network = NetworkSettings(llm.ca_file or None, llm.proxy or None, stall_timeout=llm.stall_timeout)
+    async with open_models(network) as models:
+        choice = _Choice(config, models)
+        chosen = provider or choice.provider(llm.model or "offline")
+        yield Model(chosen, choice.provider, frozenset((*choice.secrets(), *secrets)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Turns names into providers, each with its retries and with those that stand in for it."""
+
+    config: Config
+    models: Models
+
+    def provider(self, spec: str) -> Provider:
+        llm = self.config.llm
+        first = self._one(spec)
+        if isinstance(first, RetryingProvider):
+            others = [self._one(name) for name in llm.fallback if name != spec]
+            return FallbackProvider([first, *others]) if others else first
+        return first
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the keys of all services, those included that may yet be switched to."""
+        usual = (ProviderConfig(name=name, api_key_env=kind.key_env) for name, kind in KINDS.items())
+        for entry in (*self.config.llm.providers, *usual):
+            # Whether a key is missing matters once its service is wanted.
+            with suppress(CliError):
+                if key := _key(entry):
+                    yield key
+
+    def _one(self, spec: str) -> Provider:
+        """Return one model without anyone to stand in for it; what is on the network is asked again."""
+        kind, settings = self._written(spec)
+        try:
+            found = self.models.provider(kind, settings)
+        except ProviderSetupError as error:
+            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", str(error)) from error
+        llm = self.config.llm
+        policy = RetryPolicy(llm.retries, llm.retry_seconds)
+        return found if settings is None else RetryingProvider(found, policy)
+
+    def _written(self, spec: str) -> tuple[str, ProviderSettings | None]:
+        """Return how a model is written where the person's names are not known, and its settings."""
+        name, _, model = spec.partition(":")
+        configured = next((entry for entry in self.config.llm.providers if entry.name == name), None)
+        if configured is None and name in KINDS:
+            configured = ProviderConfig.model_validate({"name": name, "kind": name})
+        if configured is None and name.lower() in _OURS:
+            return spec, None
+        if configured is None:
+            known = (*PROVIDERS, *(f"{entry.name}:MODEL" for entry in self.config.llm.providers))
+            why = f"there is no model {spec[:80]!r}; known are {', '.join(known)}"
+            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", why)
+        if not (model or configured.model):
+            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", f"which model of {name}? Write {name}:NAME")
+        return f"{configured.kind}:{model or configured.model}", _settings(configured)
+
+
+def _settings(provider: ProviderConfig) -> ProviderSettings:
+    return ProviderSettings(
+        base_url=provider.base_url or None,
+        api_key=_key(_with_usual_key(provider)),
+        auth_header=provider.auth_header,
+        headers=provider.headers,
+        query=provider.query,
+        body=provider.body,
+        label=provider.name,
+    )
+
+
+def _with_usual_key(provider: ProviderConfig) -> ProviderConfig:
+    """Return a provider with its kind's own variable, if it is the kind's own service that is meant.
+
+    A key that was given for one service is never sent to another.
+    """
+    if provider.base_url or provider.api_key_env or provider.api_key_file:
+        return provider
+    return provider.model_copy(update={"api_key_env": KINDS[provider.kind].key_env})
+
+
+def _key(provider: ProviderConfig) -> str:
+    """Read the key from the environment or its file; a service on this machine may need none."""
+    if name := provider.api_key_env:
+        key = os.environ.get(name, "").strip()
+        if not key:
+            why = f"the key of {provider.name} is read from {name}, which is not set"
+            raise CliError(Exit.AUTH_REQUIRED, "NO_KEY", why)
+        return key
+    if not provider.api_key_file:
+        return ""
+    path = Path(provider.api_key_file).expanduser()
+    try:
+        with path.open(encoding="utf-8") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                why = f"{path} may be read by others; run: chmod 600 {path}"
+                raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", why)
+            key = file.read(65536).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", f"{path} cannot be read: {error}") from error
+    if not key:
+        raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", f"{path} is empty")
+    return key

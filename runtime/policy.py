@@ -1,0 +1,173 @@
+"""What of the configuration may a gate know, and is this a folder to work in at all?
+
+From the layers laid together to the frozen `Policy`, with every path absolute. The gates decide;
+nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import MappingProxyType
+
+from leeward.memory.database import KEPT, SIDES
+from leeward.memory.sessions import LOCKS
+from leeward.security.level import TrustLevel
+from leeward.security.policy import (
+    AnomalyLimits,
+    Autonomy,
+    BreakerLimits,
+    CallLimits,
+    Policy,
+    Rule,
+    RuleAction,
+    Sandboxing,
+)
+from leeward.security.rules import ShellRules
+
+from .config import WORKSPACE_FILE, Anomaly, Config, Loaded, printable
+from .installation import running_code
+
+__all__ = ["to_policy", "workspace_question"]
+
+
+def to_policy(
+    loaded: Loaded, *, workspace: Path, home: Path, headless: bool, data_dir: Path, config_dir: Path
+) -> Policy:
+    """Return what the person allows, as the gates see it.
+
+    Secret are the data folder, the database and the key files; not to be written are these, the
+    configuration and everything it names that runs or is relied on.
+    """
+    config = loaded.config
+    security, tools = config.security, config.tools
+    secret = [data_dir, config_dir / "keys", *_database_files(config)]
+    secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
+    named = (config.llm.ca_file, tools.fetch.ca_file, tools.audit.heads)
+    relied_on = [Path(file) for file in named if file]
+    protected = [*secret, config_dir, *loaded.files, workspace / Path(WORKSPACE_FILE).parent, *relied_on]
+    protected += running_code(config, workspace)
+    return Policy(
+        workspace=os.path.realpath(workspace),
+        home=os.path.realpath(home),
+        autonomy=Autonomy(config.permissions.autonomy),
+        headless=headless,
+        rules=_rules(loaded),
+        allowed_paths=_both_names(map(Path, tools.shell.allowed_paths)),
+        secret_paths=_both_names(secret),
+        protected_paths=_both_names(protected),
+        deny_read=_globs(tools.file.deny_read, workspace, home),
+        allow_read=_globs(tools.file.allow_read, workspace, home),
+        levels=MappingProxyType({name: TrustLevel[word.upper()] for name, word in security.trust.items()}),
+        url_grounding=security.pre_execution_verify.url_grounding.enabled,
+        search_tools=frozenset(security.pre_execution_verify.url_grounding.search_tools),
+        allow_networks=tools.fetch.allow_networks,
+        allow_http=tools.fetch.allow_http,
+        domain_allowlist=tools.fetch.domain_allowlist,
+        domain_denylist=tools.fetch.domain_denylist,
+        max_bytes=tools.overflow.max_overflow_bytes,
+        threshold=tools.overflow.threshold,
+        calls=_call_limits(config),
+        anomaly=_anomaly_limits(tools.anomaly),
+        breaker=BreakerLimits(security.breaker.consecutive, security.breaker.total),
+        shell=ShellRules(
+            tools.shell.blocked_commands, tools.shell.allowed_commands, tools.shell.confirm_patterns
+        ),
+        sandbox=Sandboxing(
+            network=tools.sandbox.network,
+            extra_read=_real(tools.sandbox.extra_read),
+            extra_write=_real(tools.sandbox.extra_write),
+        ),
+    )
+
+
+def _rules(loaded: Loaded) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(
+            rule.tool,
+            RuleAction(rule.action),
+            rule.match,
+            rule.force,
+            where=loaded.sources[f"permissions.rules.{index}"],
+            folder=rule.folder,
+        )
+        for index, rule in enumerate(loaded.config.permissions.rules)
+    )
+
+
+def _call_limits(config: Config) -> CallLimits:
+    agent = config.agent
+    return CallLimits(agent.max_tool_calls_per_turn, agent.max_tool_calls_per_session)
+
+
+def _anomaly_limits(anomaly: Anomaly) -> AnomalyLimits:
+    return AnomalyLimits(
+        enabled=anomaly.enabled,
+        window_size=anomaly.window_size,
+        failure_threshold=anomaly.failure_threshold,
+        min_samples=anomaly.min_samples,
+        auto_block=anomaly.auto_block,
+    )
+
+
+def _database_files(config: Config) -> list[Path]:
+    """A database elsewhere than in the data folder, and what SQLite and we keep beside it."""
+    if not config.storage.path:
+        return []
+    return [Path(config.storage.path + end) for end in (*SIDES, KEPT, LOCKS)]
+
+
+def _both_names(paths: Iterable[Path]) -> tuple[str, ...]:
+    """Name each path as it is written and as it lies on disk, for gates look at both names of a path."""
+    names = (name for path in paths for name in (os.path.normpath(path), os.path.realpath(path)))
+    return tuple(dict.fromkeys(names))
+
+
+def _real(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths))
+
+
+def _globs(patterns: Iterable[str], workspace: Path, home: Path) -> tuple[str, ...]:
+    """Name what globs mean as it is written and as it lies on disk; a bare name is the same anywhere."""
+    found: list[str] = []
+    for pattern in patterns:
+        found.append(pattern)
+        if "/" not in pattern.rstrip("/"):
+            continue
+        whole = f"{home}{pattern[1:]}" if pattern.startswith("~/") else str(workspace / pattern)
+        parts = whole.split("/")
+        fixed = next((at for at, part in enumerate(parts) if set("*?[") & set(part)), len(parts))
+        real = os.path.realpath("/".join(parts[:fixed]) or "/")
+        found.append("/".join((re.sub(r"([*?\[])", r"[\1]", real.rstrip("/")), *parts[fixed:])))
+    return tuple(dict.fromkeys(found))
+
+
+def workspace_question(workspace: Path, home: Path, config_dir: Path, data_dir: Path) -> str | None:
+    """Return the question to ask before working in a folder, or None where none needs to be asked.
+
+    It needs a yes where "inside the workspace" would mean nearly everything, or Leeward itself.
+    """
+    shown = printable(str(workspace))
+    if Path(os.path.realpath(workspace)).parent == Path(os.path.realpath(workspace)):
+        return f"{shown} is the root of the file system: every file would count as part of the work. Go on?"
+    if _is_within(workspace, home) and _is_within(home, workspace):
+        return f"{shown} is your home: every file of yours would count as part of the work. Go on?"
+    if _is_within(home, workspace):
+        return f"{shown} contains your home: every file of yours would count as part of the work. Go on?"
+    for folder, what in ((config_dir, "configuration"), (data_dir, "data")):
+        if _is_within(folder, workspace):
+            return f"{shown} contains Leeward's own {what} ({printable(str(folder))}). Go on?"
+        if _is_within(workspace, folder):
+            return f"{shown} lies in the folder of Leeward's own {what} ({printable(str(folder))}). Go on?"
+    return None
+
+
+def _is_within(inner: Path, outer: Path) -> bool:
+    """Whether a path is another or lies below it, whatever links or spellings lead there."""
+    real, root = Path(os.path.realpath(inner)), Path(os.path.realpath(outer))
+    if real.is_relative_to(root):
+        return True
+    # On a file system that folds case, two spellings of one folder differ as text.
+    return any(place.exists() and root.exists() and place.samefile(root) for place in (real, *real.parents))

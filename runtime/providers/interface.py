@@ -1,0 +1,280 @@
+"""What goes into a model and what comes out of it, in words that belong to no provider.
+
+A provider translates at its edge, in both directions; no type of a wire format goes beyond it. What
+is done with the events is decided in `runtime/turn.py`.
+
+    ModelError            kind           the process ends with   passes by itself
+    ├── AUTH              the key was refused or is missing       8   no
+    ├── RATE_LIMITED      too many requests, or nothing left     11   unless nothing is left
+    ├── UNAVAILABLE       not reached, broken off or failing     12   yes
+    ├── PROTOCOL          answered, but not in its own dialect   12   no
+    └── BAD_REQUEST       understood and refused what was asked   1   no
+
+    ProviderSetupError    a model that cannot be opened as it was configured   2
+    └── ScriptError       a script for the scripted model has a mistake        2
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from leeward.security.kinds import Json
+
+__all__ = [
+    "CallRequested",
+    "ErrorKind",
+    "FellBack",
+    "Message",
+    "ModelCatalog",
+    "ModelError",
+    "ModelEvent",
+    "ModelInfo",
+    "Provider",
+    "ProviderSetupError",
+    "Reasoning",
+    "Request",
+    "Requested",
+    "Retrying",
+    "Role",
+    "ScriptError",
+    "StopReason",
+    "Stopped",
+    "TextDelta",
+    "ToolView",
+    "Usage",
+    "Verbatim",
+    "new_call_id",
+    "one_line",
+]
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A tool call a model asked for. `arguments` is the JSON text as it came, however broken."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Parts of a reply that its own model wants back exactly as they came, such as signed reasoning.
+
+    Told at most once, before `Stopped`, and kept on the assistant's message. `owner` names the model
+    and its server: a conversation that goes to another one goes without them.
+    """
+
+    owner: str
+    parts: tuple[Json, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation.
+
+    `calls` and `verbatim` stand on an assistant's message only, `call_id` on a tool's: which call it
+    answers. `words` are the person's own in a message that something is attached to, None elsewhere.
+    """
+
+    role: Role
+    text: str
+    calls: tuple[Requested, ...] = ()
+    call_id: str = ""
+    verbatim: Verbatim | None = None
+    words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolView:
+    """What a model is told about a tool; `schema` is the JSON Schema of the arguments object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model. `max_tokens` bounds the reply (None: the provider's own bound)."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolView, ...] = ()
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the reply's text, never empty and free of lone surrogates."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A piece of what the model thinks before it answers; never part of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequested:
+    """A tool call, told once it is complete; the id is unique within the reply."""
+
+    requested: Requested
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the reply cost, in tokens; told at most once, before `Stopped`.
+
+    `input_tokens` counts the whole prompt. What of it was read from the service's cache, and what was
+    put there, are shares of it, for they have prices of their own.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The request failed and is sent again after `seconds`; nothing of the answer was told yet."""
+
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """Another model answers in place of the one that failed; nothing of the answer was told yet.
+
+    `again` tells that it has done so before, and the one that failed was not asked this time.
+    """
+
+    name: str
+    reason: str
+    again: bool = False
+
+
+class StopReason(StrEnum):
+    """Why a reply ended."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The reply is complete; always the last event. A stream without it raised a `ModelError`."""
+
+    reason: StopReason
+
+
+ModelEvent: TypeAlias = (
+    TextDelta | Reasoning | CallRequested | Verbatim | Usage | Retrying | FellBack | Stopped
+)
+
+
+class ErrorKind(StrEnum):
+    """Why a model could not answer."""
+
+    AUTH = "auth"
+    RATE_LIMITED = "rate_limited"
+    UNAVAILABLE = "unavailable"
+    PROTOCOL = "protocol"
+    BAD_REQUEST = "bad_request"
+
+
+class ModelError(Exception):
+    """A model could not answer; the message is one line for the person and never holds a key.
+
+    `passing` says whether the same request may succeed later (None: as is usual for its kind), and
+    `retry_after` how many seconds the server asked to be left alone.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: ErrorKind,
+        *,
+        passing: bool | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.passing = kind in (ErrorKind.RATE_LIMITED, ErrorKind.UNAVAILABLE) if passing is None else passing
+        self.retry_after = retry_after
+
+    def reworded(self, message: str) -> ModelError:
+        """Return the same error in other words."""
+        return ModelError(message, self.kind, passing=self.passing, retry_after=self.retry_after)
+
+
+class ProviderSetupError(ValueError):
+    """A model cannot be opened as it was configured; the message says what to change."""
+
+
+class ScriptError(ProviderSetupError):
+    """A script for the scripted model has a mistake; the message names the file and the place."""
+
+
+class Provider(Protocol):
+    """A model that answers requests."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the person chose it, such as "offline" or "openai:NAME"."""
+        ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask, and read the reply as it comes; leaving the context early drops the connection.
+
+        Raises:
+            ModelError: on entering or while reading; calls not told until then were never complete.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model that a service offers; `context_tokens` is how much it reads at once, where that is told."""
+
+    id: str
+    name: str = ""
+    context_tokens: int | None = None
+
+
+@runtime_checkable
+class ModelCatalog(Protocol):
+    """A provider that can say which models its service offers."""
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return what the service offers, in its own order.
+
+        Raises:
+            ModelError: it could not be asked.
+        """
+        ...
+
+
+def new_call_id() -> str:
+    """Return an id for a call that came without one; never given twice, also not across sessions."""
+    return f"call_{secrets.token_hex(12)}"
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Return a foreign text as one printable line of at most `limit` characters."""
+    line = " ".join(text[: 4 * limit].split())
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"

@@ -1,0 +1,1 @@
+"""The dialect of OpenAI's chat completions, and Gemini's variant of it."""

@@ -1,0 +1,148 @@
+"""The models a turn can talk to: built in, scripted, or behind a service's dialect.
+
+`open_models` is the one way to get them: all models of a process share one client. What a model is told
+and what is done with its answer is decided in `runtime/turn.py`; where the settings come from, and who
+is asked again or in whose place, in `runtime/models.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from .fallback import FallbackProvider
+from .interface import (
+    CallRequested,
+    ErrorKind,
+    FellBack,
+    Message,
+    ModelCatalog,
+    ModelError,
+    ModelEvent,
+    ModelInfo,
+    Provider,
+    ProviderSetupError,
+    Reasoning,
+    Request,
+    Requested,
+    Retrying,
+    Role,
+    ScriptError,
+    Stopped,
+    StopReason,
+    TextDelta,
+    ToolView,
+    Usage,
+    Verbatim,
+    new_call_id,
+)
+from .kinds import KINDS, Kind
+from .offline import Offline
+from .retry import RetryingProvider, RetryPolicy, models_of
+from .scripted import load_script
+from .settings import NetworkSettings, ProviderSettings
+
+if TYPE_CHECKING:
+    from .transport import ModelClient
+
+__all__ = [
+    "KINDS",
+    "PROVIDERS",
+    "CallRequested",
+    "ErrorKind",
+    "FallbackProvider",
+    "FellBack",
+    "Kind",
+    "Message",
+    "ModelCatalog",
+    "ModelError",
+    "ModelEvent",
+    "ModelInfo",
+    "Models",
+    "NetworkSettings",
+    "Provider",
+    "ProviderSettings",
+    "ProviderSetupError",
+    "Reasoning",
+    "Request",
+    "Requested",
+    "RetryPolicy",
+    "Retrying",
+    "RetryingProvider",
+    "Role",
+    "ScriptError",
+    "StopReason",
+    "Stopped",
+    "TextDelta",
+    "ToolView",
+    "Usage",
+    "Verbatim",
+    "models_of",
+    "new_call_id",
+    "open_models",
+    "open_provider",
+]
+
+PROVIDERS = ("offline", "scripted:FILE.toml", *(f"{kind}:MODEL" for kind in KINDS))
+"""How each known provider is written."""
+
+
+class Models:
+    """Where models come from; those on the network share one client, made when the first is wanted."""
+
+    def __init__(self, network: NetworkSettings) -> None:
+        self._network = network
+        self._client: ModelClient | None = None
+
+    def provider(self, spec: str, settings: ProviderSettings | None = None) -> Provider:
+        """Return the model that `spec` names; nothing is sent yet.
+
+        Raises:
+            ProviderSetupError: no such provider, or its settings or script cannot be used.
+        """
+        kind, _, name = spec.strip().partition(":")
+        match kind.lower(), name:
+            case "offline", "":
+                return Offline()
+            case "scripted", file if file:
+                return load_script(file)
+            case kind, model if kind in KINDS and model.strip():
+                return self._reach(kind, model, settings or ProviderSettings())
+        raise ProviderSetupError(f"there is no model {spec[:80]!r}; known are {', '.join(PROVIDERS)}")
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _reach(self, kind: str, model: str, settings: ProviderSettings) -> Provider:
+        # httpx costs more than the rest of a start together, and offline runs never need it.
+        from .network import open_network, reach  # noqa: PLC0415
+
+        if self._client is None:
+            self._client = open_network(self._network)
+        return reach(self._client, kind, model, settings)
+
+
+@asynccontextmanager
+async def open_models(network: NetworkSettings | None = None) -> AsyncGenerator[Models, None]:
+    """Open what models are reached by, and close their connections at the end."""
+    models = Models(network or NetworkSettings())
+    try:
+        yield models
+    finally:
+        await models.aclose()
+
+
+@asynccontextmanager
+async def open_provider(
+    spec: str, settings: ProviderSettings | None = None, network: NetworkSettings | None = None
+) -> AsyncGenerator[Provider, None]:
+    """Open the one model that `spec` names, and close its connections at the end.
+
+    Raises:
+        ProviderSetupError: no such provider, or its settings or script cannot be used.
+    """
+    async with open_models(network) as models:
+        yield models.provider(spec, settings)

@@ -1,0 +1,3 @@
+"""The chat at a terminal."""
+
+__all__ = []

@@ -1,0 +1,375 @@
+"""What may be typed after a slash, in the chat and in a script alike? The table, and what each word does.
+
+Slash commands are the person's words: the URLs in one are known before it does anything. Nothing is
+printed here; what a command has to say, and the turn it wants, go back as a value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from leeward.memory.audit import Record
+from leeward.security.call import Asker, Status
+from leeward.security.level import TrustLevel
+from leeward.security.outcome import ToolError
+from leeward.security.permissions import pattern_problem
+from leeward.security.session import BreakerReset, Granted, Withdrawn
+from leeward.security.text import redact_text, visible
+from leeward.security.url import Provenance, Url
+
+from ..app import Runtime
+from ..audit import explanation_of, record_lines, records_of
+from ..conversation import cost_lines
+from ..describe import known_lines, permission_lines, status_lines, tool_line, trust_line
+from ..exits import CliError
+from ..grounding import known_place
+from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
+from .handlers import diff_told, redo_told, undo_told
+from .jobs_command import jobs_told
+from .notes_command import notes_told
+
+__all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
+
+_FORM = re.compile(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
+_TOOL = re.compile(r"[a-z0-9_*?\[\]!-]{1,64}")
+_RECORDS = 20
+_USAGE = 27  # columns; what is longer has a line of its own
+
+
+@dataclass(frozen=True, slots=True)
+class SlashResult:
+    """What a slash command led to.
+
+    `turn` is a question of the person's, and fenced text that goes with it, to be run as a turn now.
+    `failed` tells that the command could not be carried out; `text` then says why. `came_in` tells that
+    `text` is what a call brought, which listeners have heard of, and not ours.
+    """
+
+    text: str = ""
+    turn: tuple[str, str] | None = None
+    exit: bool = False
+    failed: bool = False
+    came_in: bool = False
+
+
+Handler: TypeAlias = Callable[[Runtime, str], Awaitable[SlashResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A word that may follow the slash: `usage` is how it is typed, `summary` what it does."""
+
+    name: str
+    usage: str
+    summary: str
+    handler: Handler
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """A line that begins with a slash. `command` is None where there is none of that name."""
+
+    line: str
+    name: str
+    argument: str
+    command: Command | None
+
+    @property
+    def problem(self) -> str | None:
+        """Say why it cannot be carried out, with the nearest name, or None."""
+        if self.command is not None:
+            return None
+        near = difflib.get_close_matches(self.name, _BY_NAME, n=1, cutoff=0.5)
+        hint = f"; did you mean /{_BY_NAME[near[0]].name}?" if near else "; /help lists them"
+        return f"there is no /{self.name}{hint}"
+
+
+def parse(line: str) -> SlashCommand | None:
+    """Return the slash command in a line, or None: a path such as `/etc/hosts` is none."""
+    found = _FORM.fullmatch(line.strip())
+    if found is None:
+        return None
+    name = found[1].lower()
+    return SlashCommand(line.strip(), name, (found[2] or "").strip(), _BY_NAME.get(name))
+
+
+async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
+    """Carry a command out. The URLs in it are given before anything else happens."""
+    await runtime.give(slash.line, Provenance.SLASH)
+    if slash.command is None:
+        return SlashResult(slash.problem or "", failed=True)
+    if slash.argument and slash.command.usage == f"/{slash.command.name}":
+        return _usage(slash.command.name)
+    return await slash.command.handler(runtime, slash.argument)
+
+
+async def _help(_runtime: Runtime, argument: str) -> SlashResult:
+    wanted = _BY_NAME.get(argument.lstrip("/").lower()) if argument else None
+    if argument and wanted is None:
+        return _failed(f"there is no /{visible(argument)}; /help lists all")
+    listed = [wanted] if wanted is not None else COMMANDS
+    return SlashResult("\n".join(map(_help_line, listed)))
+
+
+def _help_line(command: Command) -> str:
+    also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+    below = "\n" + " " * _USAGE if len(command.usage) > _USAGE else ""
+    return f"{command.usage:<{_USAGE}}{below}  {command.summary}{also}"
+
+
+async def _clear(runtime: Runtime, _argument: str) -> SlashResult:
+    await runtime.clear()
+    return SlashResult("conversation, URLs, labels and grants of this session are forgotten")
+
+
+async def _new(runtime: Runtime, _argument: str) -> SlashResult:
+    await runtime.new_session()
+    return SlashResult(f"session {runtime.session_id}")
+
+
+async def _resume(runtime: Runtime, argument: str) -> SlashResult:
+    try:
+        left = await runtime.resume(argument)
+    except CliError as error:
+        return _failed(visible(error.message))
+    return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
+
+
+async def _sessions(runtime: Runtime, _argument: str) -> SlashResult:
+    found = await runtime.kept.catalog.sessions(_RECORDS, runtime.pipeline.session.policy.workspace)
+    lines = [session_line(one, where=False) for one in found]
+    return SlashResult("\n".join(lines) or "nothing was said in this workspace yet")
+
+
+async def _fork(runtime: Runtime, argument: str) -> SlashResult:
+    if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
+        return _usage("fork")
+    try:
+        this = await find(runtime.kept.catalog, runtime.session_id, "")
+        left = await runtime.resume(await fork(runtime.kept, this, int(argument) if argument else None))
+    except CliError as error:
+        return _failed(visible(error.message))
+    return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
+
+
+async def _compact(runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("" if await runtime.compact() else "there is nothing to sum up")
+
+
+async def _browse(runtime: Runtime, argument: str) -> SlashResult:
+    url, _, question = argument.partition(" ")
+    if not url:
+        return SlashResult("\n".join(known_lines(runtime.pipeline.session)))
+    if url == "--forget":
+        return await _forget(runtime, question.strip())
+    # Whoever types a bare host here means a web address, whatever else such a word could be.
+    target = url if "://" in url else f"https://{url}"
+    await runtime.give(target, Provenance.SLASH)
+    result = await runtime.call("fetch", {"url": target}, Asker.PERSON)
+    if result.outcome.status is not Status.OK:
+        return SlashResult(result.shown, failed=True, came_in=True)
+    if question.strip():
+        return SlashResult(turn=(question.strip(), result.text))
+    return SlashResult(result.shown, came_in=True)
+
+
+async def _forget(runtime: Runtime, text: str) -> SlashResult:
+    """Withdraw one URL or address; another that is known may still stand for it, which is said."""
+    known = known_place(text) or known_place(f"https://{text}")
+    if known is None or not text:
+        return _usage("browse")
+    session = runtime.pipeline.session
+    await runtime.pipeline.note(Withdrawn(session.now, (known.text,)))
+    left = runtime.pipeline.session.ledger.lookup(known).source if isinstance(known, Url) else None
+    still = f"; {visible(left.text)} still stands for it" if left is not None else ""
+    return SlashResult(f"forgotten: {visible(known.text)}{still}")
+
+
+async def _tools(runtime: Runtime, _argument: str) -> SlashResult:
+    session = runtime.pipeline.session
+    return SlashResult("\n".join(tool_line(spec, session) for spec in runtime.tools.specs()))
+
+
+async def _model(runtime: Runtime, argument: str) -> SlashResult:
+    if argument:
+        try:
+            await runtime.switch_model(argument)
+        except CliError as error:
+            return _failed(visible(error.message))
+    return SlashResult(visible(runtime.provider.name))
+
+
+async def _cost(runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("\n".join(map(visible, cost_lines(runtime.talk.meter))))
+
+
+async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
+    await take_in(runtime.pipeline)
+    session = runtime.pipeline.session
+    if not argument:
+        granted = grant_lines(session, await runtime.grants.all())
+        return SlashResult("\n".join([*permission_lines(session.policy), *granted]))
+    word, _, rest = argument.partition(" ")
+    if word == "revoke" and rest.strip():
+        return await _revoked(runtime, rest.strip())
+    tool, _, pattern = rest.strip().partition(" ")
+    if word != "allow" or not _TOOL.fullmatch(tool):
+        return _usage("permissions")
+    match = pattern.strip() or None
+    problem = pattern_problem(match) if match is not None else None
+    if match is not None and redact_text(match, session.secrets) != match:
+        return _failed("the pattern holds a secret, and what is granted is kept and shown")
+    if problem is not None:
+        return _failed(f"{visible(pattern)}: {problem}")
+    name = f"g_{secrets.token_hex(4)}"
+    await runtime.pipeline.note(Granted(session.now, tool, match, name))
+    what = f"{tool}{f' {visible(match)}' if match is not None else ''}"
+    return SlashResult(f"allowed for this session: {what} ({name})")
+
+
+async def _revoked(runtime: Runtime, name: str) -> SlashResult:
+    try:
+        return SlashResult(await revoke(name, runtime.grants, runtime.pipeline))
+    except CliError as error:
+        return _failed(error.message)
+
+
+async def _trust(runtime: Runtime, argument: str) -> SlashResult:
+    session = runtime.pipeline.session
+    words = argument.split()
+    if not words:
+        return SlashResult("\n".join(trust_line(spec, session) for spec in runtime.tools.specs()))
+    if words == ["reset"]:
+        await runtime.pipeline.note(BreakerReset(session.now))
+        return SlashResult("denials are counted anew")
+    if len(words) != 2:
+        return _usage("trust")
+    tool, level = words[0], TrustLevel.__members__.get(words[1].upper())
+    if level is None:
+        return _failed(f"a level is one of {', '.join(name.lower() for name in TrustLevel.__members__)}")
+    if runtime.tools.spec(tool) is None:
+        near = difflib.get_close_matches(tool, [spec.name for spec in runtime.tools.specs()], n=1)
+        return _failed(f"there is no tool {visible(tool)}{f'; did you mean {near[0]}?' if near else ''}")
+    await runtime.set_trust(tool, level)
+    return SlashResult(f"{tool} is {level.name.lower()} for this session")
+
+
+async def _audit(runtime: Runtime, argument: str) -> SlashResult:
+    words = argument.split()
+    if words[:1] == ["why"] and len(words) < 3:
+        return await _why(runtime, "".join(words[1:]))
+    if words[:1] == ["show"] and len(words) == 2:
+        try:
+            return _records(await records_of(words[1], runtime.audit, runtime.session_id))
+        except CliError as error:
+            return _failed(visible(error.message))
+    if len(words) > 1 or not all(word.isascii() and word.isdigit() and len(word) < 7 for word in words):
+        return _usage("audit")
+    limit = int(words[0]) if words else _RECORDS
+    return _records(await runtime.audit.list_records(runtime.session_id, limit))
+
+
+async def _why(runtime: Runtime, argument: str) -> SlashResult:
+    """Explain a call of this session: each gate's answer, and what would have allowed it."""
+    if len(argument.split()) > 1:
+        return _usage("why")
+    try:
+        explanation = await explanation_of(argument, runtime.audit, runtime.session_id)
+    except CliError as error:
+        return _failed(visible(error.message))
+    return SlashResult("\n".join(explanation.lines()))
+
+
+def _records(records: list[Record]) -> SlashResult:
+    return SlashResult("\n".join(record_lines(records))) if records else _failed("there is no such record")
+
+
+async def _overflow(runtime: Runtime, _argument: str) -> SlashResult:
+    kept = await runtime.overflow.entries(runtime.session_id)
+    lines = [
+        f"{entry.id}  {entry.chars} characters in {entry.lines} lines, from {entry.origin},"
+        f" {entry.stored} bytes on disk"
+        for entry in kept
+    ]
+    return SlashResult("\n".join(lines) or "nothing was too long to show")
+
+
+async def _status(runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("\n".join(status_lines(runtime.pipeline.session, runtime.provider.name)))
+
+
+async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult(exit=True)
+
+
+def _told(tell: Callable[[Runtime, str], Awaitable[str]]) -> Handler:
+    """Return a command that has something to say, or fails with why it has not."""
+
+    async def handler(runtime: Runtime, argument: str) -> SlashResult:
+        try:
+            return SlashResult(await tell(runtime, argument))
+        except (CliError, ToolError) as error:
+            return _failed(visible(str(error)))
+
+    return handler
+
+
+def _failed(why: str) -> SlashResult:
+    return SlashResult(why, failed=True)
+
+
+def _usage(name: str) -> SlashResult:
+    return _failed(f"usage: {_BY_NAME[name].usage}")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", "/help [COMMAND]", "what may be typed", _help, ("h", "?")),
+    Command("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
+    Command("new", "/new", "begin another session", _new),
+    Command("sessions", "/sessions", "the sessions of this workspace", _sessions),
+    Command("resume", "/resume [ID]", "go on with a session, or with the latest before this", _resume),
+    Command("fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork),
+    Command("compact", "/compact", "sum up what was said, so that more fits", _compact),
+    Command(
+        "browse",
+        "/browse [URL [QUESTION] | --forget URL]",
+        "open a page, and ask about it; list known URLs, forget one",
+        _browse,
+        ("open",),
+    ),
+    Command("tools", "/tools", "the tools, their trust and their effects", _tools),
+    Command("model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model),
+    Command("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
+    Command(
+        "permissions",
+        "/permissions [allow TOOL [PATTERN] | revoke ID]",
+        "the rules and grants; allow something for this session, take a grant back",
+        _permissions,
+        ("perms",),
+    ),
+    Command("trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", _trust),
+    Command("audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit),
+    Command("why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why),
+    Command("overflow", "/overflow", "outputs that were too long to show", _overflow),
+    Command(
+        "memory",
+        "/memory [ID | delete ID | everywhere ID]",
+        "notes for later sessions; read, delete, let one hold everywhere",
+        _told(notes_told),
+    ),
+    Command("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
+    Command("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
+    Command("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
+    Command("jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)),
+    Command("status", "/status", "model, limits, breaker, windows, labels", _status),
+    Command("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
+)
+"""Every command, in the order in which `/help` lists them."""
+
+_BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}

@@ -1,0 +1,147 @@
+"""What do `/undo`, `/redo` and `/diff` say and do? What calls changed in the workspace, taken back.
+
+What a step is and how it is taken back stands in `tools/checkpoints.py`; here it is put on record first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from leeward.memory.checkpoints import Revision, Step, Version
+from leeward.security.ports import RecordError
+from leeward.security.session import Restored
+from leeward.security.text import visible
+from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, Turned
+from leeward.tools.files import shown_name, unified
+
+from ..app import Runtime
+from ..exits import CliError, Exit
+
+__all__ = ["diff_told", "redo_told", "undo_told"]
+
+_OFF = "checkpoints are off: see [tools.shell] checkpoints"
+_MOST_LINES = 400
+
+
+async def undo_told(runtime: Runtime, argument: str) -> str:
+    """Take back what the last call changed that is not taken back; say what was put back.
+
+    Raises:
+        CliError: nothing can be taken back, or somebody else changed some of it since.
+        RecordError, ToolError: it cannot be put on record, or the workspace cannot be looked at.
+    """
+    return await _turned(runtime, argument, undo=True)
+
+
+async def redo_told(runtime: Runtime, argument: str) -> str:
+    """Do again what was taken back last.
+
+    Raises:
+        CliError, RecordError, ToolError: as `undo_told`.
+    """
+    return await _turned(runtime, argument, undo=False)
+
+
+async def diff_told(runtime: Runtime, argument: str) -> str:
+    """Show what the last call changed, or with "all" every call of the session.
+
+    Raises:
+        CliError: there is nothing, or nothing of that is meant.
+        RecordError: it cannot be read.
+    """
+    if argument not in {"", "all"}:
+        raise CliError(Exit.ARG_ERROR, "USAGE", "usage: /diff [all]")
+    points = _points(runtime)
+    steps = [step for step in await points.steps() if not step.undone]
+    if not steps:
+        raise CliError(Exit.NOT_FOUND, "NOTHING", "no call has changed anything that could be undone")
+    changes: dict[bytes, Revision] = {}
+    for step in steps if argument else steps[-1:]:
+        for one in await points.store.revisions(step.id):
+            first = changes.get(one.path, one)
+            changes[one.path] = Revision(one.path, first.before, one.after)
+    lines = [line for path in sorted(changes) for line in await _difference(points, changes[path])]
+    rest = [f"… {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
+    head = f"{len(steps)} calls" if argument else _named(steps[-1])
+    return "\n".join([f"{head}: {_count(len(changes))} changed", *lines[:_MOST_LINES], *rest])
+
+
+async def _turned(runtime: Runtime, argument: str, *, undo: bool) -> str:
+    word = "undo" if undo else "redo"
+    if argument not in {"", "force"}:
+        raise CliError(Exit.ARG_ERROR, "USAGE", f"usage: /{word} [force]")
+    record = partial(_record, runtime, word, argument == "force")
+    try:
+        turned = await _points(runtime).turn(undo=undo, force=argument == "force", record=record)
+    except NothingToUndo:
+        what = "nothing is left to undo" if undo else "nothing was undone that could be done again"
+        raise CliError(Exit.NOT_FOUND, "NOTHING", what) from None
+    except Conflict as error:
+        told = f"{error}; nothing was touched. /{word} force does it all the same"
+        raise CliError(Exit.GENERAL_ERROR, "CONFLICT", told) from error
+    except (OSError, RecordError) as error:
+        raise CliError(Exit.GENERAL_ERROR, "FAILED", f"/{word} failed: {error}") from error
+    await runtime.pipeline.note(_event(runtime, word, turned, forced=argument == "force"))
+    return "\n".join(_lines(turned, word))
+
+
+async def _record(runtime: Runtime, word: str, forced: bool, step: Step, paths: int) -> None:
+    """Put on record what is about to be done; where that cannot be, nothing is."""
+    now = runtime.pipeline.session.now
+    event = Restored(now, step.call, step.id, word, paths, forced=forced)
+    await runtime.audit.append(runtime.session_id, event)
+
+
+def _event(runtime: Runtime, word: str, turned: Turned, *, forced: bool) -> Restored:
+    now, step, count = runtime.pipeline.session.now, turned.step, len(turned.paths)
+    return Restored(now, step.call, step.id, word, count, done=True, left=len(turned.left), forced=forced)
+
+
+def _lines(turned: Turned, word: str) -> Iterator[str]:
+    done = "undone" if word == "undo" else "done again"
+    yield f"{done}: {_named(turned.step)}, {_count(len(turned.paths))}"
+    yield from (f"  {shown_name(path)}" for path in turned.paths[:_MOST_LINES])
+    yield from (f"  not {shown_name(path)}: {visible(why)}" for path, why in turned.left)
+
+
+async def _difference(points: Checkpoints, one: Revision) -> Sequence[str]:
+    name = shown_name(os.fsdecode(one.path))
+    head = f"{name}: {_kinds(one.before, one.after)}"
+    if not any(version is not None and version.kind == "file" for version in (one.before, one.after)):
+        return [head]
+    before, after = await _content(points, one.before), await _content(points, one.after)
+    if before == after:
+        return [head]
+    return [head, *(f"  {visible(line)}" for line in unified(before, after or b"").split("\n")[1:])]
+
+
+def _kinds(before: Version | None, after: Version | None) -> str:
+    if before is None or after is None:
+        there = before or after
+        word = "" if there is None else there.kind
+        return f"new {word}" if before is None else f"deleted {word}"
+    if before.kind != after.kind:
+        return f"{before.kind} became {after.kind}"
+    mode = f", mode {before.mode:o} became {after.mode:o}" if before.mode != after.mode else ""
+    kept = "" if before.kind != "file" or (before.digest and after.digest) else ", contents not kept"
+    return f"changed {before.kind}{mode}{kept}"
+
+
+async def _content(points: Checkpoints, version: Version | None) -> bytes | None:
+    return None if version is None or version.digest is None else await points.store.content(version.digest)
+
+
+def _points(runtime: Runtime) -> Checkpoints:
+    if runtime.checkpoints is None:
+        raise CliError(Exit.PRECONDITION, "OFF", _OFF)
+    return runtime.checkpoints
+
+
+def _named(step: Step) -> str:
+    return f"{visible(step.tool)} ({visible(step.call[:13])})"
+
+
+def _count(number: int) -> str:
+    return f"{number} path{'s' if number != 1 else ''}"

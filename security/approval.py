@@ -1,0 +1,144 @@
+"""How does the person come to be asked about a call, and what is on record of it, however that ends?
+
+One question stands open at a time. Whatever waits behind it is judged again before it is put: an "always"
+answers it too, and nobody is asked about what is refused by then. What a yes is worth when it comes is
+judged anew, by the pipeline.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeAlias
+
+import trio
+
+from .call import Action, ToolCall
+from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
+from .ports import Answer, Ports, Question, Reply
+from .question import too_long
+from .record import Book, egress, tell
+from .record import decisions as record
+from .session import THE_PERSON, Granted, Scope, Session
+from .verdict import Decision
+
+__all__ = ["Consulted", "Questions"]
+
+Read: TypeAlias = Callable[[ToolCall], Awaitable[Action]]
+Judged: TypeAlias = Callable[[Action], tuple[Decision, Asks, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Consulted:
+    """What was asked in the end, what came back, and the call as it reads by then.
+
+    `reply` is None where there was nothing left to ask; `asked` is when it came to wait.
+    """
+
+    question: Question
+    reply: Reply | None
+    action: Action
+    asked: float
+
+    @property
+    def is_no(self) -> bool:
+        """Whether the call may not run for want of a yes; whatever is no answer is none."""
+        is_yes = self.reply in (Answer.YES, Answer.ALWAYS) or isinstance(self.reply, Always)
+        return bool(self.question.asks) and not is_yes
+
+    def told(self, approver: str, session: Session) -> tuple[str, float]:
+        """Return who answered, `approver` being who did so beforehand, and how long that took in seconds."""
+        who = f"{THE_PERSON}; {approver}".rstrip("; ") if self.question.asks else approver
+        return who, session.now - self.asked
+
+    @property
+    def always(self) -> Always | None:
+        """What was granted for longer than this call, None where nothing was."""
+        if self.reply is Answer.ALWAYS:
+            return Always(self.question.always or ())
+        return self.reply if isinstance(self.reply, Always) else None
+
+
+@dataclass(slots=True)
+class Questions:
+    """The questions of one pipeline, put to the person one after another."""
+
+    book: Book
+    ports: Ports
+    read: Read
+    judged: Judged
+    _turn: trio.Lock = field(default_factory=trio.Lock)
+
+    @asynccontextmanager
+    async def put(self, action: Action, decision: Decision, left: Asks) -> AsyncIterator[Consulted]:
+        """Ask about a call whose questions are `left`; the next question waits until the block is left.
+
+        That it waits counts at once, before anything is awaited. An end without a yes, be it an error or a
+        cancellation, is on record by then.
+
+        Raises:
+            RecordError: it could not be recorded, so nobody was asked.
+        """
+        asking, who = self.book.session, "cancelled"
+        event = record.asked(asking, action, left)
+        self.book.fold(event)
+        try:
+            await self.book.write(event)
+            async with self._turn:
+                await self.book.catch_up()
+                question = self._question(action)
+                reply = await self.ports.approver.ask(question) if question.asks else None
+                consulted = Consulted(question, reply, action, event.at)
+                if consulted.is_no:
+                    who = "nobody" if reply is Answer.NOBODY else THE_PERSON
+                    left = question.asks
+                else:
+                    consulted = replace(consulted, action=await self.read(action.call))
+                    await self.book.catch_up()
+                    who = ""
+                yield consulted
+        finally:
+            if who:
+                said = record.declined(asking, action, decision, left, who, self.book.now())
+                await self.book.note(said, *egress.attempts(said, action, asking))
+
+    def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
+        """Return the events of what an answer grants; the person is told where it can grant nothing."""
+        always, question, session = consulted.always, consulted.question, self.book.session
+        if always is None:
+            return ()
+        problem: str | None = "always is not on offer for this call"
+        if question.always is not None:
+            problem = problem_with(always, question.asks, question.action, session)
+        if problem is not None:
+            tell(partial(self.ports.observer.alert, f"allowed once, and nothing was granted: {problem}"))
+            return ()
+        until = None if always.seconds is None else session.now + always.seconds
+        workspace = session.policy.workspace if always.scope is Scope.WORKSPACE else None
+        return tuple(
+            Granted(
+                session.now,
+                grant.tool,
+                grant.match,
+                id=f"g_{secrets.token_hex(4)}",
+                scope=always.scope,
+                until=until,
+                workspace=workspace,
+                call=question.action.call.id,
+                folder=grant.folder,
+            )
+            for grant in granted_by(always, question.asks, session.policy)
+        )
+
+    def _question(self, action: Action) -> Question:
+        """Return what is left to ask now that it is this call's turn; nothing, if it is refused by now."""
+        decision, left, _ = self.judged(action)
+        session = self.book.session
+        asks = left if decision.denial is None else ()
+        # An answer that lasts is given at a glance, or not at all.
+        narrow = None if too_long(action) else proposed_grants(asks, action, session)
+        wide = wider_grants(asks, action, session) if narrow is not None else None
+        return Question(action, asks, narrow, wide, session)

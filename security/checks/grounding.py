@@ -1,0 +1,87 @@
+"""What about a grounded URL or a destination must a person see before anything is sent there?
+
+A URL below a given one says more than the given one did; a link to another site leads where nobody
+sent anyone. Each doubt is a question with the part it is about. That something stands on nothing is
+no doubt but a refusal, and is left to `gates/grounding.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..call import Action, Atom
+from ..kinds import Kind
+from ..session import Session
+from ..text import redact_text
+from ..trust import Origin
+from ..unreadable import Unreadable
+from ..url import Destination, Grounding, Provenance, Url, host_facts, percent_decoded
+from ..verdict import Deny
+
+__all__ = ["DOUBTS", "LONGEST_SEGMENT", "Doubt", "destination_doubt", "unread_url", "url_doubt"]
+
+LONGEST_SEGMENT = 64
+"""Characters of a path segment that was not given, at most, before it is asked about."""
+
+_LONGEST_IN_ALL = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One reason to ask: `facts` are the values to show beside the question."""
+
+    rule: str
+    facts: tuple[tuple[str, str], ...]
+
+
+DOUBTS = {
+    "carries_value": "Send a value along that is secret or was read from something private?",
+    "long_segment": "Open with a long path that you did not give?",
+    "added_query": "Open with a query or fragment that you did not give?",
+    "foreign_link": "Follow a link that leads to another site?",
+    "unknown_destination": "Send it there? What is meant by this destination cannot be told.",
+    "bare_host": "Is this name, which could also be a file or stand in a program, meant as a web address?",
+}
+"""The rules of the questions, the gravest first, each with its words."""
+
+
+def unread_url(atom: Atom) -> Deny:
+    """Return the refusal of what stands where a URL is meant and was not read as one."""
+    why = atom.canonical.reason if isinstance(atom.canonical, Unreadable) else "it is not a URL"
+    reason = f"fetch rejected: the URL cannot be read: {why}"
+    return Deny("unreadable", reason, facts=(("url", atom.raw),))
+
+
+def url_doubt(url: Url, known: Grounding, session: Session) -> Doubt | None:
+    """Return the gravest doubt about a URL that stands on something known, or None."""
+    added = "/".join(known.below) + known.added
+    warning = host_facts(url)
+    if added and _carries_value(added, known, session):
+        return Doubt("carries_value", (("added", added), *warning))
+    if len(added) > _LONGEST_IN_ALL or any(len(segment) > LONGEST_SEGMENT for segment in known.below):
+        return Doubt("long_segment", (("added", added), *warning))
+    if known.added:
+        return Doubt("added_query", (("added", known.added), *warning))
+    if known.provenance is Provenance.FOREIGN:
+        return Doubt("foreign_link", (("host", url.host), ("path", url.target), *warning))
+    if known.provenance is Provenance.HINT:
+        return Doubt("bare_host", (("url", url.text), *warning))
+    return None
+
+
+def destination_doubt(atom: Atom, action: Action) -> Doubt | None:
+    """Return a doubt where a destination was read as none of the places there are, nor judged as a URL."""
+    as_url = {(url.pointer, url.raw) for url in action.of_kind(Kind.URL)}
+    if isinstance(atom.canonical, Destination) or (atom.pointer, atom.raw.removeprefix("git+")) in as_url:
+        return None
+    return Doubt("unknown_destination", (("destination", atom.raw),))
+
+
+def _carries_value(added: str, known: Grounding, session: Session) -> bool:
+    """Whether the part that nobody gave holds a credential, or what was read where nothing is public."""
+    if Origin.SECRET in session.labels and known.below:
+        return True
+    decoded = percent_decoded(added)
+    if any(redact_text(text, session.secrets) != text for text in (added, decoded)):
+        return True
+    return len(session.seen) > 0 and session.seen.carried_by(added, session.marks_key)

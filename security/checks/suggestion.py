@@ -1,0 +1,77 @@
+"""Would a call that is suggested instead of another be refused itself? Then it is not suggested.
+
+Held against the person's deny rules, autonomy, trust, the lists of hosts and what is known of URLs; what a
+command line does is weighed by who suggests it. A question is no refusal, so a suggestion may lead to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..call import Action, Atom
+from ..command import CommandLine, Say, effects_of, hosts_of, reach_of, suggestions_for
+from ..kinds import Effect, Kind
+from ..level import TrustLevel
+from ..permissions import matched
+from ..policy import Autonomy, RuleAction
+from ..session import Session
+from ..url import Url, in_domains, judge_host, listed_problem, parse_url
+
+__all__ = ["instead_of", "passing_url"]
+
+
+def instead_of(atom: Atom, action: Action, session: Session) -> str | None:
+    """Return the first thing that could be done instead of a command line and would not be refused itself."""
+    if not isinstance(atom.canonical, CommandLine):
+        return None
+    for found, line in suggestions_for(atom.canonical, session.policy, session.policy.shell):
+        if line is None:
+            passes = passing_url(found.value, found.tool, action, session) is not None
+        else:
+            passes = not _refuses_line(line, found.value, action, atom, session)
+        if passes:
+            return str(found)
+    return None
+
+
+def passing_url(text: str, tool: str, action: Action, session: Session) -> str | None:
+    """Return a URL, in canonical form, that a tool would be let open in the place of an action, else None."""
+    url, policy = parse_url(text), session.policy
+    if not isinstance(url, Url) or judge_host(url.host, policy.allow_networks) is not None:
+        return None
+    is_open = url.scheme != "https" and not in_domains(url.host, policy.allow_http)
+    is_unknown = policy.url_grounding and session.ledger.lookup(url).source is None
+    if is_open or is_unknown or _is_unlisted(url.host, session):
+        return None
+    atom = Atom(Kind.URL, "/url", url.text, url)
+    opening = replace(action, call=replace(action.call, tool=tool), atoms=(atom,))
+    return None if _is_forbidden(opening, session) else url.text
+
+
+def _refuses_line(line: CommandLine, text: str, action: Action, atom: Atom, session: Session) -> bool:
+    """Whether a command line would not be let run in the place of one that an action holds."""
+    policy = session.policy
+    is_reading = effects_of(line, text, policy, policy.shell) == Effect.READ
+    if policy.autonomy is Autonomy.READONLY and not is_reading:
+        return True
+    reached = reach_of(line, session.ledger, policy.allow_networks)
+    if reached.say == Say.DENY or any(_is_unlisted(host, session) for host in hosts_of(line)):
+        return True
+    atoms = (replace(atom, raw=text, canonical=line),)
+    return _is_forbidden(replace(action, atoms=atoms), session)
+
+
+def _is_unlisted(host: str, session: Session) -> bool:
+    policy = session.policy
+    return listed_problem(host, policy.domain_allowlist, policy.domain_denylist) is not None
+
+
+def _is_forbidden(action: Action, session: Session) -> bool:
+    """Whether a deny rule speaks of an action, or its tool is not trusted to do more than read."""
+    policy, tool = session.policy, action.call.tool
+    said = session.level_of(tool)
+    level = said[0] if said is not None else policy.levels.get(tool, TrustLevel.TRUSTED)
+    if level >= TrustLevel.QUARANTINED:
+        return True
+    denying = (rule for rule in policy.rules if rule.action is RuleAction.DENY)
+    return any(matched(rule, action, policy) is not None for rule in denying)

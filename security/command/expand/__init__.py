@@ -1,0 +1,45 @@
+"""What a command line runs in the end: wrappers, loops, variables, and the line as printed."""
+
+from .actions import is_sink, vectors
+from .copies import COPIERS, copied, outputs
+from .loops import Bound, bound, guessed
+from .parse import parse_command
+from .paths import Candidate, Folders, Ground, Placed, git_places, placed, where
+from .printing import print_line, quoted
+from .renaming import leads_inside, loop_of, with_each_name
+from .targets import open_target, settled, written
+from .variables import set_by_builtins
+from .visit import nodes, visits
+from .wrappers import added_by_wrapper, is_transparent
+
+__all__ = [
+    "COPIERS",
+    "Bound",
+    "Candidate",
+    "Folders",
+    "Ground",
+    "Placed",
+    "added_by_wrapper",
+    "bound",
+    "copied",
+    "git_places",
+    "guessed",
+    "is_sink",
+    "is_transparent",
+    "leads_inside",
+    "loop_of",
+    "nodes",
+    "open_target",
+    "outputs",
+    "parse_command",
+    "placed",
+    "print_line",
+    "quoted",
+    "set_by_builtins",
+    "settled",
+    "vectors",
+    "visits",
+    "where",
+    "with_each_name",
+    "written",
+]

@@ -1,0 +1,328 @@
+"""Where does a line look? The folder each command starts in, and the paths its words mean.
+
+A `cd` moves what follows it, in both directions a condition may take; a loop's variable has the values
+of its list. What cannot be followed is unknown, and unknown is never inside.
+"""
+
+from __future__ import annotations
+
+import glob
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from ..programs import git_folder, parse_options
+from ..syntax import Command, Compound, Node, PartKind, Pipeline, Sequence, Word, literal
+from .variables import MOST_VARIANTS, SAFE, assigned, choices, guesses
+from .visit import visits
+
+__all__ = [
+    "MOVES",
+    "Candidate",
+    "Ground",
+    "Placed",
+    "fillings",
+    "git_places",
+    "placed",
+    "variants",
+    "where",
+]
+
+Folders: TypeAlias = "frozenset[str] | None"
+_Ends: TypeAlias = "tuple[Folders, Folders]"
+
+MOVES = frozenset({"cd", "pushd", "popd"})
+"""What moves the commands behind it to another folder."""
+
+_MOST_FOLDERS = 8
+_MOST_MOVES = 16
+# A shell gives variables in capitals, and `_`, values of its own.
+_BOUND = re.compile(r"[a-z][a-z0-9_]*|[A-Z]")
+_SAME_SHELL = frozenset({"eval", "command", "builtin", ".", "source"})
+_NOTHING: Mapping[str, tuple[Word, ...]] = MappingProxyType({})
+
+
+class Ground(Protocol):
+    """As much of a policy as is needed here."""
+
+    @property
+    def workspace(self) -> str:
+        """The absolute path where a line starts."""
+
+    @property
+    def home(self) -> str:
+        """The absolute path that `~` is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A command, what is around it, the folders it may start in (None: unknown), and what loops set.
+
+    `guesses` are the values of variables that the line sets once: good enough to refuse by, not to allow.
+    """
+
+    command: Command
+    context: tuple[str, ...]
+    folders: Folders
+    bindings: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
+    guesses: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An absolute path a word may mean, a glob to expand, or (`below`) the folder of what is found later."""
+
+    path: str
+    is_glob: bool = False
+    below: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    folders: Folders
+    context: tuple[str, ...] = ()
+    bindings: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
+
+    def within(self, what: str) -> _Spot:
+        return _Spot(self.folders, (*self.context, what), self.bindings)
+
+    def at(self, folders: Folders) -> _Spot:
+        return _Spot(folders, self.context, self.bindings)
+
+
+def placed(root: Node, ground: Ground) -> tuple[Placed, ...]:
+    """Return every command of a line with where it runs, in the order of the text."""
+    found: list[Placed] = []
+    commands = [visit.command for visit in visits(root)]
+    _Walk(ground, found, assigned=assigned(root, commands)).go(root, _Spot(frozenset({ground.workspace})))
+    likely = guesses(commands)
+    return tuple(replace(at, guesses=likely) for at in found) if likely else tuple(found)
+
+
+class _Walk:
+    """Goes through a tree and collects; each step returns the folders after success and after failure."""
+
+    def __init__(self, ground: Ground, found: list[Placed], *, assigned: frozenset[str]) -> None:
+        self.ground, self.found, self.assigned = ground, found, assigned
+        self.moves = 0
+
+    def go(self, node: Node, spot: _Spot) -> _Ends:
+        match node:
+            case Command():
+                return self._command(node, spot)
+            case Pipeline(stages=stages):
+                for index, stage in enumerate(stages):
+                    self.go(stage, spot.within("pipeline" if index else "start of a pipeline"))
+                return spot.folders, spot.folders
+            case Sequence():
+                return self._sequence(node, spot)
+            case Compound():
+                return self._compound(node, spot)
+
+    def _command(self, command: Command, spot: _Spot) -> _Ends:
+        self.found.append(Placed(command, spot.context, spot.folders, spot.bindings))
+        ends: _Ends = (spot.folders, spot.folders)
+        inner_folders = None if command.inner and _starts_elsewhere(command) else spot.folders
+        for inner in command.inner:
+            ends = self.go(inner, spot.at(inner_folders).within(f"run by {command.program}"))
+        for word in (*command.words, *(one.value for one in command.assignments)):
+            self._word(word, spot)
+        for redirection in command.redirections:
+            self._word(redirection.target, spot)
+        if command.program in MOVES:
+            return self._moved(command, spot), spot.folders
+        if command.program in _SAME_SHELL and any(map(_moves, command.inner)):
+            return ends if len(command.inner) == 1 else (None, None)
+        return spot.folders, spot.folders
+
+    def _word(self, word: Word, spot: _Spot) -> None:
+        for part in word.parts:
+            if part.body is not None:
+                self.go(part.body, spot.within("substitution"))
+
+    def _moved(self, command: Command, spot: _Spot) -> Folders:
+        self.moves += 1
+        parsed = parse_options(command.words[1:], "-LP")
+        operands = parsed.operands
+        if (
+            self.moves > _MOST_MOVES
+            or command.program not in {"cd", "pushd"}
+            or (command.program == "pushd" and not _is_folder(operands))
+            or len(operands) > 1
+            or parsed.unknown is not None
+        ):
+            return None
+        word = operands[0] if operands else literal(self.ground.home)
+        found = where(word, spot.folders, self.ground)
+        if found is None or any(one.is_glob for one in found) or word.text == "-":
+            return None
+        # The shell resolves `..` in the text of the folder, before any link is followed; with -P it does not.
+        folders = frozenset(posixpath.normpath(one.path) for one in found)
+        if parsed.has("-P"):
+            folders |= {one.path for one in found}
+        return folders if len(folders) <= _MOST_FOLDERS else None
+
+    def _sequence(self, node: Sequence, spot: _Spot) -> _Ends:
+        good, bad = spot.folders, spot.folders
+        start: Folders = spot.folders
+        waiting = ";"
+        for item, separator in zip(node.items, node.separators, strict=True):
+            start = {"&&": good, "||": bad}.get(waiting, _either(good, bad))
+            before = (good, bad)
+            if separator == "&":
+                self.go(item, spot.at(start).within("background"))
+                good, bad = _either(*before), _either(*before)
+            else:
+                good, bad = self.go(item, spot.at(start))
+                if waiting == "&&":
+                    bad = _either(bad, before[1])
+                elif waiting == "||":
+                    good = _either(good, before[0])
+            waiting = separator
+        return good, bad
+
+    def _compound(self, node: Compound, spot: _Spot) -> _Ends:
+        if node.kind in {"negation", "time"} and not isinstance(node.pieces[1], (str, Word)):
+            good, bad = self.go(node.pieces[1], spot)
+            return (bad, good) if node.kind == "negation" else (good, bad)
+        inside = spot.within(f"{node.kind} {node.name}".rstrip())
+        if node.redirections:
+            around = Command((), redirections=node.redirections)
+            self.found.append(Placed(around, inside.context, spot.folders, spot.bindings))
+            for redirection in node.redirections:
+                self._word(redirection.target, inside)
+        stays = node.kind in {"group", "subshell"} or not _moves(node)
+        if not stays:
+            inside = inside.at(None)
+        ends: _Ends = (inside.folders, inside.folders)
+        inside = self._bound(node, inside)
+        for piece in node.pieces:
+            if isinstance(piece, Word):
+                self._word(piece, spot)
+            elif not isinstance(piece, str):
+                ends = self.go(piece, inside)
+        if node.kind == "subshell" or (stays and node.kind != "group"):
+            return spot.folders, spot.folders
+        return ends if stays else (None, None)
+
+    def _bound(self, node: Compound, spot: _Spot) -> _Spot:
+        """Let a loop's variable have the values of its list, unless something else sets it."""
+        values = tuple(piece for piece in node.pieces if isinstance(piece, Word))
+        kinds = {part.kind for value in values for part in value.parts}
+        known = kinds <= {PartKind.LITERAL, PartKind.GLOB, PartKind.TILDE} and "in" in node.pieces
+        is_fixed = _BOUND.fullmatch(node.name) is not None and node.name not in self.assigned
+        if node.kind != "for" or not is_fixed or not known or len(values) > MOST_VARIANTS:
+            return spot
+        bindings = {**spot.bindings, node.name: values}
+        return _Spot(spot.folders, spot.context, MappingProxyType(bindings))
+
+
+def _either(one: Folders, other: Folders) -> Folders:
+    return None if one is None or other is None or len(one | other) > _MOST_FOLDERS else one | other
+
+
+def _is_folder(operands: tuple[Word, ...]) -> bool:
+    """Whether `pushd` goes to a folder, and not to one it went to before."""
+    return bool(operands) and not operands[0].text.startswith(("+", "-"))
+
+
+def _moves(node: Node) -> bool:
+    """Whether anything in a tree changes the folder of the shell it runs in; subshells count, to be safe."""
+    return any(visit.command.program in MOVES for visit in visits(node))
+
+
+def _starts_elsewhere(command: Command) -> bool:
+    if command.program in {"find", "fd"}:
+        return any(word.text in {"-execdir", "-okdir"} for word in command.words)
+    if command.program in {"ssh", "chroot", "nsenter", "unshare", "systemd-run"}:
+        return True
+    if command.program in {"sudo", "su", "runuser"}:
+        # A login starts at home; all other options that lead elsewhere are in capitals.
+        texts = {word.text for word in command.words}
+        runs = {word.text for one in command.inner if isinstance(one, Command) for word in one.words}
+        return any(re.match(r"-$|-\w*[liDR]|--(?:l|ch)", text) for text in texts - runs)
+    return command.program == "env" and any(re.match(r"-[iv0]*C|--c", word.text) for word in command.words)
+
+
+def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
+    """Return the words of a command for every value its loops give them; None for too many."""
+    if not at.bindings or all(word.is_literal for word in at.command.words):
+        return (at.command.words,)
+    several = [choices(word, at.bindings) for word in at.command.words]
+    count = 1
+    for choice in several:
+        if choice is None:
+            return None
+        count *= len(choice)
+    return tuple(product(*filter(None, several))) if count <= MOST_VARIANTS else None
+
+
+def fillings(word: Word, at: Placed, guesses: Mapping[str, tuple[Word, ...]]) -> tuple[Word, ...]:
+    """Return a word for every value that loops, or these guesses, give its variables, as far as known."""
+    return (word,) if word.is_literal else choices(word, {**guesses, **at.bindings}) or (word,)
+
+
+def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...] | None:
+    """Return the paths a word may mean, or None where that is unknown."""
+    if word.is_literal:
+        return _plainly(word.text, folders)
+    pieces = list(_pieces(word, folders, ground))
+    if None in pieces or not pieces:
+        return None
+    known = [piece for piece in pieces if piece is not None]
+    below = next((text for kind, text in known if kind is PartKind.GIVEN), "")
+    is_glob = any(kind is PartKind.GLOB for kind, _ in known)
+    kept = [(kind, text) for kind, text in known if kind is not PartKind.GIVEN]
+    text = "".join(glob.escape(text) if is_glob and kind is PartKind.LITERAL else text for kind, text in kept)
+    # Behind what is found later lies another file.
+    if not text or "\0" in text or any(kind is PartKind.GIVEN for kind, _ in known[:-1]):
+        return None
+    if text.startswith("/"):
+        return (Candidate(text, is_glob, below),)
+    if folders is None:
+        return None
+    starts = (glob.escape(folder) if is_glob else folder for folder in sorted(folders))
+    return tuple(Candidate(posixpath.join(start, text), is_glob, below) for start in starts)
+
+
+def _plainly(text: str, folders: Folders) -> tuple[Candidate, ...] | None:
+    if not text or "\0" in text:
+        return None
+    if text.startswith("/"):
+        return (Candidate(text),)
+    if folders is None:
+        return None
+    return tuple(Candidate(posixpath.join(start, text)) for start in sorted(folders))
+
+
+def _pieces(word: Word, folders: Folders, ground: Ground) -> Iterator[tuple[PartKind, str] | None]:
+    for part in word.parts:
+        match part.kind:
+            case PartKind.LITERAL | PartKind.GLOB | PartKind.GIVEN:
+                yield part.kind, part.text
+            case PartKind.TILDE if part.text == "~":
+                yield PartKind.LITERAL, ground.home
+            case PartKind.TILDE if part.text == "~+" and folders is not None and len(folders) == 1:
+                yield PartKind.LITERAL, next(iter(folders))
+            case PartKind.VARIABLE if part.text == "HOME":
+                yield (PartKind.LITERAL, ground.home) if part.quoted or SAFE.fullmatch(ground.home) else None
+            case PartKind.VARIABLE if part.text == "PWD" and folders is not None and len(folders) == 1:
+                here = next(iter(folders))
+                yield (PartKind.LITERAL, here) if part.quoted or SAFE.fullmatch(here) else None
+            case _:
+                yield None
+
+
+def git_places(at: Placed, ground: Ground) -> Folders:
+    """Return the folders a git command works in, `-C` included."""
+    folders = at.folders
+    for word in git_folder(at.command.words):
+        found = where(word, folders, ground)
+        if found is None or any(one.is_glob for one in found):
+            return None
+        folders = frozenset(one.path for one in found)
+    return folders

@@ -1,0 +1,162 @@
+"""Going through everything a line consists of: to add what commands run, and to list the commands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..syntax import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word
+from .feeding import fed, sent
+from .unwrap import Nest, unwrapped
+
+__all__ = ["Visit", "below", "nodes", "visits", "with_inner"]
+
+
+def with_inner(node: Node, nest: Nest) -> Node:
+    """Return a tree in which every command knows what it runs in turn."""
+    match node:
+        case Command():
+            own = sent(nest, node.redirections)
+            return fed(unwrapped(_command(node, nest), own), None, nest)
+        case Pipeline(stages=nodes):
+            behind = replace(nest, sent=True)
+            stages = [with_inner(one, behind if at else nest) for at, one in enumerate(nodes)]
+            for at, (before, after) in enumerate(pairwise(stages), 1):
+                if isinstance(before, Command) and isinstance(after, Command) and after.words:
+                    stages[at] = fed(after, before, nest)
+            return replace(node, stages=tuple(stages))
+        case Sequence(items=nodes):
+            return replace(node, items=tuple(with_inner(one, nest) for one in nodes))
+        case Compound():
+            own = sent(nest, node.redirections)
+            pieces = tuple(_piece(piece, own) for piece in node.pieces)
+            return replace(node, pieces=pieces, redirections=_redirections(node.redirections, nest))
+
+
+def _piece(piece: Piece, nest: Nest) -> Piece:
+    match piece:
+        case str():
+            return piece
+        case Word():
+            return _word(piece, nest)
+        case _:
+            return with_inner(piece, nest)
+
+
+def _command(command: Command, nest: Nest) -> Command:
+    if not any(part.body for word in _words(command) for part in word.parts):
+        return command
+    return replace(
+        command,
+        words=tuple(_word(word, nest) for word in command.words),
+        assignments=tuple(replace(one, value=_word(one.value, nest)) for one in command.assignments),
+        redirections=_redirections(command.redirections, nest),
+    )
+
+
+def _words(command: Command) -> list[Word]:
+    words = list(command.words)
+    if command.assignments:
+        words += [one.value for one in command.assignments]
+    if command.redirections:
+        words += [one.target for one in command.redirections]
+    return words
+
+
+def _redirections(found: tuple[Redirection, ...], nest: Nest) -> tuple[Redirection, ...]:
+    return tuple(replace(one, target=_word(one.target, nest)) for one in found)
+
+
+def _word(word: Word, nest: Nest) -> Word:
+    if not any(part.body for part in word.parts):
+        return word
+    return replace(word, parts=tuple(_part(part, nest) for part in word.parts))
+
+
+def _part(part: Part, nest: Nest) -> Part:
+    return replace(part, body=with_inner(part.body, nest)) if part.body is not None else part
+
+
+class Visit(NamedTuple):
+    """A command with where it stands: `context` names everything around it, the outermost first.
+
+    A loop, group or subshell that is redirected is a visit of its own, of a command without words.
+    """
+
+    command: Command
+    context: tuple[str, ...] = ()
+
+
+def visits(node: Node) -> list[Visit]:
+    """Return every command of a tree in the order of the text, and behind each what it runs in turn."""
+    found: list[Visit] = []
+    _visit(node, (), found)
+    return found
+
+
+def _visit(node: Node, context: tuple[str, ...], found: list[Visit]) -> None:
+    match node:
+        case Command():
+            found.append(Visit(node, context))
+            for inner in node.inner:
+                _visit(inner, (*context, f"run by {node.program}"), found)
+            for word in _words(node):
+                _visit_word(word, context, found)
+        case Pipeline(stages=stages):
+            for index, stage in enumerate(stages):
+                _visit(stage, (*context, "pipeline" if index else "start of a pipeline"), found)
+        case Sequence(items=items, separators=separators):
+            for item, separator in zip(items, separators, strict=True):
+                _visit(item, (*context, "background") if separator == "&" else context, found)
+        case Compound():
+            _visit_compound(node, context, found)
+
+
+def _visit_compound(node: Compound, context: tuple[str, ...], found: list[Visit]) -> None:
+    inside = (*context, (node.name and f"{node.kind} {node.name}") or node.kind)
+    if node.redirections:
+        found.append(Visit(Command((), redirections=node.redirections), inside))
+        for redirection in node.redirections:
+            _visit_word(redirection.target, inside, found)
+    for piece in node.pieces:
+        if isinstance(piece, Word):
+            _visit_word(piece, inside, found)
+        elif not isinstance(piece, str):
+            _visit(piece, inside, found)
+
+
+def _visit_word(word: Word, context: tuple[str, ...], found: list[Visit]) -> None:
+    for part in word.parts:
+        if part.body is not None:
+            _visit(part.body, (*context, "substitution"), found)
+
+
+def nodes(node: Node) -> list[Node]:
+    """Return every node of a tree, what commands run and what stands in substitutions included."""
+    found: list[Node] = []
+    _gather(node, found)
+    return found
+
+
+def _gather(node: Node, found: list[Node]) -> None:
+    found.append(node)
+    for one in below(node):
+        _gather(one, found)
+
+
+def below(node: Node) -> list[Node]:
+    """Return the nodes right below one: its parts, what it runs, and what stands in its substitutions."""
+    inside: list[Node] = []
+    words: list[Word] = []
+    match node:
+        case Command():
+            inside, words = list(node.inner), _words(node)
+        case Pipeline(stages=several) | Sequence(items=several):
+            inside = list(several)
+        case Compound():
+            inside = [piece for piece in node.pieces if not isinstance(piece, (str, Word))]
+            words = [piece for piece in node.pieces if isinstance(piece, Word)]
+            words += [one.target for one in node.redirections]
+    bodies = (part.body for word in words if word.parts for part in word.parts)
+    return [*inside, *(body for body in bodies if body is not None)]

@@ -1,0 +1,28 @@
+"""The ruling on a command line, its explanation, and what could be run instead."""
+
+from .assess import weighed
+from .explain import explain, is_shown_in_full
+from .matching import covers_words, matches_words
+from .reach import hosts_of, reach_of
+from .suggest import suggestions_for
+from .survey import Wanted, surveyed, together, wanted
+from .verdict import Ruling, Say, effects_of, ruling_of
+
+__all__ = [
+    "Ruling",
+    "Say",
+    "Wanted",
+    "covers_words",
+    "effects_of",
+    "explain",
+    "hosts_of",
+    "is_shown_in_full",
+    "matches_words",
+    "reach_of",
+    "ruling_of",
+    "suggestions_for",
+    "surveyed",
+    "together",
+    "wanted",
+    "weighed",
+]

@@ -1,0 +1,480 @@
+"""Does a command destroy what no task in a workspace needs to destroy? That is a no, whoever asks.
+
+Meant are the roots of things (`/`, the system's folders, homes, the workspace itself, `.git`), devices,
+files the system or a shell obeys, and the machine as such, in any spelling.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from ...paths import is_inside, protected_places, protected_reason, secret_places, secret_reason
+from ..expand import Candidate, Placed, visits, where
+from ..programs import (
+    EXECUTING,
+    Branch,
+    branches,
+    edited_by_sed,
+    find_starts,
+    find_terms,
+    is_hit,
+    lines_of,
+    removing_what_it_prints,
+)
+from ..syntax import Command, Node, Part, PartKind, Pipeline, Word, literal, marked
+from .paths import Scene
+from .wrecks import wreck
+
+__all__ = ["behind_unknown", "destruction", "may_destroy", "piped_removals", "unsure_destruction"]
+
+_POWER = frozenset("shutdown reboot halt poweroff kexec killall5 systemctl-reboot".split())
+_POWER_STATES = frozenset(
+    "poweroff reboot halt kexec suspend hibernate hybrid-sleep rescue emergency soft-reboot".split()
+)
+_FORMATTERS = re.compile(
+    r"mkfs(?:\..*)?|mke2fs|mkswap|wipefs|blkdiscard|sfdisk|mkdosfs|mkntfs|newfs(?:_.*)?|diskutil"
+)
+_DISK_VERBS = {
+    "cryptsetup": {"luksFormat", "erase", "luksErase"},
+    "zpool": {"destroy", "labelclear"},
+    "zfs": {"destroy"},
+    "nvme": {"format", "sanitize"},
+    "mdadm": {"--zero-superblock"},
+    "hdparm": {"--security-erase", "--security-erase-enhanced", "--trim-sector-ranges"},
+    "parted": {"mklabel", "mktable", "rm"},
+    "sgdisk": {"-Z", "-z", "-o", "--zap", "--zap-all", "--clear"},
+    "badblocks": {"-w"},
+}
+_MANY = frozenset({"lvremove", "vgremove", "pvremove", "mkfs"})
+_ON_DEVICES = frozenset("fdisk cfdisk tune2fs losetup sg_format".split())
+_OWNERS = frozenset({"chmod", "chown", "chgrp", "chattr", "setfacl", "chcon"})
+_REMOVERS = frozenset("rm unlink shred srm".split())
+_SEARCHES = frozenset({"find", "gfind"})
+# What a search prints comes out of these as it went in, if perhaps less of it.
+_PASSING_ON = frozenset("cat sort uniq tac tee head tail shuf".split())
+_FOUND = Word("⟨each file found⟩", (Part(PartKind.GIVEN, "each file found"),))
+_HISTORY_STAYS = "a repository's history (.git)"
+_TEMPORARY = frozenset({"/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp"})  # noqa: S108 — named, not used
+_SYSTEM_ROOTS = _TEMPORARY | frozenset(
+    "/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /nix /opt /proc /root /run /sbin "
+    "/snap /srv /sys /usr /var /Applications /Library /System /Users /Volumes /cores /private".split()
+)
+_WRITERS = frozenset({"tee", "truncate", "shred", "rm", "unlink", "wipe", "srm", "sponge"})
+_COPIERS = frozenset({"cp", "mv", "install", "ln", "rsync", "scp"})
+_QUIET_DEVICES = re.compile(
+    r"/dev/(?:null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm(?:/.*)?|pts/\d+|tcp/.*|udp/.*)"
+)
+_EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
+_MOST_WORDS = 64
+_MOST_WRAPPED = 4
+_MOST_TARGETS = 16
+_MOST_STARTS = 8
+_HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
+_STATE = re.compile(r"/var/(?!tmp$|folders$)[^/]+")
+_KNOWN = re.compile(r"\$\{(?P<name>HOME|PWD)\b[^}]*\}")
+_DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<word>[A-Za-z0-9_./-]+)\}")
+_WRAPPED = frozenset("rm chmod chown chgrp shred find dd wipefs blkdiscard".split())
+
+
+def may_destroy(program: str) -> bool:
+    """Whether any rule here speaks of a program."""
+    return program in _DESTROYERS or _FORMATTERS.fullmatch(program) is not None
+
+
+def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
+    """Return what a command would destroy and why that is a no, or None."""
+    for redirection in at.command.redirections:
+        if redirection.writes and (why := _written(redirection.target, scene)) is not None:
+            return redirection.target.text, why
+    words = at.command.words
+    if not words:
+        return None
+    program = at.command.program
+    if program in _SEARCHES:
+        return _searched(words[1:], at.command.inner, scene)
+    ruined = wreck(program, words[1:], lambda word, spares: _root(word, scene, spares_workspace=spares))
+    if ruined is not None or not may_destroy(program):
+        return ruined
+    return next((found for rule in _RULES if (found := rule(program, words[1:], scene))), None)
+
+
+def behind_unknown(at: Placed, scene: Scene) -> tuple[str, str] | None:
+    """Find what would destroy where a program nobody knows to run others has it among its words.
+
+    Only targets spelled from the root or a home count: `docker rm` and `git rm` are none of these.
+    """
+    words = at.command.words
+    if at.command.inner or at.command.program in lines_of("programs.toml") or at.command.program == "git":
+        return None
+    names = [word.text.rpartition("/")[2] if word.is_literal else "" for word in words[:_MOST_WORDS]]
+    places = [place for place, name in enumerate(names) if place and name in _WRAPPED]
+    for place in places[:_MOST_WRAPPED]:
+        for rule in (_disks, _removals, _owners):
+            found = rule(names[place], words[place + 1 : place + _MOST_TARGETS], scene)
+            if found is not None and found[0].startswith(("/", "~", "⟨~", "⟨$HOME")):
+                return found
+    return None
+
+
+def piped_removals(parts: list[Node]) -> Iterator[tuple[Command, Command]]:
+    """Yield a search, and as what it would be written if it removed itself what it hands to `xargs rm`."""
+    for node in parts:
+        if not isinstance(node, Pipeline):
+            continue
+        before: Command | None = None
+        for stage in node.stages:
+            if not isinstance(stage, Command):
+                before = None
+            elif stage.program in _SEARCHES:
+                before = stage
+            elif before is not None and stage.program == "xargs":
+                if any(_acts_on_given(inner, _REMOVERS) for inner in stage.inner):
+                    words = (before.words[0], *removing_what_it_prints(before.words[1:]))
+                    yield before, replace(before, words=words)
+                before = None
+            elif stage.program not in _PASSING_ON:
+                before = None
+
+
+def unsure_destruction(at: Placed) -> str | None:
+    """Say why only a person may judge a removal whose target is not known, or None."""
+    program, words = at.command.program, at.command.words[1:]
+    searches = program in _SEARCHES
+    deletes = searches and any(term[0].text == "-delete" for term in find_terms(words))
+    removes = deletes if searches else _is_recursive(words)
+    if not removes or not (searches or program in {"rm", "shred"} | _OWNERS):
+        return None
+    unknown = {PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.ARITHMETIC}
+    found = any(
+        part.kind in unknown or (part is word.parts[0] and (part.kind is PartKind.GIVEN or part.text == "~-"))
+        for word in words
+        for part in word.parts
+    )
+    targets = find_starts(words) if searches else [word for word in words if not word.text.startswith("-")]
+    nowhere = at.folders is None and any(not word.text.startswith(("/", "⟨~")) for word in targets)
+    return "what is removed or changed is only known when it runs" if found or nowhere else None
+
+
+def _machine(program: str, words: tuple[Word, ...], _: Scene) -> tuple[str, str] | None:
+    texts = {word.text for word in words}
+    why = "it stops the machine"
+    if program in _POWER or (program in {"systemctl", "loginctl"} and texts & _POWER_STATES):
+        return program, why
+    if program in {"init", "telinit"} and texts & {"0", "6", "1", "s", "S"}:
+        return program, why
+    if program == "kill" and [word.text for word in words][-1:] == ["-1"] and len(words) > 1:
+        return program, "it ends every program there is"
+    return None
+
+
+def _disks(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
+    operands = [word for word in words if not word.text.startswith("-")]
+    why = "it writes to a disk past its file system"
+    if (_FORMATTERS.fullmatch(program) or program in _MANY) and operands:
+        return operands[-1].text, why
+    only_lists = any(word.text in {"-l", "--list", "-a", "--all", "-x"} for word in words)
+    if program in _ON_DEVICES and not only_lists:
+        target = next((word for word in operands if any(map(_is_device, _paths(word, scene)))), None)
+        if target is not None:
+            return target.text, why
+    if {word.text for word in words} & _DISK_VERBS.get(program, set()):
+        return program, why
+    if program == "dd":
+        for word in words:
+            if word.text.startswith("of="):
+                target = _behind(word, len("of="))
+                if (reason := _written(target, scene)) is not None:
+                    return target.text, reason
+    return None
+
+
+def _behind(word: Word, start: int) -> Word:
+    """Return a word without its literal beginning."""
+    if word.is_literal:
+        return literal(word.text[start:])
+    rest = word.parts[1:] if len(word.parts[0].text) == start else word.parts
+    return Word(word.text[start:], rest)
+
+
+def _writers(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
+    operands = [word for word in words if not word.text.startswith("-")]
+    if program in _WRITERS:
+        targets = operands
+    elif program in {"sed", "gsed"}:
+        targets = list(edited_by_sed(words))
+    elif program in _COPIERS:
+        targets = operands[-1:] if len(operands) > 1 else []
+    else:
+        return None
+    for word in targets:
+        for path in _paths(word, scene):
+            if _is_device(path):
+                return word.text, "it writes to a device"
+            if program in _COPIERS or _QUIET_DEVICES.fullmatch(path):
+                continue
+            why = protected_reason(path, scene.policy)
+            if why is None and not is_inside(path, scene.policy.workspace):
+                why = secret_reason(path, scene.policy)
+            if why is not None:
+                return word.text, f"this file must not be changed: {why}"
+    return None
+
+
+def _removals(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
+    if program in _SEARCHES:
+        return _searched(words, (), scene)
+    if program in {"rm", "srm", "shred", "mv", "rmtree", "trash", "wipe"}:
+        if program in {"rm", "shred"} and not _is_recursive(words):
+            return None
+        operands = [word for word in words if not word.text.startswith("-") or word.text == "-"]
+        if program == "mv":
+            operands = operands[:-1]
+    elif program == "rsync" and any(word.text.startswith("--del") for word in words):
+        operands = words[-1:] if words else []  # type: ignore[assignment]  # both are only gone through
+    else:
+        return None
+    for word in operands:
+        if program in _REMOVERS and _is_found(word, scene):
+            continue
+        why = _root(word, scene, spares_workspace=program == "mv")
+        if why is not None:
+            return word.text, f"it removes {why}"
+    return None
+
+
+def _searched(words: tuple[Word, ...], inner: tuple[Node, ...], scene: Scene) -> tuple[str, str] | None:
+    """Hold where a search looks against what it does to what its tests let through there."""
+    terms = tuple(find_terms(words))
+    running = [term for term in terms if term[0].text in EXECUTING and len(term) > 1]
+    # What was not taken apart is known by its first word.
+    runs = inner if len(inner) == len(running) else tuple(Command((*term[1:], _FOUND)) for term in running)
+    run_by = {id(term): one for term, one in zip(running, runs, strict=True)}
+
+    def removes(term: tuple[Word, ...]) -> bool:
+        return term[0].text == "-delete" or (
+            id(term) in run_by and _acts_on_given(run_by[id(term)], _REMOVERS)
+        )
+
+    def changes_owners(term: tuple[Word, ...]) -> bool:
+        return id(term) in run_by and _acts_on_given(run_by[id(term)], _OWNERS)
+
+    removed_by, changed_by = branches(terms, removes), branches(terms, changes_owners)
+    least = _least_depth(terms)
+    starts = tuple(_all_starts(words, terms))
+    is_wide = () in removed_by or len(starts) > _MOST_STARTS
+    for word in starts if removed_by else ():
+        why = _root(word, scene, spares_workspace=False) if is_wide else None
+        if why is not None:
+            return word.text, f"it removes {why}; no test says of which names"
+        why = None if is_wide else _narrowed(word, removed_by, least, scene)
+        if why is not None:
+            return word.text, f"it removes {why}"
+    for word in starts if () in changed_by else ():
+        why = _root(word, scene, spares_workspace=True)
+        if why is not None and ".git" not in why:
+            return word.text, f"it changes who may use {why}"
+    return None
+
+
+def _is_found(word: Word, scene: Scene) -> bool:
+    """Whether a word is what a search finds where it may remove by name; the search itself is judged."""
+    found = where(word, scene.folders, scene.ground) or (Candidate("/"),)
+    return all(one.below and _why_searched(posixpath.normpath(one.path), scene) is None for one in found)
+
+
+def _acts_on_given(node: Node, programs: frozenset[str]) -> bool:
+    """Whether one of these programs runs somewhere in a tree on what is not known before."""
+    commands = (visit.command for visit in visits(node))
+    return any(one.program in programs and not all(word.is_literal for word in one.words) for one in commands)
+
+
+def _all_starts(words: tuple[Word, ...], terms: tuple[tuple[Word, ...], ...]) -> Iterator[Word]:
+    """Yield where a search begins; a list of starts in a file could hold any, the root too."""
+    yield from dict.fromkeys(find_starts(words))
+    if any(term[0].text in {"-files0-from", "-D", "-f"} for term in terms):
+        yield literal("/")
+
+
+def _least_depth(terms: tuple[tuple[Word, ...], ...]) -> int:
+    """Return how far below its starts a search begins to act."""
+    given = [term[1].text for term in terms if term[0].text == "-mindepth" and len(term) > 1]
+    return min((int(text) if text.isdecimal() else 0 for text in given), default=0)
+
+
+def _narrowed(word: Word, ways: tuple[Branch, ...], least: int, scene: Scene) -> str | None:
+    """Say what must stay that a search removes though its tests narrow what it finds, or None."""
+    if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
+        return "somebody's home"
+    for candidate in where(_plainer(word), scene.folders, scene.ground) or ():
+        for path in _spellings(candidate, scene):
+            typed = word.text if word.is_literal else candidate.path
+            why = _why_searched(path, scene) or _passing(path, typed.rstrip("/") or "/", ways, least, scene)
+            if why is not None:
+                return why
+    return None
+
+
+def _why_searched(path: str, scene: Scene) -> str | None:
+    """Say why nothing may be removed by its name below a folder, or None."""
+    workspace, home = scene.policy.workspace, scene.policy.home
+    is_above = workspace.startswith(f"{path}/") and path not in _SYSTEM_ROOTS
+    is_own = is_above or path in {workspace, home, *_TEMPORARY}
+    return None if is_own else _why_root(path, scene, spares_workspace=True)
+
+
+def _passing(path: str, typed: str, ways: tuple[Branch, ...], least: int, scene: Scene) -> str | None:
+    """Say what must stay below a folder and would pass the tests of a search that begins there, or None."""
+    policy = scene.policy
+    kept = (*protected_places(policy), *secret_places(policy))
+    reached: dict[str, str] = {}
+    ends: dict[str, str] = {}
+    for place in (*kept, policy.workspace, policy.home):
+        if is_inside(place, path):
+            parts = list(filter(None, place[len(path) :].split("/")))
+            paths = [posixpath.join(typed, *parts[:depth]) for depth in range(least, len(parts) + 1)]
+            reached.update((one, place) for one in paths if one not in reached)
+            ends.update((one, place) for one in paths[-1:] if place in kept)
+    hits = (place for way in ways for one, place in reached.items() if is_hit(way, one))
+    inside = (place for way in ways for one, place in ends.items() if is_hit(way, one, below=True))
+    found = next(hits, None) or next(inside, None)
+    return None if found is None else f"{found}, which must stay"
+
+
+def _owners(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, str] | None:
+    if program not in _OWNERS or not _is_recursive(words):
+        return None
+    for word in words:
+        why = None if word.text.startswith("-") else _root(word, scene, spares_workspace=True)
+        if why is not None and "git" not in why:
+            return word.text, f"it changes who may use {why}"
+    return None
+
+
+# Whatever is not among these, no rule below speaks of.
+_DESTROYERS = (
+    _POWER
+    | _MANY
+    | _OWNERS
+    | _WRITERS
+    | _COPIERS
+    | _ON_DEVICES
+    | frozenset(_DISK_VERBS)
+    | frozenset("systemctl loginctl init telinit kill dd find gfind rmtree trash sed gsed".split())
+)
+
+_Rule = Callable[[str, "tuple[Word, ...]", Scene], "tuple[str, str] | None"]
+_RULES: tuple[_Rule, ...] = (_machine, _disks, _writers, _removals, _owners)
+
+
+def _is_recursive(words: tuple[Word, ...]) -> bool:
+    """Whether `-r` is among the options, in a cluster or as any abbreviation of `--recursive`."""
+    for word in words:
+        text = word.text
+        if text == "--":
+            return False
+        if text.startswith("--"):
+            if len(text) > 2 and "--recursive".startswith(text):
+                return True
+        elif text.startswith("-") and re.search("[rR]", text):
+            return True
+    return False
+
+
+def _root(word: Word, scene: Scene, *, spares_workspace: bool) -> str | None:
+    """Say which root a word means, or None."""
+    if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
+        return "somebody's home"
+    word = _plainer(word)
+    found = where(word, scene.folders, scene.ground)
+    if found is None:
+        climbs = word.is_literal and posixpath.normpath(word.text).startswith("..")
+        return "a folder above this one" if climbs else None
+    for candidate in found:
+        for path in _spellings(candidate, scene):
+            why = _why_root(path, scene, spares_workspace=spares_workspace or bool(candidate.below))
+            if why is not None:
+                return why
+    return None
+
+
+def _plainer(word: Word) -> Word:
+    """Return a word in which other ways to say `$HOME` and `$PWD` are said like that."""
+    parts = tuple(map(_plainer_part, word.parts))
+    return word if parts == word.parts else Word(marked(parts), parts)
+
+
+def _plainer_part(part: Part) -> Part:
+    if part.kind is PartKind.EXPANSION and (found := _KNOWN.fullmatch(part.text)) is not None:
+        return Part(PartKind.VARIABLE, found["name"], quoted=True)
+    if part.kind is PartKind.EXPANSION and (default := _DEFAULT.fullmatch(part.text)) is not None:
+        return Part(PartKind.LITERAL, default["word"], quoted=True)
+    if isinstance(part.body, Command) and part.body.name == "pwd":
+        return Part(PartKind.VARIABLE, "PWD", quoted=True)
+    return part
+
+
+def _spellings(candidate: Candidate, scene: Scene) -> Iterator[str]:
+    """Yield a candidate's path normalised and resolved; a pattern that matches everything is its folder."""
+    path = candidate.path
+    if candidate.is_glob:
+        folder, _, last = path.rstrip("/").rpartition("/")
+        if _EVERYTHING.fullmatch(last):
+            path = folder or "/"
+        elif last.startswith(".") and fnmatchcase(".git", last):
+            path = f"{folder}/.git"
+    yield from _forms(path, scene)
+
+
+def _forms(path: str, scene: Scene) -> tuple[str, ...]:
+    """Return a path normalised and, where that is another one, resolved."""
+    plain, real = "/" + posixpath.normpath(path).lstrip("/"), scene.facts.real.get(path)
+    return (plain,) if real is None or real == plain else (plain, real)
+
+
+def _why_root(path: str, scene: Scene, *, spares_workspace: bool) -> str | None:
+    workspace, home = scene.policy.workspace, scene.policy.home
+    if path == workspace:
+        return None if spares_workspace else "the workspace, or what it lies in"
+    if path == "/":
+        return "the root of the file system"
+    if path == home or _HOMES.fullmatch(path):
+        return "a home"
+    if path in _SYSTEM_ROOTS:
+        return "a folder of the system"
+    if workspace.startswith(f"{path}/"):
+        return "the workspace, or what it lies in"
+    if home.startswith(f"{path}/"):
+        return "what a home lies in"
+    if path.endswith("/.git"):
+        return _HISTORY_STAYS
+    if is_inside(path, workspace):
+        return None
+    is_systems = protected_reason(path, scene.policy) is not None or _STATE.fullmatch(path) is not None
+    return "a part of the system" if is_systems else None
+
+
+def _paths(word: Word, scene: Scene) -> Iterator[str]:
+    for candidate in where(word, scene.folders, scene.ground) or ():
+        if not candidate.is_glob:
+            yield from _forms(candidate.path, scene)
+
+
+def _is_device(path: str) -> bool:
+    return path.startswith("/dev/") and _QUIET_DEVICES.fullmatch(path) is None
+
+
+def _written(word: Word, scene: Scene) -> str | None:
+    """Say why a file may not be written, or None."""
+    for path in _paths(word, scene):
+        if _is_device(path):
+            return "it writes to a device"
+        if _QUIET_DEVICES.fullmatch(path):
+            continue
+        why = protected_reason(path, scene.policy) or secret_reason(path, scene.policy)
+        if why is not None:
+            return f"this file must not be changed: {why}"
+    return None

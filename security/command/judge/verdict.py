@@ -1,0 +1,146 @@
+"""What is to be said of a line: nothing, a question, a question only a person present answers, or no?
+
+The parts are elsewhere: `quiet.py` knows what only reads, `destructive.py` what is refused,
+`unwrap.py` noted what cannot be told. Here they are weighed: the strictest word of any part decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...kinds import Effect
+from ...policy import Policy
+from ...rules import ShellRules, blocked_by, confirmed_by, entry_words
+from ...unreadable import Unreadable
+from ..expand import Placed, vectors
+from ..syntax import CommandFacts, CommandLine, crude_words
+from .assess import Weighed, weighed
+from .bombs import looks_like_bomb
+from .destructive import destruction
+from .matching import covers_words
+from .outline import Outline
+from .paths import Problem, Scene
+
+__all__ = ["Ruling", "Say", "effects_of", "ruled", "ruling_of"]
+
+
+class Say:
+    """The words a ruling can say, from the mildest to the strictest."""
+
+    NOTHING, ASK, FORCE, DENY = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """One word about a line, its stable rule and reason, and the value it is about.
+
+    `reasons` are all that speak against running it without a question, as (what, value).
+    """
+
+    say: int
+    rule: str = ""
+    reason: str = ""
+    value: str = ""
+    reasons: tuple[tuple[str, str], ...] = ()
+
+
+def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Ruling:
+    """Return what is to be said of a line; without facts, nothing counts as only reading."""
+    if isinstance(canonical, Unreadable):
+        return _of_unreadable(canonical, raw, policy, rules)
+    return ruled(canonical, canonical.facts, policy, rules)
+
+
+def ruled(line: CommandLine, facts: CommandFacts | None, policy: Policy, rules: ShellRules) -> Ruling:
+    """Return what is to be said of a line if these were its facts."""
+    found = weighed(line, facts, policy)
+    unprintable = line.unprintable if line.printed is None else None
+    return line.once.of(_ruled, found, rules, line.actions, line.constructs, unprintable)
+
+
+def _ruled(
+    found: Weighed,
+    rules: ShellRules,
+    actions: tuple[tuple[str, ...], ...],
+    constructs: frozenset[str],
+    unprintable: str | None,
+) -> Ruling:
+    if found.outline.is_bomb:
+        return Ruling(Say.DENY, "destructive", "a function calls itself without end")
+    if found.destroyed is not None:
+        return Ruling(Say.DENY, "destructive", found.destroyed[1], found.destroyed[0])
+    if rules.blocked and (entry := _blocked(actions, found.outline, rules)) is not None:
+        return Ruling(Say.DENY, "blocked", "the configuration forbids a command in it", entry)
+    if found.secret is not None:
+        return Ruling(Say.DENY, "secret", found.secret.reason, found.secret.value)
+    forced = found.forced
+    if unprintable is not None:
+        why = f"the line cannot be written back exactly: {unprintable}"
+        forced = (Problem("unprintable", why), *forced)
+    return _question(forced, found, rules, confirmed_by(actions, constructs, rules))
+
+
+def effects_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Effect:
+    """Return what a line can do: only read, where nothing has to be said of it, else anything."""
+    if isinstance(canonical, Unreadable):
+        return Effect.ALL
+    strict = replace(rules, allowed=()) if rules.allowed else rules
+    is_quiet = ruling_of(canonical, raw, policy, strict).say == Say.NOTHING
+    return Effect.READ if is_quiet else Effect.ALL
+
+
+def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Ruling:
+    """What cannot be read is asked about by force, unless its words alone are enough for a no."""
+    here = frozenset({policy.workspace})
+    scene = Scene(policy, CommandFacts(), here)
+    if looks_like_bomb(raw):
+        return Ruling(Say.DENY, "destructive", "the line could not be read; a function in it calls itself")
+    for command in crude_words(raw, policy.home):
+        found = destruction(Placed(command, (), here), scene)
+        if found is not None:
+            return Ruling(Say.DENY, "destructive", f"the line could not be read, and {found[1]}", found[0])
+        entry = blocked_by(tuple(word.text for word in command.words), rules)
+        if entry is not None:
+            return Ruling(
+                Say.DENY, "blocked", "the configuration forbids a command that seems to be in it", entry
+            )
+    reason = f"the line could not be read: {canonical.reason}"
+    return Ruling(Say.FORCE, "unreadable", reason, reasons=((canonical.reason, ""),))
+
+
+def _blocked(actions: tuple[tuple[str, ...], ...], outline: Outline, rules: ShellRules) -> str | None:
+    """Hold the actions against what is forbidden, and those there are if variables hold what is thought."""
+    likely = (*outline.likely, *outline.removals)
+    argvs = dict.fromkeys((*actions, *(argv for at in likely for argv in vectors(at.command))))
+    return next((entry for argv in argvs if (entry := blocked_by(argv, rules)) is not None), None)
+
+
+def _question(
+    forced: tuple[Problem, ...], found: Weighed, rules: ShellRules, confirmed: str | None
+) -> Ruling:
+    open_ones = [problem for at, problem in found.problems if not _is_allowed(at, problem, found, rules)]
+    if found.outline.has_functions:
+        open_ones.append(Problem("function", "the line defines a function"))
+    reasons = [(problem.reason, problem.value) for problem in (*forced, *open_ones)]
+    if confirmed is not None:
+        reasons.append(("the configuration asks about a construct in it", confirmed))
+    kept = tuple(dict.fromkeys(reasons))
+    if forced:
+        return Ruling(Say.FORCE, forced[0].rule, forced[0].reason, forced[0].value, kept)
+    if open_ones:
+        first = open_ones[0]
+        return Ruling(Say.ASK, first.rule, first.reason, first.value, kept)
+    if confirmed is not None:
+        return Ruling(Say.ASK, "confirm", reasons[-1][0], confirmed, kept)
+    return Ruling(Say.NOTHING)
+
+
+def _is_allowed(at: Placed, problem: Problem, found: Weighed, rules: ShellRules) -> bool:
+    """Whether `allowed_commands` covers a command: its words at the root, nothing it redirects or sets."""
+    if not rules.allowed or not at.command.words or problem.rule in {"writes", "assigns", "function"}:
+        return False
+    argv = tuple(word.text for word in at.command.words)
+    entries = (entry_words(entry) for entry in rules.allowed)
+    return found.folders_of(at) == frozenset({found.policy.workspace}) and any(
+        covers_words(argv, words, found.facts, found.policy) for words in entries
+    )

@@ -1,0 +1,150 @@
+"""Telling options from operands: what does each word of an argument vector mean to its program?
+
+A program's options are described by one string, as in the tables:
+
+    -abc        short options without a value, which may be joined
+    -n:         a short option with a value, attached or in the next word
+    -n:content  the same; the value is a path whose content is read
+    -w?         a short option whose value, if there is one, is attached
+    --all --lines: --file:content --color?      the same for long ones, whose values follow `=`
+    -#          a number as an option (`-20`)
+
+Long options must be spelled in full: an abbreviation could mean another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..syntax import PartKind, Word, literal
+
+__all__ = ["Parsed", "parse_options", "tail"]
+
+_NUMBER = re.compile(r"-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Options with their values and what a value is, and operands; `unknown` is the first word not known."""
+
+    options: tuple[tuple[str, Word | None, str], ...]
+    operands: tuple[Word, ...]
+    unknown: Word | None = None
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options is given."""
+        return any(name in names for name, _, _ in self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """Option names with what their value is: "" none, "?" perhaps attached, else the kind of the value."""
+
+    kinds: dict[str, str]
+
+    def of(self, name: str) -> str | None:
+        return self.kinds.get(name)
+
+
+@lru_cache(maxsize=512)
+def _spec(described: str) -> _Spec:
+    kinds: dict[str, str] = {}
+    for token in described.split():
+        name, mark, kind = token.partition(":")
+        optional = name.endswith("?")
+        name = name.rstrip("?")
+        value = (kind or "text") if mark else "?" if optional else ""
+        if not name.startswith("--") and len(name) != 2 and (mark or optional):
+            raise ValueError(f"{token}: only one short option can have a value")
+        if name.startswith("--") or len(name) <= 2:
+            kinds[name] = value
+        else:
+            kinds.update({f"-{letter}": "" for letter in name[1:]})
+    return _Spec(kinds)
+
+
+def parse_options(words: tuple[Word, ...], described: str, *, stops: bool = False) -> Parsed:
+    """Read the words behind a program's name; `stops` at the first operand, as wrappers do."""
+    spec = _spec(described)
+    options: list[tuple[str, Word | None, str]] = []
+    operands: list[Word] = []
+    unknown: Word | None = None
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == literal("--"):
+            return Parsed(tuple(options), (*operands, *words[at:]), unknown)
+        if not _is_option(word):
+            operands.append(word)
+            if stops:
+                return Parsed(tuple(options), (*operands, *words[at:]), unknown)
+            continue
+        following = words[at] if at < len(words) else None
+        found = list(_read(word, following, spec))
+        if not found:
+            unknown = unknown or word
+            continue
+        options += found
+        # The value of the last one was the next word if it is not a part of this one.
+        at += found[-1][1] is not None and found[-1][1] is following
+    return Parsed(tuple(options), tuple(operands), unknown)
+
+
+def _is_option(word: Word) -> bool:
+    """Whether a word is read as an option; one that begins with something open is left to the caller."""
+    if word.is_literal:
+        return word.text.startswith("-") and word.text != "-"
+    return word.parts[0].kind is PartKind.LITERAL and word.parts[0].text.startswith("-")
+
+
+def _read(word: Word, following: Word | None, spec: _Spec) -> Iterator[tuple[str, Word | None, str]]:
+    """Yield the options in one word, or nothing where one of them is not known."""
+    text = word.text if word.is_literal else word.parts[0].text
+    if text.startswith("--"):
+        found = _long(word, text, following, spec)
+        return iter([found] if found is not None else [])
+    if _NUMBER.fullmatch(text) and word.is_literal and spec.of("-#") is not None:
+        return iter([("-#", None, "")])
+    return iter(_cluster(word, text, following, spec))
+
+
+def _long(word: Word, text: str, following: Word | None, spec: _Spec) -> tuple[str, Word | None, str] | None:
+    name, mark, _ = text.partition("=")
+    kind = spec.of(name)
+    if kind is None or (not word.is_literal and not mark):
+        return None
+    if mark:
+        return (name, tail(word, len(name) + 1), kind.replace("?", "text")) if kind else None
+    if kind in {"", "?"}:
+        return name, None, ""
+    return (name, following, kind) if following is not None else None
+
+
+def _cluster(
+    word: Word, text: str, following: Word | None, spec: _Spec
+) -> list[tuple[str, Word | None, str]]:
+    found: list[tuple[str, Word | None, str]] = []
+    for index, letter in enumerate(text[1:], 1):
+        kind = spec.of(f"-{letter}")
+        if kind is None:
+            return []
+        is_last = index == len(text) - 1 and word.is_literal
+        if kind and not (is_last and kind == "?"):
+            value = following if is_last else tail(word, index + 1)
+            return [*found, (f"-{letter}", value, kind.replace("?", "text"))] if value is not None else []
+        found.append((f"-{letter}", None, ""))
+    return found if word.is_literal else []
+
+
+def tail(word: Word, start: int) -> Word:
+    """Return a word without its first characters, which are literal."""
+    if word.is_literal:
+        return literal(word.text[start:])
+    first, rest = word.parts[0], word.parts[1:]
+    left = first.text[start:]
+    kept = (type(first)(first.kind, left), *rest) if left else rest
+    return Word(word.text[start:], kept)

@@ -1,0 +1,58 @@
+"""The text of a command line as a tree of nodes."""
+
+from .builtins import BUILTINS, builtin_notes, is_harmless, is_separator, is_shells_own, poison_notes
+from .compounds import RESERVED
+from .crude import crude_words
+from .grammar import read_tree
+from .nodes import (
+    Assignment,
+    Command,
+    CommandFacts,
+    CommandLine,
+    Compound,
+    Node,
+    Note,
+    Part,
+    PartKind,
+    Piece,
+    Pipeline,
+    Redirection,
+    Sequence,
+    Unread,
+    Word,
+    literal,
+    marked,
+    with_ending,
+)
+from .words import Effort
+
+__all__ = [
+    "BUILTINS",
+    "RESERVED",
+    "Assignment",
+    "Command",
+    "CommandFacts",
+    "CommandLine",
+    "Compound",
+    "Effort",
+    "Node",
+    "Note",
+    "Part",
+    "PartKind",
+    "Piece",
+    "Pipeline",
+    "Redirection",
+    "Sequence",
+    "Unread",
+    "Word",
+    "builtin_notes",
+    "crude_words",
+    "is_harmless",
+    "is_separator",
+    "is_shells_own",
+    "literal",
+    "marked",
+    "poison_notes",
+    "read_tree",
+    "with_ending",
+]

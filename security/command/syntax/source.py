@@ -1,0 +1,66 @@
+"""The line while it is read: its bytes, how its tree is stepped through, and what was met so far.
+
+Nothing may be left out: between the tokens of the tree there are blanks, newlines and comments only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import tree_sitter
+
+from .nodes import Node, Unread
+from .words import Bodies, Effort
+
+__all__ = ["Text", "must_be_token", "tokens_of"]
+
+_GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
+
+
+@dataclass(slots=True)
+class Text:
+    """`src` is the line's bytes as Latin-1. The functions read a statement, several, and substitutions."""
+
+    src: str
+    statement: Callable[[Text, tree_sitter.Node, int], Node]
+    sequence: Callable[[Text, list[tree_sitter.Node], int], Node]
+    bodies: Callable[[Text, tree_sitter.Node, int], Bodies]
+    effort: Effort
+    constructs: set[str] = field(default_factory=set)
+
+
+def tokens_of(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> list[tree_sitter.Node]:
+    """Return a node's children without comments; nothing but blanks and newlines may stand between them."""
+    found: list[tree_sitter.Node] = []
+    at = 0 if whole else node.start_byte
+    for child in node.children:
+        _must_be_gap(text, at, child.start_byte)
+        must_be_token(text, child)
+        if child.type == "comment":
+            _must_be_comment(text, child)
+        else:
+            found.append(child)
+        at = child.end_byte
+    _must_be_gap(text, at, len(text.src) if whole else node.end_byte)
+    return found
+
+
+def must_be_token(text: Text, node: tree_sitter.Node) -> None:
+    """The grammar lets a token swallow what stands in front of it (`-<<` passes for `<<`)."""
+    said = text.src[node.start_byte : node.end_byte]
+    if not node.is_named and said != node.type and (node.type != "\n" or said.strip("\n")):
+        raise Unread("an operator is spelled in an unknown way")
+
+
+def _must_be_gap(text: Text, start: int, end: int) -> None:
+    if start != end and _GAP.fullmatch(text.src, start, end) is None:
+        raise Unread("the grammar left out a part of the line")
+
+
+def _must_be_comment(text: Text, node: tree_sitter.Node) -> None:
+    start = node.start_byte
+    said = text.src[start : node.end_byte]
+    if not said.startswith("#") or "\n" in said or (start and text.src[start - 1] not in " \t\n;&|("):
+        raise Unread("a comment was found where there is none")

@@ -1,0 +1,37 @@
+"""Paths: inside the workspace or not, protected, secret, or run by something later."""
+
+from .autorun import is_meant_to_run_later, runs_later_reason
+from .pattern import literally, matches_parts
+from .place import FileState, Place, Preview
+from .workspace import (
+    NAMED_SECRET,
+    NOT_TO_BE_READ,
+    could_be_path,
+    is_inside,
+    is_user_or_file,
+    locate,
+    protected_places,
+    protected_reason,
+    secret_places,
+    secret_reason,
+)
+
+__all__ = [
+    "NAMED_SECRET",
+    "NOT_TO_BE_READ",
+    "FileState",
+    "Place",
+    "Preview",
+    "could_be_path",
+    "is_inside",
+    "is_meant_to_run_later",
+    "is_user_or_file",
+    "literally",
+    "locate",
+    "matches_parts",
+    "protected_places",
+    "protected_reason",
+    "runs_later_reason",
+    "secret_places",
+    "secret_reason",
+]

@@ -1,0 +1,207 @@
+"""Which rules does "always" offer, and may those that the person made of them be granted?
+
+Offered is the narrowest rule that covers what was asked, and a wider one only for files of one folder in
+the workspace. Whatever is granted is checked like a rule of the configuration, must be about what was
+asked, and may not be so wide that it answers for nearly everything. It is replayed against the call
+before it counts: a rule that would leave the question open is not what anybody meant. A rule about
+commands holds in the folders in which this call runs those it covers. All of it is pure.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+import shlex
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TypeAlias
+
+from ..call import Action, Atom
+from ..command import CommandLine
+from ..kinds import Kind
+from ..paths import Place, is_inside
+from ..policy import Policy
+from ..question import is_taken_in
+from ..session import Grant, Scope, Session
+from ..text import redact_text, visible
+from ..url import url_pattern
+from .answers import Asks, answered
+from .matching import covers_action, exact_patterns, path_glob, pattern_problem, starts
+
+__all__ = ["LONGEST", "Always", "Patterns", "granted_by", "problem_with", "proposed_grants", "wider_grants"]
+
+Patterns: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Rules to grant, each a tool and a pattern; None is every call of the tool."""
+
+LONGEST = 366 * 86_400.0
+"""Seconds that an expiry may lie ahead, at most."""
+
+_MOST_RULES = 8  # that a person looks at one by one
+_WILDCARD = re.compile(r"[*?\[]")
+_WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
+_LITERAL_WILDCARD = re.compile(r"\[([*?\[])\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """A yes that lasts: the rules it grants, where they hold, and for how many seconds (None: no end)."""
+
+    rules: Patterns
+    scope: Scope = Scope.SESSION
+    seconds: float | None = None
+
+
+def proposed_grants(asks: Asks, action: Action, session: Session) -> Patterns | None:
+    """Return the narrowest rules that "always" would grant; None where it is not on offer.
+
+    It is none where a person has to look each time, where no rule can say exactly what was asked about,
+    and where that is more than can be shown at once.
+    """
+    about = _about(asks)
+    if not all(map(is_taken_in, about)):
+        return None
+    patterns = [exact_patterns(atom) for atom in about]
+    rules: Patterns = ((action.call.tool, None),)
+    if about:
+        rules = tuple((action.call.tool, pattern) for group in patterns for pattern in group)
+    rules = tuple(dict.fromkeys(rules))
+    if not all(patterns) or len(rules) > _MOST_RULES:
+        return None
+    return rules if problem_with(Always(rules), asks, action, session) is None else None
+
+
+def wider_grants(asks: Asks, action: Action, session: Session) -> Patterns | None:
+    """Return rules one step wider than the narrowest, where that is safe: for all files of a folder.
+
+    What a command does with a wider word, or a page with a longer path, nobody can tell.
+    """
+    about, workspace = _about(asks), session.policy.workspace
+    places = [atom.canonical for atom in about if isinstance(atom.canonical, Place)]
+    if not about or len(places) < len(about) or not all(is_inside(one.real, workspace) for one in places):
+        return None
+    exact = (pattern for atom in about for pattern in exact_patterns(atom))
+    folders = dict.fromkeys(pattern.rpartition("/")[0] for pattern in exact)
+    rules = tuple((action.call.tool, f"{folder}/*") for folder in folders)
+    return rules if problem_with(Always(rules), asks, action, session) is None else None
+
+
+def _about(asks: Asks) -> list[Atom]:
+    """Return what a rule has to speak of, in the order of the arguments; a text is nothing of that kind."""
+    found = {atom for _, ask in asks for atom in ask.about if atom.kind is not Kind.TEXT}
+    return sorted(found, key=lambda atom: (atom.pointer, atom.kind))
+
+
+def problem_with(always: Always, asks: Asks, action: Action, session: Session) -> str | None:
+    """Say why an "always" cannot be granted in answer to these questions, or None where it can."""
+    if always.seconds is not None and not (math.isfinite(always.seconds) and 0 < always.seconds <= LONGEST):
+        return f"an expiry lies ahead, and at most {LONGEST / 86_400:.0f} days"
+    if not always.rules:
+        return "there is no rule to grant"
+    about = _about(asks)
+    for tool, match in always.rules:
+        if tool != action.call.tool:
+            return f"what is granted here is about {action.call.tool}"
+        problem = _pattern_problem(match, about, session)
+        if problem is not None:
+            return problem
+    given = granted_by(always, asks, session.policy)
+    problem = next(filter(None, (_folder_problem(grant.folder, session) for grant in given)), None)
+    if problem is not None:
+        return problem
+    left, _ = answered(asks, action, replace(session, grants=(*session.grants, *given)))
+    gates = ", ".join(dict.fromkeys(gate for gate, _ in left))
+    return f"this call would still be asked about, by {gates}" if gates else None
+
+
+def granted_by(always: Always, asks: Asks, policy: Policy) -> tuple[Grant, ...]:
+    """Return what an "always" grants for these questions: each rule for each folder it is meant in."""
+    lines = [atom.canonical for atom in _about(asks) if isinstance(atom.canonical, CommandLine)]
+    found: dict[Grant, None] = {}
+    for tool, match in always.rules:
+        folders = [
+            folder
+            for line in lines
+            for argv, folder in starts(line, policy)
+            if match is not None and folder is not None and covers_action(line, policy, argv, match)
+        ]
+        for folder in folders or [policy.workspace]:
+            elsewhere = None if folder == policy.workspace else folder
+            found[Grant("", tool, match, always.scope, folder=elsewhere)] = None
+    return tuple(found)
+
+
+def _pattern_problem(match: str | None, about: list[Atom], session: Session) -> str | None:
+    """Say why a pattern is none, or too wide for what it is to answer for, or None where it is neither."""
+    if match is None:
+        return "too wide: it would allow every call; give a pattern" if about else None
+    problem = _cannot_be_kept("the pattern", match, session) or pattern_problem(match)
+    if problem is not None:
+        return problem
+    return next(filter(None, (_too_wide(match, atom.kind, session.policy) for atom in about)), None)
+
+
+def _folder_problem(folder: str | None, session: Session) -> str | None:
+    return None if folder is None else _cannot_be_kept("the folder", folder, session)
+
+
+def _cannot_be_kept(what: str, text: str, session: Session) -> str | None:
+    """Say why a text cannot stand in a grant, which is kept and shown, or None where it can."""
+    if visible(text) != text or not text.isprintable():
+        return f"{what} holds characters that cannot be shown"
+    if redact_text(text, session.secrets) != text:
+        return f"{what} holds a secret, and what is granted is kept and shown"
+    return None
+
+
+def _too_wide(pattern: str, kind: Kind, policy: Policy) -> str | None:
+    match kind:
+        case Kind.COMMAND:
+            return _too_wide_command(pattern, policy)
+        case Kind.PATH:
+            return _too_wide_path(pattern, policy)
+        case Kind.URL:
+            return _too_wide_url(pattern)
+    is_open = re.search(r"\w", _WILDCARDS.sub("", pattern)) is None
+    return "too wide: it would cover anything" if is_open else None
+
+
+def _too_wide_command(pattern: str, policy: Policy) -> str | None:
+    """Refuse an open program, and an open file behind a redirection, where a glob stays in no folder."""
+    try:
+        program, *words = shlex.split(pattern)
+    except ValueError:
+        return "the pattern is not words of a command"
+    if _has_wildcard(program):
+        return "too wide: name the program; wildcards may stand behind it"
+    if not set(program) <= set("<>") or not any(map(_has_wildcard, words)):
+        return None
+    if "/" not in _WILDCARD.split(words[0])[0]:
+        return "too wide: name the folder of the file"
+    return _too_wide_path(words[0], policy)
+
+
+def _too_wide_path(pattern: str, policy: Policy) -> str | None:
+    """Refuse a pattern whose part before the first wildcard holds the home, or more than the workspace."""
+    parts = path_glob(pattern, policy)
+    fixed = list(takewhile(lambda part: not _has_wildcard(part), parts))
+    if len(fixed) == len(parts):
+        return None
+    base = "/" + "/".join(_LITERAL_WILDCARD.sub(r"\1", part) for part in fixed)
+    above = (policy.home, posixpath.dirname(policy.workspace))
+    if any(is_inside(one, base) for one in above):
+        return "too wide: it would cover your home, or folders above the workspace; name a folder in them"
+    return None
+
+
+def _too_wide_url(pattern: str) -> str | None:
+    """Refuse a host of which not even two labels are fixed."""
+    read = url_pattern(pattern)
+    if read is not None and read.host.startswith("*") and "." not in read.host.removeprefix("*."):
+        return "too wide: name the host"
+    return None
+
+
+def _has_wildcard(text: str) -> bool:
+    """Whether a glob holds a wildcard; `[*]` is how a literal one is written."""
+    return _WILDCARD.search(_LITERAL_WILDCARD.sub("", text)) is not None

@@ -1,0 +1,96 @@
+"""What a question shows of a call beside what it does, and where a value is too long to be taken in at once.
+
+Of a value that is too long both ends are shown, for the end is where something is hidden. A person says yes
+to it only once all of it was shown, and never for longer than one call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .action import canonical_json
+from .call import Action, Atom
+from .command import CommandLine, explain, is_shown_in_full
+from .kinds import Kind
+from .text import visible
+
+__all__ = ["ACTS", "Ends", "arguments_of", "ends_of", "is_act", "is_taken_in", "quoted_name", "too_long"]
+
+ACTS = {Kind.COMMAND: "runs", Kind.PATH: "path", Kind.URL: "opens"}
+"""What a call does, by the kind of what it does it with; these are always shown in full."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+_LONGEST_NAME = 60
+_LONGEST_HEAD, _LONGEST_TAIL = 2000, 1000
+_HEAD_LINES, _TAIL_LINES = 20, 10
+_LONGEST_ACT = 1000  # characters of a path or URL that a person takes in at a glance, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The beginning and the end of a value, and how many characters stand between; all of it, if none do."""
+
+    head: str
+    missing: int = 0
+    tail: str = ""
+
+
+def ends_of(value: str) -> Ends:
+    """Return both ends of a value, up to a number of characters and of lines."""
+    if len(value) <= _LONGEST_HEAD + _LONGEST_TAIL and value.count("\n") < _HEAD_LINES + _TAIL_LINES:
+        return Ends(value)
+    head = "\n".join(value[:_LONGEST_HEAD].split("\n")[:_HEAD_LINES])
+    tail = "\n".join(value[-_LONGEST_TAIL:].split("\n")[-_TAIL_LINES:])
+    return Ends(head, len(value) - len(head) - len(tail), tail)
+
+
+def too_long(action: Action) -> tuple[str, ...]:
+    """Return the names of what a person cannot take in at once: what the call does, and its arguments."""
+    acts = (ACTS[atom.kind] for atom in action.atoms if is_act(atom) and not is_taken_in(atom))
+    rest = (name for name, value in arguments_of(action) if ends_of(value).missing)
+    return tuple(dict.fromkeys((*acts, *rest)))
+
+
+def is_act(atom: Atom) -> bool:
+    """Whether an atom is told as what the call does."""
+    return atom.declared and atom.kind in ACTS
+
+
+def is_taken_in(atom: Atom) -> bool:
+    """Whether a person takes in at a glance what a call does."""
+    if isinstance(atom.canonical, CommandLine):
+        return is_shown_in_full(explain(atom.canonical, atom.raw))
+    return len(atom.shown) <= _LONGEST_ACT
+
+
+def arguments_of(action: Action) -> Iterator[tuple[str, str]]:
+    """Yield the arguments that are not told as what the call does, by name; a preview stands for its own."""
+    told = {atom.pointer for atom in action.atoms if is_act(atom)}
+    secrets = {atom.raw for atom in action.of_kind(Kind.SECRET) if atom.declared and atom.raw}
+    preview = action.preview()
+    if preview is not None:
+        yield preview.name, preview.text
+        told |= {f"/{key}" for key in preview.instead_of}
+    for key, value in action.arguments.items():
+        if f"/{key}" in told or _is_default(action, key, value):
+            continue
+        shown = value if isinstance(value, str) else canonical_json(value)
+        for secret in secrets:
+            shown = shown.replace(secret, "[secret]")
+        plain = _PLAIN_NAME.fullmatch(key) and key not in ACTS.values()
+        yield key if plain else quoted_name(key), shown
+
+
+def quoted_name(name: str) -> str:
+    """Return a name that somebody else chose so that it is taken for none of ours."""
+    shown = visible(canonical_json(name))
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:_LONGEST_NAME]}…"
+
+
+def _is_default(action: Action, key: str, value: object) -> bool:
+    """Whether a switch or a number is what it is where nobody says it; it then says nothing."""
+    declared = action.spec.schema.get("properties", {}).get(key, {}) if action.spec is not None else {}
+    usual = declared.get("default")
+    return isinstance(value, int) and type(usual) is type(value) and usual == value

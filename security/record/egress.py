@@ -1,0 +1,98 @@
+"""Which attempts to open a URL are on record, and what is said of each?
+
+An attempt stands in the audit twice: when it was decided, allowed or refused and by which rule, and,
+where it was made, once more with what became of it. Both rows have the same call, hop and URL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+
+from ..call import Action, Atom
+from ..exchange import Exchange
+from ..kinds import Effect, Kind
+from ..permissions import Asks
+from ..session import Decided, Egress, Session
+from ..text import redact_text
+from ..url import Url
+from ..verdict import Decision
+from . import decisions as record
+
+__all__ = ["attempts", "exchanged", "hop"]
+
+_MOST = 20
+
+
+def attempts(decided: Decided, action: Action, session: Session) -> tuple[Egress, ...]:
+    """Return the events of the URLs a decision is about; none for a tool that neither sends nor brings in."""
+    if not action.effects & (Effect.SEND | Effect.BRING_IN):
+        return ()
+    atoms = (atom for atom in action.of_kind(Kind.URL) if atom.declared)
+    return tuple(_attempt(decided, atom, session) for atom in islice(atoms, _MOST))
+
+
+def _attempt(decided: Decided, atom: Atom, session: Session) -> Egress:
+    return Egress(
+        at=decided.at,
+        call=decided.call,
+        tool=decided.tool,
+        hop=decided.hop,
+        url=_masked(atom.shown.encode("utf-8", "replace").decode(), session.secrets),
+        allowed=decided.allowed,
+        gate="grounding" if decided.allowed else decided.gate,
+        rule=_ground(atom, session, decided.approver) if decided.allowed else decided.rule,
+    )
+
+
+def _ground(atom: Atom, session: Session, approver: str) -> str:
+    """Say what an allowed URL stands on: how it became known, and who answered what was asked about it."""
+    if not session.policy.url_grounding:
+        return "off"
+    known = session.ledger.lookup(atom.canonical) if isinstance(atom.canonical, Url) else None
+    ground = str(known.provenance or "") if known is not None else ""
+    return f"{ground}; {approver}" if approver else ground
+
+
+@lru_cache(maxsize=256)
+def _masked(text: str, secrets: frozenset[str]) -> str:
+    """Return a text without secrets; an attempt has two rows, and most calls the URL of one before."""
+    return redact_text(text, secrets)
+
+
+def hop(
+    action: Action, decision: Decision, left: Asks, approver: str, session: Session, number: int, problem: str
+) -> tuple[Decided | Egress, ...]:
+    """Return the events of a redirect or second try that was judged; `problem` is "" where it may go on.
+
+    Nobody is asked in the midst of a call, so a question is a refusal; so is one hop too many.
+    """
+    if decision.denial is None and left:
+        decided = record.declined(session, action, decision, left, "nobody")
+    else:
+        decided = record.decided(session, action, decision, approver)
+        if problem and decided.allowed:
+            decided = replace(decided, allowed=False, gate="follow", rule="too_many", reason=problem)
+    decided = replace(decided, hop=number)
+    return decided, *attempts(decided, action, session)
+
+
+def exchanged(action: Action, exchange: Exchange, number: int, session: Session) -> Egress:
+    """Return the event of an attempt that ended, well or not."""
+    return Egress(
+        at=session.now,
+        call=action.call.id,
+        tool=action.call.tool,
+        hop=number,
+        url=_masked(exchange.url.text, session.secrets),
+        allowed=True,
+        ended=True,
+        method=exchange.method,
+        address=exchange.address,
+        http_status=exchange.status,
+        sent=exchange.sent,
+        received=exchange.received,
+        seconds=round(exchange.seconds, 6),
+        problem=_masked(exchange.problem, session.secrets),
+    )

@@ -1,0 +1,190 @@
+"""What of a call's arguments may be kept, how much, and which of them do not stand there as they were?
+
+A value that is masked in the arguments is masked wherever else the record would say it, also where
+the words around it, by which it was known for a secret, are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from ..action import canonical_json, thaw
+from ..call import Action, pointer_step
+from ..confidential import secrets_in, shown_arguments
+from ..session import Session
+from ..text import redact_text
+from ..url import percent_decoded
+
+__all__ = ["CUT", "MASKED", "Kept", "is_below", "kept_of"]
+
+MASKED = "[redacted]"
+"""What stands for the canonical form of a text that holds a secret, which may be spelled otherwise there."""
+
+CUT = "…"
+"""The end of a text of which only the beginning is kept."""
+
+_LONGEST = 64 * 1024
+_LONGEST_UNREAD = 4096
+_LONGEST_STRINGS = (4096, 256)
+_LONGEST_VALUE = 500
+_MASK = re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
+_QUOTES = re.compile(r"['\"\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The arguments as they are kept: canonical JSON, or what came instead of it.
+
+    `masked` and `cut` are the JSON pointers of what is not there as it was ("" is all of it), `secrets`
+    the values not to be said.
+    """
+
+    arguments: str
+    masked: tuple[str, ...]
+    cut: tuple[str, ...]
+    secrets: frozenset[str]
+
+    def text(self, text: str, longest: int = _LONGEST_VALUE) -> str:
+        """Return any text about the call as it may be kept."""
+        said = _redacted(text, self.secrets)
+        return said if len(said) <= longest else said[:longest] + CUT
+
+    def is_masked(self, pointer: str) -> bool:
+        """Whether the value at a pointer holds something that was masked."""
+        return any(is_below(pointer, one) for one in self.masked)
+
+
+def is_below(pointer: str, other: str) -> bool:
+    """Whether a pointer is another, or leads into what that points at; a key counts as its value."""
+    plain = pointer.removesuffix("#")
+    return plain == other or plain.startswith(f"{other}/")
+
+
+def kept_of(action: Action, session: Session) -> Kept:
+    """Return what may be kept of a call's arguments."""
+    secrets = session.secrets | secrets_in(action)
+    if not action.arguments:
+        # Nobody has bounded a text that was not read; what is cut off is cut off behind the masking.
+        unread = shown_arguments(action)[:_LONGEST].encode("utf-8", "replace").decode()
+        text = redact_text(unread, secrets)
+        return Kept(text[:_LONGEST_UNREAD], (), (), secrets)
+    original = canonical_json(action.arguments)
+    text = redact_text(shown_arguments(action).encode("utf-8", "replace").decode(), secrets)
+    spelled = frozenset(_spelled(action, secrets))
+    if text == original and len(text) <= _LONGEST_STRINGS[0] and not spelled:
+        return Kept(text, (), (), secrets)
+    return _bounded(action, text, secrets, spelled)
+
+
+def _spelled(action: Action, secrets: frozenset[str]) -> Iterator[str]:
+    """Yield the pointers of strings that spell a secret: it shows once they are read, as in `to'ken'`."""
+    for atom in action.atoms:
+        shown = atom.shown
+        if shown == atom.raw or (masked := _redacted(shown, secrets)) == shown:
+            continue
+        if len(_MASK.findall(masked)) > len(_MASK.findall(_redacted(atom.raw, secrets))):
+            yield atom.pointer.removesuffix("#")
+
+
+def _redacted(text: str, secrets: frozenset[str]) -> str:
+    """Return a text without secrets; the short ones are the same in most records."""
+    return _short_redacted(text, secrets) if len(text) <= _LONGEST_VALUE else _plainly(text, secrets)
+
+
+def _plainly(text: str, secrets: frozenset[str]) -> str:
+    return redact_text(text.encode("utf-8", "replace").decode(), secrets) if text else ""
+
+
+_short_redacted = lru_cache(maxsize=2048)(_plainly)
+
+
+def _bounded(action: Action, text: str, secrets: frozenset[str], spelled: frozenset[str]) -> Kept:
+    """Return redacted arguments with long strings cut, and which those are."""
+    try:
+        tree: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        # A mask took a bracket or a quotation mark along.
+        values = frozenset(_strings(thaw(action.arguments)))
+        return Kept(text[:_LONGEST], ("",), (), secrets | values)
+    tree = _rewritten(tree, lambda pointer, said: MASKED if pointer in spelled else said)
+    changes = tuple(_changes(thaw(action.arguments), tree))
+    masked = tuple(pointer for pointer, _, _ in changes)
+    for _, was, now in changes:
+        secrets |= frozenset(_taken_out(was, now))
+    for longest in _LONGEST_STRINGS:
+        cut: dict[str, None] = {}
+        shown = canonical_json(_rewritten(tree, partial(_shortened, longest, cut)))
+        if len(shown) <= _LONGEST:
+            return Kept(shown, masked, tuple(cut), secrets)
+    return Kept(shown[:_LONGEST], masked, ("",), secrets)
+
+
+def _changes(was: Any, now: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two trees differ, and what stands there in both."""
+    if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
+        for key, value in was.items():
+            yield from _changes(value, now[key], pointer + pointer_step(key))
+    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        for index, value in enumerate(was):
+            yield from _changes(value, now[index], pointer + pointer_step(index))
+    elif was != now:
+        yield pointer, was, now
+
+
+def _taken_out(was: Any, now: Any) -> Iterator[str]:
+    """Yield the values that masks took the place of, and how else they may be written."""
+    found = _between(was, _MASK.split(now)) if isinstance(was, str) and isinstance(now, str) else None
+    for value in _strings(was) if found is None else found:
+        yield from (value, _QUOTES.sub("", value), percent_decoded(value))
+
+
+def _between(was: str, pieces: list[str]) -> list[str] | None:
+    """Return what stood between some pieces of a text, or None where they are not found in it."""
+    first, *others = pieces
+    if not others or not was.startswith(first):
+        return None
+    found, position = [], len(first)
+    for piece in others:
+        end = was.find(piece, position) if piece else len(was)
+        if end < 0:
+            return None
+        found.append(was[position:end])
+        position = end + len(piece)
+    return found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, child in value.items():
+            yield str(key)
+            yield from _strings(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _strings(child)
+
+
+def _shortened(longest: int, cut: dict[str, None], pointer: str, said: str) -> str:
+    """Return the beginning of a string that is too long, and note its pointer."""
+    if len(said) <= longest:
+        return said
+    cut[pointer] = None
+    return f"{said[:longest]}{CUT}"
+
+
+def _rewritten(value: Any, change: Callable[[str, str], str], pointer: str = "") -> Any:
+    """Return a tree in which every string is what `change` makes of its pointer and itself."""
+    if isinstance(value, str):
+        return change(pointer, value)
+    if isinstance(value, dict):
+        steps = {key: pointer + pointer_step(key) for key in value}
+        return {key: _rewritten(child, change, steps[key]) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_rewritten(child, change, pointer + pointer_step(i)) for i, child in enumerate(value)]
+    return value

@@ -1,0 +1,226 @@
+"""How is a call on record judged again, at its place, without asking the machine anything?
+
+What was looked up then stands in the record, and an Action is read of it as it was read of the call.
+Where the record does not hold a value as it was, some gates cannot be told what they would say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from ..action import MAX_DEPTH, Draft, depth_of
+from ..call import Action, Asker, Problem, ToolCall, ToolSpec
+from ..call import Checked as _Checked
+from ..command import CommandFacts, parse_command
+from ..kinds import Effect, Kind
+from ..level import TrustLevel
+from ..outcome import Category
+from ..paths import could_be_path, is_user_or_file
+from ..policy import Policy
+from ..schema import Leaf
+from ..session import Decided, Part, Reading, Session
+from ..url import Provenance, Url, parse_url
+from .redaction import CUT, is_below
+
+__all__ = ["OF_THE_CALL", "not_looked_up", "reread", "standpoint", "untold"]
+
+OF_THE_CALL = frozenset({"known", "arguments"})
+"""The gates that judge a call alone, without session or policy: what they said once, they always say."""
+
+_NOTHING: frozenset[Kind] = frozenset()
+_PLACES = frozenset({Kind.URL, Kind.DESTINATION, Kind.UNDECLARED})
+# Of which kinds of argument a gate reads the values; one that is not named here reads them all. A string
+# nobody declared could be anything, so it is among them wherever values are read at all. Those of
+# `OF_THE_CALL` read values, and need not be asked again.
+_READS: Mapping[str, frozenset[Kind]] = {
+    "known": _NOTHING,
+    "arguments": _NOTHING,
+    "anomaly": _NOTHING,
+    "trust": _NOTHING,
+    "budget": _NOTHING,
+    "paths": frozenset({Kind.PATH, Kind.UNDECLARED}),
+    "grounding": _PLACES,
+    "hosts": _PLACES,
+    "commands": frozenset({Kind.COMMAND, Kind.UNDECLARED}),
+    "permissions": frozenset(Kind) - {Kind.TEXT, Kind.SECRET},
+}
+
+
+def reread(decided: Decided, policy: Policy) -> Action | None:
+    """Return the Action that a decision was about; None where an older record does not say enough.
+
+    Its digest is the one on record, which a session compares with others on record.
+    """
+    reading = decided.reading
+    if reading is None:
+        return None
+    asker = Asker(decided.asker or Asker.MODEL)
+    call = ToolCall(decided.call, decided.tool, decided.arguments, asker)
+    problems = tuple(Problem(where, what, Category(kind)) for where, what, kind in reading.problems)
+    arguments = _arguments(decided)
+    strings = _strings(arguments, reading.parts)
+    lines = {leaf.text: parse_command(leaf.text) for leaf in strings if _has(reading, leaf, Kind.COMMAND)}
+    spec = _spec(decided.tool, reading)
+    draft = Draft(call, spec, reading.nearest or None, arguments, problems, strings, lines)
+    places = _places(strings, reading.parts)
+    action = draft.read(policy, places, _facts(reading), _named(strings, reading.parts))
+    if _is_hidden(reading, Kind.COMMAND):
+        # What a line does that is not all there was told when it was.
+        action = replace(action, effects=_effects(reading.effects))
+    return replace(action, digest=decided.digest)
+
+
+def standpoint(decided: Decided, session: Session) -> Session:
+    """Return the session that a decision was made in, from the one right before it happened."""
+    session = replace(session, now=decided.judged or decided.at)
+    if not decided.hop:
+        return session
+    session = replace(session, pending=session.pending | {decided.call})
+    url = parse_url(decided.led) if decided.led else None
+    if isinstance(url, Url):
+        return replace(session, ledger=session.ledger.with_urls([url], Provenance.REDIRECT))
+    return session
+
+
+def untold(gate: str, decided: Decided) -> tuple[str, ...]:
+    """Return the pointers of what a gate reads and the record does not hold; it cannot be told then."""
+    reading = decided.reading
+    if reading is None:
+        return ()
+    wanted = _READS.get(gate)
+    return tuple(
+        pointer
+        for pointer in reading.hidden
+        if wanted is None or (wanted and (not pointer or _kinds_below(pointer, reading.parts) & wanted))
+    )
+
+
+def not_looked_up(decided: Decided, action: Action, policy: Policy) -> bool:
+    """Whether judging an action's command lines under a policy asks for what nobody looked up then."""
+    reading, lines = decided.reading, {atom.raw: atom.canonical for atom in action.of_kind(Kind.COMMAND)}
+    if reading is None or not lines:
+        return False
+    parsed = {text: parse_command(text) for text in lines}
+    wanted = Draft(action.call, action.spec, None, action.arguments, (), (), parsed).wanted(policy)
+    known = reading.looked_up
+    return any({*getattr(wanted, name)} - {*_table(known, name)} for name in _ALWAYS_ANSWERED)
+
+
+# The surveyor leaves out where a path leads if it leads nowhere; to all else there is an answer.
+_ALWAYS_ANSWERED = ("programs", "matches", "trees")
+
+
+def _table(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = known.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _kinds_below(pointer: str, parts: Iterable[Part]) -> frozenset[Kind]:
+    """Return the kinds of everything at or below a pointer; all of them where no string is known there."""
+    found = frozenset(Kind(part.kind) for part in parts if is_below(part.pointer, pointer))
+    return found or frozenset(Kind)
+
+
+def _arguments(decided: Decided) -> Mapping[str, Any]:
+    text = decided.arguments or "{}"
+    if depth_of(text) > MAX_DEPTH:
+        # Nobody read these when it was decided, either.
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _strings(arguments: Mapping[str, Any], parts: Iterable[Part]) -> tuple[Leaf, ...]:
+    """Return every string of the arguments in the order in which it was read, with its declared kinds."""
+    kinds: dict[str, set[Kind]] = {}
+    for part in parts:
+        declared = {Kind(part.kind)} if part.declared else set()
+        kinds.setdefault(part.pointer, set()).update(declared)
+    only_read = {part.pointer for part in parts if part.only_read}
+    return tuple(
+        Leaf(pointer, _string_at(arguments, pointer), frozenset(found), pointer in only_read)
+        for pointer, found in kinds.items()
+    )
+
+
+def _string_at(arguments: Mapping[str, Any], pointer: str) -> str:
+    """Return the string at a pointer, or the key where it ends in `#`; "" where it is not on record."""
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.removesuffix("#").split("/")[1:]]
+    if pointer.endswith("#") and steps:
+        return steps[-1]
+    found: Any = arguments
+    for step in steps:
+        if isinstance(found, dict):
+            found = found.get(step)
+        elif isinstance(found, list) and step.isdigit() and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            return ""
+    return found if isinstance(found, str) else ""
+
+
+def _has(reading: Reading, leaf: Leaf, kind: Kind) -> bool:
+    return any(part.pointer == leaf.pointer and part.kind == kind for part in reading.parts)
+
+
+def _is_hidden(reading: Reading, kind: Kind) -> bool:
+    parts = [part.pointer for part in reading.parts if part.kind == kind]
+    return any(not hidden or is_below(pointer, hidden) for hidden in reading.hidden for pointer in parts)
+
+
+def _effects(names: Iterable[str]) -> Effect:
+    return reduce(or_, (Effect[name.upper()] for name in names), Effect(0))
+
+
+def _spec(tool: str, reading: Reading) -> ToolSpec | None:
+    """Return as much of the tool's declaration as gates read; nothing is checked or run by it."""
+    if reading.declared is None:
+        return None
+    level = TrustLevel[reading.level.upper()] if reading.level else TrustLevel.BLOCKED
+    return ToolSpec(tool, "", {}, _Checked, _effects(reading.declared), level, reading.source)
+
+
+def _places(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, str]:
+    """Return where paths led to, as the surveyor had said it."""
+    raw = {leaf.pointer: leaf.text for leaf in strings}
+    found: dict[str, str] = {}
+    for part in parts:
+        if part.kind != Kind.PATH or part.unread or part.text.endswith(CUT):
+            continue
+        found[part.text] = part.real or part.text
+        text = raw.get(part.pointer, "")
+        if is_user_or_file(text):
+            found[text] = text
+    return found
+
+
+def _named(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, tuple[str, ...]]:
+    """Return the paths that strings nobody declared turned out to name, beside the one each looks like."""
+    found: dict[str, list[str]] = {}
+    for part in parts:
+        if part.kind == Kind.PATH and not part.declared:
+            found.setdefault(part.pointer, []).append(part.text)
+    texts = {leaf.pointer: leaf.text for leaf in strings if leaf.pointer in found}
+    return {text: tuple(found[at][1 if could_be_path(text) else 0 :]) for at, text in texts.items()}
+
+
+def _facts(reading: Reading) -> CommandFacts | None:
+    """Return what was looked up for the command lines; None where nothing was."""
+    if not reading.looked_up:
+        return CommandFacts() if any(part.kind == Kind.COMMAND for part in reading.parts) else None
+    names = {field.name for field in fields(CommandFacts)}
+    return CommandFacts(
+        **{name: _frozen(table) for name, table in reading.looked_up.items() if name in names}
+    )
+
+
+def _frozen(table: Any) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

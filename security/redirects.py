@@ -1,0 +1,206 @@
+"""Where does a cleared call go on to, and what may be opened because of it?
+
+A call is cleared for its URLs. A redirect, or a second try, is asked for here: it is judged by the
+same gates as the call was, and on record before anything is sent. A redirect is grounded by the URL
+that led to it, for this request only; on the same site it becomes known, as exactly that URL. What
+pages link to becomes known in the same way. Opening connections is left to the tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeAlias
+
+from .action import canonical_json, thaw
+from .brought import Output
+from .call import Action, Asker, ToolCall
+from .exchange import Exchange
+from .kinds import Kind
+from .outcome import PolicyBlocked
+from .output import is_trusted
+from .permissions import Asks
+from .ports import RecordError
+from .record import Book, egress
+from .session import Event, Given, Session
+from .unreadable import Unreadable
+from .url import MAX_BYTES, Provenance, Url, join_url, parse_url, same_site, urls_in
+from .verdict import Decision
+
+__all__ = ["MOST_HOPS", "MOST_LINKS", "Trail"]
+
+MOST_HOPS = 3
+"""Redirects that one request may follow, at most."""
+
+MOST_LINKS = 500
+"""Links of one page that become known, at most, in the order in which they stand there."""
+
+_MOST_TRIES = 2
+_LONGEST_LINK = 2048
+
+Read: TypeAlias = Callable[[ToolCall], Awaitable[Action]]
+Judged: TypeAlias = Callable[[Action, Session], tuple[Decision, Asks, str]]
+
+
+@dataclass(slots=True)
+class _Way:
+    """How one URL of a call went on: what was opened in its place, one after another."""
+
+    urls: list[Url]
+    hops: int = 0
+    tries: int = 1
+
+    def leads_to(self, url: Url, session: Session) -> bool:
+        """Whether what was opened so far grounds a URL, for this request."""
+        return url == self.urls[-1] or self.stays_on_site(url) or session.ledger.has(self.urls[0])
+
+    def stays_on_site(self, url: Url) -> bool:
+        """Whether neither a URL nor any on the way to it left the site that was asked for."""
+        return all(same_site(self.urls[0], one) for one in (*self.urls, url))
+
+
+@dataclass(slots=True)
+class Trail:
+    """The ways of one call; the pipeline makes it and enters it while the call runs."""
+
+    action: Action
+    book: Book
+    read: Read
+    judged: Judged
+    _ways: dict[str, _Way] = field(init=False)
+    _attempts: int = 0
+    _is_over: bool = False
+
+    def __post_init__(self) -> None:
+        urls = (atom for atom in self.action.of_kind(Kind.URL) if atom.declared)
+        self._ways = {
+            atom.pointer: _Way([atom.canonical]) for atom in urls if isinstance(atom.canonical, Url)
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End here: whoever kept the `Cleared` opens nothing more by it."""
+        self._is_over = True
+
+    async def follow(self, reference: str, pointer: str | None = None) -> Url:
+        """Return what a reference leads to from the URL at a pointer, once it is judged and on record.
+
+        Raises:
+            PolicyBlocked: it may not be opened, for a reason that the message gives.
+        """
+        place, way = self._way(pointer)
+        reference = reference[: MAX_BYTES + 1]
+        url = join_url(way.urls[-1], reference)
+        self._attempts += 1
+        hop, text = self._attempts, url.text if isinstance(url, Url) else reference
+        action = await self.read(_led_to(self.action, place, text))
+        await _on_record(self.book.catch_up())
+        session = self._view(way, url)
+        decision, left, approver = self.judged(action, session)
+        problem = _exhausted(way, url) or _refusal(decision, left)
+        events: tuple[Event, ...] = egress.hop(action, decision, left, approver, session, hop, problem)
+        is_new = url != way.urls[-1]
+        if isinstance(url, Url) and not problem and is_new and way.stays_on_site(url):
+            events = (*events, Given(session.now, (url.text,), Provenance.REDIRECT))
+        await self._record(*events)
+        if problem or not isinstance(url, Url):
+            raise PolicyBlocked(f"a redirect was not followed: {problem}; it leads to {text}")
+        way.urls.append(url)
+        return url
+
+    def report(self, exchange: Exchange) -> None:
+        """Take down what became of an attempt; it is written with the next record of the call."""
+        if not self._is_over:
+            self.book.owe(egress.exchanged(self.action, exchange, self._attempts, self.book.session))
+
+    def found_in(self, output: Output, text: str) -> Iterator[Event]:
+        """Yield how the links of an opened page, or the results of a search, become known.
+
+        `text` is the output as it was screened.
+        """
+        session = self.book.session
+        links = [url for url in _read(output.links) if len(url.text) <= _LONGEST_LINK]
+        if self.action.call.tool in session.policy.search_tools:
+            yield from _given(session, [*links, *urls_in(text)], Provenance.SEARCH)
+        elif is_trusted(self.action, session) and len(self._ways) == 1:
+            (way,) = self._ways.values()
+            near = [link for link in links if same_site(way.urls[-1], link)]
+            is_given = session.ledger.has(way.urls[0])
+            yield from _given(session, near, Provenance.LINK if is_given else Provenance.DERIVED)
+            yield from _given(session, [link for link in links if link not in near], Provenance.FOREIGN)
+
+    def _way(self, pointer: str | None) -> tuple[str, _Way]:
+        if self._is_over:
+            raise PolicyBlocked("the call is over; nothing is opened on its behalf any more")
+        if pointer is None and len(self._ways) == 1:
+            pointer = next(iter(self._ways))
+        if pointer is None or pointer not in self._ways:
+            raise PolicyBlocked("no URL was judged for this argument, so nothing follows from it")
+        return pointer, self._ways[pointer]
+
+    def _view(self, way: _Way, url: Url | Unreadable) -> Session:
+        """Return the session a hop is judged in: what led to it grounds it, and the call is booked."""
+        session = self.book.session
+        session = replace(session, pending=session.pending | {self.action.call.id})
+        if isinstance(url, Url) and way.leads_to(url, session):
+            return replace(session, ledger=session.ledger.with_urls([url], Provenance.REDIRECT))
+        return session
+
+    async def _record(self, *events: Event) -> None:
+        self.book.fold(*events)
+        await _on_record(self.book.write(*events))
+
+
+async def _on_record(step: Awaitable[None]) -> None:
+    try:
+        await step
+    except RecordError as error:
+        why = f"the decision could not be recorded, so nothing was opened: {error}"
+        raise PolicyBlocked(why) from error
+
+
+def _exhausted(way: _Way, url: Url | Unreadable) -> str:
+    """Count a hop or a second try, and say so where it is one too many."""
+    if url == way.urls[-1]:
+        way.tries += 1
+        return f"one request is tried {_MOST_TRIES} times at most" if way.tries > _MOST_TRIES else ""
+    way.hops += 1
+    return f"{MOST_HOPS} redirects are followed at most" if way.hops > MOST_HOPS else ""
+
+
+def _refusal(decision: Decision, left: Asks) -> str:
+    if decision.denial is not None:
+        gate, denial = decision.denial
+        return f"{gate} refused it ({denial.rule}): {denial.reason}"
+    return "; ".join(f"{gate} would ask about it: {ask.question}" for gate, ask in left)
+
+
+def _led_to(action: Action, pointer: str, text: str) -> ToolCall:
+    """Return the call as if it had been made for what one of its URLs led to.
+
+    Nobody typed that, so it is judged as a model's words, whoever asked in the first place.
+    """
+    arguments: Any = thaw(action.arguments)
+    *path, last = (part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+    node = arguments
+    for part in path:
+        node = node[int(part) if isinstance(node, list) else part]
+    node[int(last) if isinstance(node, list) else last] = text
+    return replace(action.call, arguments=canonical_json(arguments), asker=Asker.MODEL)
+
+
+def _read(texts: Iterable[str]) -> Iterator[Url]:
+    for text in dict.fromkeys(texts):
+        url = parse_url(text)
+        if isinstance(url, Url):
+            yield url
+
+
+def _given(session: Session, urls: Iterable[Url], provenance: Provenance) -> Iterator[Given]:
+    """Yield the event by which URLs become known in this way, without those that are already."""
+    known = {entry.text for entry, how in session.ledger.entries() if how is provenance}
+    new = [url.text for url in dict.fromkeys(urls) if url.text not in known]
+    if new:
+        yield Given(session.now, tuple(new[:MOST_LINKS]), provenance)

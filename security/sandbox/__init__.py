@@ -1,0 +1,37 @@
+"""The confinement of a program, as values, and what one has tampered with."""
+
+from .confinement import (
+    Confinement,
+    Masks,
+    PathGrant,
+    PathRight,
+    SandboxLevel,
+    Spot,
+    bubblewrap_arguments,
+    confinement_of,
+    folders_in_between,
+    landlock_grants,
+    toolchains,
+)
+from .tampering import HOOK_NAMES, Change, Mark, MarkKind, Role, changes_to_undo, places_named
+
+__all__ = [
+    "HOOK_NAMES",
+    "Change",
+    "Confinement",
+    "Mark",
+    "MarkKind",
+    "Masks",
+    "PathGrant",
+    "PathRight",
+    "Role",
+    "SandboxLevel",
+    "Spot",
+    "bubblewrap_arguments",
+    "changes_to_undo",
+    "confinement_of",
+    "folders_in_between",
+    "landlock_grants",
+    "places_named",
+    "toolchains",
+]

@@ -1,0 +1,342 @@
+"""What happens in a session, as values: each is recorded, and a session is a fold over them.
+
+What they change is told in `session.py`, how they stand in the audit in `memory/events.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..call import Status
+from ..level import TrustLevel
+from ..outcome import Category
+from ..trust import Origin
+from ..url import Provenance
+from .evidence import Reading, Said
+from .grant import Scope
+
+__all__ = [
+    "COUNTING",
+    "THE_PERSON",
+    "Asked",
+    "BreakerReset",
+    "Configured",
+    "Decided",
+    "Egress",
+    "Event",
+    "Finished",
+    "Forgot",
+    "Given",
+    "Granted",
+    "JobChanged",
+    "LevelSet",
+    "ModelSet",
+    "Read",
+    "Restored",
+    "Resumed",
+    "Revoked",
+    "TurnStarted",
+    "Withdrawn",
+]
+
+COUNTING = 1
+"""The rules by which denials and failures count today; 0 are those of records that do not name any."""
+
+THE_PERSON = "the person"
+"""The approver where a person answered a question; who answered others beforehand follows behind `;`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The person said something: a turn begins. Times are seconds since the epoch, everywhere below.
+
+    `turn` counts the turns of the conversation from 1; 0 stands in records of earlier releases.
+    """
+
+    at: float
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A session was taken up again after it had ended, however it had.
+
+    `lapsed` tells that the workspace or the configuration is another one than before.
+    """
+
+    at: float
+    lapsed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """URLs and destinations became known, in canonical form, and how."""
+
+    at: float
+    urls: tuple[str, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """`/browse --forget`: these URLs or destinations are known no longer, however they became known."""
+
+    at: float
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgot:
+    """`/clear`: conversation, URLs, labels, grants of the session and repeat counters are gone."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Text of these origins reached the model; `marks` are the fingerprints of private values in it."""
+
+    at: float
+    labels: tuple[Origin, ...]
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call waits for a person; it is booked already."""
+
+    at: float
+    call: str
+    tool: str
+    digest: str
+    questions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A call was allowed or denied.
+
+    `digest` is the keyed hash of the tool and its arguments, `arguments` the redacted canonical JSON,
+    `reading` what they were read as, and `words` what every gate said of that at `judged`, with the
+    `labels` and the `trust` (and where it came from) of that moment. `asker` is who asked for the call,
+    and `model` who answered then, if that was it. `approver` names the rule, grant, autonomy level or
+    person that answered the Asks, or "nobody" where an Ask found none; `grants` are the ids of the grants
+    among them; `waited` is how many seconds the question was open, and `always` the rules that the answer
+    "always" would have been, each with a pattern of the folder it would hold in (None: the workspace's root).
+    `hop` is not 0 where the decision is about a redirect, or a second try, of a call that runs: such a
+    decision neither books a call nor counts as a refusal of one. `led` is then the URL that was known for
+    this one request because it was led to.
+    """
+
+    at: float
+    call: str
+    tool: str
+    digest: str
+    allowed: bool
+    gate: str | None = None
+    rule: str = ""
+    code: str = ""
+    reason: str = ""
+    category: Category | None = None
+    arguments: str = ""
+    words: tuple[Said, ...] = ()
+    approver: str = ""
+    hop: int = 0
+    grants: tuple[str, ...] = ()
+    judged: float = 0.0
+    waited: float = 0.0
+    asker: str = ""
+    model: str = ""
+    labels: tuple[Origin, ...] = ()
+    trust: str = ""
+    trust_from: str = ""
+    always: tuple[tuple[str, str | None, str | None], ...] = ()
+    led: str = ""
+    reading: Reading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """An attempt to open a URL: once when it was decided, and once more when it had `ended`.
+
+    `hop` counts the attempts of a call from 0. `url` is canonical, its secrets masked; `rule` is what
+    allowed or refused it. The rest is told by who made the attempt, and stands only where it ended;
+    sizes are bytes on the wire.
+    """
+
+    at: float
+    call: str
+    tool: str
+    hop: int
+    url: str
+    allowed: bool
+    gate: str | None = None
+    rule: str = ""
+    ended: bool = False
+    method: str = ""
+    address: str = ""
+    http_status: int | None = None
+    sent: int = 0
+    received: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A call that was allowed came to an end.
+
+    `result` is the keyed hash of what came back, redacted; `size` is its bytes, `truncated` tells that
+    the model was shown less than that, and `overflow` names the whole where it was stored.
+    """
+
+    at: float
+    call: str
+    tool: str
+    digest: str
+    status: Status
+    category: Category | None = None
+    exit_code: int | None = None
+    result: str = ""
+    size: int = 0
+    overflow: str | None = None
+    seconds: float = 0.0
+    detail: str = ""
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanged:
+    """A command that a call left running began, or came to its end.
+
+    `state` is "running", or how it ended: "ended", "stopped", "timeout" or "failed"; `detail` says more of
+    that. `size` is the characters it printed, `overflow` names them where they are kept.
+    """
+
+    at: float
+    call: str
+    job: str
+    state: str
+    exit_code: int | None = None
+    seconds: float = 0.0
+    size: int = 0
+    overflow: str | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The person took back what a call had changed in the workspace ("undo"), or did it again ("redo").
+
+    Recorded before anything is touched, with the number of `paths`, and once more when it was `done`;
+    `left` then tells how many stayed as they were. `forced`: what had changed since were no obstacle.
+    """
+
+    at: float
+    call: str
+    step: int
+    direction: str
+    paths: int
+    done: bool = False
+    left: int = 0
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSet:
+    """A tool's trust level changed for this session, by `/trust` or by the anomaly window."""
+
+    at: float
+    tool: str
+    level: TrustLevel
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The person said "always": an allow rule, where it holds and until when.
+
+    `call` is the one it was given in answer to, `workspace` the only one it holds in, `folder` the one that
+    commands must start in (None: the workspace's root). A `stored` one was given in an earlier session and is
+    only taken in.
+    """
+
+    at: float
+    tool: str
+    match: str | None
+    id: str = ""
+    scope: Scope = Scope.SESSION
+    until: float | None = None
+    workspace: str | None = None
+    call: str | None = None
+    stored: bool = False
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The person took a grant back: it answers nothing more, in this session or a later one."""
+
+    at: float
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerReset:
+    """`/trust reset`: the breaker starts counting anew."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSet:
+    """Another model answers from here on: `cause` says whether the person chose it or it stands in."""
+
+    at: float
+    model: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """Under which configuration a session goes on.
+
+    `digest` is the hash of all values, `files` were read, and `sources` are (key, where it was said) of
+    each that is not the default. What else judging rests on stands beside it: folders, whether anybody
+    can be asked, and which gates are switched off. `counting` is as in `Session`; a record that does not
+    say was written under the rules 0.
+    """
+
+    at: float
+    digest: str
+    files: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    autonomy: str = ""
+    workspace: str = ""
+    home: str = ""
+    headless: bool = False
+    off: tuple[str, ...] = ()
+    counting: int = COUNTING
+
+
+Event: TypeAlias = (
+    TurnStarted
+    | Resumed
+    | Given
+    | Withdrawn
+    | Forgot
+    | Read
+    | Asked
+    | Decided
+    | Egress
+    | Finished
+    | JobChanged
+    | Restored
+    | LevelSet
+    | Granted
+    | Revoked
+    | BreakerReset
+    | ModelSet
+    | Configured
+)

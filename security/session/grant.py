@@ -1,0 +1,73 @@
+"""What did the person allow for longer than one call, where does that hold, and until when?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from ..paths import literally
+from ..policy import Rule, RuleAction
+
+__all__ = ["Grant", "Scope"]
+
+
+class Scope(StrEnum):
+    """Where a grant holds: in this session only, or also in later ones in this workspace, or in any."""
+
+    SESSION = "session"
+    WORKSPACE = "workspace"
+    EVERYWHERE = "everywhere"
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it outlives the session."""
+        return self is not Scope.SESSION
+
+
+_PLACES = {
+    Scope.SESSION: "this session",
+    Scope.WORKSPACE: "this workspace",
+    Scope.EVERYWHERE: "every workspace",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An allow rule that the person gave in a session; `until` is seconds since the epoch (None: no end).
+
+    It answers for commands that start in `folder`, an absolute path with links resolved. None is the root of
+    the workspace it is used in, which is what a grant means that was given at the root.
+    """
+
+    id: str
+    tool: str
+    match: str | None
+    scope: Scope = Scope.SESSION
+    until: float | None = None
+    folder: str | None = None
+
+    @property
+    def rule(self) -> Rule:
+        """The rule; where it stands is told as where it holds, and by which name it can be revoked."""
+        name = f" ({self.id})" if self.id else ""
+        folder = None if self.folder is None else literally(self.folder)
+        return Rule(self.tool, RuleAction.ALLOW, self.match, where=f"{self.holds}{name}", folder=folder)
+
+    @property
+    def told(self) -> str:
+        """What it allows, as a person reads it; a folder is named where it is not the workspace's root."""
+        what = f"allow {self.tool}" if self.match is None else f"allow {self.tool} {self.match}"
+        return what if self.folder is None else f"{what} in {self.folder}"
+
+    @property
+    def holds(self) -> str:
+        """Where and until when: "this workspace until 2027-01-31 12:00 UTC"."""
+        place = _PLACES[self.scope]
+        if self.until is None:
+            return place
+        return f"{place} until {datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M} UTC"
+
+    def holds_at(self, now: float) -> bool:
+        """Whether it has not expired."""
+        return self.until is None or now < self.until

@@ -1,0 +1,459 @@
+"""The chat: questions in the middle of a turn, stopping, leaving, and going on when something fails."""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import signal
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import trio
+from rich.console import Console
+
+from leeward.runtime.exits import Exit
+from leeward.runtime.repl.render import Renderer
+from leeward.runtime.repl.repl import Repl, Stoppable, TerminalApprover
+from leeward.runtime.repl.screen import Screen
+from leeward.runtime.repl.terminal import Closed, Gone, Interrupt, Typed
+from leeward.security.action import Draft
+from leeward.security.call import Checked, ToolCall, ToolSpec
+from leeward.security.kinds import Effect
+from leeward.security.permissions import Always
+from leeward.security.policy import Policy
+from leeward.security.ports import Answer, Question
+from leeward.security.session import Scope, Session
+from leeward.security.verdict import Ask
+
+ENTER, CTRL_C, CTRL_D = "\r", "\x03", "\x04"
+ASKS = "[y]es / [n]o / [a]lways"
+
+
+def outcomes(leeward):
+    """What the audit says of each call: allowed or not, and how it ended."""
+    records = leeward("audit", "list", "--output", "json").json["data"]["records"]
+    return [record["body"]["status"] for record in records if record["kind"] == "outcome"]
+
+
+def running(word: str) -> list[str]:
+    """Processes whose command line holds a word."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += [file.parent.name] if word.encode() in file.read_bytes() else []
+    return found
+
+
+def test_questions_in_the_middle_of_a_turn(tty, leeward):
+    at = tty()
+    at.prompt()
+    at.type("run touch a", ENTER)
+    first = at.see(ASKS)
+    assert "shell wants to run:\n  runs: touch a\n  commands asks: " in first
+    assert "\n  always would allow: shell touch a\n" in first
+    at.type("maybe", ENTER)
+    at.see(ASKS, 2)
+    at.type("a", ENTER)
+    at.see("rule allow shell touch a")
+    at.type(ENTER)
+    at.see("where: this [s]ession")
+    at.type(ENTER)
+    at.see("until: 30m")
+    at.type(ENTER)
+    at.see("allowed in this session: shell touch a")
+    at.prompt()
+    assert (leeward.workspace / "a").exists()
+    assert "allow shell touch a  for this session" in at.say("/permissions")
+    assert "wants to run" not in at.say("run touch a")
+    at.type("run touch b", ENTER)
+    at.see(ASKS, 3)
+    at.type("no", ENTER)
+    at.see("✗ shell was not run: the person said no")
+    at.prompt()
+    at.type("run touch b", ENTER)
+    at.see(ASKS, 4)
+    at.type(CTRL_D)
+    at.see("■ stopped")
+    at.prompt()
+    assert not (leeward.workspace / "b").exists()
+    assert "touch a" not in at.say("/clear") + at.say("/permissions").rpartition("/permissions")[2]
+    at.type("run touch a", ENTER)
+    at.see(ASKS, 5)
+
+
+def test_keys_pressed_before_a_question_was_seen_answer_nothing(tty, leeward):
+    at = tty()
+    at.prompt()
+    at.type("run touch a" + ENTER + "y" + ENTER + "a" + ENTER)
+    at.see(ASKS)
+    at.type("n", ENTER)
+    at.see("the person said no")
+    at.prompt()
+    assert not (leeward.workspace / "a").exists()
+    # Where nothing is asked, what was typed ahead is the next message.
+    leeward.configure('[[permissions.rules]]\ntool = "shell"\naction = "allow"\n')
+    at = tty()
+    at.prompt()
+    at.type("run echo here; sleep 0.5", ENTER)
+    at.see("│ here")
+    at.type("/mod")
+    at.see("● shell")
+    at.type("el", ENTER)
+    assert at.see("› /model\noffline\n›").count("/mod") == 1
+
+
+def test_ctrl_c_stops_a_program_and_nothing_else(tty, leeward):
+    at = tty()
+    at.prompt()
+    mark = f"{time.time_ns() % 10**6 + 10**6}"
+    at.type(f"run touch up; echo up; sleep {mark}", ENTER)
+    at.see(ASKS)
+    at.type("y", ENTER)
+    at.see("│ up")
+    assert running(mark)
+    pressed = time.monotonic()
+    for _ in range(3):
+        at.signal(signal.SIGINT)
+    at.type(CTRL_C)
+    at.see("■ stopped; what was said so far is kept")
+    at.prompt()
+    assert time.monotonic() - pressed < 10
+    assert not running(mark)
+    assert outcomes(leeward) == ["cancelled"]
+    at.signal(signal.SIGINT)
+    assert "labels" in at.say("/status")
+    at.type(CTRL_D)
+    assert at.ended() == 0
+
+
+@pytest.mark.parametrize("moment", ["prompt", "question", "program"])
+@pytest.mark.parametrize("how", ["SIGTERM", "hang up"])
+def test_being_told_to_end(tty, leeward, moment, how):
+    at = tty()
+    at.prompt()
+    mark = f"{time.time_ns() % 10**6 + 10**6}"
+    if moment != "prompt":
+        at.type(f"run touch up; echo up; sleep {mark}", ENTER)
+        at.see(ASKS)
+    if moment == "program":
+        at.type("y", ENTER)
+        at.see("│ up")
+    at.hang_up() if how == "hang up" else at.signal(signal.SIGTERM)
+    assert at.ended() == 143
+    assert not running(mark)
+    assert how == "hang up" or at.is_restored
+    assert outcomes(leeward) == (["cancelled"] if moment == "program" else [])
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A model that never comes to an end, and is told when nobody listens any more."""
+
+    left = threading.Event()
+    answers: list[int] = []
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        if self.answers:
+            self.send_response(self.answers.pop(0))
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        try:
+            while True:
+                chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": "word "}}]})
+                self.wfile.write(f"data: {chunk}\n\n".encode())
+                self.wfile.flush()
+                time.sleep(0.02)
+        except OSError:
+            self.left.set()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def slow():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_model_that_streams_is_stopped_and_one_that_fails_is_told(tty, leeward, slow):
+    url = f"http://127.0.0.1:{slow.server_port}/v1"
+    leeward.configure(f'[llm]\nmodel = "slow:m"\n[[llm.providers]]\nname = "slow"\nbase_url = "{url}"\n')
+    at = tty()
+    at.prompt()
+    at.type("hello", ENTER)
+    at.see("word word word")
+    at.type(CTRL_C)
+    at.see("■ stopped; what was said so far is kept")
+    assert Slow.left.wait(5)
+    Slow.answers[:] = [401]
+    assert at.say("again").split("\n") == ["✗ 127.0.0.1 refused the API key (401)"]
+    assert "slow:m" in at.say("/model")
+
+
+def test_a_disk_that_is_full_is_told_and_the_prompt_comes_back(tty, leeward):
+    at = tty()
+    at.prompt()
+    resource.prlimit(at.process.pid, resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    said = at.say("run touch a")
+    assert "✗ shell was refused by audit (unrecorded)" in said
+    assert "Traceback" not in said
+    assert not (leeward.workspace / "a").exists()
+    refused = at.say("/new")
+    assert refused.startswith("✗ ")
+    assert "could not be written" in " ".join(refused.split())  # the path before it may wrap the line
+    resource.prlimit(at.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert at.say("/new").startswith("session s_")
+    at.type("/exit", ENTER)
+    assert at.ended() == 0
+
+
+def test_what_must_be_said_before_anything_is_opened(tty, leeward):
+    own = leeward.workspace / ".leeward"
+    own.mkdir()
+    (own / "config.toml").write_text('[permissions]\nautonomy = "readonly"\n', encoding="utf-8")
+    at = tty()
+    at.see("[y]es / [n]o?")
+    at.type("perhaps", ENTER)
+    at.see("one of the letters in brackets, please")
+    at.see("[y]es / [n]o?", 2)
+    at.type(CTRL_C)
+    assert at.ended() == 4
+    at = tty()
+    at.see("[y]es / [n]o?")
+    at.type("y", ENTER)
+    assert "· readonly" in at.prompt()
+    assert "wants to run" not in at.say("run ls")
+    at = tty()
+    assert "[y]es" not in at.prompt()
+    at = tty(HOME=str(leeward.workspace))
+    at.see("[y]es / [n]o?")
+    at.type("n", ENTER)
+    assert at.ended() == 4
+    at.see("name another folder with --workspace")
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "code", "said"),
+    [
+        (["--model", "no:such"], "", 2, "there is no model 'no:such'"),
+        ([], "[agent]\nmax_turn = 3\n", 2, "did you mean max_turns?"),
+        (["--workspace", "/no/such"], "", 2, "is not a folder"),
+    ],
+)
+def test_a_chat_that_cannot_begin_says_why(tty, leeward, words, config, code, said):
+    leeward.configure(config)
+    at = tty(*words)
+    assert at.ended() == code
+    text = at.see(said)
+    assert "Traceback" not in text
+
+
+def test_a_data_folder_that_cannot_be_used(tty, leeward):
+    (leeward.home / ".local").write_text("", encoding="utf-8")
+    at = tty()
+    assert at.ended() == 1
+    assert "Traceback" not in at.see("cannot be used: Not a directory")
+
+
+def test_a_page_is_opened_by_the_person_and_refusals_are_told_once(tty, leeward):
+    at = tty()
+    at.prompt()
+    said = at.say("/browse https://localhost/ what is it?")
+    assert said.count("was refused by hosts") == 1
+    assert "● fetch" in said
+    assert "https://localhost/" in at.say("/browse")
+    assert "did you mean /browse?" in at.say("/brwse x")
+
+
+async def test_stopping_when_nothing_runs_does_nothing():
+    stoppable, done = Stoppable(), []
+    stoppable.stop()
+
+    async def work():
+        await trio.lowlevel.checkpoint()
+        done.append("whole")
+
+    assert not await stoppable.run(work)
+    stoppable.stop()
+
+    async def stops():
+        stoppable.stop()
+        await trio.sleep_forever()
+
+    assert await stoppable.run(stops)
+    assert not await stoppable.run(work)
+    assert done == ["whole", "whole"]
+
+
+async def test_stopping_leaves_an_outer_cancellation_alone():
+    stoppable = Stoppable()
+    with trio.CancelScope() as outer:
+        outer.cancel()
+        await stoppable.run(trio.sleep_forever)
+    assert outer.cancelled_caught
+    with pytest.raises(ValueError, match="mine"):
+        await stoppable.run(failing)
+
+
+async def failing():
+    raise ValueError("mine")
+
+
+class Typing:
+    """A terminal at which these answers are typed; an exception is a key that was pressed."""
+
+    def __init__(self, *answers):
+        self.answers, self.prompts = list(answers), []
+
+    async def line(self, prompt):
+        return Typed(await self.answer(prompt))
+
+    async def answer(self, prompt, text=""):
+        await trio.lowlevel.checkpoint()
+        self.prompts.append(prompt)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return text if answer is None else answer
+
+
+def asking(*answers):
+    out, stopped = io.StringIO(), []
+    terminal = Typing(*answers)
+    renderer = Renderer(Screen(Console(file=out, width=80, height=40, highlight=False)))
+    return TerminalApprover(terminal, renderer, lambda: stopped.append(True)), terminal, out, stopped
+
+
+ALWAYS = (("write", None),)
+
+
+def question(content, always=ALWAYS, wider=None):
+    spec = ToolSpec("write", "writes", {"type": "object"}, Checked, Effect.WRITE)
+    call = ToolCall("c1", "write", json.dumps({"content": content}))
+    policy = Policy(workspace="/ws", home="/home/ada")
+    action = Draft.of(call, {"write": spec}).read(policy, {})
+    asks = (("permissions", Ask("default", "this call may write")),)
+    return Question(action, asks, always, wider, Session("s", policy))
+
+
+@pytest.mark.parametrize(
+    ("answers", "always", "answer", "stops"),
+    [
+        (["y"], ALWAYS, Answer.YES, False),
+        (["", "what?", "n"], ALWAYS, Answer.NO, False),
+        (["a", "", ""], ALWAYS, Always(ALWAYS), False),
+        (["a", "w", "1d"], ALWAYS, Always(ALWAYS, Scope.WORKSPACE, 86_400.0), False),
+        (["a", "once"], ALWAYS, Answer.YES, False),
+        (["a", Interrupt(), "a", "s", Closed(), "n"], ALWAYS, Answer.NO, False),
+        (["a", Gone(), Gone()], ALWAYS, Answer.NO, True),
+        (["w", "wider", "y"], ALWAYS, Answer.YES, False),
+        (["a", "always", "no"], None, Answer.NO, False),
+        ([Interrupt()], ALWAYS, Answer.NO, True),
+        ([Closed()], ALWAYS, Answer.NO, True),
+        ([Gone()], ALWAYS, Answer.NO, True),
+    ],
+)
+async def test_a_question_has_an_answer_or_is_asked_again(answers, always, answer, stops):
+    approver, terminal, _, stopped = asking(*answers)
+    assert await approver.ask(question("x", always)) == answer
+    assert terminal.answers == []
+    assert bool(stopped) == stops
+
+
+async def test_what_is_no_answer_is_told_as_such():
+    approver, terminal, out, _ = asking("yse", "s", "y")
+    assert await approver.ask(question("x")) is Answer.YES
+    assert out.getvalue().count("✗ one of the letters in brackets, please") == 2
+    assert len(terminal.prompts) == 3
+
+
+async def test_the_wider_rule_is_taken_where_it_is_offered():
+    approver, terminal, _, _ = asking("w", "", "")
+    assert await approver.ask(question("x", (("write", None),), wider=(("write", None),))) == Always(
+        (("write", None),)
+    )
+    assert "[w]ider" in terminal.prompts[0]
+
+
+async def test_all_is_shown_where_it_is_asked_for():
+    approver, terminal, out, _ = asking("s", "", "", "what?", "y")
+    assert await approver.ask(question("line\n" * 100)) is Answer.YES
+    assert "[s]how all" in terminal.prompts[0]
+    assert "[s]how all" not in terminal.prompts[-1]
+    first, _, rest = out.getvalue().partition("more characters")
+    assert (first.count("line"), rest.count("│ line")) == (20, 9 + 99)
+
+
+@pytest.mark.parametrize("early", ["y", "yes", "a", "always", "w", "wider", "", "what?"])
+async def test_no_yes_is_taken_before_the_end_of_what_is_cut_was_shown(early):
+    """Not one that lasts either, and not one that is typed between two pages."""
+    approver, terminal, out, _ = asking(early, "s", "y", "y", "n")
+    rule = (("write", None),)
+    assert await approver.ask(question("line\n" * 100, rule, wider=rule)) is Answer.NO
+    assert terminal.prompts[0] == terminal.prompts[1] == "  [s]how all / [n]o? "
+    assert "✗ no yes before all of it was shown: [s]how all, or [n]o" in out.getvalue()
+    assert len(terminal.prompts) == 5 and "[y]es" in terminal.prompts[-1]
+
+
+async def test_what_is_cut_can_be_refused_at_once():
+    approver, terminal, _, _ = asking("n")
+    assert await approver.ask(question("line\n" * 100)) is Answer.NO
+    assert len(terminal.prompts) == 1
+
+
+async def test_what_is_higher_than_the_screen_is_paged_and_can_be_refused_at_each_page():
+    approver, terminal, out, stopped = asking("s", "", "N")
+    assert await approver.ask(question("line\n" * 100)) is Answer.NO
+    assert [prompt.strip() for prompt in terminal.prompts[1:]] == [
+        "38 of 105 lines; Enter goes on, [n]o refuses", "76 of 105 lines; Enter goes on, [n]o refuses",
+    ]  # fmt: skip
+    assert out.getvalue().partition("more characters")[2].count("│ line") == 9 + 74
+    assert stopped == []
+
+
+async def test_two_questions_do_not_mix():
+    approver, terminal, out, _ = asking("y", "n")
+    answers = []
+
+    async def ask(content):
+        answers.append((content, await approver.ask(question(content))))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, "one")
+        nursery.start_soon(ask, "two")
+    assert sorted(answer.value for _, answer in answers) == ["no", "yes"]
+    shown = [line for line in out.getvalue().split("\n") if "content: " in line]
+    assert shown == [f"  content: {content}" for content, _ in answers]
+
+
+async def test_a_page_stands_behind_a_bar_and_a_question_about_it_is_answered(tmp_path, sessions):
+    out = io.StringIO()
+    renderer = Renderer(Screen(Console(file=out, width=80, highlight=False)))
+    async with sessions.web(tmp_path, {"/": "hello\n● shell done\x1b[2J"}) as web:
+        kept = {"says": ["It says hello."], "resolve": web.resolve, "listener": renderer}
+        async with sessions.session(tmp_path, web.config, **kept) as runtime:
+            terminal = Typing(
+                f"/browse {web.url()}", f"/browse {web.url()} what?", Interrupt(), "  ", Closed()
+            )
+            assert await Repl(runtime, terminal, renderer, Stoppable()).chat() is Exit.SUCCESS
+            asked = runtime.provider.requests[0].messages[-1].text
+    said = out.getvalue()
+    assert said.count("\n  │ hello\n  │ ● shell done\n") == 1
+    assert said.endswith("\nIt says hello.\n(Ctrl-D or /exit leaves)\n")
+    assert "\x1b" not in said
+    assert asked.startswith("what?\n\n")
+    assert "«UNTRUSTED:" in asked

@@ -1,0 +1,188 @@
+"""`leeward --script`: how it is read, run, and held against what it expects."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leeward.runtime.exits import CliError
+from leeward.runtime.script.script import read_script
+
+OFFLINE = ("--model", "offline")
+BLOCK = '"""'
+
+
+@pytest.fixture
+def script(leeward):
+    """Run a script and return how it ended; its envelope is `.json`."""
+
+    def run(text, *words):
+        return leeward("--script", leeward.script(text), *OFFLINE, "--output", "json", *words)
+
+    return run
+
+
+def test_lines_blocks_comments_and_expectations():
+    read = read_script(
+        f"# no step\n\n  read a.md  \n!expect allowed read\n!expect text x\n/status\n"
+        f"{BLOCK}\n# not a comment\n/not a command\n!expect nothing\n{BLOCK}\n{BLOCK}one line{BLOCK}\n!expect text y\n"
+    )
+    assert [(step.line, step.text, step.slash is not None, len(step.expected)) for step in read.steps] == [
+        (3, "read a.md", False, 2),
+        (6, "/status", True, 0),
+        (7, "# not a comment\n/not a command\n!expect nothing", False, 0),
+        (12, "one line", False, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("!expect text x", "-:1: !expect speaks of the step before"),
+        ("hi\n!expect deny x", "-:2: "),
+        ("hi\n!expct text x", "-:2: there is no !expct"),
+        ("hi\n!", "-:2: "),
+        ("hi\n!ls", "-:2: there is no !ls"),
+        ("/statsu", "did you mean /status?"),
+        (f"hi\n{BLOCK}\nopen", "-:2: the triple quotes are not closed"),
+        (f"{BLOCK}\n\n{BLOCK}", "-:1: there is nothing between"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(text, told):
+    with pytest.raises(CliError) as caught:
+        read_script(text)
+    assert caught.value.exit == 2
+    assert told in caught.value.message
+
+
+def test_all_mistakes_are_told_at_once_and_nothing_runs(leeward, script):
+    ran = script('read notes.md\n!expect deny read\n/nothing\n!expect text ""\n')
+    error = ran.json["error"]
+    assert (ran.code, error["code"], [problem["line"] for problem in error["errors"]]) == (
+        2,
+        "ARG_ERROR",
+        [2, 3, 4],
+    )
+    assert not leeward.data.exists()
+
+
+@given(st.text(st.sampled_from('"#!/ \nabx'), max_size=60) | st.text(max_size=60))
+def test_no_text_breaks_the_reader(text):
+    try:
+        steps = read_script(text).steps
+    except CliError:
+        return
+    assert all(step.text.strip() and step.line >= 1 for step in steps)
+
+
+def test_a_script_runs_step_by_step(script):
+    ran = script(
+        'read notes.md\n!expect allowed read\n!expect text "ferry"\n\n/status\n!expect text offline\n'
+    )
+    assert ran.code == 0
+    steps = ran.json["data"]["steps"]
+    assert [(step["line"], [call["tool"] for call in step["calls"]]) for step in steps] == [
+        (1, ["read"]),
+        (5, []),
+    ]
+    assert "autonomy" in steps[1]["text"]
+
+
+@pytest.mark.parametrize("first", ["read notes.md", "/status", "fetch https://a.example/"])
+def test_an_expectation_that_is_not_met_ends_the_script(leeward, script, first):
+    text = f"{first}\n!expect denied fetch grounding\nread notes.md\n"
+    ran = script(text)
+    error = ran.json["error"]
+    assert (ran.code, error["code"], error["line"]) == (1, "EXPECTATION_FAILED", 2)
+    assert (error["file"], error["expected"]) == (
+        str(leeward.home / "steps.leeward"),
+        "denied fetch grounding",
+    )
+    assert error["found"]
+    assert len(ran.json["data"]["steps"]) == 1
+    told = leeward("--script", leeward.script(text), *OFFLINE)
+    assert f"{error['file']}:2" in told.err
+    assert "expected: denied fetch grounding" in told.err and f"found: {error['found']}" in told.err
+
+
+def test_a_refusal_that_was_named_does_not_count(script):
+    refused = "guess the website of somebody\n"
+    assert script(refused).code == 3
+    assert script(f"{refused}!expect denied fetch grounding\n").code == 0
+    assert script(f"{refused}!expect denied fetch grounding\n{refused}").code == 3
+    assert script(f"{refused}!expect text refused\n").code == 3
+    assert script("run make\n!expect asked shell\n").code == 0
+    assert script("run make\n").code == 3
+    assert script("run ls\n").code == 0
+
+
+def test_exit_codes_of_programs_and_records_are_seen(leeward, script):
+    leeward.configure('[permissions]\nautonomy = "full"\n')
+    ran = script(
+        "run sh -c 'exit 4'\n!expect exit 4\n!expect audit \"exit code 4\"\n"
+        'run touch a\n!expect exit 0\n!expect audit "answered by autonomy full"\n'
+    )
+    assert ran.code == 0, ran.json
+    stale = script('run true\n!expect exit 0\n/status\n!expect audit "exit code 0"\n')
+    assert stale.json["error"]["found"] == "nothing"
+
+
+def test_the_persons_lines_ground_urls_and_clear_forgets_them(leeward, script):
+    leeward.configure("[tools.retry]\nretries = 0\n")
+    ran = script(
+        "fetch https://www.harbour.example/\n!expect error network_error\n"
+        "guess the website of harbour\n!expect allowed fetch\n"
+        "/clear\n"
+        "guess the website of harbour\n!expect denied fetch grounding\n"
+        "/help https://www.harbour.example/\n!expect text harbour\n"
+        "guess the website of harbour\n!expect allowed fetch\n"
+        "/new\n"
+        "guess the website of harbour\n!expect denied fetch grounding\n"
+    )
+    assert ran.code == 0, ran.json["error"]
+
+
+def test_a_slash_command_that_fails_ends_the_script_unless_it_was_expected(script):
+    ran = script("/trust raed trusted\nread notes.md\n")
+    assert (ran.code, ran.json["error"]["code"]) == (1, "SLASH_FAILED")
+    assert "steps.leeward:1" in ran.json["error"]["message"]
+    assert "did you mean read" in ran.json["error"]["message"]
+    assert script('/trust raed trusted\n!expect text "did you mean read"\nread notes.md\n').code == 0
+
+
+def test_exit_ends_a_script(script):
+    ran = script("read notes.md\n/exit\nread notes.md\n")
+    assert (ran.code, len(ran.json["data"]["steps"])) == (0, 2)
+
+
+def test_a_script_comes_from_standard_input(leeward):
+    ran = leeward.process(
+        "--script", "-", *OFFLINE, "--output", "json", input=b"read notes.md\n!expect allowed read\n"
+    )
+    assert (ran.code, len(ran.json["data"]["steps"])) == (0, 1)
+
+
+@pytest.mark.parametrize("content", [None, b"hi\n\xff\n", b"x" * (1024 * 1024 + 1)])
+def test_a_script_that_cannot_be_read(leeward, content):
+    path = leeward.home / "steps.leeward"
+    if content is not None:
+        path.write_bytes(content)
+    ran = leeward("--script", str(path), *OFFLINE, "--output", "json")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "ARG_ERROR")
+
+
+def test_jsonl_tells_steps_and_expectations(leeward):
+    path = leeward.script("read notes.md\n!expect allowed read\n/status\n")
+    events = leeward("--script", path, *OFFLINE, "--output", "jsonl").lines
+    told = [(e["type"], e.get("line")) for e in events if e["type"] in {"step", "expect", "slash", "exit"}]
+    assert told == [("step", 1), ("expect", 2), ("step", 3), ("slash", 3), ("exit", None)]
+
+
+def test_the_account_is_numbered_and_names_the_gate(leeward):
+    path = leeward.script("read notes.md\nguess the website of somebody\n!expect denied fetch grounding\n")
+    ran = leeward("--script", path, *OFFLINE)
+    assert ran.code == 0
+    assert " 1 › read notes.md" in ran.err and "✓ allowed" in ran.err
+    assert "✗ denied by grounding (not_provided): fetch rejected: URL was not provided by the user" in ran.err
+    assert "2 steps, 2 calls, 1 refused" in ran.err

@@ -1,0 +1,168 @@
+"""Where a line looks: the folder each command starts in, held against where a real bash starts it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+
+import pytest
+
+from leeward.security.command import CommandLine, parse_command
+from leeward.security.command.expand.paths import Candidate, fillings, placed, variants, where
+from leeward.security.command.expand.visit import visits
+from leeward.security.command.syntax.nodes import PartKind, literal
+from leeward.security.policy import Policy
+
+WS, HOME = "/srv/ws", "/home/ada"
+GROUND = Policy(WS, HOME)
+
+
+def starts(line: str, ground: Policy = GROUND) -> dict[str, list]:
+    """The folders in which each `here N` may start, by N."""
+    read = parse_command(line)
+    assert isinstance(read, CommandLine), (line, read)
+    found: dict[str, list] = {}
+    for at in placed(read.root, ground):
+        if at.command.name == "here":
+            found.setdefault(at.command.words[1].text, []).append(at.folders)
+    return found
+
+
+# Where the only `here` of a line may start; None for unknown.
+STARTS = [
+    ("here 1", {WS}), ("cd a; here 1", {WS, f"{WS}/a"}), ("cd a && here 1", {f"{WS}/a"}), ("cd a || here 1", {WS}), ("cd a && cd b && here 1", {f"{WS}/a/b"}), ("cd a/b && cd .. && here 1", {f"{WS}/a"}), ("cd /x && here 1", {"/x"}), ("cd && here 1", {HOME}), ("cd ~ && here 1", {HOME}), ("cd ~/p && here 1", {f"{HOME}/p"}), ('cd "$HOME/p" && here 1', {f"{HOME}/p"}), ("cd -- a && here 1", {f"{WS}/a"}), ("cd -L a && here 1", {f"{WS}/a"}), ("cd -x a; here 1", None), ("cd ./a/../a && here 1", {f"{WS}/a"}),
+    ("cd -; here 1", None), ("cd $x && here 1", None), ("cd * && here 1", None), ("cd -P a && here 1", {f"{WS}/a"}), ("cd a b; here 1", None), ("popd; here 1", None), ("pushd a && here 1", {f"{WS}/a"}), ("pushd && here 1", None), ("pushd +1 && here 1", None), ("cd '' && here 1", None),
+    ("(cd a && here 1)", {f"{WS}/a"}), ("(cd a); here 1", {WS}), ("(cd a) && here 1", {WS}), ("{ cd a; } && here 1", {f"{WS}/a"}), ("{ cd a; }; here 1", {WS, f"{WS}/a"}), ("cd a | here 1", {WS}), ("ls | cd a && here 1", {WS}), ("ls | { cd a && here 1; }", {f"{WS}/a"}), ("cd a & here 1", {WS}), ("cd a && ls & here 1", {WS}), ("! cd a && here 1", {WS}), ("! cd a || here 1", {f"{WS}/a"}), ("time cd a && here 1", {f"{WS}/a"}),
+    ("echo $(cd a); here 1", {WS}), ("echo $(cd a && here 1)", {f"{WS}/a"}), ("cat <(cd a && here 1)", {f"{WS}/a"}), ("x=$(cd a && here 1)", {f"{WS}/a"}), ("cd a && echo $(here 1)", {f"{WS}/a"}), ("cd a && ls > $(here 1)", {f"{WS}/a"}), ("if cd a; then here 1; fi", None), ("if true; then cd a; fi; here 1", None), ("if true; then here 1; fi", {WS}), ("while cd ..; do here 1; done", None), ("for i in 1 2; do here 1; cd a; done", None), ("for i in 1; do ls; done; here 1", {WS}), ("f() { cd a; }; f; here 1", None), ("case x in x) cd a;; esac; here 1", None),
+    ("eval cd a && here 1", {f"{WS}/a"}), ("eval 'cd a; cd b' && here 1", {f"{WS}/b", f"{WS}/a/b"}), ("command cd a && here 1", {f"{WS}/a"}), ("builtin cd a && here 1", {f"{WS}/a"}), ("sh -c 'cd a'; here 1", {WS}), ("sh -c 'cd a && here 1'", {f"{WS}/a"}), ("cd a && sh -c 'here 1'", {f"{WS}/a"}), ("env -C a here 1", None), ("env here 1", {WS}), ("sudo here 1", {WS}), ("sudo -i here 1", None), ("sudo -D / here 1", None), ("sudo ls -R; here 1", {WS}), ("su -c 'here 1'", {WS}), ("su - ada -c 'here 1'", None), ("ssh h here 1", None), ("find . -execdir here 1 \\;", None), ("find . -exec here 1 \\;", {WS}), ("cd a && xargs here 1", {f"{WS}/a"}), ("trap 'here 1' EXIT", {WS}),
+    ("cat <<E | cd a && here 1\nx\nE\n", {WS}), ("cat <<E || cd a && here 1\nx\nE\n", {WS, f"{WS}/a"}), ("cat <<E && cd a && here 1\nx\nE\n", {f"{WS}/a"}), ("cd " + "a && cd " * 16 + "a && here 1", None), ("true && cd a; here 1", {WS, f"{WS}/a"}), ("cd a && cd b || here 1", {WS, f"{WS}/a"}), ("cd a || cd c && here 1", {f"{WS}/a", f"{WS}/c"}),
+    ("cd a && ls 2>&1 | here 1", {f"{WS}/a"}), ("cd a && ls > x | ls 2>&1 | here 1", {f"{WS}/a"}), ("cd a || ls 2>&1 | here 1", {WS}), ("cd a && ls 2>&1 | ls && here 1", {f"{WS}/a"}), ("cd a 2>&1 | here 1", {WS}), ("cd a > x && here 1", {f"{WS}/a"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "folders"), STARTS, ids=[line for line, _ in STARTS])
+def test_where_a_command_starts(line, folders):
+    assert starts(line)["1"] == [None if folders is None else frozenset(folders)]
+
+
+STEPS = ["cd a", "cd b", "cd ..", "cd nope", "cd ./a", "cd a/b", "cd ../c", "cd", "cd ~/a", "pushd a", "true", "false", "ls", "eval cd a", "command cd c", "cd -- a"]  # fmt: skip
+# No functions: what is in one runs wherever it is called, and is never quiet.
+JOINS = ["{0}; {1}", "{0} && {1}", "{0} || {1}", "{0} | {1}", "{0} & {1}", "({0}) ; {1}", "({0} && {1})", "{{ {0}; }} && {1}", "! {0} && {1}", "if {0}; then {1}; fi", "for i in 1 2; do {0}; {1}; done", "while {0}; do {1}; break; done", "echo $({0}); {1}", "x=$({0}) && {1}", "case a in a) {0};; esac; {1}", "cat <<E && {1}\n$({0})\nE\n", "cat <<E | {1}\nx\nE\n{0}", "cat <<E || {1}\nx\nE\n{0}", "time {0} && {1}", "sh -c '{0}'; {1}", "eval '{0}'; {1}", "true; {0}\n{1}", "{0} 2>&1 | {1} 2>&1 | ls", "until {0}; do {1}; break; done"]  # fmt: skip
+
+
+def random_line(chance: random.Random, count: list[int], depth: int = 0) -> str:
+    """A line in which every `here` has a number of its own."""
+    if depth > 2 or chance.random() < 0.25:
+        step = chance.choice(STEPS)
+        if chance.random() < 0.6:
+            count[0] += 1
+            here = f"here {count[0]}"
+            step = chance.choice([here, f"{step} && {here}", f"{step} || {here}", f"{step}; {here}"])
+        return step
+    join = chance.choice(JOINS)
+    inside = [random_line(chance, count, depth + 1) for _ in range(2)]
+    # What is quoted holds no quotes, and a here-document stands at the end of a line.
+    if "'" in join or "<<E" in join or "$(" in join:
+        inside = [one if not set("'\n") & set(one) else "cd a" for one in inside]
+    return join.format(*inside)
+
+
+def really_started(lines: list[str], folder) -> list[set[tuple[str, str]]]:
+    """Run each line in a shell of its own; return the numbers with the folders in which they began."""
+    stubs = folder / "stubs"
+    stubs.mkdir()
+    (stubs / "here").write_text('#!/bin/sh\nprintf "%s %s\\n" "$1" "$PWD" >> "$TOP/$LOG"\n')
+    (stubs / "here").chmod(0o755)
+    for path in ("ws/a/b/a", "ws/b/a", "ws/c", "home/a/b", "c"):
+        (folder / path).mkdir(parents=True)
+    for at, line in enumerate(lines):
+        (folder / f"{at}.sh").write_text(line + "\nwait\n")
+    script = f"cd {folder}/ws; for at in {{0..{len(lines) - 1}}}; do LOG=$at bash --norc ../$at.sh; done"
+    alone = {"PATH": f"{stubs}:/usr/bin:/bin", "HOME": str(folder / "home"), "TOP": str(folder)}
+    subprocess.run(
+        ["/bin/bash", "--norc", "-c", "--", script], env=alone, timeout=30, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    logs = [folder / str(at) for at in range(len(lines))]
+    said = [log.read_text().splitlines() if log.exists() else [] for log in logs]
+    return [{tuple(one.split(" ", 1)) for one in found} for found in said]
+
+
+def is_understood(line: str) -> bool:
+    """Whether a line was read, and all code in it: of what was not, nothing is promised."""
+    read = parse_command(line)
+    return isinstance(read, CommandLine) and not any(visit.command.notes for visit in visits(read.root))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_command_starts_where_nobody_thought(tmp_path, seed):
+    chance = random.Random(seed)
+    ground = Policy(str(tmp_path / "ws"), str(tmp_path / "home"))
+    lines = [random_line(chance, [0]) for _ in range(160)]
+    lines = [line for line in lines if "here" in line and is_understood(line)]
+    wrong, ran, known = [], 0, 0
+    for line, real in zip(lines, really_started(lines, tmp_path), strict=True):
+        thought = starts(line, ground)
+        for number, folder in real:
+            ran += 1
+            known += None not in thought[number]
+            if not any(folders is None or folder in folders for folders in thought[number]):
+                wrong.append((line, number, folder, thought[number]))
+    assert wrong == []
+    assert ran > 100 and known > ran / 3
+
+
+WHERE = [
+    ("a", [f"{WS}/a"]), ("./a", [f"{WS}/./a"]), ("../a", [f"{WS}/../a"]), ("/a", ["/a"]), ("~", [HOME]), ("~/a", [f"{HOME}/a"]), ("'~/a'", [f"{WS}/~/a"]), ("~+/a", [f"{WS}/a"]), ("~-/a", None), ("~bob/a", None), ("$HOME/a", [f"{HOME}/a"]), ('"$HOME"/a', [f"{HOME}/a"]), ("$PWD/a", [f"{WS}/a"]), ("$x/a", None), ("a$x", None), ("$(a)", None), ("${x:-a}", None), ("<(a)", None), ("''", None), ("$((1))", None),
+    ("*", [f"{WS}/*"]), ("a/*.py", [f"{WS}/a/*.py"]), ("'*'", [f"{WS}/*"]), ("~/*", [f"{HOME}/*"]), ("'['*", [f"{WS}/[[]*"]), ("/a/?", ["/a/?"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "paths"), WHERE, ids=[text for text, _ in WHERE])
+def test_the_paths_a_word_may_mean(text, paths):
+    word = parse_command(f"x {text}").root.words[1]
+    found = where(word, frozenset({WS}), GROUND)
+    is_glob = any(part.kind is PartKind.GLOB for part in word.parts)
+    assert found == (paths and tuple(Candidate(path, is_glob) for path in paths))
+
+
+def test_a_word_means_a_path_in_every_folder_it_may_stand_in():
+    several = frozenset({"/b", "/a"})
+    assert where(literal("x"), several, GROUND) == (Candidate("/a/x"), Candidate("/b/x"))
+    assert (
+        where(literal("/x"), None, GROUND) == (Candidate("/x"),) and where(literal("x"), None, GROUND) is None
+    )
+    word = parse_command("x $PWD/y").root.words[1]
+    assert where(word, several, GROUND) is None, "which of the two is not known"
+    odd = parse_command("x *").root.words[1]
+    assert where(odd, frozenset({"/a[b]*"}), GROUND) == (Candidate("/a[[]b][*]/*", is_glob=True),)
+
+
+def test_a_home_with_blanks_is_split_where_nothing_quotes_it():
+    spaced = Policy(WS, "/home/a da")
+    for text, path in [("$HOME/x", None), ('"$HOME/x"', "/home/a da/x"), ("~/x", "/home/a da/x")]:
+        found = where(parse_command(f"x {text}").root.words[1], frozenset({WS}), spaced)
+        assert found == (None if path is None else (Candidate(path),)), text
+
+
+# What a word becomes for each value that loops, or the line itself, give its variables.
+FILLED = [
+    ("for f in a b; do p x/$f.py; done", [["x/a.py"], ["x/b.py"]]), ("for f in a b; do for g in 1 2; do p $f$g; done; done", [["a1"], ["a2"], ["b1"], ["b2"]]), ("for f in a; do p $f $f; done", [["a", "a"]]), ("for f in a b; do p $f $f; done", [["a", "a"], ["a", "b"], ["b", "a"], ["b", "b"]]), ("for f in 'a b'; do p \"$f\"; done", [["a b"]]), ("for f in 'a b'; do p $f; done", [["⟨$f⟩"]]), ("for f in '*'; do p \"$f\"; done", [["*"]]), ("for f in '*'; do p $f; done", [["⟨$f⟩"]]), ('for f in *; do p "$f"; done', [["⟨*⟩"]]), ("for f in ~; do p $f; done", [["⟨$HOME⟩"]]), ('for f in ~; do p "$f"; done', [["⟨~⟩"]]), ("for f in -rf; do p $f; done", [["-rf"]]), ("for f in a; do p '$f'; done", [["$f"]]),
+    ("for f in $(q); do p $f; done", [["⟨$f⟩"]]), ("for f; do p $f; done", [["⟨$f⟩"]]), ("for f in a; do f=b; p $f; done", [["⟨$f⟩"]]), ("for f in a; do read f; p $f; done", [["⟨$f⟩"]]), ("for PS in a; do p $PS; done", [["⟨$PS⟩"]]), ("for f in a; do p ${f%x}; done", [["⟨${f%x}⟩"]]), ("for f in a; do for f in b; do p $f; done; done", [["⟨$f⟩"]]), ("f=a; p $f", [["⟨$f⟩"]]), ("for f in {1..17}; do p $f; done", [["⟨$f⟩"]]), ("for f in {1..16}; do p $f; done", [[str(at)] for at in range(1, 17)]), ("for f in 1 2 3 4 5; do p $f$f $f $f; done", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "several"), FILLED, ids=[line for line, _ in FILLED])
+def test_what_a_loop_makes_of_a_command(line, several):
+    found = [at for at in placed(parse_command(line).root, GROUND) if at.command.name == "p"]
+    words = variants(found[0])
+    assert words is None if several is None else [[word.text for word in one[1:]] for one in words] == several
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [("f=a; p $f", "a"), ("f=a; f=b; p $f", "a | b"), ("f=a; g=$f/b; p $g", "a/b"), ("f=$f; p $f", "⟨$f⟩"), ("f='a b'; p \"$f\"", "a b"), ("f='a b'; p $f", "⟨$f⟩"), ("f=$(q); p $f", "⟨$f⟩"), ('f=$(q); p "$f"', "⟨$(…)⟩"), ("sh -c 'p $0 $1' a b", "a"), ("sh -c 'p $1' a b", "b"), ("f=~; p $f", "⟨$HOME⟩"), ("f+=a; p $f", "a")],
+)  # fmt: skip
+def test_what_a_variable_is_thought_to_be(line, value):
+    (at,) = [at for at in placed(parse_command(line).root, GROUND) if at.command.name == "p"]
+    assert [word.text for word in fillings(at.command.words[1], at, at.guesses)] == value.split(" | ")

@@ -1,0 +1,136 @@
+"""The print: what it says, that it can be read again, and that a real bash does the same by it as by the line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from leeward.security.command import CommandLine, parse_command
+from leeward.security.command.expand.visit import visits
+
+WORDS = [
+    "a", "'b c'", '"d"', "e\\ f", "''", "-x", "--y=z", '"it\'s"', "'*'", "$'\\t'", "$V", '"$V"', "${V:-u}", "$((1+2))", "{a,b}", "~", "~/z", "~/'a b'", "x=~", "a=b", "\\$V", "'$V'", '"a$V"', "é", "'# no'", "a#b", "=", "!", "2", "--", '"$(q 1)"', "$(q)", "`q`", "if", "'time'", "[x", "\\\n b", "*", "[p-q]*", "'a'*", '"a\\"b\\\\"',
+]  # fmt: skip
+SIMPLE = st.builds(
+    lambda before, name, words, after: " ".join([*before, name, *words, *after]),
+    st.lists(st.sampled_from(["V=1", "W='a b'", "V=$(q)", "V+=x", "V=~/'a b'"]), max_size=1),
+    st.sampled_from(["p", "q", "r", "'p'", "\\q", "true", "false", "command p", "env p", "eval p", "nice q", "sh -c 'q; p' x"]),
+    st.lists(st.sampled_from(WORDS), max_size=3),
+    st.lists(st.sampled_from(["> o", "2>&1", ">> o", "<<< 'a b'", "< /dev/null", "> /dev/null", '<<< "$V"', "3>&1", "2> e"]), max_size=2),
+)  # fmt: skip
+# No function is called: one of the same name inside of it could call itself without end.
+FRAMES = [
+    "f() {{ {0}; {1}; }}",
+    "{0}; {1}", "{0} && {1}", "{0} || {1}", "{0} | {1}", "{0} |& {1}", "{0}\n{1}", "{0} & wait; {1}", "({0}; {1})", "{{ {0}; {1}; }}", "! {0} && {1}", "if {0}; then {1}; fi", "if {0}; then {1}; else {0}; fi", "if {0}; then {1}; elif {1}; then {0}; fi", "while {0}; do {1}; break; done", "until {0}; do {1}; break; done",
+    "for V in 1 '2 3' {{a,b}}; do {0}; {1}; done", "case a in b|c) {0};; a) {1};; *) {0};; esac", "case $V in [x-z]*) {0};& ?) {1};; esac", "[[ -n $V && a == [a-c] ]] && {0}; {1}", "time {0}; {1}", "{{ {0}; }} > o; {1}", "({0}) 2>&1 | {1}", "{0} # and {1}\n{1}", "V=2\n{0}; {1}", "p <<E | {1}\n$V 'a' \"b\"\nE\n{0}", "{0}; p <<'E'\n$V `x`\nE\n", "set -e; {0}; {1}", "export V='q r'; {0}; {1}", 'p "$({0})"; {1}', "trap '' INT; {0}; {1}",
+]  # fmt: skip
+LINES = st.recursive(
+    SIMPLE,
+    lambda inner: st.builds(
+        lambda frame, one, other: frame.format(one, other), st.sampled_from(FRAMES), inner, inner
+    ),
+    max_leaves=4,
+)
+
+
+def shape(root) -> str:
+    """A tree as text, but for how its literal pieces were quoted."""
+    literal = r"(LITERAL: 'literal'>, text=(?:'(?:[^'\\]|\\.)*'|\"[^\"]*\"), quoted=)True"
+    return re.sub(literal, r"\1False", repr(root))
+
+
+@given(LINES)
+@example("p &> o; q >| o; r 2>&- <&-")
+@example("! p; time -p q")
+@example("for V; do p $V; done")
+@example("f() ( p ) > o; f")
+@example("p <<-E\n\ta\n\tE\n")
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_is_printed_reads_as_the_same_tree(line):
+    """Not only the same actions: the same tree, so that whatever is judged of one holds for the other."""
+    first = parse_command(line)
+    if isinstance(first, CommandLine) and first.printed is not None:
+        again = parse_command(first.printed)
+        assert isinstance(again, CommandLine), (line, first.printed, again)
+        assert (again.said, again.printed) == (first.said, first.printed)
+        assert shape(again.root) == shape(first.root)
+
+
+def test_most_such_lines_are_read_and_printed():
+    """Without this, the properties here could hold of nothing."""
+    read = [parse_command(frame.format("p 'b c' > o", "q $V")) for frame in FRAMES]
+    assert [frame for frame, one in zip(FRAMES, read, strict=True) if not isinstance(one, CommandLine)] == []
+    words = [parse_command(f"p {word} x") for word in WORDS]
+    assert all(isinstance(one, CommandLine) and one.printed is not None for one in (*read, *words))
+
+
+def accepted(text: str) -> bool:
+    done = subprocess.run(["/bin/bash", "-n", "-c", "--", text], capture_output=True, timeout=20, check=False)
+    return done.returncode == 0 and not done.stderr
+
+
+@given(LINES)
+@settings(max_examples=60, deadline=None)
+def test_bash_takes_every_print_for_a_line(line):
+    found = parse_command(line)
+    if isinstance(found, CommandLine) and found.printed is not None:
+        assert accepted(found.printed), (line, found.printed)
+    assert not accepted("p 'a") and not accepted("p )")
+
+
+def foreseen(called: tuple[str, ...], line: CommandLine) -> bool:
+    """Whether a call is one of the actions; behind an open word there may be anything, and a note promises nothing."""
+    if any(visit.command.notes for visit in visits(line.root)):
+        return True
+    for argv in line.said:
+        sure = next((at for at, word in enumerate(argv) if "⟨" in word), None)
+        if called == argv or (sure is not None and called[:sure] == argv[:sure]):
+            return True
+    return False
+
+
+@given(line=LINES)
+@example(line="p ~/z x=~ {a,b}'*' \"$V\" \\\n'#'; V=3; q <<< $V > o; r < o")
+@example(line="p <<E | q\n$V '$V' \\$V\nE\nr")
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_real_bash_calls_the_same_programs_by_the_line_and_by_its_print(calls, line):
+    found = parse_command(line)
+    if isinstance(found, CommandLine) and found.printed is not None:
+        by_line, by_print = calls(line), calls(found.printed)
+        assert by_line == by_print, (line, found.printed)
+        assert [call for call in by_line if not foreseen(call, found)] == []
+
+
+PRINTED = [
+    ("p", "p"), ("p  a\tb", "p a b"), ("p;", "p"), ("p&", "p &"), ("p\nq", "p; q"), ("p&&q||r", "p && q || r"), ("p|q|&r", "p | q |& r"), ("(p;q)", "( p; q; )"), ("{ p;q;}", "{ p; q; }"), ("! p", "! p"), ("time -p p", "time -p p"),
+    ("p 'a'\"b\"c", "p abc"), ("p 'a b'", "p 'a b'"), ("p it\\'s", "p 'it'\\''s'"), ("p ''", "p ''"), ("p 'a\nb'", "p 'a\nb'"), ("p '*' *", "p '*' *"), ("p a'*'*b", "p a'*'*b"), ("p '~' ~ ~/'x y'", "p '~' ~ ~/x' 'y"), ("p '{a,b}'", "p '{a,b}'"), ("p {a,b}", "p a b"), ("p \\# '#'", "p '#' '#'"), ("p !x", "p '!x'"), ("p a=b", "p a=b"),
+    ('p $V"$V"${V}x', 'p ${V}"${V}"${V}x'), ("p ${V:-x}", "p ${V:-x}"), ('p "${V%.*}"', 'p "${V%.*}"'), ("p $((1+2))", "p $((1+2))"), ("p `q a`", "p $( q a )"), ('p "$(q)"', 'p "$( q )"'), ("p <(q) >(r)", "p <( q ) >( r )"), ("p $(<f)", "p $( < f )"),
+    ("V=1 W= p", "V=1 W= p"), ("V+=a", "V+=a"), ("V='a b'", "V='a b'"), ("'V=1' p", "'V=1' p"), ("V\\=1", "'V=1'"), ("'if' a", "'if' a"), ("p if", "p 'if'"), ("p then do }", "p 'then' 'do' '}'"), ("\\time p", "'time' p"),
+    ("p >a 2>&1", "p > a 2>&1"), ("p 2>&1 >a", "p 2>&1 > a"), (">a p b", "p b > a"), ("p >>a <b", "p >> a < b"), ("p >|a", "p >| a"), ("p &>a", "p &> a"), ("p 3<&-", "p 3<&-"), ("p <<<a >b", "p <<< a > b"), ("p >b <<E\na\nE\n", "p <<< a > b"), ("p >b <<E\n$V\nE\n", 'p > b <<< "${V}"'), ("p <a <<E\nb\nE\n", "p < a <<< b"), ("p > 'a b'", "p > 'a b'"), ("p > ~/a", "p > ~/a"),
+    ("p <<E\na b\nc\nE\n", "p <<< 'a b\nc'"), ("p <<E\n$V\nE\n", 'p <<< "${V}"'), ("p <<'E'\n$V\nE\n", "p <<< '$V'"), ("p <<-E\n\ta\n\tE\n", "p <<< a"), ("p <<E | q\na\nE\n", "p <<< a | q"), ("p <<E && q\na\nE\nr", "p <<< a && q; r"),
+    ("if p;then q;elif r;then p;else q;fi", "if p; then q; elif r; then p; else q; fi"), ("while p;do q;done<f", "while p; do q; done < f"), ("until p\ndo q\ndone", "until p; do q; done"), ("for V in a 'b c';do p;done", "for V in a 'b c' ; do p; done"), ("case $V in a|'b c') p;; *)q;;esac", "case ${V} in a | 'b c' ) p; ;; * ) q; ;; esac"), ("f(){ p;}", "f () { p; }"), ("function f { p; }", "f () { p; }"), ("[[ -n $V && a == b* ]]", "[[ -n ${V} && a == b* ]]"), ("(p)>f 2>&1", "( p; ) > f 2>&1"),
+    ("sh -c 'p  \"a\"'", "sh -c 'p a'"), ("bash -c 'p;q' x 'y z'", "bash -c 'p; q' x 'y z'"), ("eval 'p  a'", "eval 'p a'"), ("eval p  'a  b'", "eval 'p a b'"), ("env V=1 p  a", "env V=1 p a"), ("trap 'p  a' EXIT", "trap 'p a' EXIT"), ("ssh h 'p  a'", "ssh h 'p a'"), ("watch 'p  a'", "watch 'p a'"), ("su -c 'p  a'", "su -c 'p a'"), ("flock l -c 'p  a'", "flock l -c 'p a'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "printed"), PRINTED, ids=[line for line, _ in PRINTED])
+def test_what_a_print_says(line, printed):
+    assert parse_command(line).printed == printed
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "find . -name x -exec sh -c 'p {}' \\;",
+        "echo a | xargs -I{} p {}",
+        "p; xargs q",
+        "find . -exec git push \\;",
+    ],
+)
+def test_what_is_given_when_it_runs_does_not_keep_a_line_from_being_printed(line):
+    found = parse_command(line)
+    assert found.printed is not None and parse_command(found.printed).root == found.root

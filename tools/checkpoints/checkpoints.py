@@ -1,0 +1,385 @@
+"""What did a call change in the workspace, and how is that taken back?
+
+Before a call that may change something, what it may touch is looked at and kept; when it is over, it is
+looked at again, and what is another one by then is written down as a step. A step is undone, or done
+again, path by path, and only where nobody else changed it since. What a look at the workspace covers
+stands in `snapshot.py`, how it is put back in `restore.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import trio
+
+from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, Version
+from leeward.security.brought import Output
+from leeward.security.call import BUILT_IN, Action
+from leeward.security.kinds import Effect, Kind
+from leeward.security.outcome import PermanentFailure, ToolError
+from leeward.security.paths import Place, is_inside
+from leeward.security.ports import RecordError
+from leeward.security.text import visible
+
+from ..files import Guard, shown_name
+from .restore import Wanted, restore
+from .snapshot import Limits, Look, Node, Snapshot, Stamp, changed_at, revisions
+
+__all__ = ["Checkpoints", "Conflict", "NothingToUndo", "Turned", "is_changing"]
+
+_AFTERWARDS = 10.0
+_RECHECKED = 6 * 3600.0
+
+
+class NothingToUndo(LookupError):
+    """There is no step left in this direction."""
+
+
+class Conflict(Exception):
+    """Somebody else changed these paths since; nothing was touched."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__(f"changed since by somebody else: {', '.join(map(shown_name, paths))}")
+        self.paths = tuple(paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A step that was undone or done again: which paths were put back, and which stayed, with the reason."""
+
+    step: Step
+    paths: tuple[str, ...]
+    left: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What was found before a call. `paths` is None where that was the whole workspace."""
+
+    action: Action
+    snapshot: Snapshot
+    paths: tuple[str, ...] | None
+    claims: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The store, as a thread may ask it."""
+
+    store: CheckpointStore
+
+    def missing(self, digests: Iterable[str]) -> set[str]:
+        return trio.from_thread.run(self.store.missing, digests)
+
+    def put(self, contents: Sequence[Packed]) -> None:
+        trio.from_thread.run(self.store.put, contents)
+
+    def content(self, digest: str) -> bytes | None:
+        return trio.from_thread.run(self.store.content, digest)
+
+
+def is_changing(action: Action) -> bool:
+    """Whether a call may change something in the workspace."""
+    return bool(action.effects & (Effect.WRITE | Effect.EXECUTE))
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """The steps of the session that `session` names; `alert` tells the person what they do not cover."""
+
+    store: CheckpointStore
+    guard: Guard
+    limits: Limits
+    session: Callable[[], str]
+    alert: Callable[[str], None]
+    turned: list[Turned] = field(default_factory=list)
+    """What the person undid, or did again, and the model was not told of yet."""
+    _known: dict[str, Node] = field(default_factory=dict)
+    _checked: float = float("-inf")
+    _jobs: dict[str, _Taken] = field(default_factory=dict)
+    _claims: list[frozenset[bytes]] = field(default_factory=list)
+    _said: set[str] = field(default_factory=set)
+    _at_work: int = 0
+
+    @property
+    def _root(self) -> str:
+        return self.guard.policy.workspace
+
+    async def uncovered(self, action: Action) -> str:
+        """Say what of all that a call may change could not be undone, "" where that is nothing."""
+        if not is_changing(action):
+            return ""
+        look = Look(self._root, self.guard, self.limits)
+        try:
+            snapshot = await self._looked(look, self._paths(action))
+            snapshot.uncovered.outside += _outside(action, self._root)
+        except (OSError, ToolError) as error:
+            return f"nothing of it: {error}"
+        told = snapshot.uncovered.told()
+        self._said.add(told)
+        return told
+
+    @asynccontextmanager
+    async def around(self, action: Action) -> AsyncGenerator[Callable[[Output], None], None]:
+        """Keep what a call may change, and write down what it changed; it is told what came of the call.
+
+        Raises:
+            PermanentFailure: it could not be kept, so the call must not begin.
+        """
+        taken = await self._before(action)
+        goes_on = False
+        self._at_work += 1
+
+        def came(output: Output) -> None:
+            nonlocal goes_on
+            goes_on = output.goes_on
+
+        try:
+            yield came
+        finally:
+            self._at_work -= 1
+            if taken is not None and goes_on:
+                self._jobs[action.call.id] = taken
+            elif taken is not None:
+                with trio.move_on_after(_AFTERWARDS, shield=True):
+                    await self._after(taken)
+
+    async def job_ended(self, call: str) -> None:
+        """Write down what a call changed that went on in the background."""
+        taken = self._jobs.pop(call, None)
+        if taken is not None:
+            await self._after(taken)
+
+    async def steps(self) -> list[Step]:
+        """Return the steps of the session, oldest first.
+
+        Raises:
+            RecordError: they could not be read.
+        """
+        return await self.store.steps(self.session(), self._root)
+
+    async def turn(
+        self, *, undo: bool, force: bool, record: Callable[[Step, int], Awaitable[None]]
+    ) -> Turned:
+        """Undo the last step that is not undone, or do the first one again that is.
+
+        `record` puts on record what is about to be done, and how many paths that is about; without that
+        nothing is touched. With `force`, what others changed since is no obstacle; it comes back with the
+        next step in the other direction.
+
+        Raises:
+            NothingToUndo: there is none.
+            Conflict: somebody else changed some of it since.
+            RecordError: it could not be read or written.
+            ToolError, OSError: the workspace could not be looked at.
+        """
+        steps = await self.steps()
+        fitting = [step for step in steps if step.undone is not undo]
+        if not fitting:
+            raise NothingToUndo
+        step = fitting[-1] if undo else fitting[0]
+        changes = await self.store.revisions(step.id)
+        look = Look(self._root, self.guard, self.limits, _Kept(self.store))
+        paths = tuple(os.fsdecode(change.path) for change in changes)
+        now = await trio.to_thread.run_sync(partial(look.at, paths, is_deep=False))
+        both = zip(changes, paths, strict=True)
+        pairs = [_Pair(change, now.nodes.get(path), path, undo, step.at) for change, path in both]
+        conflicts = [pair.path for pair in pairs if pair.is_conflict]
+        if conflicts and not force:
+            raise Conflict(conflicts)
+        wanted = [Wanted(pair.path, pair.goal, pair.stamp, pair.is_kept) for pair in pairs if pair.is_open]
+        await record(step, len(wanted))
+        put_back = partial(_restored, self._root, wanted, self.guard, _Kept(self.store).content)
+        with trio.CancelScope(shield=True):
+            left = await trio.to_thread.run_sync(put_back)
+            found = [pair.as_found() for pair in pairs if pair.is_conflict]
+            await self.store.turn(step.id, found, undone=undo)
+        stayed = {path for path, _ in left}
+        turned = Turned(step, tuple(one.path for one in wanted if one.path not in stayed), left)
+        self.turned.append(turned)
+        return turned
+
+    def take_turned(self) -> tuple[Turned, ...]:
+        """Return what was turned since this was asked last."""
+        taken = tuple(self.turned)
+        self.turned.clear()
+        return taken
+
+    async def _before(self, action: Action) -> _Taken | None:
+        if not is_changing(action):
+            return None
+        paths = self._paths(action)
+        now = trio.current_time()
+        if now - self._checked > _RECHECKED:
+            # So that what is relied on is known to be kept still.
+            self._known, self._checked = {}, now
+        look = Look(self._root, self.guard, self.limits, _Kept(self.store))
+        try:
+            snapshot = await self._looked(look, paths)
+            snapshot.uncovered.outside += _outside(action, self._root)
+        except RecordError as error:
+            raise PermanentFailure(f"what it may change could not be kept for /undo: {error}") from error
+        except (OSError, ToolError) as error:
+            self.alert(f"/undo will not know what {visible(action.call.tool)} changes: {error}")
+            return None
+        self._say(snapshot.uncovered.told())
+        return _Taken(action, snapshot, paths, len(self._claims))
+
+    def _say(self, told: str) -> None:
+        """Tell the person what is not covered, unless a question or this did already."""
+        if told and told not in self._said:
+            self._said.add(told)
+            self.alert(f"/undo does not cover: {told}")
+
+    async def _after(self, taken: _Taken) -> None:
+        look, call = Look(self._root, self.guard, self.limits, _Kept(self.store)), taken.action.call
+        try:
+            after = await self._looked(look, taken.paths)
+            others: frozenset[bytes] = frozenset().union(*self._claims[taken.claims :])
+            changes = [one for one in revisions(taken.snapshot, after) if one.path not in others]
+            if taken.snapshot.uncovered.is_cut or after.uncovered.is_cut:
+                changes = [one for one in changes if self._is_certain(one)]
+            if changes:
+                changes = await self._certain(changes)
+                await self.store.add(self.session(), self._root, call.id, call.tool, changes)
+                if self._at_work or self._jobs:
+                    self._claims.append(frozenset(one.path for one in changes))
+                else:
+                    self._claims.clear()
+                await self.store.missing(_digests(after))
+                await self.store.fit()
+        except (OSError, ToolError, RecordError) as error:
+            self.alert(f"/undo does not know what {visible(call.tool)} changed: {error}")
+
+    def _is_certain(self, one: Revision) -> bool:
+        """Whether something was there before, and is really gone if it was not found again.
+
+        Where not all is looked at, what is looked at may be something else each time.
+        """
+        path = f"{self._root}/{os.fsdecode(one.path)}"
+        return one.before is not None and (one.after is not None or not os.path.lexists(path))
+
+    async def _certain(self, changes: Sequence[Revision]) -> list[Revision]:
+        """Return changes without what is kept no longer: another process may have needed the room."""
+        both = (version for one in changes for version in (one.before, one.after) if version is not None)
+        gone = await self.store.missing(one.digest for one in both if one.digest is not None)
+        return [
+            replace(one, before=_without(one.before, gone), after=_without(one.after, gone))
+            for one in changes
+        ]
+
+    async def _looked(self, look: Look, paths: tuple[str, ...] | None) -> Snapshot:
+        if paths is not None:
+            return await trio.to_thread.run_sync(partial(look.at, paths, is_deep=True))
+        snapshot = await trio.to_thread.run_sync(look.whole, self._known)
+        if look.contents is not None:
+            self._known = snapshot.nodes
+        return snapshot
+
+    def _paths(self, action: Action) -> tuple[str, ...] | None:
+        """Return what a call may change, relative to the workspace; None is all of it."""
+        places = _changed(action)
+        if Effect.EXECUTE in action.effects or not all(isinstance(place, Place) for place in places):
+            return None
+        if not places and (action.spec is None or action.spec.source != BUILT_IN):
+            return None
+        named = {path for place in places if isinstance(place, Place) for path in (place.text, place.real)}
+        inside = (path for path in named if is_inside(path, self._root) and path != self._root)
+        return tuple(_first_missing(self._root, path) for path in inside)
+
+
+def _changed(action: Action) -> list[object]:
+    """Return what the paths say that a call may change; what it only reads stays as it is."""
+    atoms = (atom for atom in action.of_kind(Kind.PATH) if atom.declared and not atom.only_read)
+    return [atom.canonical for atom in atoms]
+
+
+def _outside(action: Action, root: str) -> list[str]:
+    real = (place.real for place in _changed(action) if isinstance(place, Place))
+    return [path for path in real if not is_inside(path, root)]
+
+
+def _first_missing(root: str, path: str) -> str:
+    """Return the topmost of the folders a call would have to make for a path, else the path."""
+    relative = posixpath.relpath(path, root)
+    parts = relative.split("/")
+    for end in range(1, len(parts)):
+        above = "/".join(parts[:end])
+        if not os.path.lexists(f"{root}/{above}"):
+            return above
+    return relative
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One path of a step: what the step made of it, until when (`at`), and what stands there now."""
+
+    change: Revision
+    node: Node | None
+    path: str
+    undo: bool
+    at: float
+
+    @property
+    def goal(self) -> Version | None:
+        return self.change.before if self.undo else self.change.after
+
+    @property
+    def stamp(self) -> Stamp | None:
+        return None if self.node is None else self.node.stamp
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether what stands there now could be had back."""
+        return self.node is None or self.node.version.kind != "file" or self.node.version.digest is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is to be done; of what was not kept nobody can tell."""
+        now = None if self.node is None else self.node.version
+        return now != self.goal or (now is not None and now.kind == "file" and now.digest is None)
+
+    @property
+    def is_conflict(self) -> bool:
+        expected = self.change.after if self.undo else self.change.before
+        now = None if self.node is None else self.node.version
+        # What it held is not known where it was not kept; that it was changed since then is.
+        is_newer = self.node is not None and changed_at(self.node.stamp) > self.at
+        # Nothing unknown is deleted in any case (`restore.py`), but another file could take its place.
+        is_replaced = self.goal is not None and not _is_unknown(self.goal)
+        is_lost = is_newer and is_replaced and _is_unknown(expected)
+        return self.is_open and (is_lost or not _is_as(now, expected))
+
+    def as_found(self) -> Revision:
+        """Return the change with what stood there in place of what the step had made."""
+        now = None if self.node is None else self.node.version
+        return replace(self.change, after=now) if self.undo else replace(self.change, before=now)
+
+
+def _is_as(now: Version | None, expected: Version | None) -> bool:
+    if now is None or expected is None:
+        return now is expected
+    return now.size == expected.size if now.kind == "file" and _is_unknown(expected) else now == expected
+
+
+def _is_unknown(version: Version | None) -> bool:
+    return version is not None and version.kind == "file" and version.digest is None
+
+
+def _restored(
+    root: str, wanted: Sequence[Wanted], guard: Guard, content: Callable[[str], bytes | None]
+) -> tuple[tuple[str, str], ...]:
+    return tuple(restore(root, wanted, guard, content))
+
+
+def _without(version: Version | None, gone: set[str]) -> Version | None:
+    return replace(version, digest=None) if version is not None and version.digest in gone else version
+
+
+def _digests(snapshot: Snapshot) -> Iterable[str]:
+    return (node.version.digest for node in snapshot.nodes.values() if node.version.digest is not None)

@@ -1,0 +1,187 @@
+"""What does a function's signature accept, as a JSON Schema and as a strict check?
+
+pydantic does both, in its strict JSON mode: `"5"` is not 5, and a value that validation would change
+is refused, because what was judged must be what is run. What a refusal looks like to the model is
+not decided here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import ErrorDetails, PydanticSerializationError
+
+from leeward.security.call import Checked, Cleared, Problem, pointer_step
+from leeward.security.kinds import KIND_KEY
+from leeward.security.outcome import Category
+from leeward.security.schema import changes
+
+from .schema import nodes
+
+__all__ = ["Signature", "plain"]
+
+_REFUSED = {
+    inspect.Parameter.VAR_POSITIONAL: "takes *{name}; name every argument, so that each can be judged",
+    inspect.Parameter.VAR_KEYWORD: "takes **{name}; name every argument, so that each can be judged",
+    inspect.Parameter.POSITIONAL_ONLY: "has the positional-only '{name}'; arguments come by name",
+}
+
+
+class _Untitled(GenerateJsonSchema):
+    """Leaves out the titles pydantic derives from the names; they tell a model nothing."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 — pydantic's signature
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function accepts. `injected` names the parameter that gets the `Cleared`, if there is one."""
+
+    model: type[BaseModel]
+    fields: Mapping[str, str]
+    schema: Mapping[str, Any]
+    injected: str | None
+
+    @classmethod
+    def of(cls, function: Callable[..., object]) -> Signature:
+        """Read a function's signature.
+
+        Raises:
+            TypeError: it cannot be the signature of a tool; the message names the function and says why.
+        """
+        name = getattr(function, "__qualname__", repr(function))
+        parameters = _parameters(function, name)
+        injected = [key for key, (hint, _) in parameters.items() if hint is Cleared]
+        if len(injected) > 1:
+            raise TypeError(f"{name} asks for the Cleared twice: {', '.join(injected)}")
+        accepted = {key: value for key, value in parameters.items() if key not in injected}
+        fields = {f"argument_{index}": key for index, key in enumerate(accepted)}
+        model = _model(fields, accepted, name)
+        return cls(model, fields, _schema(model, name), injected[0] if injected else None)
+
+    def check(self, arguments: Mapping[str, Any]) -> Checked:
+        """Return the arguments with their defaults, or every problem they have."""
+        given = plain(arguments)
+        try:
+            text = json.dumps(given, allow_nan=False)
+        except ValueError:
+            return Checked(given, (Problem("", "NaN and Infinity are not JSON"),))
+        try:
+            value = self.model.model_validate_json(text, strict=True)
+            dumped = value.model_dump(mode="json", by_alias=True)
+        except ValidationError as error:
+            known = tuple(self.fields.values())
+            return Checked(given, tuple(_problem(detail, given, known) for detail in _details(error)))
+        except PydanticSerializationError:
+            return Checked(given, (_mismatch(""),))
+        changed = tuple(_mismatch(pointer) for pointer in changes(given, dumped))
+        return Checked(given if changed else dumped, changed)
+
+    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the function's keyword arguments, as the types it declares, for checked arguments."""
+        value = self.model.model_validate_json(json.dumps(plain(arguments)), strict=True)
+        return {name: getattr(value, field) for field, name in self.fields.items()}
+
+
+def plain(value: Any) -> Any:
+    """Return plain dicts and lists for an immutable tree of arguments."""
+    if isinstance(value, Mapping):
+        return {key: plain(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(child) for child in value]
+    return value
+
+
+def _parameters(function: Callable[..., object], name: str) -> dict[str, tuple[Any, Any]]:
+    """Return annotation and default of each parameter; refuse those no model could fill by name."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"an annotation of {name} cannot be looked up there: {error}") from error
+    found: dict[str, tuple[Any, Any]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in _REFUSED:
+            raise TypeError(f"{name} {_REFUSED[parameter.kind].format(name=parameter.name)}")
+        if parameter.name not in hints:
+            raise TypeError(f"'{parameter.name}' of {name} has no annotation, so nothing tells what it is")
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        found[parameter.name] = (hints[parameter.name], default)
+    return found
+
+
+def _model(fields: Mapping[str, str], accepted: Mapping[str, tuple[Any, Any]], name: str) -> type[BaseModel]:
+    """Build the model of the arguments; its fields are numbered, so that any parameter name will do."""
+    definitions: dict[str, Any] = {}
+    try:
+        for field, key in fields.items():
+            hint, default = accepted[key]
+            definitions[field] = (hint, Field(default, alias=key))
+            if default is not ...:
+                TypeAdapter(hint).validate_python(default, strict=True)
+        return create_model("Arguments", __config__=ConfigDict(extra="forbid"), **definitions)
+    except ValidationError as error:
+        raise TypeError(f"the default of '{key}' of {name} does not fit its annotation") from error
+    except PydanticUserError as error:
+        raise TypeError(f"an annotation of {name} says nothing about JSON: {error.message}") from error
+
+
+def _schema(model: type[BaseModel], name: str) -> Mapping[str, Any]:
+    try:
+        schema = model.model_json_schema(schema_generator=_Untitled)
+    except PydanticUserError as error:
+        raise TypeError(f"an annotation of {name} says nothing about JSON: {error.message}") from error
+    schema.pop("title", None)
+    schema.setdefault("properties", {})
+    for node in nodes(schema):
+        if node.get("uniqueItems"):
+            raise TypeError(f"{name} takes a set, which has no order to be judged in; take a list")
+        if any(KIND_KEY in inner for inner in nodes(node.get("propertyNames"))):
+            raise TypeError(f"{name} declares a kind for the keys of a mapping; only values can have one")
+    return schema
+
+
+def _details(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_context=False, include_input=False)
+
+
+def _problem(detail: ErrorDetails, given: Any, known: Sequence[str]) -> Problem:
+    """Say one of pydantic's findings in our words; they never quote the value."""
+    pointer = _pointer(detail, given)
+    match detail["type"]:
+        case "missing":
+            return Problem(pointer, "is required")
+        case "extra_forbidden":
+            near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
+            meant = f"; did you mean '{near[0]}'?" if near and len(detail["loc"]) == 1 else ""
+            return Problem(pointer, f"is not an argument of this tool{meant}")
+        case kind if kind.endswith("_type"):
+            return Problem(pointer, detail["msg"], Category.TYPE_MISMATCH)
+        case _:
+            return Problem(pointer, detail["msg"])
+
+
+def _pointer(detail: ErrorDetails, given: Any) -> str:
+    """Return the JSON pointer of a finding; pydantic mixes names of union members into its locations."""
+    pointer = ""
+    for position, part in enumerate(detail["loc"]):
+        last = position == len(detail["loc"]) - 1
+        steps = dict(enumerate(given)) if isinstance(given, list) else given
+        if isinstance(steps, dict) and part in steps:
+            given = steps[part]
+        elif not (last and detail["type"] == "missing"):
+            continue
+        pointer += pointer_step(part)
+    return pointer
+
+
+def _mismatch(pointer: str) -> Problem:
+    return Problem(pointer, "would be changed by checking it; send the value itself", Category.TYPE_MISMATCH)

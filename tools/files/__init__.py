@@ -1,0 +1,31 @@
+"""Files, opened beneath a directory handle, and the tools that read and change them."""
+
+from .diff import unified
+from .encoding import as_utf8, encoding_of
+from .freshness import states
+from .guard import Guard, HardLinks
+from .handles import Folder, failure, open_folder, opened_parent, shown_name
+from .lines import blocks
+from .read_tools import Files
+from .seen import Seen
+from .tree_tools import Trees
+from .write_tools import Changes
+
+__all__ = [
+    "Changes",
+    "Files",
+    "Folder",
+    "Guard",
+    "HardLinks",
+    "Seen",
+    "Trees",
+    "as_utf8",
+    "blocks",
+    "encoding_of",
+    "failure",
+    "open_folder",
+    "opened_parent",
+    "shown_name",
+    "states",
+    "unified",
+]

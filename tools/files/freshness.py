@@ -1,0 +1,66 @@
+"""What does a file hold that a call is about to change? Looked up before judging: a yes is to that."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+
+from leeward.security.outcome import ToolError
+from leeward.security.paths import FileState, secret_reason
+from leeward.security.policy import Policy
+
+from .guard import file_identity
+from .handles import file_kind, opened_parent
+
+__all__ = ["content_mark", "state_of", "states"]
+
+_MOST_HASHED = 16 * 1024 * 1024
+_MOST_TOGETHER = 4 * _MOST_HASHED
+_MOST_KEPT = 1024 * 1024
+
+
+def states(paths: Sequence[str], policy: Policy) -> dict[str, FileState]:
+    """Return what stands at each of some absolute paths without links, looked up in this thread.
+
+    What is secret is not opened; what cannot be looked at has no entry. Files that are too much to read
+    together are known by size and times, as one is that is too big.
+    """
+    found: dict[str, FileState] = {}
+    room = _MOST_TOGETHER
+    for path in dict.fromkeys(paths):
+        state = state_of(path, min(room, _MOST_HASHED)) if secret_reason(path, policy) is None else None
+        if state is not None:
+            found[path] = state
+            room -= min(state.identity[2], room) if state.identity else 0
+    return found
+
+
+def state_of(path: str, most: int = _MOST_HASHED) -> FileState | None:
+    """Return what stands at a path, or None where that cannot be told; content up to `most` bytes is read."""
+    try:
+        with opened_parent(path) as (folder, name):
+            found = folder.stat(name)
+            if found is None:
+                return FileState()
+            if not stat.S_ISREG(found.st_mode):
+                return FileState(file_kind(found))
+            with os.fdopen(folder.open_file(name), "rb") as file:
+                opened = os.fstat(file.fileno())
+                content = file.read(most + 1)
+    except ToolError:
+        # What is missing above it is made when it is written.
+        return FileState()
+    except (OSError, ValueError):
+        return None
+    identity = file_identity(opened)
+    if len(content) > most:
+        return FileState(file_kind(opened), ":".join(map(str, identity)), identity)
+    kept = content if len(content) <= _MOST_KEPT else None
+    return FileState(file_kind(opened), content_mark(content), identity, kept)
+
+
+def content_mark(content: bytes) -> str:
+    """Return what a content is known by: its SHA-256 in hex."""
+    return hashlib.sha256(content).hexdigest()

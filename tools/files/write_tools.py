@@ -1,0 +1,212 @@
+"""The tools `write`, `edit` and `multi_edit`: what shall a file hold from now on?
+
+What a change makes of a file stands in `content.py`, how it gets onto the disk in `replace.py`. A
+person who is asked is shown the difference, made from the content that the verdict rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any
+
+import trio
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from leeward.security.brought import Output
+from leeward.security.call import Action, Cleared, ToolExecutor
+from leeward.security.kinds import Effect, Kind
+from leeward.security.outcome import PermanentFailure, ToolError
+from leeward.security.paths import Place, Preview
+from leeward.security.text import mark_in
+from leeward.security.trust import Origin
+
+from ..declare import Text, WorkspacePath, tool
+from .atomic import Change, Found, Replaced, replace_file
+from .diff import unified
+from .edits import Edit, edited, written
+from .encoding import is_utf8
+from .freshness import content_mark
+from .guard import Guard, file_identity
+from .handles import failure, shown_name
+from .seen import Seen
+
+__all__ = ["Changes"]
+
+_STALE = "the file was changed since it was read in this session; read it again before it is written over"
+_MOST_EDITS = 100
+
+
+def _unmarked(text: str) -> str:
+    why = mark_in(text)
+    if why is not None:
+        raise PydanticCustomError("mark", "{why}; leave that passage of the file as it is", {"why": why})
+    return text
+
+
+Content = Annotated[Text, AfterValidator(_unmarked)]
+"""Text for a file: none that holds a mask or a fence, which would take the place of what they stand for."""
+
+_All = Annotated[bool, Field(description="replace every occurrence, not the only one")]
+
+
+class Replacement(BaseModel):
+    """One passage and what is to stand in its place."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    old_string: Content
+    new_string: Content
+    replace_all: _All = False
+
+    @property
+    def edit(self) -> Edit:
+        """The same as `content.py` takes it."""
+        return Edit(self.old_string, self.new_string, self.replace_all)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What may be touched, what was seen of files, and how much of one is edited at once (bytes)."""
+
+    guard: Guard
+    seen: Seen = field(default_factory=Seen)
+    max_edit: int = 16 * 1024 * 1024
+
+    def tools(self) -> list[ToolExecutor]:
+        """Return the three tools."""
+        both = Effect.READ | Effect.WRITE
+        return [
+            tool(effects=Effect.WRITE, preview=self._preview_write)(self.write),
+            tool(effects=both, preview=partial(self._preview_edits, _single))(self.edit),
+            tool(effects=both, preview=partial(self._preview_edits, _several))(self.multi_edit),
+        ]
+
+    async def write(
+        self,
+        path: WorkspacePath,  # noqa: ARG002 — opened as it was judged
+        content: Content,
+        cleared: Cleared,
+    ) -> Output:
+        """Write a file: create it, with the folders missing above it, or replace all it holds.
+
+        Line ends and encoding of a file that is replaced are kept.
+        """
+        place = cleared.place("/path")
+
+        def change(found: Found | None) -> bytes:
+            if found is not None and self.seen.is_stale(place.real, file_identity(found.status), found.mark):
+                raise PermanentFailure(_STALE)
+            return written(None if found is None else found.content, content)
+
+        made = await self._replaced("writing the file", place, change, self.guard.policy.workspace)
+        return Output(f"wrote {len(made.content)} bytes to {shown_name(place.text)}", Origin.TOOL)
+
+    async def edit(
+        self,
+        path: WorkspacePath,
+        old_string: Content,
+        new_string: Content,
+        cleared: Cleared,
+        replace_all: _All = False,
+    ) -> Output:
+        """Replace one passage of a file.
+
+        `old_string` must be the exact text of the file, white space included, and occur in it exactly
+        once; add lines around it until it does, or set `replace_all`.
+        """
+        return await self._edit(path, [Edit(old_string, new_string, replace_all)], cleared)
+
+    async def multi_edit(
+        self,
+        path: WorkspacePath,
+        edits: Annotated[list[Replacement], Field(min_length=1, max_length=_MOST_EDITS)],
+        cleared: Cleared,
+    ) -> Output:
+        """Replace several passages of a file, one after the other: all of them, or none if one fails.
+
+        Each `old_string` is looked for in what the edits before it left, as `edit` does.
+        """
+        return await self._edit(path, [one.edit for one in edits], cleared)
+
+    async def _edit(self, _: str, edits: Sequence[Edit], cleared: Cleared) -> Output:
+        place = cleared.place("/path")
+        told: list[str] = []
+
+        def change(found: Found | None) -> bytes:
+            result = edited(self._whole(found), edits)
+            told.extend(map(_told, result.lines, result.counts))
+            return result.data
+
+        await self._replaced("editing the file", place, change)
+        return Output(f"edited {shown_name(place.text)} {', '.join(told)}", Origin.TOOL)
+
+    def _whole(self, found: Found | None) -> bytes:
+        if found is None:
+            raise PermanentFailure("there is no such file; use write to create it")
+        self.guard.must_be_no_link(found.status)
+        if found.status.st_size > self.max_edit:
+            raise PermanentFailure(
+                f"the file has {found.status.st_size} bytes; edit takes up to {self.max_edit}"
+            )
+        return found.content
+
+    async def _replaced(self, doing: str, place: Place, change: Change, below: str | None = None) -> Replaced:
+        def run() -> Replaced:
+            with failure(doing):
+                return replace_file(place, change, self.max_edit, below)
+
+        made = await trio.to_thread.run_sync(run)
+        self.seen.note(place.real, made.identity, content_mark(made.content))
+        return made
+
+    def _preview_write(self, action: Action) -> Preview | None:
+        content = action.arguments["content"]
+        return self._shown(action, ("content",), lambda before: written(before, str(content)))
+
+    def _preview_edits(self, read: Callable[[Any], list[Edit]], action: Action) -> Preview | None:
+        edits = read(action.arguments)
+        told = tuple(name for name in action.arguments if name != "path")
+
+        def change(before: bytes | None) -> bytes:
+            if before is None:
+                raise PermanentFailure("there is no such file")
+            return edited(before, edits).data
+
+        return self._shown(action, told, change)
+
+    def _shown(
+        self, action: Action, told: tuple[str, ...], change: Callable[[bytes | None], bytes]
+    ) -> Preview | None:
+        """Return the difference a change makes to what was looked up, or why it would fail."""
+        place = _place(action)
+        if place is None or place.state is None or (place.state.kind and place.state.content is None):
+            return None
+        state = place.state
+        if self.seen.is_stale(place.real, state.identity, state.mark):
+            return Preview("would fail", _STALE)
+        try:
+            after = change(state.content)
+        except ToolError as error:
+            return Preview("would fail", str(error))
+        name = "what changes" if state.content is None or is_utf8(state.content) else "what changes, roughly"
+        return Preview(name, unified(state.content, after), told)
+
+
+def _place(action: Action) -> Place | None:
+    atoms = action.of_kind(Kind.PATH)
+    return atoms[0].canonical if atoms and isinstance(atoms[0].canonical, Place) else None
+
+
+def _single(arguments: Any) -> list[Edit]:
+    return [Edit(arguments["old_string"], arguments["new_string"], arguments["replace_all"])]
+
+
+def _several(arguments: Any) -> list[Edit]:
+    return [Edit(one["old_string"], one["new_string"], one["replace_all"]) for one in arguments["edits"]]
+
+
+def _told(line: int, count: int) -> str:
+    return f"at line {line}" if count == 1 else f"at {count} places from line {line}"

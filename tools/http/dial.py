@@ -1,0 +1,160 @@
+"""Which address is connected to? The only file that opens sockets for tools.
+
+A name is resolved once, as an absolute name; every answer is judged by the table the gates use
+(`security/addresses.py`); what is connected to is a judged address and no name that could mean another
+by then. TLS, SNI and the Host header keep the name. What goes through a connection is `stream.py`'s
+business, HTTP that of `client.py`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import httpcore
+import trio
+
+from leeward.security.outcome import PolicyBlocked
+from leeward.security.url import is_address, judge_address, judge_host, listed_problem
+
+from .resolve import Resolver, dns_resolver
+from .streams import CountedStream, Route
+
+__all__ = ["GuardedBackend", "reason_of"]
+
+# With several addresses, one that does not answer may use up only so many seconds.
+_ATTEMPT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects httpcore's pool to judged addresses only.
+
+    `allow_networks` are private networks (CIDR) that the person opened; never metadata addresses.
+    `allowed` and `denied` are the person's lists of hosts, as `security/domains.py` reads them.
+    """
+
+    allow_networks: tuple[str, ...] = ()
+    resolve: Resolver = dns_resolver
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    trio_backend: httpcore.TrioBackend = field(default_factory=httpcore.TrioBackend)
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 — httpcore's signature
+        local_address: str | None = None,  # noqa: ARG002 — httpcore's signature
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Resolve, judge every answer, and connect to one of them. `timeout` is in seconds, for all of it.
+
+        Raises:
+            PolicyBlocked: an answer is no address that may be connected to; nothing was.
+            httpcore.ConnectError, httpcore.ConnectTimeout: no address was reached.
+        """
+        if not 0 < port < 65_536:
+            raise PolicyBlocked(f"port {port} is none to connect to")
+        deadline = trio.current_time() + (timeout if timeout is not None else float("inf"))
+        with trio.CancelScope(deadline=deadline) as scope:
+            addresses = await self._judged(host, port)
+        if scope.cancelled_caught:
+            raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time")
+        return await self._connect_any(addresses, port, deadline, socket_options)
+
+    async def connect_unix_socket(self, *_: object, **__: object) -> httpcore.AsyncNetworkStream:
+        """Refuse: a local socket is no place on the network.
+
+        Raises:
+            PolicyBlocked: always.
+        """
+        raise PolicyBlocked("no local socket is ever connected to")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait between attempts."""
+        await trio.sleep(seconds)
+
+    async def _judged(self, host: str, port: int) -> Sequence[str]:
+        """Return the host's addresses if all of them may be connected to."""
+        unlisted = listed_problem(host, self.allowed, self.denied)
+        if unlisted is not None:
+            raise PolicyBlocked(f"{host} is not connected to: {unlisted[1]}")
+        if is_address(host):
+            self._judge(host, host)
+            return (host,)
+        reason = judge_host(host)
+        if reason is not None:
+            raise PolicyBlocked(f"{host} is not connected to: it is {reason}")
+        try:
+            addresses = await self.resolve(host, port)
+        except OSError as error:
+            raise httpcore.ConnectError(f"the name {host} was not resolved: {reason_of(error)}") from error
+        if not addresses:
+            raise httpcore.ConnectError(f"the name {host} has no address")
+        for address in addresses:
+            self._judge(address, host)
+        return addresses
+
+    def _judge(self, address: str, host: str) -> None:
+        reason = judge_address(address, self.allow_networks)
+        if reason is not None:
+            of = "" if address == host else f" of {host}"
+            raise PolicyBlocked(f"the address {address}{of} is not connected to: it is {reason}")
+
+    async def _connect_any(
+        self,
+        addresses: Sequence[str],
+        port: int,
+        deadline: float,
+        options: Iterable[httpcore.SOCKET_OPTION] | None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the first address that answers; the last failure is told if none does."""
+        failed: httpcore.NetworkError | httpcore.TimeoutException
+        failed = httpcore.ConnectTimeout("the connection was not made in time")
+        for index, address in enumerate(addresses):
+            left = deadline - trio.current_time()
+            if left <= 0:
+                break
+            timeout = left if index == len(addresses) - 1 else min(left, _ATTEMPT)
+            try:
+                stream = await self.trio_backend.connect_tcp(
+                    address, port, timeout=timeout, socket_options=options
+                )
+            except httpcore.ConnectTimeout:
+                failed = httpcore.ConnectTimeout(f"no connection to {address} was made in time")
+            except httpcore.ConnectError as error:
+                failed = error
+            else:
+                Route.reaches(address)
+                return CountedStream(await _checked_peer(stream, address), address)
+        raise failed
+
+
+async def _checked_peer(stream: httpcore.AsyncNetworkStream, address: str) -> httpcore.AsyncNetworkStream:
+    """Return the stream if it leads where it should."""
+    peer = stream.get_extra_info("server_addr")
+    if peer is None or ipaddress.ip_address(peer[0]) != ipaddress.ip_address(address):
+        await stream.aclose()
+        raise PolicyBlocked("the connection leads to another address than the one that was judged")
+    return stream
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the most telling message in a chain of errors: the layers above often leave theirs empty."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        inner = link.exceptions[0] if isinstance(link, BaseExceptionGroup) else None
+        link = inner or link.__cause__ or link.__context__
+    for found in reversed(chain):
+        if isinstance(found, ssl.SSLCertVerificationError):
+            return f"the certificate is not accepted: {found.verify_message}"
+        if isinstance(found, ssl.SSLError):
+            return f"TLS failed: {getattr(found, 'reason', None) or found}"
+        if isinstance(found, OSError) and found.strerror:
+            return found.strerror
+    return next((str(found) for found in chain if str(found)), type(error).__name__)

@@ -1,0 +1,167 @@
+"""The tools that open pages: `fetch` says what a URL answers, `web_scrape` what stands at some places of it.
+
+Each hop is asked for by `Cleared.follow` and made by `client.py`. Status, type, final URL and what was
+left out are told beside the text, in words of ours, for a page can print anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from leeward.security.brought import Output
+from leeward.security.call import Cleared, ToolExecutor
+from leeward.security.kinds import Effect
+from leeward.security.outcome import PermanentFailure, RateLimited, ServerError, ToolError
+from leeward.security.trust import Origin
+
+from ..declare import Text, Url, tool
+from .answer import Answer, StaleConnection
+from .html import read_page
+from .pretty import pretty_json
+from .response import HTML_TYPES, is_text, media_type
+from .select import Selector
+
+if TYPE_CHECKING:
+    from .client import Client
+
+__all__ = ["DEFAULT_BODY_BYTES", "Fetcher"]
+
+DEFAULT_BODY_BYTES = 102_400
+"""Default of `[tools.fetch] max_body_bytes`; 0 means the same."""
+
+_QUOTED = 2_000
+
+# The tool's own deadline comes a little later than the client's, which can say what took so long.
+_MARGIN = 1.0
+
+
+class Fetcher:
+    """Opens judged URLs over one pool of connections."""
+
+    def __init__(
+        self, open_client: Callable[[int, float], Client], *, max_body_bytes: int = 0, timeout: float = 20.0
+    ) -> None:
+        """Prepare; nothing is connected yet.
+
+        Args:
+            open_client: makes what connects, from the bytes it keeps and the seconds it has for one
+                answer; called once, for the first page.
+            max_body_bytes: how much decoded content is kept; 0 means the default.
+            timeout: seconds for one call, from the first name to the last byte, redirects included.
+        """
+        self._open_client = open_client
+        self._client: Client | None = None
+        self._cap = max_body_bytes or DEFAULT_BODY_BYTES
+        self._timeout = timeout
+
+    def tools(self) -> list[ToolExecutor]:
+        """Return `fetch` and `web_scrape`."""
+        effects, timeout = Effect.SEND | Effect.BRING_IN, self._timeout + _MARGIN
+        declared = tool(effects=effects, timeout=timeout, idempotent=True)
+        return [declared(self.fetch), declared(self.web_scrape)]
+
+    async def aclose(self) -> None:
+        """Close what is still connected."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def fetch(
+        self,
+        url: Url,  # noqa: ARG002 — opened as it was judged
+        cleared: Cleared,
+    ) -> Output:
+        """Open a URL and return what it answers as text; web pages become Markdown with their links.
+
+        Only URLs the person gave, or links of a page that was opened before, exactly as they stood
+        there: never constructed, guessed or inferred from names, brands or domain patterns.
+        """
+        answer, hops = await self._open(cleared)
+        text, links = _readable(answer)
+        return _told(answer, hops, text + answer.body.marker, links)
+
+    async def web_scrape(
+        self,
+        url: Url,  # noqa: ARG002 — opened as it was judged
+        select: Text,
+        cleared: Cleared,
+        extract: Text = "text",
+        limit: int = 20,
+    ) -> Output:
+        """Open a web page and return the elements that a CSS selector names, `limit` of them at most.
+
+        `extract` is "text", "html", or "attr:NAME" for an attribute of each. Only URLs the person gave,
+        or links of a page that was opened before, exactly as they stood there: never constructed,
+        guessed or inferred from names, brands or domain patterns.
+        """
+        selector = Selector(select, extract, limit)
+        answer, hops = await self._open(cleared)
+        kind = media_type(answer.content_type)
+        if kind not in HTML_TYPES:
+            raise PermanentFailure(f"{answer.url} is {kind}, and only web pages have elements to select")
+        found = selector.of(answer.body.text(answer.content_type), answer.url)
+        return _told(answer, hops, found.text, found.links, found.notice)
+
+    async def _open(self, cleared: Cleared) -> tuple[Answer, int]:
+        """Return what the judged URL answers in the end, and how many redirects led there.
+
+        Raises:
+            RateLimited, ServerError, PermanentFailure: the other side told a failure.
+            PolicyBlocked: a redirect may not be followed.
+        """
+        deadline = min(cleared.deadline, trio.current_time() + self._timeout)
+        self._client = self._client or self._open_client(self._cap, self._timeout)
+        url, hops, is_fresh = cleared.url("/url"), 0, True
+        while True:
+            try:
+                answer = await self._client.get(url, deadline, cleared.report)
+            except StaleConnection:
+                if not is_fresh:
+                    raise
+                url, is_fresh = await cleared.follow(url.text), False
+                continue
+            if answer.location is None:
+                break
+            url, hops, is_fresh = await cleared.follow(answer.location), hops + 1, True
+        if answer.status >= 400:
+            raise _failure(answer)
+        return answer, hops
+
+
+def _readable(answer: Answer) -> tuple[str, Sequence[str]]:
+    """Return an answer as text to read, and the links in it."""
+    kind = media_type(answer.content_type)
+    if not is_text(kind, answer.body.content):
+        return f"[{_size(answer)}]", ()
+    text = answer.body.text(answer.content_type)
+    if kind in HTML_TYPES:
+        page = read_page(text, answer.url)
+        return page.text, page.links
+    is_json = kind == "application/json" or kind.endswith("+json")
+    return (pretty_json(text) if is_json and not answer.body.is_truncated else text), ()
+
+
+def _size(answer: Answer) -> str:
+    more = "more than " if answer.body.is_truncated else ""
+    return f"{media_type(answer.content_type)}, {more}{len(answer.body.content)} bytes"
+
+
+def _told(answer: Answer, hops: int, text: str, links: Sequence[str], *notices: str) -> Output:
+    """Return a text with what there is to say about it; a final URL was chosen by the other side."""
+    said = [f"HTTP {answer.status}, {_size(answer)}"]
+    if hops:
+        said.append(f"{hops} {'redirect was' if hops == 1 else 'redirects were'} followed")
+    if answer.body.is_truncated:
+        said.append(f"the content was truncated at {answer.body.cap} bytes")
+    facts = (("final URL", answer.url.text),) if hops else ()
+    return Output(text, Origin.WEB, notices=(*said, *notices), facts=facts, links=tuple(links))
+
+
+def _failure(answer: Answer) -> ToolError:
+    quoted = _readable(answer)[0][:_QUOTED]
+    failure: type[ToolError] = ServerError if answer.status >= 500 else PermanentFailure
+    if answer.status == 429:
+        failure = RateLimited
+    return failure(f"{answer.url} answered HTTP {answer.status}, {_size(answer)}\n{quoted}")

@@ -1,0 +1,278 @@
+"""How does a web page read as text, and where does it link to?
+
+HTML becomes Markdown-like text: headings, lists, tables, code, links with their canonical URLs. What
+a reader of the page would not see (scripts, hidden elements) is left out. Whether a link may be
+opened is the ledger's business; what a body is, and how it is decoded, `body.py`'s.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from leeward.security.url import Url, join_url
+
+__all__ = ["Links", "Page", "base_of", "is_tame", "read_page", "readable"]
+
+Tree: TypeAlias = LexborHTMLParser
+
+_MOST_LINKS = 500
+_LINK_CHARACTERS = 64 * 1024
+_LONGEST_LINK = 2048
+
+# Beyond these, the parser's time grows with the square of what it reads.
+_DEEPEST = 400
+_MOST_WORDS = 20_000
+
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*)")
+_MARKUP = re.compile(
+    r"<(?:script|style)\b.*?(?:</(?:script|style)\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>",
+    re.DOTALL | re.IGNORECASE,
+)
+_BLANKS = re.compile(r"[ \t\n\r\f]+")
+_EDGES = " \t\n\r\f"
+_HIDING = re.compile(r"display:none|visibility:hidden")
+
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+# Their end tags may be left out, so that what stays open of them says nothing about nesting.
+_ENDED_BY_OTHERS = frozenset("p li dt dd option optgroup tr td th thead tbody tfoot html head body".split())
+_UNSEEN = frozenset(
+    "head script style noscript template svg math iframe object canvas audio video select datalist".split()
+)
+_PARAGRAPHS = frozenset(
+    "p h1 h2 h3 h4 h5 h6 ul ol dl table blockquote pre article section header footer main nav aside "
+    "figure form fieldset details hr address".split()
+)
+_LINES = frozenset("div li dt dd tr caption figcaption summary legend body".split())
+_LISTS = frozenset({"ul", "ol"})
+_DEEPEST_MARGIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page says, and the canonical URLs it links to, in order, each once."""
+
+    text: str
+    links: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Links:
+    """Collects where the links of a page lead; bounded, however often a page repeats a long address."""
+
+    base: Url
+    found: dict[str, None] = field(default_factory=dict)
+    _read: dict[str, str | None] = field(default_factory=dict)
+    _left: int = _LINK_CHARACTERS
+
+    def add(self, reference: str | None) -> str | None:
+        """Return the canonical URL of a reference, or None where it is not one that could be opened."""
+        reference = (reference or "").strip(_EDGES)
+        is_full = self._left <= 0 or len(self.found) >= _MOST_LINKS
+        if not reference or reference.startswith("#") or (is_full and reference not in self._read):
+            return None
+        if reference not in self._read:
+            url = join_url(self.base, reference)
+            found = url.text if isinstance(url, Url) else ""
+            self._read[reference] = found if 0 < len(found) <= _LONGEST_LINK else None
+        text = self._read[reference]
+        if text is None or self._left <= 0:
+            return None
+        self.found[text] = None
+        self._left -= len(text)
+        return text
+
+
+def is_tame(source: str) -> bool:
+    """Whether a page nests as pages do; a parser takes very long over thousands of open elements."""
+    open_now: Counter[str] = Counter()
+    depth = 0
+    for tag in _TAG.finditer(source):
+        name = tag[2].lower()
+        if name in _VOID or name in _ENDED_BY_OTHERS:
+            continue
+        if not tag[1]:
+            open_now[name] += 1
+            depth += 1
+        elif open_now[name]:
+            open_now[name] -= 1
+            depth -= 1
+        if depth > _DEEPEST:
+            return False
+    return all(len(piece.split(maxsplit=_MOST_WORDS)) < _MOST_WORDS for piece in source.split("<"))
+
+
+def read_page(source: str, url: Url) -> Page:
+    """Return what the HTML that was read from a URL says, and its links."""
+    if not is_tame(source):
+        return Page(_BLANKS.sub(" ", html.unescape(_MARKUP.sub(" ", source))).strip())
+    tree = LexborHTMLParser(source)
+    links = base_of(tree, url)
+    title = tree.css_first("head > title")
+    heading = _BLANKS.sub(" ", title.text()).strip() if title is not None else ""
+    text = readable(tree.body, links) if tree.body is not None else ""
+    starts = text.removeprefix("# ").partition("\n")[0]
+    return Page(text if heading in ("", starts) else f"# {heading}\n\n{text}".rstrip(), tuple(links.found))
+
+
+def base_of(tree: Tree, url: Url) -> Links:
+    """Return the links of a page, none yet, with what its relative ones begin at."""
+    base = tree.css_first("base[href]")
+    named = join_url(url, (base.attributes.get("href") or "").strip(_EDGES)) if base is not None else url
+    return Links(named if isinstance(named, Url) else url)
+
+
+def readable(node: LexborNode, links: Links) -> str:
+    """Return what stands in an element as Markdown-like text; the links in it are added to `links`."""
+    writer = _Writer(links)
+    for step, inner in _walk(node):
+        if inner.mem_id == node.mem_id and inner.tag != "pre":
+            continue
+        if step == "enter":
+            writer.enter(inner)
+        elif step == "leave":
+            writer.leave(inner)
+        else:
+            writer.say(inner.text_content or "")
+    return writer.finish()
+
+
+def _walk(root: LexborNode) -> Iterator[tuple[str, LexborNode]]:
+    """Yield the steps of a walk through an element, without recursion: a page chooses how deep it nests."""
+    waiting: list[tuple[str, LexborNode]] = [("enter", root)]
+    while waiting:
+        step, node = waiting.pop()
+        if step == "leave" or node.tag == "-text":
+            yield ("leave" if step == "leave" else "say"), node
+        elif _is_seen(node):
+            yield "enter", node
+            waiting.append(("leave", node))
+            waiting.extend(("enter", child) for child in reversed(list(node.iter(include_text=True))))
+
+
+def _is_seen(node: LexborNode) -> bool:
+    if node.tag in _UNSEEN or (node.tag or "-").startswith("-"):
+        return False
+    said: dict[str, Any] = node.attributes
+    if not said:
+        return True
+    hiding = _HIDING.search(_BLANKS.sub("", said.get("style") or "").lower())
+    return not ("hidden" in said or said.get("aria-hidden") == "true" or hiding)
+
+
+class _Writer:
+    """Writes lines as the walk through an element goes on."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._lines: list[str] = []
+        self._said: list[str] = []
+        self._mark = ""
+        self._anchors: list[tuple[int, int]] = []
+        self._lists: list[int | None] = []
+        self._quotes = 0
+        self._verbatim = 0
+
+    def enter(self, node: LexborNode) -> None:
+        """Begin an element."""
+        tag = node.tag or ""
+        if tag in _PARAGRAPHS or tag in _LINES:
+            self._break(blank=tag in _PARAGRAPHS and not (tag in _LISTS and self._lists))
+        match tag:
+            case "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
+                self._mark = "#" * int(tag[1]) + " "
+            case "ul" | "ol":
+                self._lists.append(1 if tag == "ol" else None)
+            case "li":
+                self._mark = self._bullet()
+            case "blockquote":
+                self._quotes += 1
+            case "pre":
+                self._verbatim += 1
+                self._lines.append("```")
+            case "a":
+                self._anchors.append((len(self._said), len(self._lines)))
+            case "td" | "th" if self._said:
+                self._said.append(" | ")
+            case "br":
+                self._break(blank=False)
+            case _:
+                self._inline(node, tag)
+
+    def leave(self, node: LexborNode) -> None:
+        """End an element."""
+        tag = node.tag or ""
+        match tag:
+            case "a":
+                self._link(node.attributes.get("href"))
+            case "code" | "kbd" | "samp":
+                self._inline(node, tag)
+            case "hr":
+                self._lines.append("---")
+            case "pre":
+                self._break(blank=False)
+                self._verbatim -= 1
+                self._lines.append("```")
+        if tag in _PARAGRAPHS or tag in _LINES:
+            self._break(blank=tag in _PARAGRAPHS and not (tag in _LISTS and len(self._lists) > 1))
+        if tag in _LISTS and self._lists:
+            self._lists.pop()
+        self._quotes -= tag == "blockquote"
+
+    def say(self, text: str) -> None:
+        """Add text that stands in an element."""
+        if not self._verbatim:
+            text = _BLANKS.sub(" ", text)
+            if not self._said or self._said[-1].endswith(" "):
+                text = text.removeprefix(" ")
+        if text:
+            self._said.append(text)
+
+    def finish(self) -> str:
+        """Return all that was written."""
+        self._break(blank=False)
+        return "\n".join(self._lines).strip("\n")
+
+    def _inline(self, node: LexborNode, tag: str) -> None:
+        if tag in {"code", "kbd", "samp"} and not self._verbatim:
+            self._said.append("`")
+        elif tag == "img" and (alt := (node.attributes.get("alt") or "").strip()):
+            self._said.append(f"[image: {_BLANKS.sub(' ', alt)}]")
+
+    def _link(self, reference: str | None) -> None:
+        start, line = self._anchors.pop()
+        url = self._links.add(reference)
+        if url is None:
+            return
+        text = "".join(self._said[start:]) if line == len(self._lines) else ""
+        if text.strip():
+            self._said[start:] = [f"[{text.strip()}]({url})", " " if text.endswith(" ") else ""]
+        else:
+            self._said.append(f"<{url}>")
+
+    def _bullet(self) -> str:
+        number = self._lists[-1] if self._lists else None
+        if number is None:
+            return "- "
+        self._lists[-1] = number + 1
+        return f"{number}. "
+
+    def _break(self, *, blank: bool) -> None:
+        """End the line, if something stands on it; a blank one separates paragraphs."""
+        text = "".join(self._said)
+        self._said = []
+        margin = "> " * min(self._quotes, _DEEPEST_MARGIN)
+        if self._verbatim:
+            self._lines.extend(margin + line for line in text.strip("\n").split("\n") if text)
+        elif text.strip():
+            indent = "  " * min(max(len(self._lists) - 1, 0), _DEEPEST_MARGIN)
+            self._lines.append(f"{margin}{indent}{self._mark}{text.strip()}")
+            self._mark = ""
+        if blank and self._lines and self._lines[-1]:
+            self._lines.append("")

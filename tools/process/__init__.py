@@ -1,0 +1,35 @@
+"""The one place that starts processes, and the supervision of what they start."""
+
+from .cgroup import Groups, find_groups
+from .environment import SEARCH_PATH, environment
+from .limits import Exceeded, Limits, amount
+from .output import OnChunk
+from .reaper import FIRST_DESCRIPTOR, children, descendants
+from .run import Child, Finished, Start, Starter, run_process, starting, unstartable
+from .supervisor import MOST_ASKED, Kept, KeptChild, Warden, send
+
+__all__ = [
+    "FIRST_DESCRIPTOR",
+    "MOST_ASKED",
+    "SEARCH_PATH",
+    "Child",
+    "Exceeded",
+    "Finished",
+    "Groups",
+    "Kept",
+    "KeptChild",
+    "Limits",
+    "OnChunk",
+    "Start",
+    "Starter",
+    "Warden",
+    "amount",
+    "children",
+    "descendants",
+    "environment",
+    "find_groups",
+    "run_process",
+    "send",
+    "starting",
+    "unstartable",
+]

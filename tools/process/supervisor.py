@@ -1,0 +1,373 @@
+"""How does a program have somebody above it who ends all it started? Each gets a keeper, forked off a warden.
+
+The warden is one small process of a session (`keeper.py`): starting a program is a message to it, with the
+descriptors the program gets. A keeper ends everything below it when it is told to or when this process
+dies. A program that manages to kill its keeper leaves what it started to the warden, and one that kills
+the warden as well leaves it to this process, where that is ours alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import trio
+
+from leeward.security.outcome import PermanentFailure
+
+from ..prctl import keep_from_debuggers, set_subreaper
+from .cgroup import Group, Groups
+from .limits import Exceeded, Limits, Resource
+from .reaper import children, descendants, end_all, is_stopped, stop_group
+from .run import Process, Start, Thread, start_process, starting, two_pipes, unstartable
+
+__all__ = ["MOST_ASKED", "Kept", "KeptChild", "Warden", "own_this_process", "send"]
+
+_KEEPER = str(Path(__file__).resolve().with_name("reaper.py"))
+
+# How long something killed is waited for: a process that hangs in the kernel must not hang the runtime.
+_REAP = 2.0
+
+# Seconds after which it is looked whether the keeper of a program still does its work.
+_LOOK = 0.5
+
+MOST_ASKED = 1_000
+"""Processes that are asked to end before they are ended."""
+
+
+class _Ours:
+    """What this process knows of itself: whether all its children are ours, its wardens, what is at work."""
+
+    is_owned = False
+    wardens: set[int] = set()  # noqa: RUF012 — there is one such process
+    at_work = 0
+
+
+def own_this_process() -> None:
+    """Say that this process is ours alone, as on the command line: not for a program that embeds us.
+
+    From then on its children are ended as ours, and no program of the same user may trace it or read its
+    memory and environment.
+    """
+    _Ours.is_owned = True
+    with suppress(OSError):
+        keep_from_debuggers()
+
+
+def _begin_work() -> None:
+    """While anything is at work, what loses its parent comes to us where we may have it."""
+    _Ours.at_work += 1
+    if _Ours.is_owned and _Ours.at_work == 1:
+        set_subreaper(True)
+
+
+def _end_work() -> None:
+    _Ours.at_work -= 1
+    if _Ours.is_owned and not _Ours.at_work:
+        set_subreaper(False)
+
+
+# ------------------------------------------------------------------ wardens
+
+
+@dataclass(slots=True)
+class Warden:
+    """The process that programs descend from; `keepers` are those at work below it."""
+
+    process: Process
+    control: socket.socket
+    keepers: set[int] = field(default_factory=set)
+
+    @classmethod
+    async def started(cls, on: Thread = trio.to_thread.run_sync) -> Warden:
+        """Start one on a thread, whose confinement it and all that it starts then share.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        with starting():
+            ours, theirs = socket.socketpair()
+        argv = [sys.executable, "-I", "-S", "-X", "utf8", _KEEPER, str(theirs.fileno())]
+        try:
+            with starting():
+                nowhere = os.open(os.devnull, os.O_RDWR)
+            try:
+                process = await start_process(Start(argv, "/", {}, nowhere, nowhere), on, (theirs.fileno(),))
+            finally:
+                os.close(nowhere)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        _Ours.wardens.add(process.pid)
+        return cls(process, ours)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be given jobs."""
+        return self.process.poll() is None
+
+    def hand_over(self, job: bytes, descriptors: Sequence[int]) -> None:
+        """Have it start a program.
+
+        Raises:
+            OSError: it is gone.
+        """
+        with _in_memory(job) as file:
+            socket.send_fds(self.control, [b"j"], [file.fileno(), *descriptors])
+
+    async def aclose(self) -> None:
+        """Let it end, and wait for that."""
+        self.control.close()
+        with trio.move_on_after(_REAP, shield=True):
+            await _exited(self.process)
+        self.process.kill()
+        self.process.poll()
+        _Ours.wardens.discard(self.process.pid)
+
+
+def _in_memory(content: bytes) -> IO[bytes]:
+    """Return a file without a name, to be read from its beginning."""
+    is_linux = sys.platform == "linux"
+    descriptor = os.memfd_create("job") if is_linux else os.dup(tempfile.TemporaryFile().fileno())  # noqa: SIM115
+    file = os.fdopen(descriptor, "w+b")
+    file.write(content)
+    file.flush()
+    file.seek(0)
+    return file
+
+
+async def _exited(process: Process) -> None:
+    if process.poll() is not None:
+        return
+    if sys.platform != "linux":
+        await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        # No descriptor is left for that; a thread can wait as well.
+        await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+        return
+    try:
+        await trio.lowlevel.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ------------------------------------------------------------------ programs
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Starts programs under keepers. Without a `warden`, each has one of its own.
+
+    With `groups`, each has a control group, too, by which the kernel holds it to its limits at once.
+    """
+
+    warden: Warden | None = None
+    limits: Limits = field(default_factory=Limits)
+    groups: Groups | None = None
+
+    async def __call__(self, start: Start) -> KeptChild:
+        """Start a program.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        return await self.start(start)
+
+    async def start(self, start: Start, given: Sequence[int] = ()) -> KeptChild:
+        """Start a program, with further descriptors from number `FIRST_DESCRIPTOR` on.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        words = (*start.argv, start.cwd, *start.env, *start.env.values())
+        if any("\0" in word for word in words):
+            raise PermanentFailure("the program could not be started: embedded null byte")
+        warden = self.warden or await Warden.started()
+        try:
+            group, pipes = self._group_and_pipes()
+        except PermanentFailure:
+            if self.warden is None:
+                await warden.aclose()
+            raise
+        (leash, hold), (status, tell) = pipes
+        stream = trio.lowlevel.FdStream(status)
+        child = KeptChild(warden, hold, stream, self.warden is None, limits=self.limits, group=group)
+        _begin_work()
+        try:
+            entrance = () if group is None else (group.entrance,)
+            handed = (start.out, start.err, leash, tell, *entrance, *given)
+            warden.hand_over(self._job(start, group), handed)
+        except OSError as error:
+            await child.end()
+            raise PermanentFailure(unstartable(error.errno or 0)) from error
+        finally:
+            os.close(leash)
+            os.close(tell)
+        with trio.CancelScope(shield=True):
+            await child.begin()
+        return child
+
+    def _group_and_pipes(self) -> tuple[Group | None, list[tuple[int, int]]]:
+        """Make what a program needs to be kept: the group comes last, for it is not removed at once."""
+        pipes = two_pipes()
+        try:
+            with starting():
+                return None if self.groups is None else self.groups.make(self.limits), pipes
+        except PermanentFailure:
+            for end in (end for pipe in pipes for end in pipe):
+                os.close(end)
+            raise
+
+    def _job(self, start: Start, group: Group | None) -> bytes:
+        limits = [(which, soft, hard) for which, (soft, hard) in self.limits.items()]
+        program = {"argv": list(start.argv), "cwd": start.cwd, "env": dict(start.env), "limits": limits}
+        bounds = {"memory": self.limits.memory, "tasks": self.limits.tasks, "in_group": group is not None}
+        return json.dumps({**program, **bounds, "niceness": self.limits.niceness}).encode()
+
+
+@dataclass(slots=True)
+class KeptChild:
+    """A program under its keeper, which holds on until `hold` is closed; `said` is what it told by now."""
+
+    warden: Warden
+    hold: int
+    status: trio.lowlevel.FdStream
+    owns_warden: bool = False
+    said: bytes = b""
+    pid: int = 0
+    limits: Limits = field(default_factory=Limits)
+    group: Group | None = None
+    _killed_for: Resource | None = None
+
+    @property
+    def exceeded(self) -> Exceeded | None:
+        """The bound it was killed at, known for good once it was ended."""
+        word = self._told(b"limit")
+        what = Resource(word.decode()) if word else self._killed_for
+        return None if what is None else Exceeded(what, self.limits.bound(what))
+
+    def _told(self, word: bytes) -> bytes:
+        """Return what the keeper told behind a word, nothing where it has not yet."""
+        lines = self.said[: self.said.rfind(b"\n") + 1].splitlines()
+        return next((line.partition(b" ")[2] for line in lines if line.startswith(word + b" ")), b"")
+
+    async def begin(self) -> None:
+        """Wait until it is known who the keeper is."""
+        await self._listen(b"keeper")
+        self.pid = int(self._told(b"keeper") or 0)
+        self.warden.keepers.add(self.pid)
+
+    async def _listen(self, *words: bytes) -> None:
+        """Take in what the keeper tells until it told one of these, or tells nothing more."""
+        while not any(map(self._told, words)):
+            chunk = await self.status.receive_some()
+            if not chunk:
+                return
+            self.said += bytes(chunk)
+
+    async def ended(self) -> int:
+        """Wait for the program's end and return its code, negative for a signal.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        await self._listen_watchfully(b"ended", b"failed")
+        if not self.pid:
+            raise PermanentFailure("the program could not be started: what should have kept it has ended")
+        if number := self._told(b"failed"):
+            raise PermanentFailure(unstartable(int(number)))
+        return os.waitstatus_to_exitcode(int(self._told(b"ended") or signal.SIGKILL))
+
+    async def _listen_watchfully(self, *words: bytes) -> None:
+        """Listen, and end a keeper that was stopped: what it keeps would be bounded by nobody."""
+        while True:
+            with trio.move_on_after(_LOOK) as scope:
+                await self._listen(*words)
+            if not scope.cancelled_caught:
+                return
+            if is_stopped(self.pid):
+                send([self.pid], signal.SIGKILL)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to everything below the keeper."""
+        if self._is_kept:
+            send(descendants(self.pid, MOST_ASKED), number)
+            if sys.platform != "linux":
+                # Nothing tells who is whose child there; the program leads their group.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(int(self._told(b"program")), number)
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether the keeper is there: only then is its number its own."""
+        with suppress(BlockingIOError):
+            while chunk := os.read(self.status.fileno(), 64):
+                self.said += chunk
+            return False
+        return self.pid > 0
+
+    async def end(self) -> bool:
+        """End everything below the keeper, and it; return whether nothing is left."""
+        try:
+            is_gone = await trio.to_thread.run_sync(self._end_all)
+        except RuntimeError:
+            # What is to be ended has left no room on the machine for a thread.
+            is_gone = self._end_all()
+        with trio.move_on_after(_REAP):
+            await self._listen()
+        if self.group is not None:
+            self._killed_for = self.group.exceeded()
+            self.group.kill()
+            await self.group.remove()
+        await self.status.aclose()
+        os.close(self.hold)
+        self.warden.keepers.discard(self.pid)
+        if self.owns_warden:
+            await self.warden.aclose()
+        _end_work()
+        return is_gone
+
+    def _end_all(self) -> bool:
+        """End the tree, wherever its root has come to; this waits for it."""
+        if self._is_kept:
+            # The keeper goes on: if this process dies now, there is nobody else to end the rest.
+            stop_group(self.pid, int(self._told(b"program") or 0))
+            is_gone = end_all(self.pid)
+            self.signal(signal.SIGKILL)
+            send([self.pid], signal.SIGKILL)
+            return is_gone
+        # Somebody killed the keeper, so that what it kept is the warden's now, or ours.
+        if self.warden.is_alive:
+            return end_all(self.warden.process.pid, self.warden.keepers - {self.pid})
+        return not _Ours.is_owned or _end_strays()
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to processes, as far as they are there and ours."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _end_strays() -> bool:
+    """End what came to this process because keeper and warden had been killed."""
+    strays = [pid for pid in children(os.getpid()) if pid not in _Ours.wardens]
+    is_gone = end_all(os.getpid(), _Ours.wardens)
+    for pid in strays:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return is_gone

@@ -1,0 +1,144 @@
+"""How is a program started under bubblewrap, and what became of it?
+
+By its keeper, with a filter of system calls; the arguments are made in `security/confine.py`. What is in
+the sandbox ends with its first process. Should bubblewrap itself be killed while it makes one, its keeper
+ends what is left: bubblewrap would leave that waiting for it for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import signal
+from dataclasses import dataclass, replace
+
+import trio
+
+from leeward.security.outcome import PermanentFailure
+
+from ..process import (
+    FIRST_DESCRIPTOR,
+    MOST_ASKED,
+    Child,
+    Exceeded,
+    Kept,
+    KeptChild,
+    Start,
+    children,
+    descendants,
+    send,
+    starting,
+    unstartable,
+)
+
+__all__ = ["Bubblewrapped"]
+
+_CODE = re.compile(rb'"exit-code"')
+_TOLD = 4096
+
+# Bubblewrap tells a death by signal N as 128 + N. Of those codes only these are no program's own.
+_DEADLY = frozenset(
+    (
+        signal.SIGILL,
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGKILL,
+        signal.SIGSEGV,
+        signal.SIGTERM,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrapped:
+    """Starts programs under bubblewrap: `program` with `arguments`, and a filter of system calls."""
+
+    program: str
+    arguments: tuple[str, ...]
+    kept: Kept
+    filter: bytes
+
+    async def __call__(self, start: Start) -> Child:
+        """Start a program.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        number = _problem(start)
+        if number:
+            raise PermanentFailure(unstartable(number))
+        with starting():
+            filtered = _in_memory(self.filter)
+            try:
+                told, tell = os.pipe()
+            except OSError:
+                os.close(filtered)
+                raise
+        options = ("--json-status-fd", str(FIRST_DESCRIPTOR), "--seccomp", str(FIRST_DESCRIPTOR + 1))
+        argv = (self.program, *self.arguments, *options, "--", *start.argv)
+        try:
+            child = await self.kept.start(replace(start, argv=argv), (tell, filtered))
+        except BaseException:
+            os.close(told)
+            raise
+        finally:
+            os.close(tell)
+            os.close(filtered)
+        return _Bubble(child, trio.lowlevel.FdStream(told))
+
+
+def _in_memory(content: bytes) -> int:
+    """Return a descriptor from which a content can be read."""
+    descriptor = os.memfd_create("filter")
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _problem(start: Start) -> int:
+    """Return the number of the error with which a program cannot be started, 0 for none."""
+    program = start.argv[0]
+    if "/" not in program:
+        return 0 if shutil.which(program, path=start.env.get("PATH", "")) else errno.ENOENT
+    path = os.path.join(start.cwd, program)  # noqa: PTH118 — a text, as the kernel will read it
+    if os.access(path, os.X_OK):
+        return 0
+    return errno.EACCES if os.path.lexists(path) else errno.ENOENT
+
+
+@dataclass(slots=True)
+class _Bubble:
+    """A program under bubblewrap, which tells what it does as `status`."""
+
+    kept: KeptChild
+    status: trio.lowlevel.FdStream
+    said: bytes = b""
+
+    @property
+    def exceeded(self) -> Exceeded | None:
+        return self.kept.exceeded
+
+    async def ended(self) -> int:
+        code = await self.kept.ended()
+        while chunk := await self.status.receive_some():
+            # Two short lines are all there is to say.
+            self.said = (self.said + bytes(chunk))[-_TOLD:]
+        if code >= 0 and _CODE.search(self.said) is None:
+            raise PermanentFailure("the sandbox could not be made")
+        return 128 - code if code - 128 in _DEADLY else code
+
+    def signal(self, number: signal.Signals) -> None:
+        # Bubblewrap outside, and the first process inside: those would end the rest at once.
+        for outside in children(self.kept.pid):
+            for first in children(outside):
+                send(descendants(first, MOST_ASKED), number)
+
+    async def end(self) -> bool:
+        # All of a namespace ends at once with its first process, however many there are by now.
+        send((first for outside in children(self.kept.pid) for first in children(outside)), signal.SIGKILL)
+        is_gone = await self.kept.end()
+        await self.status.aclose()
+        return is_gone

@@ -1,0 +1,127 @@
+"""How is undone what a program left where others would obey it? Moved aside, and put back what was there.
+
+What is to be undone is decided by `security/obeyed.py`. All of it is reached beneath handles and no link is
+followed: another program may still run, and would like to choose what is moved.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from leeward.security.outcome import ToolError
+from leeward.security.paths import is_inside
+from leeward.security.sandbox import Change, Mark, MarkKind
+from leeward.security.text import visible
+
+from ..files import Folder, opened_parent
+
+__all__ = ["open_up", "undo"]
+
+_OBEYED = frozenset({".git", ".leeward", "hooks"})
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_up(handle: int) -> bool:
+    """Give its owner all rights on an opened folder again; whether that is possible."""
+    try:
+        # By way of /proc, for the handle may be one that is good for nothing but a path.
+        os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(os.fstat(handle).st_mode) | stat.S_IRWXU)  # noqa: PTH101 — a handle
+    except OSError:
+        return False
+    return True
+
+
+def undo(changes: Iterable[Change], aside: str) -> list[str]:
+    """Move aside what must not stay, put back what was there, and say so, a sentence for each."""
+    told: list[str] = []
+    moved: list[str] = []
+    for change in changes:
+        shown, is_gone = visible(change.path), change.after is None or is_inside(change.path, *moved)
+        if is_gone and change.before is None:
+            continue
+        kept: str | None = None
+        try:
+            if not is_gone:
+                kept = _moved_aside(change.path, aside)
+                moved.append(change.path)
+            is_back = change.before is not None and _put_back(change.path, change.before)
+        except (OSError, ToolError) as error:
+            why = getattr(error, "strerror", None) or error
+            told.append(f"{shown} was changed, and that could not be undone: {why}{_where(kept)}")
+            continue
+        told.append(_sentence(shown, change, kept, is_back=is_back))
+    return told
+
+
+def _sentence(shown: str, change: Change, kept: str | None, *, is_back: bool) -> str:
+    if change.before is None:
+        return f"{shown} appeared and was moved to {visible(kept or '')}"
+    what = "was changed" if change.after is not None else "was removed"
+    return f"{shown} {what} and {'was put back' if is_back else 'could not be put back'}{_where(kept)}"
+
+
+def _where(kept: str | None) -> str:
+    return f" (the changed one is {visible(kept)})" if kept is not None else ""
+
+
+def _moved_aside(path: str, aside: str) -> str:
+    """Rename something to where nothing obeys it: our own folder or, on another disk, a name beside it."""
+    Path(aside).mkdir(parents=True, exist_ok=True, mode=0o700)
+    flat = path.strip("/").replace("/", "%")[-120:]
+    folder = tempfile.mkdtemp(prefix="blocked-", dir=aside)
+    target = f"{folder}/{flat}"
+    with opened_parent(path) as (parent, name):
+        _make_movable(parent, name)
+        try:
+            os.rename(name, target, src_dir_fd=parent.handle)
+        except OSError:
+            Path(folder).rmdir()
+            target = tempfile.mktemp(prefix="leeward-blocked-", dir=_harmless_folder(path))  # noqa: S306 — nobody waits for it
+            with opened_parent(target) as (beside, new_name):
+                os.rename(name, new_name, src_dir_fd=parent.handle, dst_dir_fd=beside.handle)
+    return target
+
+
+def _make_movable(parent: Folder, name: str) -> None:
+    """Take away what keeps an ordinary user from moving something: a folder that may not be written to."""
+    found = parent.stat(name)
+    if not os.access(".", os.W_OK, dir_fd=parent.handle):
+        open_up(parent.handle)
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        with closing(parent.descend(name)) as inside:
+            open_up(inside.handle)
+
+
+def _harmless_folder(path: str) -> str:
+    """Return the nearest folder around a path in which nothing is obeyed for its place."""
+    folder = Path(path).parent
+    while {part.casefold() for part in folder.parts} & _OBEYED:
+        folder = folder.parent
+    return str(folder)
+
+
+def _put_back(path: str, mark: Mark) -> bool:
+    with opened_parent(path, create_below="/") as (folder, name):
+        if mark.kind is MarkKind.LINK:
+            os.symlink(mark.digest, name, dir_fd=folder.handle)
+            return True
+        if mark.kind is MarkKind.FOLDER:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder.handle)
+            return True
+        if mark.kind is not MarkKind.FILE or mark.content is None:
+            return False
+        _write(folder, name, mark.content, mark.mode)
+    return True
+
+
+def _write(folder: Folder, name: str, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(name, _NEW, mode, dir_fd=folder.handle), "wb") as file:
+        file.write(content)
+        with suppress(OSError):
+            os.fchmod(file.fileno(), mode)

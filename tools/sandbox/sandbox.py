@@ -1,0 +1,446 @@
+"""What keeps the programs of a session in? The strongest that works here: bubblewrap, Landlock, or nothing.
+
+Found out once, by running something in it; from then on every command runs that way or fails. Around each
+run the tree is looked at: what must not be reached is masked before, and what appeared where others would
+obey it is moved aside after, before anything else runs.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from leeward.security.outcome import PermanentFailure, PolicyBlocked
+from leeward.security.paths import is_inside, protected_places, secret_places, secret_reason
+from leeward.security.policy import Policy
+from leeward.security.sandbox import (
+    Confinement,
+    Masks,
+    PathGrant,
+    SandboxLevel,
+    bubblewrap_arguments,
+    changes_to_undo,
+    confinement_of,
+    folders_in_between,
+    landlock_grants,
+)
+
+from ..process import (
+    SEARCH_PATH,
+    Finished,
+    Groups,
+    Kept,
+    Limits,
+    OnChunk,
+    Starter,
+    Warden,
+    find_groups,
+    run_process,
+)
+from .bubblewrap import Bubblewrapped
+from .hints import hints_of
+from .landlock import landlock_version
+from .quarantine import undo
+from .scan import Lookout, Seen, several_names
+from .seccomp import MACHINES, Sockets, filter_program
+from .wardens import Wardens
+
+__all__ = ["Ran", "Runner", "Sandbox", "SandboxSettings", "SandboxUnavailable", "open_sandbox", "run_bare"]
+
+_RESOLVER = "/etc/resolv.conf"
+_LONGEST_PROBE = 20.0
+_TOO_LARGE = "the workspace is too large to look at whole: secrets deep in it were not kept from the command"
+_FLOODED = "it left more files and folders than are looked at; what lies deep in the workspace may be a trap"
+_HOME, _TEMPORARY = "home", "tmp"
+
+
+class SandboxUnavailable(Exception):
+    """A sandbox is required, and none works here; the message says why of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """What a sandbox needs to know.
+
+    `level` is the wished one or "auto"; with `required`, no sandbox means no session. `aside` is the folder
+    that what must not stay is moved to, `prefixes` are where the interpreter and what it runs lie, and
+    `alert` is told what was moved, whatever becomes of the call. `limits` are what each program is held to.
+    """
+
+    policy: Policy
+    aside: str
+    level: str = "auto"
+    required: bool = False
+    prefixes: tuple[str, ...] = ()
+    alert: Callable[[str], None] = lambda _: None
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A program that ran to some end. `blocked` says in sentences what of its doing was undone."""
+
+    finished: Finished
+    blocked: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+class Runner(Protocol):
+    """Runs programs."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        deadline: float,
+        max_bytes: int,
+        on_chunk: OnChunk | None = None,
+        lasting: bool = False,
+    ) -> Ran:
+        """Run a program to its end, as `run_process` does; others start while a `lasting` one runs."""
+        ...
+
+
+async def run_bare(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    deadline: float,
+    max_bytes: int,
+    on_chunk: OnChunk | None = None,
+    lasting: bool = False,  # noqa: ARG001 — it is kept from nothing
+) -> Ran:
+    """Run a program with the rights of whoever calls this, looking at nothing.
+
+    Raises:
+        PermanentFailure: it could not be started.
+    """
+    ran = run_process(
+        argv, cwd=cwd, env=env, deadline=deadline, max_bytes=max_bytes, starter=Kept(), on_chunk=on_chunk
+    )
+    return Ran(await ran)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Running:
+    """A program that runs: which marks were there when it began, and what it is kept from moving."""
+
+    known: frozenset[str]
+    held: frozenset[str]
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger.
+
+    `uncounted_because` says why the kernel does not count for whole programs what they take, so that the
+    keeper alone does; it is empty where the kernel does.
+    """
+
+    level: SandboxLevel
+    confinement: Confinement
+    weaker_because: tuple[str, ...]
+    _settings: SandboxSettings
+    _lookout: Lookout
+    uncounted_because: str = ""
+    _groups: Groups | None = None
+    _has_sizes: bool = True
+    _program: str = ""
+    _scratch: str = ""
+    _wardens: Wardens = field(default_factory=Wardens)
+    _running: list[_Running] = field(default_factory=list)
+    _looking: trio.Lock = field(default_factory=trio.Lock)
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        deadline: float,
+        max_bytes: int,
+        on_chunk: OnChunk | None = None,
+        lasting: bool = False,
+    ) -> Ran:
+        """Run a program in the sandbox, as `run_process` does, and undo what it must not leave behind.
+
+        Raises:
+            PermanentFailure: it could not be started.
+            PolicyBlocked: what must not be reached cannot be kept from it.
+        """
+        # Looked at while another's leavings are undone, those would be what was there, and be put back.
+        async with self._looking:
+            before = await trio.to_thread.run_sync(self.look)
+            masks = self._masks(before, lasting=lasting)
+            running = _Running(frozenset(before.marks), masks.held)
+            self._running.append(running)
+        try:
+            finished = await run_process(
+                argv,
+                cwd=cwd,
+                env={**env, **self._variables()},
+                deadline=deadline,
+                max_bytes=max_bytes,
+                starter=await self._starter(masks, cwd),
+                on_chunk=on_chunk,
+            )
+        finally:
+            with trio.CancelScope(shield=True):
+                async with self._looking:
+                    self._running.remove(running)
+                    blocked = await trio.to_thread.run_sync(self._undo, before, masks.held)
+            for sentence in blocked:
+                self._settings.alert(f"blocked: {sentence}")
+        return Ran(finished, blocked, self._notices(before, finished))
+
+    def _masks(self, before: Seen, *, lasting: bool) -> Masks:
+        """Return what is kept from a program; what came since others began is theirs, and known to no one."""
+        held: frozenset[str] | None = None
+        if self._running:
+            held = frozenset.intersection(*(one.held for one in self._running))
+            known = frozenset.intersection(*(one.known for one in self._running))
+            before.marks = {path: mark for path, mark in before.marks.items() if path in known}
+        return before.masks(self.confinement.kept, held, lasting=lasting)
+
+    def look(self) -> Seen:
+        """Return what lies in the open now; this waits for the disk."""
+        return self._lookout.look()
+
+    @property
+    def limits(self) -> Limits:
+        """What each command is held to."""
+        return self._settings.limits
+
+    @property
+    def aside(self) -> str:
+        """The folder that what must not stay is moved to."""
+        return self._settings.aside
+
+    async def aclose(self) -> None:
+        """End what belongs to it and drop its temporary files."""
+        await self._wardens.aclose()
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    async def _starter(self, masks: Masks, cwd: str) -> Starter:
+        match self.level:
+            case SandboxLevel.BUBBLEWRAP:
+                return self._bubblewrapped(masks, cwd, await self._wardens.get())
+            case SandboxLevel.LANDLOCK:
+                grants = await trio.to_thread.run_sync(self._grants, masks)
+                return self._kept(await self._wardens.get(grants))
+        return self._kept(await self._wardens.get())
+
+    def _kept(self, warden: Warden) -> Kept:
+        return Kept(warden, self._settings.limits, self._groups)
+
+    def _bubblewrapped(self, masks: Masks, cwd: str, warden: Warden) -> Starter:
+        try:
+            size = self._settings.limits.memory if self._has_sizes else 0
+            arguments = bubblewrap_arguments(self.confinement, masks, cwd, size)
+        except ValueError as error:
+            raise PolicyBlocked(f"this cannot run in the sandbox: {error}") from error
+        program = filter_program(Sockets.isolated())
+        if program is None:
+            raise PolicyBlocked("this cannot run in the sandbox: the machine's system calls are not known")
+        return Bubblewrapped(self._program, arguments, self._kept(warden), program)
+
+    def _grants(self, masks: Masks) -> tuple[PathGrant, ...]:
+        """Return what a thread may be confined to now; this waits for the disk."""
+        tops = (*self.confinement.readable, *self.confinement.writable)
+        shut = (spot.path for spot in (*masks.hidden, *masks.unwritable))
+        listed = {folder: _names(folder) for folder in folders_in_between(tops, shut)}
+        # What is granted is opened through no link, and these lead where the person had them lead.
+        readable = tuple(map(os.path.realpath, self.confinement.readable))
+        resolved = replace(self.confinement, readable=(*self.confinement.readable, *readable))
+        return landlock_grants(resolved, masks, self._scratch, listed)
+
+    def _variables(self) -> dict[str, str]:
+        """Return where a program finds a home of its own, if none can be put in the place of the real one."""
+        own = {"HOME": f"{self._scratch}/{_HOME}", "TMPDIR": f"{self._scratch}/{_TEMPORARY}"}
+        return own if self._scratch else {}
+
+    def _undo(self, before: Seen, held: frozenset[str]) -> tuple[str, ...]:
+        after = self._lookout.look(before)
+        changes = changes_to_undo(before.marks, after.marks)
+        if self.level is SandboxLevel.BUBBLEWRAP:
+            # What is mounted read-only was changed by somebody else, if it was changed.
+            changes = tuple(one for one in changes if one.before is None or not is_inside(one.path, *held))
+        flooded = (_FLOODED,) if before.is_whole and not after.is_whole else ()
+        return (*undo(changes, self._settings.aside), *flooded)
+
+    def _notices(self, before: Seen, finished: Finished) -> tuple[str, ...]:
+        """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
+        told = () if before.is_whole else (_TOO_LARGE,)
+        if finished.exit_code == 0 or self.level is SandboxLevel.NONE:
+            return told
+        return (*told, *hints_of(finished.output, self.confinement))
+
+
+def _names(folder: str) -> tuple[str, ...]:
+    """Return what lies in a folder but for links: what those lead to is granted for itself, or not."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(sorted(entry.name for entry in entries if not entry.is_symlink()))
+    except OSError:
+        return ()
+
+
+# ------------------------------------------------------------------ finding out
+
+
+@asynccontextmanager
+async def open_sandbox(settings: SandboxSettings) -> AsyncIterator[Sandbox]:
+    """Yield the strongest sandbox that works here, and end what belongs to it.
+
+    Raises:
+        SandboxUnavailable: one is required, and none works.
+    """
+    sandbox = await _strongest(settings)
+    try:
+        yield sandbox
+    finally:
+        with trio.CancelScope(shield=True):
+            await sandbox.aclose()
+
+
+async def _strongest(settings: SandboxSettings) -> Sandbox:
+    resolver = await trio.to_thread.run_sync(os.path.realpath, _RESOLVER)
+    confinement = confinement_of(settings.policy, settings.prefixes, resolver)
+    lookout = await trio.to_thread.run_sync(_lookout, settings.policy, confinement)
+    groups, uncounted = await _usable_groups(settings)
+    reasons: list[str] = []
+
+    def made(level: SandboxLevel) -> Sandbox:
+        return Sandbox(level, confinement, tuple(reasons), settings, lookout, uncounted, groups)
+
+    for level in _LADDER[settings.level]:
+        sandbox = made(level)
+        sandbox._wardens.network = confinement.network
+        problem = await _PREPARE[level](sandbox)
+        if problem is None:
+            return sandbox
+        await sandbox.aclose()
+        reasons.append(f"{level}: {problem}")
+    if settings.required:
+        raise SandboxUnavailable("; ".join(reasons) or "the configuration asks for none")
+    return made(SandboxLevel.NONE)
+
+
+async def _usable_groups(settings: SandboxSettings) -> tuple[Groups | None, str]:
+    """Return where control groups for programs can be made, and why there are none."""
+    groups = await trio.to_thread.run_sync(find_groups)
+    if isinstance(groups, str):
+        return None, groups
+    problem = await _run_smallest(Kept(limits=settings.limits, groups=groups))
+    return (groups, "") if problem is None else (None, problem)
+
+
+def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
+    """Return what has to be watched and hidden; this waits for the disk."""
+
+    def is_secret(path: str) -> bool:
+        return secret_reason(path, policy) is not None
+
+    places = (os.path.realpath(path) for path in protected_places(policy))
+    of_secrets = (*secret_places(policy), *_secrets_below("/etc", is_secret))
+    hidden = tuple(dict.fromkeys(map(os.path.realpath, of_secrets)))
+    reached = (*confinement.readable, *confinement.writable)
+    return Lookout(
+        roots=confinement.writable,
+        read_only=tuple(path for path in policy.sandbox.extra_read if path in confinement.readable),
+        places=tuple(dict.fromkeys(places)),
+        secret_places=tuple(path for path in hidden if is_inside(path, *reached)),
+        is_secret=is_secret,
+        linked=several_names(path for path in hidden if not is_inside(path, *confinement.writable)),
+    )
+
+
+def _secrets_below(folder: str, is_secret: Callable[[str], bool]) -> list[str]:
+    return [spot.path for spot in Lookout((), (folder,), (), (), is_secret).look().secrets]
+
+
+async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
+    """Return why it does not work, None where it does."""
+    if os.uname().machine not in MACHINES:
+        return f"the system calls of {os.uname().machine} are not known here"
+    # Looked for where the system keeps its programs: one in the workspace would be the fox guarding hens.
+    sandbox._program = shutil.which("bwrap", path=SEARCH_PATH) or ""
+    if not sandbox._program:
+        return "it is not installed"
+    problem = await _problem(sandbox)
+    if problem is not None and "--size" in problem:
+        # Before 0.7 it could not be told how large a file system in memory may become; its keeper counts.
+        sandbox._has_sizes = False
+        problem = await _problem(sandbox)
+    return problem
+
+
+async def _prepare_landlock(sandbox: Sandbox) -> str | None:
+    if not landlock_version():
+        return "the kernel does not offer it"
+    if os.uname().machine not in MACHINES:
+        return f"the system calls of {os.uname().machine} are not known here"
+    sandbox._scratch = await trio.to_thread.run_sync(_scratch, sandbox.confinement)
+    return await _problem(sandbox)
+
+
+def _scratch(confinement: Confinement) -> str:
+    """Make a folder for temporary files, and a home that holds but what may be read of the real one."""
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="leeward-"))
+    for name in (_HOME, _TEMPORARY):
+        Path(folder, name).mkdir()
+    linked: list[str] = []
+    for path in sorted(confinement.readable):
+        is_there = is_inside(path, confinement.home) and not is_inside(path, *linked)
+        if is_there and Path(path).exists():
+            link = Path(folder, _HOME, posixpath.relpath(path, confinement.home))
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
+            linked.append(path)
+    return folder
+
+
+async def _problem(sandbox: Sandbox) -> str | None:
+    """Return what goes wrong with the smallest of programs."""
+    try:
+        return await _run_smallest(await sandbox._starter(Masks(), "/"))
+    except PermanentFailure as error:
+        return str(error)
+
+
+async def _run_smallest(starter: Starter) -> str | None:
+    try:
+        finished = await run_process(
+            ["/bin/sh", "-c", ":"],
+            cwd="/",
+            env={"PATH": SEARCH_PATH},
+            deadline=trio.current_time() + _LONGEST_PROBE,
+            max_bytes=4096,
+            starter=starter,
+        )
+    except PermanentFailure as error:
+        return str(error)
+    said = finished.stderr.strip() or "the smallest of programs fails in it"
+    return None if finished.exit_code == 0 else said
+
+
+_PREPARE = {SandboxLevel.BUBBLEWRAP: _prepare_bubblewrap, SandboxLevel.LANDLOCK: _prepare_landlock}
+_LADDER = {
+    "auto": (SandboxLevel.BUBBLEWRAP, SandboxLevel.LANDLOCK),
+    "bubblewrap": (SandboxLevel.BUBBLEWRAP,),
+    "landlock": (SandboxLevel.LANDLOCK,),
+    "none": (),
+}

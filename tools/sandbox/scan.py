@@ -1,0 +1,345 @@
+"""What lies in the open that a program must not reach, and what did it leave there nevertheless?
+
+Looked at before and after every command: git's hooks and settings, `.leeward`, protected places, secrets
+and the sockets of running services. What may stay is decided by `security/obeyed.py`; what may not is
+moved aside in `aside.py`, and what was changed is put back. A folder of packages is not looked into: whoever
+may write there can change what the packages do anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from leeward.security.paths import is_inside
+from leeward.security.sandbox import HOOK_NAMES, Mark, MarkKind, Masks, Role, Spot, places_named
+
+from .quarantine import open_up
+
+__all__ = ["Lookout", "Seen", "several_names"]
+
+_PACKAGES = frozenset({"node_modules", "site-packages", "dist-packages", "__pycache__"})
+# What git takes for a repository; where `commondir` says so, objects and refs lie elsewhere.
+_REPOSITORY = frozenset({"head", "objects", "refs"})
+_PART = frozenset({"head", "commondir"})
+_SETTINGS = ("config", "config.worktree")
+_GIT, _OURS = ".git", ".leeward"
+_REF_PLACE = re.compile(r"/\.git/(?:.+/)?(?:refs|logs)/")
+_REF = re.compile(rb"[0-9a-f]{40}")
+_SMALL = 256 * 1024
+_DIGESTED = 8 * 1024 * 1024
+_PATH_ALONE = getattr(os, "O_PATH", os.O_RDONLY)
+_MOST = 200_000
+"""Entries that are looked at; the shallow ones come first."""
+_MOST_SECRET = 20_000
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was found. `is_whole` tells that nothing was too much to look at.
+
+    `closed` is what could not, or was not to, be looked into before, of what is looked at after a command;
+    None before one.
+    """
+
+    marks: dict[str, Mark] = field(default_factory=dict)
+    secrets: list[Spot] = field(default_factory=list)
+    is_whole: bool = True
+    closed: frozenset[str] | None = None
+
+    def masks(
+        self, kept: Iterable[str] = (), held: AbstractSet[str] | None = None, *, lasting: bool = False
+    ) -> Masks:
+        """Return what a program must not reach; `kept` are further paths that stay as they are.
+
+        Args:
+            kept: what is not changed wherever it lies.
+            held: what all programs that run already are kept from moving; None where none runs. Anything
+                else may be another one by the time it is mounted, so it is compared afterwards alone.
+            lasting: others will start while this one runs, so it must not move what is hidden from them.
+        """
+        unwritable = [
+            Spot(path, mark.kind is MarkKind.FOLDER)
+            for path, mark in self.marks.items()
+            if mark.kind in {MarkKind.FILE, MarkKind.FOLDER} and _is_mounted(mark)
+        ]
+        put_back = frozenset(path for path, mark in self.marks.items() if mark.role is not Role.PROTECTED)
+        further = (_spot(path) for path in kept)
+        shut = (*unwritable, *(spot for spot in further if spot is not None))
+        anchored = (spot.path for spot in self.secrets if lasting)
+        return Masks(
+            tuple(self.secrets),
+            tuple(spot for spot in shut if held is None or spot.path in held),
+            put_back,
+            frozenset(path for path in anchored if held is None or path in held),
+        )
+
+
+def _is_mounted(mark: Mark) -> bool:
+    """Whether a mark is masked for itself: a repository's folder is not, nor what lies in a masked one."""
+    is_open = mark.role is Role.REPOSITORY and mark.kind is MarkKind.FOLDER
+    return not is_open and not mark.is_inner
+
+
+@dataclass(frozen=True, slots=True)
+class Lookout:
+    """What to look for: everything below `roots`, secrets alone below `read_only`, and single places.
+
+    `is_secret` says of an absolute path whether its contents are, `linked` are the device and inode of
+    secret files elsewhere that have several names.
+    """
+
+    roots: tuple[str, ...]
+    read_only: tuple[str, ...]
+    places: tuple[str, ...]
+    secret_places: tuple[str, ...]
+    is_secret: Callable[[str], bool]
+    linked: frozenset[tuple[int, int]] = frozenset()
+
+    def look(self, before: Seen | None = None) -> Seen:
+        """Return what is there now; this waits for the disk.
+
+        With what there was `before` a command secrets are left alone, and a folder that it closed is opened.
+        """
+        seen = Seen()
+        if before is not None:
+            seen.closed = frozenset(spot.path for spot in before.secrets)
+        for path in self.places:
+            if is_inside(path, *self.roots) and Path(path).name not in {_GIT, _OURS}:
+                _mark(seen, path, Role.PROTECTED)
+        self._walk(seen)
+        if before is None:
+            seen.secrets += (spot for spot in map(_spot, self.secret_places) if spot is not None)
+            linked = self.linked | several_names(spot.path for spot in seen.secrets)
+            if linked:
+                seen.secrets += self._named(linked)
+        return seen
+
+    def _walk(self, seen: Seen) -> None:
+        waiting, left = [*self.roots, *(self.read_only if seen.closed is None else ())], _MOST
+        for folder in waiting:
+            entries = _entries(folder, seen)
+            left -= len(entries)
+            if left < 0:
+                seen.is_whole = False
+                break
+            is_marked = is_inside(folder, *self.roots)
+            waiting += self._look_into(folder, entries, seen, is_marked=is_marked)
+
+    def _named(self, linked: AbstractSet[tuple[int, int]]) -> Iterator[Spot]:
+        """Yield the files in the open that are a secret one by another name (a hard link)."""
+        numbers = {inode for _, inode in linked}
+        for entry in islice(_below((*self.roots, *self.read_only)), _MOST):
+            if entry.inode() in numbers and not entry.is_symlink() and not self.is_secret(entry.path):
+                with suppress(OSError):
+                    if _identity(os.lstat(entry.path)) in linked:
+                        yield Spot(entry.path, is_folder=False)
+
+    def _look_into(
+        self, folder: str, entries: Sequence[os.DirEntry[str]], seen: Seen, *, is_marked: bool
+    ) -> Iterator[str]:
+        """Note what a folder holds, and yield the folders in it to look into as well."""
+        names = {entry.name.casefold() for entry in entries}
+        # One that is called so is looked into even if it is none yet: a part of it may be put there later.
+        is_named_so = posixpath.basename(folder).casefold() == _GIT
+        is_repository = is_named_so or names >= _REPOSITORY or names >= _PART
+        if is_repository and is_marked:
+            _mark_repository(seen, folder)
+            self._mark_named(seen, folder)
+        for entry in entries:
+            if is_marked and entry.name.casefold() == _OURS:
+                _mark_all(seen, entry.path, Role.OURS)
+                continue
+            if is_marked and entry.name.casefold() == _GIT:
+                _mark(seen, entry.path, Role.REPOSITORY)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if seen.closed is None and self._is_hidden(entry):
+                seen.secrets.append(Spot(entry.path, is_folder))
+            elif is_folder and entry.name not in _PACKAGES:
+                yield entry.path
+
+    def _mark_named(self, seen: Seen, folder: str) -> None:
+        """Note what a repository's settings say that git obeys elsewhere in the open."""
+        settings = seen.marks.get(f"{folder}/{_SETTINGS[0]}")
+        content = settings.content if settings is not None else None
+        hooks, files = places_named(content or b"")
+        # Git reads the first from the top of the working tree, the others from where the settings lie.
+        top = posixpath.dirname(folder) if posixpath.basename(folder).casefold() == _GIT else folder
+        named = [f"{one}/{name}" for one in hooks for name in HOOK_NAMES]
+        named += (path for path in (f"{folder}/hooks/{name}" for name in HOOK_NAMES) if _is_link(seen, path))
+        for base, role, names in ((top, Role.HOOK, named), (folder, Role.SETTINGS, files)):
+            for path in (os.path.realpath(posixpath.join(base, name)) for name in names):
+                if is_inside(path, *self.roots) and path not in seen.marks:
+                    _mark(seen, path, role, folder)
+
+    def _is_hidden(self, entry: os.DirEntry[str]) -> bool:
+        if entry.is_symlink():
+            return False
+        if self.is_secret(entry.path):
+            return not _is_ref(entry.path)
+        is_plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+        return not is_plain and _is_socket(entry)
+
+
+def several_names(paths: Iterable[str]) -> frozenset[tuple[int, int]]:
+    """Return the device and inode of the files at some paths, or below, that have several names."""
+    found: set[tuple[int, int]] = set()
+    for path in paths:
+        for one in (path, *(entry.path for entry in islice(_below((path,)), _MOST_SECRET))):
+            with suppress(OSError):
+                status = os.lstat(one)
+                if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+                    found.add(_identity(status))
+    return frozenset(found)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _below(folders: Iterable[str]) -> Iterator[os.DirEntry[str]]:
+    waiting = list(folders)
+    for folder in waiting:
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
+def _is_link(seen: Seen, hook: str) -> bool:
+    """Whether a hook, or the folder of hooks, was noted as a link."""
+    either = (seen.marks.get(path) for path in (hook, posixpath.dirname(hook)))
+    return any(mark is not None and mark.kind is MarkKind.LINK for mark in either)
+
+
+def _is_ref(path: str) -> bool:
+    """Whether a file is one by which git remembers where a branch is, whatever the branch is called."""
+    if not _REF_PLACE.search(path):
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            return _REF.fullmatch(file.read(40)) is not None
+    except OSError:
+        return False
+
+
+def _entries(folder: str, seen: Seen) -> list[os.DirEntry[str]]:
+    """Return what a folder holds; one that may not be listed hides what is in it, which is no way out."""
+    try:
+        return _listed(folder)
+    except PermissionError:
+        if seen.closed is None:
+            seen.secrets += [Spot(folder, is_folder=True)] if _is_in_reach(folder) else []
+        elif not is_inside(folder, *seen.closed) and _opened_up(folder):
+            with suppress(OSError):
+                return _listed(folder)
+    except OSError:
+        pass
+    return []
+
+
+def _is_in_reach(folder: str) -> bool:
+    """Whether what lies in a folder that may not be listed can be come by: opened, or known by its name."""
+    try:
+        is_ours = os.lstat(folder).st_uid == os.geteuid()
+    except OSError:
+        return True
+    return is_ours or os.access(folder, os.X_OK, effective_ids=True)
+
+
+def _listed(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return list(found)
+
+
+def _opened_up(folder: str) -> bool:
+    try:
+        handle = os.open(folder, _PATH_ALONE | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return open_up(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    try:
+        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _spot(path: str) -> Spot | None:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return None
+    return None if stat.S_ISLNK(mode) else Spot(path, stat.S_ISDIR(mode))
+
+
+# ------------------------------------------------------------------ marks
+
+
+def _mark_repository(seen: Seen, folder: str) -> None:
+    """Note what git obeys of a repository: its settings, its hooks, and where it says that these lie."""
+    if folder not in seen.marks:
+        _mark(seen, folder, Role.REPOSITORY)
+    for name in _SETTINGS:
+        _mark(seen, f"{folder}/{name}", Role.SETTINGS, folder)
+    _mark(seen, f"{folder}/commondir", Role.COMMON_FOLDER, folder)
+    _mark_all(seen, f"{folder}/hooks", Role.HOOK, folder)
+
+
+def _mark_all(seen: Seen, path: str, role: Role, owner: str = "") -> None:
+    """Note a path and everything below it. Git leaves samples of hooks, which nothing runs."""
+    _mark(seen, path, role, owner)
+    waiting = [path]
+    for folder in waiting:
+        for entry in _entries(folder, seen) if not os.path.islink(folder) else ():  # noqa: PTH114 — many of them
+            if role is Role.HOOK and entry.name.endswith(".sample"):
+                continue
+            _mark(seen, entry.path, role, owner, is_inner=True)
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+
+
+def _mark(seen: Seen, path: str, role: Role, owner: str = "", *, is_inner: bool = False) -> None:
+    try:
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode):
+            digest, content = _contents(path, found)
+            mark = Mark(role, MarkKind.FILE, digest, stat.S_IMODE(found.st_mode), content, owner, is_inner)
+        elif stat.S_ISLNK(found.st_mode):
+            mark = Mark(role, MarkKind.LINK, os.readlink(path), owner=owner, is_inner=is_inner)  # noqa: PTH115 — a text
+        else:
+            kind = MarkKind.FOLDER if stat.S_ISDIR(found.st_mode) else MarkKind.OTHER
+            mark = Mark(role, kind, owner=owner, is_inner=is_inner)
+    except OSError:
+        return
+    seen.marks[path] = mark
+
+
+def _contents(path: str, found: os.stat_result) -> tuple[str, bytes | None]:
+    """Return what tells a file's contents apart, and them if they are small."""
+    outside = f"{found.st_size} bytes at {found.st_mtime_ns}"
+    if found.st_size > _DIGESTED:
+        return outside, None
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
+        # What may not be read can still be run: it is there, whatever is in it.
+        return outside, None
+    with os.fdopen(opened, "rb") as file:
+        content = file.read(_DIGESTED)
+    return hashlib.sha256(content).hexdigest(), content if len(content) <= _SMALL else None

@@ -1,0 +1,6 @@
+"""Finding paths and lines: the tools find_path and grep."""
+
+from .tools import Search
+from .walk import SKIPPED_FOLDERS
+
+__all__ = ["SKIPPED_FOLDERS", "Search"]
