@@ -22,9 +22,9 @@ from leeward.memory.checkpoints import CheckpointStore
 from leeward.memory.database import Database, Island
 from leeward.runtime.clock import SystemClock
 from leeward.security.action import Draft
-from leeward.security.brought import Output
 from leeward.security.call import Action, ToolCall
 from leeward.security.kinds import Effect
+from leeward.security.outcome import Output
 from leeward.security.policy import Policy
 from leeward.tools.checkpoints import Checkpoints
 from leeward.tools.checkpoints import Limits as SnapshotLimits

@@ -16,15 +16,14 @@ from functools import partial
 import trio
 
 from leeward.memory.sessions import SessionLock
+from leeward.security.action import without_secrets
 from leeward.security.call import Asker, ToolCall, ToolExecutor, ToolResult
-from leeward.security.confidential import without_secrets
 from leeward.security.filters import Source
 from leeward.security.kinds import Json
-from leeward.security.level import TrustLevel
 from leeward.security.pipeline import Pipeline
 from leeward.security.ports import Approver, Clock, RecordError
 from leeward.security.session import Event, Forgot, LevelSet, ModelSet, Session
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.http.resolve import Resolver, dns_resolver
 

@@ -33,8 +33,7 @@ from .policy import to_policy
 from .providers.interface import Provider
 from .sandbox import open_confinement
 from .sessions import Current, Foretelling, Kept, Nobody, Relay, checkpoints_of, jobs_of, unknown_lines
-from .storage import audit_of, open_storage
-from .tidying import tidy
+from .storage import audit_of, open_storage, tidy
 
 __all__ = ["Parts", "open_parts"]
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from leeward.memory.notes import Note
 from leeward.security.call import ToolSpec
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel, min_trust
 from leeward.security.pipeline import GATES
 from leeward.security.policy import Policy, RuleAction
 from leeward.security.sandbox import SandboxLevel
 from leeward.security.session import Session
 from leeward.security.text import visible
+from leeward.security.trust import TrustLevel, min_trust
 from leeward.security.url import host_warning
 from leeward.tools.process import amount
 from leeward.tools.sandbox import Sandbox

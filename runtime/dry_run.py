@@ -15,13 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from leeward.memory.grants import StoredGrant
-from leeward.memory.standing import standing_grants
-from leeward.security.brought import Output
+from leeward.memory.grants import StoredGrant, standing_grants
 from leeward.security.call import Cleared, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts, Wanted
 from leeward.security.kinds import Json
-from leeward.security.outcome import PolicyBlocked
+from leeward.security.outcome import Output, PolicyBlocked
 from leeward.security.paths import FileState
 from leeward.security.permissions import Asks
 from leeward.security.pipeline import Pipeline
@@ -34,8 +32,8 @@ from leeward.security.url import Provenance
 from leeward.security.verdict import Deny
 from leeward.tools.builtin import builtin_tools
 from leeward.tools.files import states
-from leeward.tools.lookup import looked_up, resolved
 from leeward.tools.process import SEARCH_PATH
+from leeward.tools.survey import looked_up, resolved
 
 from .console import Start
 from .executors import all_tools, builtin_settings

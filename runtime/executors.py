@@ -12,9 +12,9 @@ from importlib.metadata import EntryPoint, entry_points
 
 from leeward.security.call import ToolExecutor
 from leeward.security.filters import HARD_BOUND
-from leeward.security.level import TrustLevel
 from leeward.security.policy import Policy
 from leeward.security.session import Session
+from leeward.security.trust import TrustLevel
 from leeward.tools.builtin import BuiltinSettings
 from leeward.tools.checkpoints import Checkpoints
 from leeward.tools.composite import CompositeExecutor, Registered

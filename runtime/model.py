@@ -12,12 +12,10 @@ from pathlib import Path
 from .config import Config
 from .config import Provider as ProviderConfig
 from .exits import CliError, Exit
-from .providers.fallback import FallbackProvider
 from .providers.interface import Provider, ProviderSetupError
-from .providers.kinds import KINDS
 from .providers.registry import PROVIDERS, Models, open_models
-from .providers.retry import RetryingProvider, RetryPolicy
-from .providers.settings import NetworkSettings, ProviderSettings
+from .providers.retry import FallbackProvider, RetryingProvider, RetryPolicy
+from .providers.settings import KINDS, NetworkSettings, ProviderSettings
 
 __all__ = ["Model", "open_model"]
 

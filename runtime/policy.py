@@ -14,7 +14,6 @@ from types import MappingProxyType
 
 from leeward.memory.database import KEPT, SIDES
 from leeward.memory.sessions import LOCKS
-from leeward.security.level import TrustLevel
 from leeward.security.policy import (
     AnomalyLimits,
     Autonomy,
@@ -24,8 +23,9 @@ from leeward.security.policy import (
     Rule,
     RuleAction,
     Sandboxing,
+    ShellRules,
 )
-from leeward.security.rules import ShellRules
+from leeward.security.trust import TrustLevel
 
 from .config import WORKSPACE_FILE, Anomaly, Config, Loaded, printable
 from .installation import running_code

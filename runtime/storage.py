@@ -1,6 +1,7 @@
-"""Who has the database open? All sessions of a process that use one file share one connection and its thread.
+"""Open the database for a process and prune it at a start.
 
-Opening it is `memory/database.py`'s business, what stands in it the stores'.
+All sessions of a process that use one file share one connection and its thread. Opening is
+`memory/database/database.py`'s business, the contents are the stores'.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import trio
 
 from leeward.memory.audit import AuditLogger
 from leeward.memory.database import Database, Island
+from leeward.memory.grants import GrantStore
+from leeward.memory.overflow import OverflowStore
 from leeward.security.ports import Clock
+from leeward.tools.checkpoints import Checkpoints
 
-from .config import Loaded, Places
+from .config import Config, Loaded, Places
+from .sessions import Kept, expire
 
-__all__ = ["audit_of", "open_storage"]
+__all__ = ["audit_of", "open_storage", "tidy"]
 
 
 @dataclass(slots=True)
@@ -88,3 +93,24 @@ async def _opened(path: Path) -> _Shared:
         island = await stack.enter_async_context(Island.open("storage"))
         database = await stack.enter_async_context(Database.open(path, island))
         return _Shared(stack.pop_all(), island, database)
+
+
+# Bytes of outputs nobody can read any more that a start deletes: more would make the person wait.
+_DELETED_AT_START = 16 * 1024 * 1024
+# Sessions: each start makes one, so a few at each are enough, and nobody waits for hundreds.
+_EXPIRED_AT_START = 20
+
+
+async def tidy(
+    config: Config, kept: Kept, overflow: OverflowStore, grants: GrantStore, points: Checkpoints | None
+) -> None:
+    """Forget what has expired.
+
+    Raises:
+        RecordError: it could not be done.
+    """
+    await overflow.prune(config.tools.overflow.retention_days, _DELETED_AT_START)
+    await grants.prune()
+    if points is not None:
+        await points.store.prune()
+    await expire(kept, config.memory.retention_days, _EXPIRED_AT_START)

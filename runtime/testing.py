@@ -23,12 +23,11 @@ import trio
 
 from leeward.security.call import Asker, ToolCall, ToolExecutor, ToolResult
 from leeward.security.kinds import Json
-from leeward.security.level import TrustLevel
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Autonomy, Policy, Rule, RuleAction
 from leeward.security.ports import Answer, Ports, Question
 from leeward.security.session import Event, Session, TurnStarted
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.composite import CompositeExecutor, Registered
 from leeward.tools.survey import Surveyor

@@ -1,12 +1,13 @@
-"""Reading a call, once: what did it say, does it fit, what is each string of it?
+"""Read a call, once: parse it, check it against its tool, and give every string of it its meaning.
 
-    draft = Draft.of(call, specs)                 limits, JSON, schema, command lines: no I/O
+    draft = ActionBuilder.of(call, specs)         limits, JSON, schema, command lines: no I/O
     resolved = await surveyor.resolve(draft.paths(policy))
     facts = await surveyor.look_up(draft.wanted(policy), policy)
     action = draft.read(policy, resolved, facts)  atoms, effects, digest, frozen
 
-Whether it may run is the gates' question, not asked here. JSON is read strictly: a duplicate key,
-NaN or a lone surrogate means two readers could see two calls, so it is a problem and not a guess.
+Whether it may run is for the gates to say. JSON is read strictly: with a duplicate key,
+NaN or a lone surrogate two readers could see two calls, so each is a problem and not a guess. Arguments a tool
+declared secret are known here, so that a call is shown and kept without them.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from .call import Action, Atom, Problem, ToolCall, ToolSpec
+from .call import Action, Atom, Problem, ToolCall, ToolSpec, pointer_step
 from .command import CommandFacts, CommandLine, Wanted, effects_of, parse_command, surveyed, together, wanted
-from .kinds import Effect, Json, Kind
-from .level import TrustLevel
+from .kinds import KIND_KEY, Effect, Json, Kind, Unreadable
 from .outcome import Category
 from .paths import Place, could_be_path, is_user_or_file, locate
 from .policy import Policy
 from .schema import Leaf, changes, leaves
+from .trust import TrustLevel
 from .undeclared import named_paths, wanted_names
-from .unreadable import Unreadable
 from .url import destinations_in, parse_url, suspects_in
 
 __all__ = [
+    "HIDDEN",
     "MAX_ARGUMENT_BYTES",
     "MAX_DEPTH",
     "MAX_LEAVES",
@@ -42,8 +43,13 @@ __all__ = [
     "canonical_json",
     "depth_of",
     "is_tool_name",
+    "secrets_in",
+    "shown_arguments",
+    "takes_secret",
     "thaw",
+    "without_secrets",
 ]
+
 
 MAX_ARGUMENT_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -341,3 +347,60 @@ def _freeze(value: Any) -> Any:
 def _digest(tool: str, arguments: Mapping[str, Json]) -> str:
     said = f"{tool}\0{canonical_json(arguments)}"
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+HIDDEN = "[redacted:secret]"
+"""What stands in the place of a value that was declared secret."""
+
+
+def secrets_in(action: Action) -> frozenset[str]:
+    """Return the values that were declared secret, also where the rest of the call does not fit its tool."""
+    return frozenset(leaf.text for leaf in _secret_leaves(action) if leaf.text)
+
+
+def shown_arguments(action: Action) -> str:
+    """Return the canonical JSON of an action's arguments, or the text that was none, without its secrets."""
+    if not action.arguments:
+        return without_secrets(action.call.arguments, action.spec)
+    pointers = {leaf.pointer for leaf in _secret_leaves(action)}
+    return canonical_json(_hidden(action.arguments, "", pointers) if pointers else action.arguments)
+
+
+def without_secrets(arguments: str, spec: ToolSpec | None) -> str:
+    """Return the arguments of a call as they may be shown and kept; what cannot be read is hidden whole."""
+    if spec is None or not arguments.strip() or not takes_secret(spec.schema):
+        return arguments
+    try:
+        given = json.loads(arguments)
+        if not isinstance(given, dict):
+            return HIDDEN
+        pointers = {leaf.pointer for leaf in leaves(given, spec.schema) if Kind.SECRET in leaf.kinds}
+        return json.dumps(_hidden(given, "", pointers), ensure_ascii=False) if pointers else arguments
+    except (ValueError, RecursionError):
+        return HIDDEN
+
+
+def takes_secret(schema: Any) -> bool:
+    """Whether a value is declared secret anywhere in a schema."""
+    if isinstance(schema, Mapping):
+        return schema.get(KIND_KEY) == Kind.SECRET or any(map(takes_secret, schema.values()))
+    return isinstance(schema, (list, tuple)) and any(map(takes_secret, schema))
+
+
+def _secret_leaves(action: Action) -> Iterator[Leaf]:
+    """Yield the leaves that were declared secret; an action with problems has no atoms to tell them by."""
+    if action.problems and action.spec is not None:
+        found = leaves(action.arguments, action.spec.schema)
+        yield from (leaf for leaf in found if Kind.SECRET in leaf.kinds)
+    for atom in action.of_kind(Kind.SECRET):
+        yield Leaf(atom.pointer, atom.raw, frozenset({atom.kind}))
+
+
+def _hidden(value: Any, pointer: str, pointers: set[str]) -> Any:
+    if pointer in pointers:
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return {key: _hidden(child, pointer + pointer_step(key), pointers) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_hidden(child, pointer + pointer_step(index), pointers) for index, child in enumerate(value)]
+    return value

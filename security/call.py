@@ -4,8 +4,8 @@
 
 A `ToolCall` is what somebody asked for, as text. `action.py` reads it once into an `Action`; the
 gates judge nothing else. `pipeline.py` alone turns an allowed Action into a `Cleared`, the only
-thing an executor accepts. What the executor brings back is an `Output`; what has passed the
-filters, and only that, is a `ToolResult`.
+thing an executor accepts. What the executor returns is an `Output`; what has passed the
+filters, and only that, is a `ToolResult`. An `Exchange` reports one attempt of a running call to reach a URL.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from .brought import Output
 from .command import CommandLine
-from .exchange import Exchange, Follower
-from .kinds import Effect, Json, Kind
-from .level import TrustLevel
-from .outcome import Category, PolicyBlocked
+from .kinds import Effect, Json, Kind, Unreadable
+from .outcome import Category, Output, PolicyBlocked
 from .paths import Place, Preview
-from .unreadable import Unreadable
+from .trust import TrustLevel
 from .url import Destination, Url
 
 __all__ = [
@@ -33,6 +30,8 @@ __all__ = [
     "Atom",
     "Checked",
     "Cleared",
+    "Exchange",
+    "Follower",
     "Outcome",
     "Problem",
     "Status",
@@ -42,6 +41,37 @@ __all__ = [
     "ToolSpec",
     "pointer_step",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What became of one attempt to open a URL: the part of its record that only the client knows.
+
+    `address` is the one that was connected to, "" where none was; `sent` and `received` are bytes of
+    the request and of the response as they were on the wire; `problem` says in our words why there is
+    no `status`, or why the body was not read to its end.
+    """
+
+    url: Url
+    method: str
+    address: str = ""
+    status: int | None = None
+    sent: int = 0
+    received: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+
+
+class Follower(Protocol):
+    """What judges where a cleared call goes on to, and records where it went (`security/follow.py`)."""
+
+    async def follow(self, reference: str, pointer: str | None = None) -> Url:
+        """Return what a reference leads to from the URL at a pointer, once it is judged and on record."""
+        ...
+
+    def report(self, exchange: Exchange) -> None:
+        """Take down what became of an attempt; it is on record before the call's result goes back."""
+        ...
 
 
 BUILT_IN = "built in"

@@ -1,12 +1,14 @@
-"""The vocabulary of gates: what an argument is, what a tool does, and the JSON they come in."""
+"""The vocabulary of the gates: what an argument is, what a tool does, and the JSON both come in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from typing import TypeAlias
 
-__all__ = ["EFFECT_KEY", "KIND_KEY", "Effect", "Json", "Kind"]
+__all__ = ["EFFECT_KEY", "KIND_KEY", "Effect", "Json", "Kind", "Unreadable"]
+
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -39,3 +41,15 @@ class Kind(StrEnum):
     SECRET = "secret"  # noqa: S105 - the name of a kind
     TEXT = "text"
     UNDECLARED = "undeclared"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What a parser returns instead of a guess.
+
+    `pattern` is the stable name of REQ-F-045 where one fits (`userinfo`, `control_character`, …),
+    `reason` says in our own words what was wrong; it never quotes the value.
+    """
+
+    reason: str
+    pattern: str = "type_pattern_mismatch"

@@ -1,17 +1,16 @@
-"""What can go wrong with a tool, as stable categories and as exceptions.
+"""What a call yields: an Output or a ToolError, and how it ended.
 
     ToolError
     ├── ToolNotFound          nobody has a tool of that name
     ├── InvalidParameters     the arguments do not fit
     │   └── TypeMismatch      a value is of another type than declared
-    ├── PolicyBlocked         a condition of the leave to run could not be kept
+    ├── PolicyBlocked         a condition of the permission to run could not be kept
     ├── PermanentFailure      it failed, and trying again will not help
     │   └── ResourceNotFound  nothing has the identifier that was given
     ├── RateLimited           the other side wants fewer requests
     ├── ServerError           the other side failed
     ├── NetworkError          the other side was not reached
-    ├── ToolTimeout           it took longer than its deadline
-    └── LimitExceeded         it took more of the machine than it may, and was killed
+    └── ToolTimeout           it took longer than its deadline
 
 That a call was cancelled, or that nobody was there to say yes, is for the pipeline to say: no
 exception of a tool stands for it.
@@ -19,16 +18,18 @@ exception of a tool stands for it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from .brought import Output
+from .trust import Origin
 
 __all__ = [
     "Category",
     "InvalidParameters",
     "LimitExceeded",
     "NetworkError",
+    "Output",
     "PermanentFailure",
     "PolicyBlocked",
     "RateLimited",
@@ -39,6 +40,30 @@ __all__ = [
     "ToolTimeout",
     "TypeMismatch",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an executor brings back, as it is; the pipeline screens it.
+
+    `origin` is derived from the tool's effects where it is None. `exit_code` is a program's own; not
+    0 is a result, not an error. `notices` are sentences of ours about the text, and `facts` are
+    values beside it that somebody else chose (a final URL), each with a name of ours. `links` are
+    the canonical URLs that an opened page refers to; only a trusted tool's become known by that.
+
+    `emitted` tells that the text is what was handed to `Cleared.emit`, all of it; `text` is not looked
+    at then. So however much it was, nobody needs to hold it. `goes_on` tells that the call is over and what
+    it began is not; who began it tells of the end.
+    """
+
+    text: str
+    origin: Origin | None = None
+    exit_code: int | None = None
+    notices: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    links: tuple[str, ...] = ()
+    emitted: bool = False
+    goes_on: bool = False
 
 
 class Category(StrEnum):

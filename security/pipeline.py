@@ -13,15 +13,13 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
+from .action import secrets_in
 from .approval import Questions
-from .brought import Output
 from .call import Action, Cleared, ToolCall, ToolResult
-from .confidential import secrets_in
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .gates import anomaly, arguments, budget, commands, grounding, hosts, known, paths, permissions, trust
-from .live import Live
-from .outcome import ToolError, ToolTimeout
-from .output import Keep, Keeper, bounded, brought, completed, read_by_model, source_of
+from .outcome import Output, ToolError, ToolTimeout
+from .output import Keep, Keeper, Live, bounded, brought, completed, read_by_model, source_of
 from .permissions import Asks, answered, reconsidered
 from .ports import Answer, Executor, Ports, RecordError
 from .record import Book, egress

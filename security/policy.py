@@ -1,19 +1,27 @@
-"""What the person allows: one frozen value, made from configuration.
+"""What the person allows, as one frozen value made from configuration (`runtime/policy.py`).
 
-It holds no defaults of its own choosing beyond the documented ones; `runtime/config.py` fills it.
+Command entries are compared with what was read of a line, never with its text:
+
+blocked_commands   never run: the words of an entry, in any order behind the program's name
+allowed_commands   run without a question: the words of an entry, globs, a last `*` for any further
+confirm_patterns   always asked about: a construct ("$(", "`", "<(", ">(", "<<<") or words as above
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from types import MappingProxyType
 
-from .level import TrustLevel
-from .rules import ShellRules
+from .trust import TrustLevel
 
 __all__ = [
+    "DEFAULT_CONFIRM",
     "AnomalyLimits",
     "Autonomy",
     "BreakerLimits",
@@ -22,7 +30,135 @@ __all__ = [
     "Rule",
     "RuleAction",
     "Sandboxing",
+    "ShellRules",
+    "blocked_by",
+    "command_entry_problem",
+    "confirmed_by",
+    "entry_words",
 ]
+
+
+DEFAULT_CONFIRM = ("$(", "`", "<(", ">(", "<<<", "eval")
+
+_OPERATOR = re.compile(r"[;|&<>]+")
+_CONSTRUCTS = frozenset({"$(", "`", "<(", ">(", "<<<", "<<"})
+
+
+@dataclass(frozen=True, slots=True)
+class ShellRules:
+    """`[tools.shell]` as far as the gate needs it."""
+
+    blocked: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    confirm: tuple[str, ...] = DEFAULT_CONFIRM
+
+
+def blocked_by(argv: tuple[str, ...], rules: ShellRules) -> str | None:
+    """Return the entry of `blocked_commands` that speaks of an action, or None."""
+    return next((entry for entry in rules.blocked if _speaks_of(entry_words(entry), argv)), None)
+
+
+def confirmed_by(
+    actions: tuple[tuple[str, ...], ...], constructs: frozenset[str], rules: ShellRules
+) -> str | None:
+    """Return the entry of `confirm_patterns` that speaks of a line, or None."""
+    for entry in rules.confirm:
+        if entry.strip() in _CONSTRUCTS:
+            if entry.strip() in constructs:
+                return entry
+        elif any(_speaks_of(entry_words(entry), argv) for argv in actions):
+            return entry
+    return None
+
+
+def command_entry_problem(entry: str) -> str | None:
+    """Say why an entry of one of the lists can speak of nothing, or None."""
+    if entry.strip() in _CONSTRUCTS:
+        return None
+    if not entry.isprintable():
+        return "the entry holds control characters"
+    try:
+        words = shlex.split(entry)
+    except ValueError:
+        return "a quotation in the entry is not closed"
+    if not words or words == ["*"]:
+        return "the entry names no command"
+    if any(_OPERATOR.fullmatch(word) for word in words):
+        return "each command of a line is looked at alone, so an entry holds no operators"
+    return None
+
+
+@lru_cache(maxsize=256)
+def entry_words(entry: str) -> list[str]:
+    """Return an entry as the words it consists of."""
+    try:
+        return shlex.split(entry)
+    except ValueError:
+        return entry.split()
+
+
+def _speaks_of(words: list[str], argv: tuple[str, ...]) -> bool:
+    """Whether a program by any path has every word of an entry among its own; flags may be joined."""
+    if not words or not argv:
+        return False
+    program = argv[0].rpartition("/")[2]
+    if program.startswith("git-") and words[0] == "git":
+        argv = (program := "git", argv[0].rpartition("/")[2].removeprefix("git-"), *argv[1:])
+    if not any(fnmatchcase(name, words[0]) for name in (argv[0], program)):
+        return False
+    return all(_has(word, argv[1:], program) for word in words[1:] if word != "*")
+
+
+def _has(word: str, rest: tuple[str, ...], program: str) -> bool:
+    if re.fullmatch(r"-[A-Za-z]+", word) and set(word[1:]) <= set(_flags(rest, program)):
+        return True
+    if word in _LETTERS and (_LETTERS[word] in _flags(rest, program) or any(map(_cuts(word), rest))):
+        return True
+    if program in _CUTS_VERBS and _is_cut_verb(word, rest):
+        return True
+    # An open word shows its pieces between marks; a rule means what it says without them.
+    return any(fnmatchcase(text, word) or fnmatchcase(text.translate(_MARKS), word) for text in rest)
+
+
+# What nearly every program calls the same, by its long name.
+_LETTERS = {
+    "--recursive": "r",
+    "--force": "f",
+    "--all": "a",
+    "--verbose": "v",
+    "--interactive": "i",
+    "--quiet": "q",
+}
+_EITHER_CASE = frozenset({"rm", "cp", "ls", "grep", "srm"})
+_CUTS_VERBS = frozenset({"npm", "hg", "ip", "tc", "nmcli", "btrfs"})
+_SHORTEST_VERB = 2
+
+
+def _flags(rest: tuple[str, ...], program: str) -> Iterator[str]:
+    """Yield the letters of the options among words, those of long ones and of their abbreviations too."""
+    for text in rest:
+        if re.match(r"-[A-Za-z]", text):
+            yield from text[1:]
+            if program in _EITHER_CASE:
+                yield from re.findall("[rR]", text.swapcase())
+        for name, letter in _LETTERS.items():
+            if _cuts(name)(text):
+                yield letter
+                yield from "R" if letter == "r" else ""
+
+
+def _cuts(name: str) -> Callable[[str], bool]:
+    """Return what tells whether a word is a long option or its beginning."""
+    return lambda text: len(text) > len("--") and name.startswith(text)
+
+
+def _is_cut_verb(word: str, rest: tuple[str, ...]) -> bool:
+    """Whether the first word that is no option is the beginning of a command's name."""
+    verb = next((text for text in rest if not text.startswith("-")), "")
+    return len(verb) >= _SHORTEST_VERB and word.startswith(verb)
+
+
+_MARKS = str.maketrans("", "", "⟨⟩")
 
 
 class Autonomy(StrEnum):

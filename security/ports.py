@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from .brought import Output
 from .call import Action, Cleared, ToolSpec
 from .command import CommandFacts, Wanted
+from .outcome import Output
 from .paths import FileState
 from .permissions import Always, Patterns, granted_by, problem_with
 from .policy import Policy

@@ -13,17 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 from .action import canonical_json, thaw
-from .brought import Output
-from .call import Action, Asker, ToolCall
-from .exchange import Exchange
-from .kinds import Kind
-from .outcome import PolicyBlocked
+from .call import Action, Asker, Exchange, ToolCall
+from .kinds import Kind, Unreadable
+from .outcome import Output, PolicyBlocked
 from .output import is_trusted
 from .permissions import Asks
 from .ports import RecordError
 from .record import Book, egress
 from .session import Event, Given, Session
-from .unreadable import Unreadable
 from .url import MAX_BYTES, Provenance, Url, join_url, parse_url, same_site, urls_in
 from .verdict import Decision
 

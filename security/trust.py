@@ -1,10 +1,24 @@
-"""Where a text comes from, and how far its words may steer what is done."""
+"""How far the source of a tool or of a text is trusted: levels of tools, origins of texts."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
-__all__ = ["Origin", "integrity"]
+__all__ = ["Origin", "TrustLevel", "integrity", "min_trust"]
+
+
+class TrustLevel(IntEnum):
+    """A severity: the higher the number, the less is allowed."""
+
+    TRUSTED = 0
+    VERIFIED = 1
+    QUARANTINED = 2
+    BLOCKED = 3
+
+
+def min_trust(*levels: TrustLevel) -> TrustLevel:
+    """Return the weakest trust among the levels; without any, nothing is known, so `BLOCKED`."""
+    return max(levels, default=TrustLevel.BLOCKED)
 
 
 class Origin(StrEnum):

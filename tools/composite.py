@@ -12,10 +12,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from leeward.security.brought import Output
 from leeward.security.call import Action, Cleared, ToolExecutor, ToolSpec
-from leeward.security.level import TrustLevel, min_trust
-from leeward.security.outcome import ToolNotFound
+from leeward.security.outcome import Output, ToolNotFound
+from leeward.security.trust import TrustLevel, min_trust
 
 from .declare import check_name, guarded
 

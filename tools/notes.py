@@ -15,10 +15,9 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from leeward.memory.notes import Note, NotesFull
-from leeward.security.brought import Output
 from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
-from leeward.security.outcome import InvalidParameters, PermanentFailure, PolicyBlocked
+from leeward.security.outcome import InvalidParameters, Output, PermanentFailure, PolicyBlocked
 from leeward.security.ports import RecordError
 from leeward.security.session import Session
 from leeward.security.text import redact_text, visible

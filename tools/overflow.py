@@ -14,10 +14,9 @@ from pydantic import Field
 
 from leeward.memory.overflow import Hit, Hits, LineQuery, OverflowNotFound, Page
 from leeward.memory.patterns import BadPattern
-from leeward.security.brought import Output
 from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
-from leeward.security.outcome import InvalidParameters, PermanentFailure, ResourceNotFound
+from leeward.security.outcome import InvalidParameters, Output, PermanentFailure, ResourceNotFound
 from leeward.security.ports import RecordError
 
 from .declare import ResourceId, Text, tool

@@ -1,20 +1,313 @@
-"""What must be known of the machine before a call is judged? Asked in a thread; judging needs no disk."""
+"""Look up what judging needs to know of the machine, in a thread, before a call is judged.
+
+Links are followed, patterns expanded, programs searched for along a command's path, trees walked for secret
+names and for what leads out, and the settings of git repositories read. Nothing else is opened, and everything is
+bounded by counted work: what is too much to look up is left unknown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import translate
+from itertools import islice
+from pathlib import Path
 
 import trio
 
 from leeward.security.command import CommandFacts, Wanted
-from leeward.security.paths import FileState
+from leeward.security.paths import FileState, is_inside, secret_reason
 from leeward.security.policy import Policy
 
-from .files import states
-from .lookup import looked_up, resolved
+from .files import Guard, HardLinks, states
 from .process import SEARCH_PATH
+from .repository import doubts_of
 
-__all__ = ["Surveyor"]
+__all__ = ["NamePattern", "Surveyor", "TooMuch", "Work", "followed", "looked_up", "resolved"]
+
+
+MOST_STEPS = 1_000_000
+"""Steps for one call: an entry listed, a name held against a pattern, a part of a path followed."""
+
+# Linux gives up behind so many links, so nobody gets further than this.
+_MOST_LINKS = 40
+# As many comparisons of two characters take about as long as one look at the disk.
+_COMPARISONS = 64
+_CHARACTERS = 256
+
+_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+# A bracket that nothing closes is found out first, and a named kind within one is short: so a text of
+# brackets alone is gone through in a few passes.
+_PIECE = re.compile(
+    r"\[[*?\[]\]|\*+|\?|\\.|\[(?=[!^]?\]?[^\]]*+\])[!^]?\]?(?:\[[:.=].{0,32}?[:.=]\]|[^\]])*\]|.", re.DOTALL
+)
+
+
+class TooMuch(Exception):
+    """Too much was looked up for one call; what was asked for last is unknown."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What may still be looked at for one call."""
+
+    left: int = MOST_STEPS
+
+    def spend(self, steps: int = 1) -> None:
+        """Count some steps.
+
+        Raises:
+            TooMuch: there are none left.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise TooMuch
+
+
+class NamePattern:
+    """A part of a shell's pattern: what it matches, or more.
+
+    A set of characters stands for any character, for what is in it depends on the language. `literal` is
+    the one name it can only be, or None.
+    """
+
+    def __init__(self, part: str) -> None:
+        tokens = _PIECE.findall(part)
+        self.literal = None if any(map(_is_open, tokens)) else "".join(map(_plain, tokens))
+        # The library's expression stays with the first match of what stands behind a star, so it never
+        # goes back further than to that.
+        self._expression = re.compile(translate("".join(map(_glob, tokens))))
+        self._takes_hidden = tokens[:1] == ["."]
+        self._length = len(tokens)
+
+    def matches(self, name: str, work: Work) -> bool:
+        """Whether a name fits.
+
+        Raises:
+            TooMuch: the work for this call is done.
+        """
+        work.spend(1 + len(name) * self._length // _COMPARISONS)
+        is_shown = self._takes_hidden or not name.startswith(".")
+        return is_shown and self._expression.match(name) is not None
+
+
+def _is_open(token: str) -> bool:
+    """Whether a token stands for more than one character; `[*]` is a star, and a lone `[` itself."""
+    return token[0] in "*?" or (token[0] == "[" and len(token) > 1 and token[1:-1] not in set("*?["))
+
+
+def _glob(token: str) -> str:
+    if not _is_open(token):
+        return re.sub(r"([*?\[])", r"[\1]", _plain(token))
+    return "*" if token[0] == "*" else "?"
+
+
+def _plain(token: str) -> str:
+    return token[1] if len(token) > 1 else token
+
+
+def followed(path: str, work: Work) -> str | None:
+    """Return an absolute path with all links followed; None where one cannot be, or too many are.
+
+    Parts that do not exist are kept as they stand, and `..` behind them takes one away.
+
+    Raises:
+        TooMuch: the work for this call is done.
+    """
+    here, waiting, links = "/", path.split("/")[::-1], 0
+    while waiting:
+        # The path is written anew for each of its parts, so a long one costs more.
+        work.spend(1 + len(here) // _CHARACTERS)
+        part = waiting.pop()
+        if part == "..":
+            here = here.rpartition("/")[0] or "/"
+        elif part not in {"", "."}:
+            try:
+                target = os.readlink(f"{here.rstrip('/')}/{part}")  # noqa: PTH115 — texts, as they are judged
+            except OSError as error:
+                # EINVAL says that it is no link.
+                if error.errno != errno.EINVAL and error.errno not in _MISSING:
+                    return None
+                here = f"{here.rstrip('/')}/{part}"
+                continue
+            except ValueError:
+                return None
+            links += 1
+            if links > _MOST_LINKS:
+                return None
+            here = "/" if target.startswith("/") else here
+            waiting += target.split("/")[::-1]
+    return here
+
+
+MOST_MATCHES = 512
+"""Names a pattern may match before it counts as too many to judge."""
+
+MOST_ENTRIES = 20_000
+"""Entries of a tree that are looked at before it counts as too big."""
+
+
+def looked_up(wanted: Wanted, policy: Policy, search_path: str) -> CommandFacts:
+    """Return the facts a line needs, looked up in this thread, which waits for the disk.
+
+    `search_path` is the PATH that the command will have.
+    """
+    work = Work()
+    matches = {pattern: _matches(pattern, work) for pattern in wanted.matches}
+    found = [path for paths in matches.values() for path in paths or ()]
+    real = resolved((*wanted.real, *found), policy, work)
+    return CommandFacts(
+        real=real,
+        matches=matches,
+        programs={name: _program(name, search_path) for name in wanted.programs},
+        trees=_all_hidden(_trees(wanted, matches), policy, work),
+        repositories={path: doubts_of(path) for path in wanted.repositories},
+    )
+
+
+def _trees(wanted: Wanted, matches: Mapping[str, tuple[str, ...] | None]) -> Iterator[str]:
+    """Yield the folders to go through; a pattern stands for all it matches."""
+    for path in wanted.trees:
+        yield from matches.get(path, (path,)) or ()
+
+
+def resolved(paths: Sequence[str], policy: Policy | None = None, work: Work | None = None) -> dict[str, str]:
+    """Return what `Surveyor.resolve` does, looked up in this thread.
+
+    With a policy, another name of a secret file leads to the name by which it is secret.
+    """
+    work = Work() if work is None else work
+    real_paths = ((path, _real(path, work)) for path in dict.fromkeys(paths))
+    found = {path: real for path, real in real_paths if real is not None}
+    if policy is None:
+        return found
+    links = HardLinks(Guard(policy))
+    return {path: _secret_name(real, links) or real for path, real in found.items()}
+
+
+def _secret_name(path: str, links: HardLinks) -> str | None:
+    try:
+        return links.secret_name(os.lstat(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _real(path: str, work: Work) -> str | None:
+    if path.startswith("~"):
+        return os.path.expanduser(path)  # noqa: PTH111 — a text, not a place in the file system
+    try:
+        return followed(path, work)
+    except TooMuch:
+        return None
+
+
+def _matches(pattern: str, work: Work) -> tuple[str, ...] | None:
+    """Return what a shell's pattern matches, or more; None for too much to tell.
+
+    `.*` may stand for the folder above, as it does to an older shell.
+    """
+    try:
+        found = _matching(pattern, work)
+    except TooMuch:
+        return None
+    return None if found is None else tuple(sorted(path for path in found if os.path.lexists(path)))
+
+
+def _matching(pattern: str, work: Work) -> list[str] | None:
+    found, looked_at = ["/"], 0
+    for part in filter(None, pattern.split("/")):
+        wanted = NamePattern(part)
+        if wanted.literal is not None:
+            found = [f"{folder.rstrip('/')}/{wanted.literal}" for folder in found]
+            continue
+        below: list[str] = []
+        for folder in found:
+            names = _names(folder, MOST_ENTRIES - looked_at)
+            looked_at += len(names)
+            below += [f"{folder.rstrip('/')}/{name}" for name in names if wanted.matches(name, work)]
+            if looked_at >= MOST_ENTRIES or len(below) > MOST_MATCHES:
+                return None
+        found = below
+    return found
+
+
+def _names(folder: str, most: int) -> list[str]:
+    """Return names in a folder, at most so many, and the two that every folder has."""
+    try:
+        with os.scandir(folder) as entries:
+            return [".", "..", *(entry.name for entry in islice(entries, max(most, 0)))]
+    except (OSError, ValueError):
+        return []
+
+
+def _program(name: str, search_path: str) -> str | None:
+    """Return where a program lies with links followed, or None where there is none of that name."""
+    if not name or "/" in name or "\0" in name:
+        return None
+    for folder in search_path.split(":"):
+        path = Path(folder, name)
+        with suppress(OSError):  # no disk holds a name this long
+            if path.is_file() and os.access(path, os.X_OK):
+                return os.path.realpath(path)
+    return None
+
+
+def _all_hidden(folders: Iterable[str], policy: Policy, work: Work) -> dict[str, tuple[str, ...] | None]:
+    """Return what `_hidden` says of each folder; all of them together are bounded."""
+    room = MOST_ENTRIES
+    found: dict[str, tuple[str, ...] | None] = {}
+    for folder in dict.fromkeys(folders):
+        try:
+            entries = _below(folder, room, work)
+            found[folder] = None if entries is None else _hidden(entries, policy, work)
+        except TooMuch:
+            entries = found[folder] = None
+        room -= MOST_ENTRIES if entries is None else len(entries)
+    return found
+
+
+def _below(folder: str, most: int, work: Work) -> list[os.DirEntry[str]] | None:
+    """Return everything below a folder, nothing for a file, None for more than `most` entries."""
+    try:
+        if not Path(folder).is_dir():
+            return []
+        real = followed(folder, work)
+        if real is None:
+            return None
+        entries = list(islice(_entries(real), max(most, 0) + 1))
+        work.spend(len(entries))
+    except (OSError, ValueError):
+        return None
+    return entries if len(entries) <= most else None
+
+
+def _hidden(entries: Iterable[os.DirEntry[str]], policy: Policy, work: Work) -> tuple[str, ...]:
+    """Return which of them are secret files, or links that lead out of what may be read."""
+    allowed = (policy.workspace, *policy.allowed_paths)
+    return tuple(entry.path for entry in entries if _is_hidden(entry, policy, allowed, work))
+
+
+def _is_hidden(entry: os.DirEntry[str], policy: Policy, allowed: tuple[str, ...], work: Work) -> bool:
+    if entry.is_symlink():
+        real = followed(entry.path, work)
+        return real is None or not is_inside(real, *allowed) or secret_reason(real, policy) is not None
+    return secret_reason(entry.path, policy) is not None
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Yield everything below a folder; one that cannot be entered cannot be read either."""
+    waiting = [folder]
+    while waiting:
+        with suppress(PermissionError), os.scandir(waiting.pop()) as found:
+            for entry in found:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
 
 
 class Surveyor:

@@ -1,12 +1,11 @@
 """Chained and signed records: written, read and verified."""
 
 from .events import KINDS, body_of, event_of
-from .heads import Head, Verified
+from .heads import Head, Verified, heads_in
 from .key_files import hash_key
 from .logger import AuditLogger
 from .reports import RecordFilter
 from .rows import DAMAGED, Record
-from .second_place import heads_in
 from .unfinished import Unfinished
 
 __all__ = [

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from .new_file import write_new
+from .key_files import write_new
 
 __all__ = ["Ed25519PrivateKey", "is_signed", "load", "make"]
 

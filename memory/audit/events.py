@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any
 
 from leeward.security.call import Status
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import Category
 from leeward.security.session import (
     Asked,
@@ -36,7 +35,7 @@ from leeward.security.session import (
     TurnStarted,
     Withdrawn,
 )
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 
 from ..database import reading_of, said_of, stored_json

@@ -1,22 +1,27 @@
-"""What does a signed head say, and what does a verification find?
+"""Signed heads, the anchor file they are copied to, and what a verification finds.
 
-A head is the promise that the audit had so many records and that the last of them had this hash. It
-stands in the audit as a record of kind `head`, and as one line of text in a second place: there it
-shows that the end of the audit was cut off, which nothing inside the file can. How it is signed is told
-in `signing.py`, what is done with one in `verify.py`.
+A head states how many records the audit has and the hash of the last one. It is kept as a record of kind
+`head` and as one line of the anchor file, a file of the person's choice elsewhere: a cut end of the audit
+shows only there. Lines are added and never changed; one that cannot be written now is written with the next,
+and whoever ends the session is told. Signing is in `signing.py`, verification in `verify.py`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
+
+from leeward.security.ports import RecordError
 
 from ..database import stored_json
 
-__all__ = ["Fault", "Head", "Problem", "Verified"]
+__all__ = ["Fault", "Head", "Problem", "SecondPlace", "Verified", "heads_in"]
+
 
 _LINE = re.compile(r"leeward-head 1 (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{128})")
 _DOMAIN = b"leeward audit head 1\0"
@@ -119,3 +124,87 @@ class Verified:
     head: Head | None
     problem: Problem | None
     unsigned: int = 0
+
+
+# A pipe that nobody reads is told as an error; without the flag its opening would never end.
+_ADDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+_MOST = 16 * 1024 * 1024  # bytes: of a longer file the end is read
+
+
+def heads_in(path: Path) -> list[Head]:
+    """Return the heads that stand in a file, oldest first.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    # Nobody may ever write to a pipe that was put in its place.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if file.seekable():
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST))
+        return Head.all_in(file.read(_MOST).decode("ascii", "replace"))
+
+
+class SecondPlace:
+    """The file, if there is one. `add` may be called from any thread; everything else may block."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._waiting: list[Head] = []
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether heads wait to be written."""
+        return bool(self._waiting)
+
+    def add(self, head: Head) -> None:
+        """Put a head that is on record in line."""
+        if self.path is not None:
+            self._waiting.append(head)
+
+    def check(self) -> None:
+        """See that the file can be written to; it is made if it is missing.
+
+        Raises:
+            RecordError: it cannot.
+        """
+        self._append(b"")
+
+    def heads(self) -> list[Head]:
+        """Return the heads that stand there, oldest first; none where there is no file.
+
+        Raises:
+            RecordError: they cannot be read.
+        """
+        try:
+            return heads_in(self.path) if self.path is not None and self.path.exists() else []
+        except OSError as error:
+            raise RecordError(f"the heads in {self.path} cannot be read: {error.strerror}") from error
+
+    def flush(self) -> None:
+        """Write what waits.
+
+        Raises:
+            RecordError: it could not be written, and goes on waiting.
+        """
+        heads = tuple(self._waiting)
+        self._append("".join(f"{head.line()}\n" for head in heads).encode())
+        del self._waiting[: len(heads)]
+
+    def _append(self, text: bytes) -> None:
+        if self.path is None:
+            return
+        try:
+            # Several processes may write here: one call of the system adds whole lines.
+            handle = os.open(self.path, _ADDING, 0o600)
+            try:
+                if os.write(handle, text) != len(text):
+                    raise OSError(0, "only a part of it could be written")
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            why = error.strerror or repr(error)
+            raise RecordError(
+                f"the heads of the audit could not be written to {self.path}: {why};"
+                " name another file as tools.audit.heads"
+            ) from error

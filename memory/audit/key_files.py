@@ -1,6 +1,7 @@
-"""With which key are the hashes on record made, so that nobody can try out what they are hashes of?
+"""Key files: the key of the keyed hashes on record, and writing a secret file whole or not at all.
 
-Random bytes, one key for each data folder, in a file that only its owner may read and no tool may.
+The hash key is random bytes, one for each data folder, in a file only its owner may read and no tool may, so
+that nobody can try out what a hash on record is the hash of.
 """
 
 from __future__ import annotations
@@ -8,13 +9,34 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from leeward.security.ports import RecordError
 
-from .new_file import write_new
+__all__ = ["FILE", "hash_key", "write_new"]
 
-__all__ = ["FILE", "hash_key"]
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read; where another process is faster, its file is the one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Whole before it has its name: nobody ever reads half a key.
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink(missing_ok=True)
+
 
 FILE = "hash.key"
 _BYTES = 32

@@ -22,11 +22,10 @@ from leeward.security.session import Event, Finished
 
 from ..database import Database, Row, parsed, storable
 from ..grants import kept_with
-from .drafting import Drafting
 from .events import KINDS, event_of
 from .heads import Head, Verified
 from .reports import AuditReports
-from .rows import EVENTS, FOLDED, OF_CALL, OF_PREFIX, Record, listing, record_of
+from .rows import EVENTS, FOLDED, OF_CALL, OF_PREFIX, Drafting, Record, listing, record_of
 from .signer import Notary
 from .unfinished import UNFINISHED, Unfinished, abandoned
 

@@ -1,20 +1,83 @@
-"""How are records looked up? Each query finds its rows by an index, newest first.
+"""Audit rows: events to rows when they are written, rows to records when they are looked up.
 
-A row that somebody changed by hand may be no record any more. It is shown as what is left of it (`DAMAGED`):
-who looks at the others must not be kept from that.
+Rows are named by their writer (a mark no other process has, and a number), so that none is written twice.
+Queries find rows by an index, newest first. A row changed by hand may be no record any more: it is shown as
+what is left of it (`DAMAGED`), so that it cannot keep anybody from the others.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import count
 from types import MappingProxyType, NoneType
 from typing import Any
 
-from ..database import Row, Statement, Value, parsed, storable, stored_json
-from .events import KINDS, event_of
+from leeward.security.kinds import Json
+from leeward.security.session import Event
 
-__all__ = ["DAMAGED", "EVENTS", "FOLDED", "OF_CALL", "OF_PREFIX", "Record", "listing", "record_of"]
+from ..database import Body, Draft, Row, Statement, Value, parsed, storable, stored_json
+from .events import KINDS, body_of, event_of, kind_of
+
+__all__ = [
+    "DAMAGED",
+    "EVENTS",
+    "FOLDED",
+    "OF_CALL",
+    "OF_PREFIX",
+    "Drafting",
+    "Record",
+    "listing",
+    "record_of",
+]
+
+
+class Drafting:
+    """Makes the drafts of one who writes."""
+
+    def __init__(self) -> None:
+        self.mark = secrets.token_hex(8)
+        self._numbers = count()
+        self._unsure: dict[int, tuple[Event, str]] = {}
+
+    def of_fact(self, at: float, session: str, kind: str, body: dict[str, Json] | Body) -> Draft:
+        """Return the draft of a record that no session is folded from.
+
+        Raises:
+            RecordError: JSON cannot say it.
+        """
+        text = stored_json(body) if isinstance(body, dict) else body
+        return Draft(at, storable(session), kind, None, None, text, self._new_name())
+
+    def of_event(self, session: str, event: Event) -> Draft:
+        """Return the draft of an event; the same event gets the same name until it is `settled`.
+
+        Raises:
+            RecordError: JSON cannot say it.
+        """
+        call, tool = getattr(event, "call", None), getattr(event, "tool", None)
+        body = body_of(event)
+        # The event is kept beside its name: another one cannot come to have the same identity meanwhile.
+        _, name = self._unsure.setdefault(id(event), (event, self._new_name()))
+        return Draft(
+            event.at,
+            storable(session),
+            kind_of(event),
+            None if call is None else storable(call),
+            None if tool is None else storable(tool),
+            body,
+            name,
+        )
+
+    def settled(self, *events: Event) -> None:
+        """Forget the names of events that are known to be on record."""
+        for event in events:
+            self._unsure.pop(id(event), None)
+
+    def _new_name(self) -> str:
+        return f"{self.mark}{next(self._numbers):x}"
+
 
 DAMAGED = "damaged"
 """The kind under which a row is shown that is no record; `was` is the kind it says it has."""

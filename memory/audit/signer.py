@@ -16,9 +16,8 @@ import trio
 from leeward.security.ports import RecordError
 
 from ..database import Database, Draft, Statement, Write
-from .drafting import Drafting
-from .heads import Head, Verified
-from .second_place import SecondPlace
+from .heads import Head, SecondPlace, Verified
+from .rows import Drafting
 from .signing import Signer
 from .verify import unsigned_problem, verify
 

@@ -3,13 +3,11 @@
 from .asyncio_thread import Island
 from .backup import KEPT, SIDES, among_others
 from .chain import GENESIS, Body, Draft, record_hash
-from .chunks import CHUNK, Chunk, packed, unpacked
 from .connection import FAILURES, Statement, Value, is_damage, reason
 from .database import Database
-from .encoding import reading_of, said_of
+from .encoding import CHUNK, Chunk, packed, parsed, reading_of, said_of, storable, stored_json, unpacked
 from .maintenance import StorageStatus, TableSize, Upkeep
 from .schema import AROUND_AUDIT, ForeignFile, audit_schema, check_owner
-from .stored import parsed, storable, stored_json
 from .writer import Row, Write
 
 __all__ = [

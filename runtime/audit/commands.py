@@ -1,34 +1,200 @@
-"""`leeward audit …`: which action is meant, and what those that list, show, explain or verify say.
+"""The actions of `leeward audit`: list, show, why, verify, tail, export and stats.
 
-Each of the others has a file of its own: `audit_tail.py`, `audit_export.py`, `audit_replay.py` and
-`audit_stats.py`. Looking makes no database where there is none.
+Looking creates no database. Export prints records as JSON lines, a table or spans (`otel.py`), a page of
+records in memory at a time, whatever `--output` says. SQLite wakes nobody up, so `tail` looks at the file
+four times a second: one step in an index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import csv
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import trio
 
-from leeward.memory.audit import DAMAGED, AuditLogger, Head, Record, Verified, heads_in
+from leeward.memory.audit import DAMAGED, AuditLogger, Head, Record, RecordFilter, Verified, heads_in
 from leeward.security.kinds import Json
 from leeward.security.text import visible
 
 from ..console import look
-from ..exits import CliError, Exit
+from ..exits import CliError, Exit, to_json
 from ..options import Options
-from ..printer import Printer
-from .audit_export import export
-from .audit_replay import replay
-from .audit_stats import stats
-from .audit_tail import tail
+from ..printer import Printer, plain
+from .otel import trace
 from .query import explanation_of, filter_of, open_audit, record_json, records_of
+from .replay import replay
 from .text import egress_lines, record_lines
 
-__all__ = ["audit"]
+__all__ = ["COLUMNS", "audit", "export", "stats", "table_row", "tail"]
+
+
+COLUMNS = (
+    *("seq", "time", "session", "kind", "call", "tool", "asker", "model", "allowed", "gate", "rule"),
+    *("reason", "approver", "waited", "status", "category", "exit_code", "size", "seconds", "url", "body"),
+)
+"""The columns of a table; `body` holds the whole record as JSON."""
+
+# A spreadsheet takes a cell that begins so for a formula, some of them the wide signs of East Asian
+# keyboards, too; and what stands here a model may have written.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+async def export(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
+    """Write every record that is meant, oldest first, in the form that was asked for.
+
+    Raises:
+        CliError: there is no such session, or no such kind of record.
+        RecordError: they cannot be read.
+    """
+    wanted, reports = await filter_of(options, opened), opened.reports
+    match options.form:
+        case "csv":
+            printer.lines(_row(COLUMNS))
+            async for record in reports.all(wanted):
+                printer.lines(_row(table_row(record)))
+        case "otel":
+            for session in await reports.sessions(wanted):
+                own = RecordFilter(session, wanted.kinds, since=wanted.since)
+                printer.line(trace(session, await _all(reports.all(own))))
+        case _:
+            async for record in reports.all(wanted):
+                printer.line({"schema": 1, "type": "record", **record_json(record)})
+    return Exit.SUCCESS
+
+
+async def _all(records: AsyncIterator[Record]) -> list[Record]:
+    return [record async for record in records]
+
+
+def table_row(record: Record) -> Iterator[str]:
+    """Yield the cells of a record, in the order of `COLUMNS`."""
+    at = datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds")
+    own: Mapping[str, Any] = {
+        "seq": record.seq,
+        "time": at,
+        "session": record.session,
+        "kind": record.kind,
+        "call": record.call,
+        "tool": record.tool,
+        "body": to_json(record.body),
+    }
+    for name in COLUMNS:
+        yield _cell(own.get(name, record.body.get(name)))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    text = plain(value if isinstance(value, str) else to_json(value))
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _row(cells: Iterable[str] | Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(list(cells))
+    return line.getvalue()
+
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "tools": ("tool", "calls", "allowed", "denied", "failed", "p50_seconds", "p95_seconds", "max_seconds"),
+    "denials": ("gate", "rule", "count"),
+    "approvals": ("approver", "count", "allowed", "mean_waited", "max_waited"),
+    "failures": ("category", "tool", "count"),
+    "egress": ("host", "attempts", "allowed", "bytes_sent", "bytes_received"),
+}
+_TITLES = {
+    "tools": "calls by tool",
+    "denials": "refused, by gate and rule",
+    "approvals": "who answered questions, and how long it took",
+    "failures": "failures",
+    "egress": "opened, by host",
+}
+
+
+async def stats(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
+    """Count the calls that are meant.
+
+    Raises:
+        CliError: there is no such session.
+        RecordError: they cannot be read.
+    """
+    rows = await opened.reports.figures(await filter_of(options, opened))
+    durations = {row[0]: row[1:] for row in rows["durations"]}
+    rows["tools"] = [(*row, *durations.get(row[0], (None, None, None))) for row in rows["tools"]]
+    told: dict[str, Json] = {
+        name: [_named(names, row) for row in rows[name]] for name, names in _NAMES.items()
+    }
+    lines = [line for name, names in _NAMES.items() for line in _table(name, names, rows[name])]
+    printer.answer("".join(f"{line}\n" for line in lines or ["nothing was recorded that fits"]))
+    printer.event({"schema": 1, "type": "stats", **told})
+    return printer.finish(Exit.SUCCESS, told)
+
+
+def _named(names: Sequence[str], row: Sequence[Any]) -> dict[str, Json]:
+    return dict(zip(names, row, strict=True))
+
+
+def _table(name: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield a title and a table as wide as what stands in it; nothing where there is nothing."""
+    cells = [[heading.replace("_", " ") for heading in names]]
+    cells += [[_figure_cell(value) for value in row] for row in rows]
+    if len(cells) == 1:
+        return
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    yield _TITLES[name]
+    for row in cells:
+        padded = (
+            cell.rjust(width) if index and cells[1][index][:1].isdigit() else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield f"  {'  '.join(padded)}".rstrip()
+    yield ""
+
+
+def _figure_cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}" if value % 1 else f"{value:.0f}"
+    return "-" if value is None else visible(str(value))
+
+
+_SECONDS = 0.25
+_PAGE = 500
+
+
+async def tail(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
+    """Tell the last records and then all that follow, until it is stopped.
+
+    Raises:
+        CliError: one JSON document was asked for, which never ends; or there is no such session.
+        RecordError: the records cannot be read.
+    """
+    if options.output == "json":
+        why = "what follows has no end, so it cannot be one JSON document"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="--output jsonl")
+    wanted, reports = await filter_of(options, opened), opened.reports
+    seen = await reports.last_seq()
+    # What was recorded between the two looks is told once, by the loop.
+    records = [one for one in await reports.newest(wanted, options.limit) if one.seq <= seen]
+    while True:
+        _tell(printer, records)
+        seen = max([seen, *(record.seq for record in records)])
+        if len(records) < _PAGE:
+            await trio.sleep(_SECONDS)
+        records = await reports.after(wanted, seen, _PAGE)
+
+
+def _tell(printer: Printer, records: Sequence[Record]) -> None:
+    printer.answer("".join(f"{line}\n" for line in record_lines(records)))
+    for record in records:
+        printer.event({"schema": 1, "type": "record", **record_json(record)})
+
 
 Action: TypeAlias = Callable[[Options, Printer, AuditLogger], Awaitable[Exit]]
 

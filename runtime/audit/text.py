@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from leeward.memory.audit import DAMAGED, Record
 from leeward.security.action import canonical_json
-from leeward.security.level import TrustLevel
 from leeward.security.session import Grant, Scope
 from leeward.security.text import visible
+from leeward.security.trust import TrustLevel
 
 __all__ = ["egress_lines", "record_lines", "record_text"]
 

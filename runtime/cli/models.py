@@ -11,9 +11,9 @@ from ..model import open_model
 from ..options import Options
 from ..printer import Printer
 from ..providers.interface import ModelError, ModelInfo
-from ..providers.kinds import KINDS
 from ..providers.offline import Offline
 from ..providers.retry import models_of
+from ..providers.settings import KINDS
 
 __all__ = ["models"]
 

@@ -18,12 +18,8 @@ from pydantic_core import PydanticCustomError
 from leeward.memory.overflow import MAX_TOTAL
 from leeward.security.permissions import pattern_problem
 
-from .config_commands import Shell
-from .config_files import File
-from .config_network import Fetch, UrlGrounding
-from .config_sandbox import Sandbox
 from .narrowing import LOWER, NO_HIGHER_AUTONOMY, ONLY_ASK_OR_DENY, STAYS_ON, WEAKER_TRUST
-from .sections import Agent, Cost, Retry
+from .sections import Agent, Cost, Fetch, File, Retry, Sandbox, Shell, UrlGrounding
 from .types import (
     AuthHeader,
     Expected,

@@ -1,20 +1,235 @@
-"""How much may a session do, try again and cost? The keys of [agent], [cost] and [tools.retry].
+"""Models of the smaller configuration sections: limits, files, network, commands and the sandbox.
 
-What all keys have in common is said in `config_models.py`.
+Models and nothing else. What all keys have in common is in `models.py`; how patterns of commands and paths
+are read is in `security/policy.py` and `security/paths/pattern.py`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
-from .narrowing import LOWER, LOWER_FROM_ENDLESS
-from .types import Expected, ModelGlob, Section
+from leeward.security.filters import HARD_BOUND
+from leeward.security.policy import DEFAULT_CONFIRM, command_entry_problem
+from leeward.tools.process import Limits
 
-__all__ = ["Agent", "Cost", "Price", "Retry"]
+from .narrowing import (
+    LOWER,
+    LOWER_FROM_ENDLESS,
+    MORE,
+    NARROWER_HOSTS,
+    STAYS_OFF,
+    STAYS_ON,
+    SUBSET,
+    lower_from,
+)
+from .types import (
+    Expected,
+    HostPattern,
+    KnownPlace,
+    ListedHost,
+    ModelGlob,
+    Network,
+    PathText,
+    Section,
+    ToolName,
+    zero_means,
+)
+
+__all__ = ["Agent", "Cost", "Fetch", "File", "Price", "Retry", "Sandbox", "Shell", "UrlGrounding"]
+
 
 _WEEK = 7 * 24 * 3600
+
+
+def _is_entry(text: str) -> str:
+    problem = command_entry_problem(text)
+    if problem is not None:
+        raise PydanticCustomError("command", "{problem}", {"problem": problem})
+    return text
+
+
+CommandEntry = Annotated[
+    str, AfterValidator(_is_entry), Expected("the words of a command, such as git push or npm publish *")
+]
+
+
+class Shell(Section):
+    """Programs."""
+
+    timeout: Annotated[float, Field(gt=0, le=_WEEK, description="Seconds a command may run."), LOWER] = 30.0
+    max_jobs: Annotated[
+        int, Field(ge=0, le=64, description="Commands that may run in the background at once."), LOWER
+    ] = 4
+    longest_job: Annotated[
+        float, Field(gt=0, le=_WEEK, description="Seconds a command may run in the background."), LOWER
+    ] = 3600.0
+    memory: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1 << 50,
+            description="Bytes of memory a command may use in all; 0: half the machine, at most 4 GiB.",
+        ),
+        lower_from(Limits().memory),
+    ] = 0
+    checkpoints: Annotated[
+        bool, Field(description="Keep what calls change in the workspace, so that /undo takes it back.")
+    ] = True
+    checkpoint_bytes: Annotated[
+        int,
+        Field(ge=0, le=1 << 32, description="Bytes of files kept of one state of the workspace, at most."),
+    ] = 64 * 1024 * 1024
+    allowed_paths: Annotated[
+        tuple[PathText, ...],
+        Field(strict=False, description="Folders outside the workspace that may be used without asking."),
+        SUBSET,
+    ] = ()
+    blocked_commands: Annotated[
+        tuple[CommandEntry, ...],
+        Field(strict=False, description="Commands that never run, however they are wrapped or quoted."),
+        MORE,
+    ] = ()
+    allowed_commands: Annotated[
+        tuple[CommandEntry, ...],
+        Field(strict=False, description="Commands that run without a question; a last * for any words."),
+        SUBSET,
+    ] = ()
+    confirm_patterns: Annotated[
+        tuple[CommandEntry, ...],
+        Field(strict=False, description="Constructs and commands that are always asked about."),
+        MORE,
+    ] = DEFAULT_CONFIRM
+
+
+def _is_path_glob(text: str) -> str:
+    problem = None
+    if not text.strip("/") or not text.isprintable():
+        problem = "there is no name in it"
+    elif text.startswith("~") and not text.startswith("~/"):
+        problem = "it names another user's home; write the whole path"
+    elif text.count("[") != text.count("]"):
+        problem = "a bracket in it is not closed"
+    if problem is not None:
+        raise PydanticCustomError("glob", "{problem}", {"problem": problem})
+    return text
+
+
+PathGlob = Annotated[
+    str, AfterValidator(_is_path_glob), Expected("a glob such as *.pem, private/** or ~/notes/diary.md")
+]
+
+
+class File(Section):
+    """Files, for every tool: those that read, copy, move or search them, and commands."""
+
+    deny_read: Annotated[
+        tuple[PathGlob, ...],
+        Field(
+            strict=False,
+            description="Files and folders no tool reads, beside the built-in ones; a bare name anywhere.",
+        ),
+        MORE,
+    ] = ()
+    allow_read: Annotated[
+        tuple[PathGlob, ...],
+        Field(
+            strict=False,
+            description="Files that only their name makes secret, such as a test key, and that are not.",
+        ),
+    ] = ()
+
+
+_BODY_DEFAULT = 100 * 1024
+
+
+class UrlGrounding(Section):
+    """Only URLs you gave are opened."""
+
+    enabled: Annotated[
+        bool, Field(description="Refuse URLs that you did not give. Off is said in every record."), STAYS_ON
+    ] = True
+    guarded_tools: Annotated[
+        tuple[ToolName, ...],
+        Field(
+            strict=False,
+            description="Tools whose texts are all read as URLs, beside those whose names end in _fetch.",
+        ),
+        MORE,
+    ] = ("fetch", "web_scrape")
+    urls: Annotated[
+        tuple[KnownPlace, ...],
+        Field(strict=False, description="URLs and mail addresses that count as given by you, always."),
+    ] = ()
+    search_tools: Annotated[
+        tuple[ToolName, ...],
+        Field(strict=False, description="Tools whose results may be opened, each exactly as found."),
+    ] = ()
+
+
+class Fetch(Section):
+    """Pages."""
+
+    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds a page may take."), LOWER] = 20.0
+    max_body_bytes: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=HARD_BOUND,
+            description=f"Bytes kept of a page; 0 is the default, {_BODY_DEFAULT}.",
+        ),
+        zero_means(_BODY_DEFAULT),
+        LOWER,
+    ] = _BODY_DEFAULT
+    allow_networks: Annotated[
+        tuple[Network, ...],
+        Field(strict=False, description="Networks that may be reached although they are not public."),
+    ] = ()
+    domain_allowlist: Annotated[
+        tuple[ListedHost, ...],
+        Field(strict=False, description="The only hosts that may be reached; without any, all public ones."),
+        NARROWER_HOSTS,
+    ] = ()
+    domain_denylist: Annotated[
+        tuple[HostPattern, ...],
+        Field(strict=False, description="Hosts that may not be reached, whatever else allows them."),
+        MORE,
+    ] = ()
+    allow_http: Annotated[
+        tuple[HostPattern, ...],
+        Field(strict=False, description="Hosts that may be spoken to without TLS."),
+    ] = ()
+    ca_file: Annotated[
+        PathText, Field(description="Certificates (PEM) to trust for pages, beside the system's.")
+    ] = ""
+
+
+class Sandbox(Section):
+    """What keeps programs in."""
+
+    level: Annotated[
+        Literal["auto", "bubblewrap", "landlock", "none"],
+        Field(description="What to use; auto is the strongest that works here."),
+    ] = "auto"
+    required: Annotated[bool, Field(description="Begin no session where no sandbox works."), STAYS_ON] = False
+    network: Annotated[bool, Field(description="Let programs use the network."), STAYS_OFF] = False
+    extra_read: Annotated[
+        tuple[PathText, ...],
+        Field(strict=False, description="Folders and files outside the workspace that programs may read."),
+        SUBSET,
+    ] = ()
+    extra_write: Annotated[
+        tuple[PathText, ...],
+        Field(strict=False, description="Folders outside the workspace that programs may change."),
+        SUBSET,
+    ] = ()
+    auto_allow: Annotated[
+        bool,
+        Field(description="Run commands without a question while the sandbox passes its own test."),
+        STAYS_OFF,
+    ] = False
 
 
 class Agent(Section):

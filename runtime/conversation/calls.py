@@ -14,8 +14,8 @@ from itertools import groupby
 
 import trio
 
+from leeward.security.action import without_secrets
 from leeward.security.call import Status, ToolCall, ToolResult, ToolSpec
-from leeward.security.confidential import without_secrets
 from leeward.security.kinds import Effect
 from leeward.security.pipeline import Pipeline
 

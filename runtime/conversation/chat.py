@@ -12,7 +12,7 @@ from functools import partial
 import trio
 
 from leeward.memory.sessions import Charge, Line, Transcript
-from leeward.security.confidential import without_secrets
+from leeward.security.action import without_secrets
 from leeward.security.filters import Source
 from leeward.security.paths import secret_reason
 from leeward.security.pipeline import Pipeline
@@ -23,13 +23,11 @@ from leeward.tools.composite import CompositeExecutor
 from ..config import Config, Places, is_trusted
 from ..events import RunEvent, TurnEnded
 from ..providers.interface import Message, Provider, ToolView
-from .at_rest import at_rest
 from .calls import Calls, RetryLimits
 from .compaction import ModelSummarizer, compact, weakest
 from .cost import Meter, Price
-from .history import Conversation, Pending, Taken
-from .project_files import ProjectFile, read_project_files
-from .prompt import system_prompt
+from .history import Conversation, Pending, Taken, at_rest
+from .prompt import ProjectFile, read_project_files, system_prompt
 from .turn import Means, Turn
 from .window import ContextWindow
 

@@ -1,24 +1,87 @@
-"""The history a model is sent: always valid, whatever was cancelled where.
+"""The history a model is sent, always valid whatever was cancelled, and the masks of its stored form.
 
 Every call an assistant message names is answered by exactly one tool message before anything else
-is said, and no two calls have one id; providers refuse a history in which that is not so.
+is said, and no two calls have one id; providers refuse a history in which that is not so. Secrets in a
+model's words and arguments are masked before they are stored; a call keeps its id and stays valid JSON. The
+person's own words are stored as typed. Pure.
 """
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from leeward.memory.sessions import Charge, Line
 from leeward.security.kinds import Json
 from leeward.security.ports import RecordError
+from leeward.security.text import redact_text
 from leeward.security.trust import Origin
 
 from ..providers.interface import Message, Requested, Verbatim, new_call_id
 
-__all__ = ["BROKEN_OFF", "CANCELLED", "Conversation", "Pending", "Taken", "attached_to", "with_summary"]
+__all__ = [
+    "BROKEN_OFF",
+    "CANCELLED",
+    "Conversation",
+    "Pending",
+    "Taken",
+    "at_rest",
+    "attached_to",
+    "with_summary",
+]
+
+
+def at_rest(content: Json, secrets: Collection[str]) -> Json:
+    """Return what is kept of an assistant's message; `secrets` are the values known for such."""
+    match content:
+        case {"text": str(text), "calls": [*calls]} if isinstance(content, Mapping):
+            kept = [_call(call, secrets) for call in calls]
+            return {**content, "text": redact_text(text, secrets), "calls": kept}
+        case _:
+            return content
+
+
+def _call(call: Json, secrets: Collection[str]) -> Json:
+    match call:
+        case [call_id, name, str(arguments)]:
+            return [call_id, name, _arguments(arguments, secrets)]
+        case _:
+            return call
+
+
+def _arguments(text: str, secrets: Collection[str]) -> str:
+    """Return arguments without secrets, however those are spelled; what was JSON still is."""
+    try:
+        given = json.loads(text)
+        masked = _masked(given, secrets)
+        text = text if masked == given else json.dumps(masked, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return redact_text(text, secrets)
+    # Some are known only by the name before them; where a mask takes a bracket along, it stays with the rest.
+    whole = redact_text(text, secrets)
+    return whole if whole != text and _is_json(whole) else text
+
+
+def _masked(value: Any, secrets: Collection[str]) -> Any:
+    if isinstance(value, str):
+        return redact_text(value, secrets)
+    if isinstance(value, Mapping):
+        return {redact_text(key, secrets): _masked(child, secrets) for key, child in value.items()}
+    if isinstance(value, Sequence):
+        return [_masked(child, secrets) for child in value]
+    return value
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
 
 CANCELLED = "cancelled: this was stopped before it was done"
 

@@ -1,9 +1,8 @@
-"""Does a conversation still fit into what its model reads at once? Estimated before anything is sent.
+"""Fit a conversation into its model's context window, estimated before anything is sent.
 
-What does not fit is made to: the oldest results of tools, and then the arguments of calls that were made,
-go as a notice in their place, in what is sent and nowhere else. Where that is not enough, a summary may
-take the place of the rest (`compaction.py`). What the person said is never touched; where that alone is
-too much, nothing is sent.
+The oldest results of tools, then the arguments of past calls, are replaced by a notice in what is sent and
+nowhere else. Where that is not enough, a summary may replace the rest (`compaction.py`). What the person
+said is never removed; where that alone is too much, nothing is sent.
 """
 
 from __future__ import annotations
@@ -12,12 +11,55 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..providers.interface import Message, Request, Requested, ToolView
-from .compact import Weighed, first_kept, oldest_first
 
-__all__ = ["ContextWindow", "TooLong", "tokens_in"]
+__all__ = ["ContextWindow", "TooLong", "Weighed", "first_kept", "oldest_first", "tokens_in"]
+
+
+_WORTH_IT = 80  # tokens below which cutting gains nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A message: who says it ("user", "assistant" or "tool"), its tokens, and whether it asks for calls."""
+
+    role: str
+    size: float
+    has_calls: bool = False
+
+
+def oldest_first(gains: Iterable[tuple[int, float]], excess: float) -> Iterator[int]:
+    """Yield the places of what is cut until so many tokens are gained; `gains` tells them, oldest first.
+
+    What gains next to nothing stays as it is.
+    """
+    for place, gain in gains:
+        if excess <= 0:
+            return
+        if gain > _WORTH_IT:
+            excess -= gain
+            yield place
+
+
+def first_kept(messages: Sequence[Weighed], tail: float) -> int:
+    """Return the first message that stays when all before it are summed up, 0 if there is nothing to sum up.
+
+    At least what the model has not read yet stays: the person's last message, or the results of its last
+    calls. So do the messages before that, as far as `tail` tokens reach. A result stays with its call.
+    """
+    unread = [n for n, message in enumerate(messages) if message.role == "user" or message.has_calls]
+    kept = unread[-1] if unread else 0
+    left = tail
+    for place in reversed(range(kept)):
+        left -= messages[place].size
+        if left < 0:
+            break
+        if messages[place].role != "tool":
+            kept = place
+    return kept if any(message.role != "user" for message in messages[:kept]) else 0
+
 
 _PER_MESSAGE = 8  # tokens around a message or a tool, for its role and its marks
 _FIRST_GUESS = 1.25

@@ -11,11 +11,10 @@ from leeward.security.kinds import Json
 
 from .anthropic.request import Messages
 from .dialect import Dialect
-from .kinds import KINDS
 from .openai.gemini import Gemini
 from .openai.request import ChatCompletions
 from .remote import RemoteModel, Service
-from .settings import NetworkSettings, ProviderSettings
+from .settings import KINDS, NetworkSettings, ProviderSettings
 from .transport import ModelClient, Timeouts, make_client
 
 __all__ = ["open_network", "reach"]

@@ -1,7 +1,8 @@
-"""A model without a network, a key or a mind: it follows plain instructions and reports what came back.
+"""The offline model: follows plain instructions by a small grammar and reports what came back.
 
-Only the last words of the person steer it. What tools return is quoted and never read as an
-instruction, and neither is anything fenced inside the person's message.
+One table states what is understood; a text that fits no form is returned as `NotUnderstood`. Only the last
+words of the person steer it. What tools return is quoted and never read as an instruction, and neither is
+anything fenced inside the person's message.
 """
 
 from __future__ import annotations
@@ -10,12 +11,211 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from .instructions import EXAMPLES, NotUnderstood, Step, read_instructions
 from .interface import Message, ModelEvent, Request, Requested, new_call_id, one_line
-from .replay import replay, reply
+from .scripted import replay, reply
 
-__all__ = ["NOTICE", "Offline"]
+__all__ = ["EXAMPLES", "NOTICE", "Instruction", "NotUnderstood", "Offline", "Step", "read_instructions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool call; `arguments` is JSON text, as any model would send it.
+
+    `wants_latest`: the argument `id` is still missing; meant is the latest overflow there is.
+    """
+
+    tool: str
+    arguments: str
+    wants_latest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """A piece of the person's words that fits no form."""
+
+    text: str
+
+
+Instruction: TypeAlias = Step | NotUnderstood
+
+EXAMPLES = (
+    "read README.md   (also: offset 100 limit 20)",
+    "list src",
+    "find *.py in src",
+    "search TODO in src",
+    "write notes.txt: anything up to the end",
+    "edit notes.txt: replace 'old words' with 'new words'",
+    "run git status",
+    "fetch https://…",
+    "overflow ID   (offset 100 limit 20 matching PATTERN; without ID: the latest)",
+    "guess the website of NAME   (makes an address up, as models do)",
+    'call TOOL {"argument": "value"}',
+)
+
+_MOST = 64  # instructions taken from one message
+_LONG = 4096  # characters up to which a text is searched for forms and joints
+_QUOTED = r""""[^"\n]*"|'[^'\n]*'"""
+_NAME = rf"(?P<path>{_QUOTED}|[^\s:]+)"
+_PLACE = rf"\s+(?:in|under)\s+(?P<path>{_QUOTED}|\S+)"
+_WHERE = rf"(?:{_PLACE})?"
+_PAGE = r"(?:,?\s+(?:from|offset)\s+(?P<offset>\d+))?(?:,?\s+limit\s+(?P<limit>\d+))?"
+_SWAP = rf"replace\s+(?P<old_string>{_QUOTED}|.+?)\s+(?:with|by)\s+(?P<new_string>{_QUOTED}|.+)"
+_FILE = r"(?:the\s+)?(?:file\s+|contents?\s+of\s+)?"
+
+# The first form that fits is taken; groups are the tool's arguments.
+_FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (tool, re.compile(form, re.IGNORECASE | re.DOTALL))
+    for tool, form in (
+        ("write", rf"(?:write|create|save)\s+{_FILE}{_NAME}\s*:[ \t]*\n?(?P<content>.*)"),
+        ("write", rf"(?:write|save)\s+(?P<phrase>.+)\s+(?:to|into)\s+{_FILE}{_NAME}"),
+        ("edit", rf"(?:edit|change)\s+{_FILE}{_NAME}\s*[:,]?\s+{_SWAP}"),
+        ("edit", rf"{_SWAP}\s+in\s+{_FILE}{_NAME}"),
+        (
+            "shell",
+            r"(?:run|execute)(?:\s*:\s*|\s+(?:the\s+)?(?:(?:shell\s+)?command\s*:?\s+)?)(?P<command>\S.*)",
+        ),
+        (
+            "read_overflow",
+            (
+                r"(?:(?:read|show)\s+(?:the\s+)?)?(?:read_)?overflow"
+                rf"(?:\s+(?!(?:from|offset|limit|matching)\s)(?P<id>\S+))?{_PAGE}(?:,?\s+matching\s+(?P<pattern>.+))?"
+            ),
+        ),
+        ("fetch", r"fetch\s+(?:the\s+)?(?:page\s+|url\s+)?(?P<url>\S+)"),
+        ("fetch", r"(?:open|read|show|show\s+me|get|visit|browse|download)\s+(?P<url>https?://\S+)"),
+        ("guess", r"(?:guess|visit|open)\s+the\s+(?:website|site|home\s?page|page)\s+of\s+(?P<name>.+)"),
+        (
+            "list_directory",
+            rf"(?:list|ls)(?:\s+(?:all\s+)?(?:the\s+)?(?:files|contents?|folder|directory))?{_WHERE}\.?",
+        ),
+        (
+            "list_directory",
+            rf"(?:list|ls|what(?:'s|\s+is)\s+in)\s+(?:the\s+)?(?:folder\s+|directory\s+)?{_NAME}",
+        ),
+        ("grep", r"search\s+(?P<path>\S+)\s+for\s+(?P<pattern>.+)"),
+        ("grep", rf"(?:search|grep)\s+(?:for\s+)?(?P<pattern>.+){_PLACE}"),
+        ("grep", r"(?:search|grep)\s+(?:for\s+)?(?P<pattern>.+)"),
+        (
+            "find_path",
+            (
+                r"find\s+(?:all\s+)?(?:the\s+)?(?:files\s+)?(?:(?:named|called|matching|like)\s+)?"
+                rf"(?P<pattern>{_QUOTED}|\S+){_WHERE}"
+            ),
+        ),
+        ("read", rf"(?:read|show|show\s+me|open|cat|print|display|view)\s+{_FILE}{_NAME}{_PAGE}"),
+    )
+)
+_CALL = re.compile(r"call\s+(?P<tool>\S+)\s*(?P<arguments>.*)", re.IGNORECASE | re.DOTALL)
+_COURTESY = re.compile(r"(?:(?:please|now|then)[\s,]+|(?:can|could|would|will)\s+you\s+)+", re.IGNORECASE)
+# What follows these is the person's text up to the end, blanks, signs and all.
+_VERBATIM = re.compile(r"(?:write|create|save|run|execute|call|edit|change|replace)\b", re.IGNORECASE)
+_COMMAND = re.compile(r"(?:run|execute)\b", re.IGNORECASE)
+_AND_THEN = re.compile(r"(?<!\s)\s++(?:and\s++)?then\s", re.IGNORECASE)
+# What is quoted holds no joint; an apostrophe within a word opens no quotation.
+_NEXT = re.compile(rf"(?>(?<!\w)(?:{_QUOTED})|.)*?(?P<next>;|\n|,?\s++(?:and\s++)?then\s)", re.IGNORECASE)
+_NUMBERS = frozenset({"offset", "limit"})
+_AS_TYPED = frozenset({"content", "command"})
+_IN_SENTENCE = frozenset({"path", "url", "id"})
+_TYPED_OUT = frozenset({"write", "shell", "edit"})
+
+
+def read_instructions(text: str) -> Sequence[Instruction]:
+    """Return what a message asks for, in order; several are joined by "and then", ";" or a line's end."""
+    found: list[Instruction] = []
+    rest = _stripped(text)
+    while rest and len(found) < _MOST:
+        head, rest = _cut(rest)
+        if head:
+            found.append(_understood(head))
+    return found
+
+
+def _stripped(text: str) -> str:
+    text = text.strip()
+    courtesy = _COURTESY.match(text)
+    return text[courtesy.end() :] if courtesy else text
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """Split the first instruction off the rest."""
+    if _VERBATIM.match(text):
+        return _cut_verbatim(text)
+    end = _NEXT.match(text[:_LONG])
+    if end is None:
+        return text, ""
+    return text[: end.start("next")].rstrip(), _stripped(text[end.end("next") :])
+
+
+def _cut_verbatim(text: str) -> tuple[str, str]:
+    """Split where "and then" is followed by something that is an instruction itself, else not at all.
+
+    A command ends with its line, for the next line is another instruction.
+    """
+    end = text.find("\n") if _COMMAND.match(text) else -1
+    end = len(text) if end < 0 else end
+    for joint in _AND_THEN.finditer(text, 0, end) if end <= _LONG else ():
+        following = _stripped(text[joint.end() :])
+        if _understands(following if _VERBATIM.match(following) else _cut(following)[0]):
+            head = text[: joint.start()]
+            return head[:-1] if head.endswith((",", ";")) else head, following
+    return text[:end].rstrip(), _stripped(text[end:])
+
+
+def _understands(text: str) -> bool:
+    return isinstance(_understood(text), Step)
+
+
+def _understood(text: str) -> Instruction:
+    if call := _CALL.fullmatch(text):
+        return Step(call["tool"], call["arguments"].strip() or "{}")
+    for tool, form in _FORMS if len(text) <= _LONG else _FORMS[:1]:
+        if fit := form.fullmatch(text if tool in _TYPED_OUT else text.rstrip("?!").rstrip()):
+            return _step(tool, fit.groupdict())
+    return NotUnderstood(text)
+
+
+def _step(tool: str, groups: dict[str, str | None]) -> Step:
+    if tool == "guess":
+        slug = re.sub(r"[^a-z0-9]+", "-", _unquoted(groups["name"] or "").lower()).strip("-") or "example"
+        return Step("fetch", json.dumps({"url": f"https://www.{slug}.example/"}))
+    if phrase := groups.pop("phrase", None):
+        groups["content"] = _unquoted(phrase)
+    wants_latest = tool == "read_overflow" and groups["id"] in (None, "latest", "last")
+    if wants_latest:
+        groups = {**groups, "id": None}
+    if tool in ("list_directory", "find_path", "grep"):
+        groups = {**groups, "path": groups.get("path") or "."}
+    arguments = {key: _value(key, value) for key, value in groups.items() if value is not None}
+    return Step(tool, json.dumps(arguments, ensure_ascii=False), wants_latest)
+
+
+def _value(key: str, raw: str) -> str | int:
+    if key in _NUMBERS:
+        return int(raw[:18])
+    if key == "command" and re.fullmatch(r"`[^`]+`", raw):
+        return raw[1:-1]
+    if key in _AS_TYPED:
+        return raw
+    word = _unquoted(raw)
+    return _without_stop(word) if key in _IN_SENTENCE and word == raw.strip() else word
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    if re.fullmatch(r"(?s)([\"'`]).*\1", text):
+        return text[1:-1]
+    if text.startswith("<") and text.endswith(">") and "://" in text:
+        return text[1:-1]
+    return text
+
+
+def _without_stop(word: str) -> str:
+    """Return a word without the full stop of the sentence it ends; "." and ".." are names."""
+    return re.sub(r"(?<=\w)[.,]+$", "", word)
+
 
 NOTICE = (
     "No model is configured: only plain instructions are understood (type: help).\n"

@@ -11,78 +11,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from .fallback import FallbackProvider
 from .interface import (
-    CallRequested,
-    ErrorKind,
-    FellBack,
-    Message,
-    ModelCatalog,
-    ModelError,
-    ModelEvent,
-    ModelInfo,
     Provider,
     ProviderSetupError,
-    Reasoning,
-    Request,
-    Requested,
-    Retrying,
-    Role,
-    ScriptError,
-    Stopped,
-    StopReason,
-    TextDelta,
-    ToolView,
-    Usage,
-    Verbatim,
-    new_call_id,
 )
-from .kinds import KINDS, Kind
 from .offline import Offline
-from .retry import RetryingProvider, RetryPolicy, models_of
 from .scripted import load_script
-from .settings import NetworkSettings, ProviderSettings
+from .settings import KINDS, NetworkSettings, ProviderSettings
 
 if TYPE_CHECKING:
     from .transport import ModelClient
 
-__all__ = [
-    "KINDS",
-    "PROVIDERS",
-    "CallRequested",
-    "ErrorKind",
-    "FallbackProvider",
-    "FellBack",
-    "Kind",
-    "Message",
-    "ModelCatalog",
-    "ModelError",
-    "ModelEvent",
-    "ModelInfo",
-    "Models",
-    "NetworkSettings",
-    "Provider",
-    "ProviderSettings",
-    "ProviderSetupError",
-    "Reasoning",
-    "Request",
-    "Requested",
-    "RetryPolicy",
-    "Retrying",
-    "RetryingProvider",
-    "Role",
-    "ScriptError",
-    "StopReason",
-    "Stopped",
-    "TextDelta",
-    "ToolView",
-    "Usage",
-    "Verbatim",
-    "models_of",
-    "new_call_id",
-    "open_models",
-    "open_provider",
-]
+__all__ = ["PROVIDERS", "Models", "open_models", "open_provider"]
 
 PROVIDERS = ("offline", "scripted:FILE.toml", *(f"{kind}:MODEL" for kind in KINDS))
 """How each known provider is written."""

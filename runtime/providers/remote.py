@@ -28,8 +28,7 @@ from .interface import (
     TextDelta,
     one_line,
 )
-from .sse import EventStream
-from .transport import ModelClient, Reply
+from .transport import EventStream, ModelClient, Reply
 from .wire import error_in, read_object
 
 __all__ = ["RemoteModel", "Service"]

@@ -1,16 +1,17 @@
-"""When is a model asked again? After a failure that passes, if nothing of the answer was told yet.
+"""Retry a model and fall back to the next one, as long as nothing of an answer has been shown.
 
-How long to wait follows "full jitter" (Brooker, "Exponential Backoff And Jitter", 2015): anything
+The wait follows "full jitter" (Brooker, "Exponential Backoff And Jitter", 2015): anything
 between nothing and a bound that doubles, so that clients which failed together do not return together.
-A server that names a time is given it. What counts as passing is said by `ModelError.passing`; a server
-that falls silent is given up by `transport.py`.
+A server that names a time is given it. What counts as passing is said by `ModelError.passing`; a silent server is
+given up by `transport.py`. A request that was understood and refused is sent to no other model: it would be
+the same request.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ import trio
 
 from .interface import (
     CallRequested,
+    ErrorKind,
+    FellBack,
     ModelCatalog,
     ModelError,
     ModelEvent,
@@ -28,7 +31,8 @@ from .interface import (
     TextDelta,
 )
 
-__all__ = ["RetryPolicy", "RetryingProvider", "is_told", "models_of"]
+__all__ = ["FallbackProvider", "RetryPolicy", "RetryingProvider", "is_told", "models_of"]
+
 
 _RANDOM = secrets.SystemRandom()
 
@@ -126,3 +130,84 @@ async def models_of(provider: Provider) -> tuple[ModelInfo, ...]:
         return await provider.list_models()
     await trio.lowlevel.checkpoint()
     return ()
+
+
+_RETURN_AFTER = 300.0  # seconds until a model that failed is tried first again
+
+
+class FallbackProvider:
+    """Several providers, asked in order; one that stood in goes on for a while before the first is tried."""
+
+    def __init__(self, providers: Sequence[Provider], return_after: float = _RETURN_AFTER) -> None:
+        """Take providers, the preferred one first; `return_after` is in seconds.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not providers:
+            raise ValueError("a list of providers needs at least one")
+        self._providers = tuple(providers)
+        self._return_after = return_after
+        self._first = 0
+        self._until = 0.0
+        self._reason = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the preferred one, which the person chose."""
+        return self._providers[0].name
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[ModelEvent], None]:
+        """Ask, and read the reply as it comes; `FellBack` tells who stands in and why, each time.
+
+        Raises:
+            ModelError: no provider could answer, or one failed after a part of its answer was told.
+        """
+        async with aclosing(self._events(request)) as events:
+            yield events
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return what the preferred provider's service offers.
+
+        Raises:
+            ModelError: it could not be asked.
+        """
+        return await models_of(self._providers[0])
+
+    async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
+        if trio.current_time() >= self._until:
+            self._first = 0
+        why: ModelError | None = None
+        for index in (*range(self._first, len(self._providers)), *range(self._first)):
+            provider = self._providers[index]
+            told = False
+            if why is not None:
+                yield FellBack(provider.name, str(why))
+            elif index != 0:
+                yield FellBack(provider.name, self._reason, again=True)
+            try:
+                async with provider.stream(request) as events:
+                    async for event in events:
+                        told = told or is_told(event)
+                        yield event
+            except ModelError as error:
+                if told or error.kind is ErrorKind.BAD_REQUEST:
+                    raise
+                why = error if why is None else _both(why, error, provider.name)
+            else:
+                self._stay_with(index, why)
+                return
+        assert why is not None
+        raise why
+
+    def _stay_with(self, index: int, why: ModelError | None) -> None:
+        """Ask this one first for a while, so that not every request waits for the one that failed."""
+        if index != self._first:
+            self._first, self._until = index, trio.current_time() + self._return_after
+            self._reason = str(why)
+
+
+def _both(first: ModelError, then: ModelError, name: str) -> ModelError:
+    """Return the error of the preferred one, with what hindered the one that was to stand in."""
+    return first.reworded(f"{first}; {name} could not stand in: {then}")

@@ -26,13 +26,16 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import trio
+
 from .interface import (
+    CallRequested,
     ErrorKind,
     Message,
     ModelError,
@@ -40,12 +43,38 @@ from .interface import (
     Request,
     Requested,
     ScriptError,
+    Stopped,
+    StopReason,
+    TextDelta,
     new_call_id,
     one_line,
 )
-from .replay import replay, reply
 
-__all__ = ["ENDED", "Scripted", "load_script"]
+__all__ = ["ENDED", "Scripted", "load_script", "replay", "reply"]
+
+
+def reply(text: str, calls: Sequence[Requested] = ()) -> tuple[ModelEvent, ...]:
+    """Return the events of a whole reply; the text is told line by line, as a stream would."""
+    reason = StopReason.TOOL_CALLS if calls else StopReason.STOP
+    return (
+        *(TextDelta(line) for line in text.splitlines(keepends=True)),
+        *(CallRequested(requested) for requested in calls),
+        Stopped(reason),
+    )
+
+
+@asynccontextmanager
+async def replay(events: Sequence[ModelEvent]) -> AsyncGenerator[AsyncIterator[ModelEvent], None]:
+    """Hand out events; each is a point where the reader can be cancelled."""
+    async with aclosing(_each(events)) as reading:
+        yield reading
+
+
+async def _each(events: Sequence[ModelEvent]) -> AsyncGenerator[ModelEvent, None]:
+    for event in events:
+        await trio.lowlevel.checkpoint()
+        yield event
+
 
 ENDED = "(script ended)"
 _UNFIT = "(no reply of the script fits)"

@@ -1,13 +1,34 @@
-"""What has to be known to reach a model on the network? Values only; whoever has them puts them in."""
+"""What must be known to reach a model, as values, and the kinds of services that are built in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from leeward.security.kinds import Json
 
-__all__ = ["NetworkSettings", "ProviderSettings"]
+__all__ = ["KINDS", "Kind", "NetworkSettings", "ProviderSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A dialect with the service it comes from: its address, its key's variable, and the key's header."""
+
+    base_url: str
+    key_env: str
+    auth_header: str
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "openai": Kind("https://api.openai.com/v1", "OPENAI_API_KEY", "authorization"),
+        "anthropic": Kind("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "x-api-key"),
+        "gemini": Kind(
+            "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "authorization"
+        ),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,16 @@
-"""How does a request reach a model, and how is its connection given up? One HTTP client for all of them.
+"""The HTTP client of all remote models, and the reader of event streams.
 
-A server that says nothing for too long is given up here as well, whether its connection is silent or
-only busy with other replies.
-
-Every failure of the network leaves this file as a `ModelError`. What is asked and how the answer
-reads is left to the dialects.
+A server that is silent for too long is given up, whether its connection is silent or busy with other replies.
+Every failure of the network leaves this file as a `ModelError`. Event streams are read by the rules of the
+WHATWG HTML standard, section "Interpreting an event stream"; field names other than `data` mean nothing here.
+What is asked and how an answer reads is left to the dialects.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -20,7 +20,86 @@ import trio
 
 from .interface import ErrorKind, ModelError, ProviderSetupError, one_line
 
-__all__ = ["ModelClient", "Reply", "Timeouts", "make_client"]
+__all__ = ["MAX_EVENT", "EventStream", "ModelClient", "Reply", "Timeouts", "make_client"]
+
+
+MAX_EVENT = 16 * 1024 * 1024
+"""Bytes after which an event that has not ended is given up."""
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class EventStream:
+    """An incremental parser; pieces may be cut anywhere, also within a character."""
+
+    __slots__ = ("_at_start", "_data", "_half", "_held", "_line", "_size")
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        self._held = 0
+        self._half = b""
+        self._at_start = True
+        self._data: list[str] = []
+        self._size = 0
+
+    def feed(self, piece: bytes) -> list[str]:
+        """Return the data of the events that this piece completes; invalid UTF-8 is replaced.
+
+        Raises:
+            ModelError: an event is longer than `MAX_EVENT`.
+        """
+        if self._half:
+            piece = self._half + piece
+            self._half = b""
+        if piece[-1:] == b"\r":
+            # A carriage return that ends the piece may be half of a line end.
+            self._half, piece = b"\r", piece[:-1]
+        *lines, rest = piece.split(b"\n") if b"\r" not in piece else _LINE_END.split(piece)
+        if not lines:
+            self._hold(rest)
+            return []
+        if self._line:
+            lines[0] = b"".join((*self._line, lines[0]))
+            self._line.clear()
+            self._held = 0
+        events = self._events(lines)
+        self._hold(rest)
+        return events
+
+    def flush(self) -> list[str]:
+        """Return what the end of the stream completes.
+
+        The standard drops an event without its blank line; servers that end right after their last
+        line are common, so it is told here, and a reader finds out whether it is whole.
+        """
+        return self.feed(b"\n\n")
+
+    def _events(self, lines: Iterable[bytes]) -> list[str]:
+        events: list[str] = []
+        for line in lines:
+            if self._at_start:
+                self._at_start = False
+                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 - the mark is no part of the line
+            if line[:5] == b"data:" or line == b"data":
+                start = 6 if line[5:6] == b" " else 5
+                self._data.append(line[start:].decode("utf-8", "replace"))
+                self._size += len(line)
+            elif not line:
+                if self._data:
+                    events.append("\n".join(self._data))
+                    self._data.clear()
+                self._size = 0
+        return events
+
+    def _hold(self, rest: bytes) -> None:
+        """Keep the beginning of a line whose end has not come."""
+        if rest:
+            self._line.append(rest)
+            self._held += len(rest)
+        if self._size + self._held > MAX_EVENT:
+            raise ModelError("the model's reply holds an event without an end", ErrorKind.PROTOCOL)
+
 
 _FAILURES = (httpx.HTTPError, httpx.StreamError, h2.exceptions.H2Error)
 _SHARED = 100  # replies in one pool over TLS, where they most likely share one HTTP/2 connection

@@ -29,8 +29,7 @@ from ..options import Options
 from ..sessions import last_lines
 from ..slash import COMMANDS, SlashCommand, dispatch, parse
 from ..version import VERSION
-from .always import choose_always
-from .approve import CHOICES, choice, is_cut, offer, question_lines
+from .approve import CHOICES, choice, choose_always, is_cut, offer, question_lines
 from .render import Renderer
 from .screen import Screen
 from .terminal import Closed, Gone, Interrupt, Terminal, Typed, quiet

@@ -1,8 +1,6 @@
 """Sessions found, resumed and forked, and the one at work."""
 
-from .background import job_lines, jobs_of, news_of
-from .checkpointing import Foretelling, checkpoints_of
-from .current import Alone, Current, Nobody, Relay
+from .current import Alone, Current, Foretelling, Nobody, Relay, checkpoints_of, job_lines, jobs_of, news_of
 from .grants import grant_line, grant_lines, no_such_grant, revoke, revoked, take_in
 from .store import (
     Kept,

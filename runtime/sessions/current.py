@@ -1,24 +1,52 @@
-"""Which session is the current one, does a turn of it run, who listens, and who is asked where nobody is?"""
+"""The current session: its running turn, its listeners, its background jobs and its checkpoints.
+
+Jobs are defined in `tools/shell/jobs.py`, checkpoints in `tools/checkpoints/checkpoints.py`; what a
+checkpoint does not cover is put into the question beforehand. Where nobody is present, `NoApprover` answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
 
 from leeward.memory.audit import AuditLogger
+from leeward.memory.checkpoints import CheckpointStore
+from leeward.memory.database import Database
+from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import SessionLock
+from leeward.security.call import Action
+from leeward.security.filters import Source
+from leeward.security.output import Lasting
 from leeward.security.pipeline import Pipeline
-from leeward.security.ports import Answer, Question, RecordError
+from leeward.security.policy import Policy
+from leeward.security.ports import Answer, Approver, Clock, Question, RecordError, Reply
 from leeward.security.record import tell
-from leeward.security.session import Session
+from leeward.security.session import JobChanged, Session
+from leeward.security.text import visible
+from leeward.security.trust import Origin
 from leeward.tools.checkpoints import Checkpoints
-from leeward.tools.shell import Jobs
+from leeward.tools.checkpoints import Limits as SnapshotLimits
+from leeward.tools.files import Guard, shown_name
+from leeward.tools.shell import Job, Jobs, JobState
 
+from ..config import Config
 from ..events import Alert, LiveOutput, RunEvent
 
-__all__ = ["Alone", "Current", "Nobody", "Relay"]
+__all__ = [
+    "Alone",
+    "Current",
+    "Foretelling",
+    "Nobody",
+    "Relay",
+    "checkpoints_of",
+    "job_lines",
+    "jobs_of",
+    "news_of",
+]
+
 
 _ENDING_SECONDS = 10.0
 
@@ -113,3 +141,86 @@ class Nobody:
         """Return `Answer.NOBODY`."""
         await trio.lowlevel.checkpoint()
         return Answer.NOBODY
+
+
+# Of an output, what goes along with the next turn (characters); job_output has all of it.
+_TOLD = 2_000
+_WIDTH = 140
+
+
+def jobs_of(config: Config, current: Current, overflow: OverflowStore, clock: Clock) -> Jobs:
+    """Return the background commands of whatever session is the current one."""
+
+    def screen(action: Action) -> Lasting:
+        return Lasting(action, current.session(), overflow)
+
+    async def record(change: JobChanged) -> None:
+        if change.state != JobState.RUNNING and current.checkpoints is not None:
+            await current.checkpoints.job_ended(change.call)
+        await current.pipeline.note(change)
+
+    shell = config.tools.shell
+    return Jobs(screen, record, clock.now, shell.max_jobs, shell.longest_job)
+
+
+async def news_of(current: Current, pipeline: Pipeline, emit: Callable[[RunEvent], None]) -> str:
+    """Tell the person which jobs are over; return what the model is told of them and of undoing, fenced."""
+    told = []
+    for turned in current.checkpoints.take_turned() if current.checkpoints is not None else ():
+        did = "done again" if turned.step.undone else "undone"
+        paths = map(shown_name, turned.paths)
+        text = "\n".join((f"{did} by the person, what {turned.step.tool} had changed:", *paths))
+        told.append(await pipeline.admit(text, Source("undo", Origin.WORKSPACE, turned.step.call)))
+    for job in current.jobs.news():
+        emit(Alert("".join(job_lines(job))))
+        end = job.text if len(job.text) <= _TOLD else f"[…]\n{job.text[-_TOLD:]}"
+        detail = job.ending.detail if job.ending is not None else ""
+        source = Source("job", job.output.origin, job.id)
+        told.append(await pipeline.admit(f"{job.told()}: {detail}\n{end}".rstrip(), source))
+    return "\n\n".join(told)
+
+
+def job_lines(*jobs: Job) -> Iterator[str]:
+    """Yield a job on one line: its id, how far it has come, and its command."""
+    for job in jobs:
+        ending = job.ending
+        detail = ""
+        if ending is not None and ending.state is not JobState.STOPPED:
+            detail = f": {visible(ending.detail)}"
+        line = f"{job.told()}{detail} · {visible(job.command)}"
+        yield line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+# Of what is kept of all states together, of all sessions, as a multiple of what is of one.
+_STATES = 8
+
+
+def checkpoints_of(
+    config: Config,
+    policy: Policy,
+    database: Database,
+    clock: Clock,
+    current: Current,
+    alert: Callable[[str], None],
+) -> Checkpoints | None:
+    """Return what keeps the changes of whatever session is the current one, if that is wanted."""
+    shell = config.tools.shell
+    if not shell.checkpoints:
+        return None
+    store = CheckpointStore(database, clock, _STATES * shell.checkpoint_bytes)
+    limits = SnapshotLimits(shell.checkpoint_bytes)
+    return Checkpoints(store, Guard(policy), limits, lambda: current.session().id, alert)
+
+
+@dataclass(frozen=True, slots=True)
+class Foretelling:
+    """Puts questions together with what of their call could not be undone."""
+
+    approver: Approver
+    checkpoints: Checkpoints | None
+
+    async def ask(self, question: Question) -> Reply:
+        """Return the answer."""
+        if self.checkpoints is not None:
+            question = replace(question, uncovered=await self.checkpoints.uncovered(question.action))
+        return await self.approver.ask(question)

@@ -21,7 +21,6 @@ from leeward.memory.audit import AuditLogger, Record, Unfinished
 from leeward.memory.sessions import Catalog, Charge, Conversation, SessionInUse, SessionLock, Transcript
 from leeward.security.call import Status
 from leeward.security.kinds import Json
-from leeward.security.level import TrustLevel
 from leeward.security.session import (
     BreakerReset,
     Configured,
@@ -39,6 +38,7 @@ from leeward.security.session import (
     after,
 )
 from leeward.security.text import visible
+from leeward.security.trust import TrustLevel
 
 from ..config import Loaded
 from ..conversation import Taken

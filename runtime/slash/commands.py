@@ -15,11 +15,11 @@ from typing import TypeAlias
 
 from leeward.memory.audit import Record
 from leeward.security.call import Asker, Status
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import ToolError
 from leeward.security.permissions import pattern_problem
 from leeward.security.session import BreakerReset, Granted, Withdrawn
 from leeward.security.text import redact_text, visible
+from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, Url
 
 from ..app import Runtime
@@ -29,9 +29,7 @@ from ..describe import known_lines, permission_lines, status_lines, tool_line, t
 from ..exits import CliError
 from ..grounding import known_place
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
-from .handlers import diff_told, redo_told, undo_told
-from .jobs_command import jobs_told
-from .notes_command import notes_told
+from .handlers import diff_told, jobs_told, notes_told, redo_told, undo_told
 
 __all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
 

@@ -1,6 +1,7 @@
-"""What do `/undo`, `/redo` and `/diff` say and do? What calls changed in the workspace, taken back.
+"""Handlers of /jobs, /memory, /undo, /redo and /diff.
 
-What a step is and how it is taken back stands in `tools/checkpoints.py`; here it is put on record first.
+A step of the workspace and how it is restored is defined in `tools/checkpoints/checkpoints.py`; here it is
+put on record first.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from leeward.memory.checkpoints import Revision, Step, Version
+from leeward.memory.notes import NoteNotFound
 from leeward.security.ports import RecordError
 from leeward.security.session import Restored
 from leeward.security.text import visible
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, Turned
 from leeward.tools.files import shown_name, unified
+from leeward.tools.shell import JobState
 
 from ..app import Runtime
+from ..describe import note_line, note_lines
 from ..exits import CliError, Exit
+from ..sessions import job_lines
 
-__all__ = ["diff_told", "redo_told", "undo_told"]
+__all__ = ["diff_told", "jobs_told", "notes_told", "redo_told", "undo_told"]
+
 
 _OFF = "checkpoints are off: see [tools.shell] checkpoints"
 _MOST_LINES = 400
@@ -145,3 +151,56 @@ def _named(step: Step) -> str:
 
 def _count(number: int) -> str:
     return f"{number} path{'s' if number != 1 else ''}"
+
+
+_SHOWN = 20  # lines
+
+
+async def jobs_told(runtime: Runtime, argument: str) -> str:
+    """List all jobs, show one with its latest output, or end one.
+
+    Raises:
+        CliError: nothing of that is meant.
+        ToolError: there is no such job.
+    """
+    jobs, words = runtime.jobs, argument.split()
+    if words and (len(words) > 2 or (len(words) == 2) != (words[0] == "stop")):
+        raise CliError(Exit.ARG_ERROR, "USAGE", "usage: /jobs [ID | stop ID]")
+    if not words:
+        return "\n".join(job_lines(*jobs.all())) or "nothing runs in the background"
+    job = jobs.find(words[-1])
+    if words[0] == "stop":
+        await jobs.stop(job)
+    text = job.output.latest if job.state is JobState.RUNNING else job.text
+    return "\n".join([*job_lines(job), *(f"  │ {visible(line)}" for line in text.splitlines()[-_SHOWN:])])
+
+
+_USAGE = "usage: /memory [ID | delete ID | everywhere ID]"
+_NOTES = 1000
+
+
+async def notes_told(runtime: Runtime, argument: str) -> str:
+    """List the notes of this workspace, show one, delete it, or let it hold everywhere.
+
+    Raises:
+        CliError: there is no such note, or nothing of that is meant.
+    """
+    workspace, notes = runtime.pipeline.session.policy.workspace, runtime.notes
+    word, _, name = argument.partition(" ")
+    if not argument:
+        lines = [note_line(note) for note in await notes.newest(workspace, _NOTES)]
+        return "\n".join(lines) or "there are no notes here"
+    try:
+        note = await notes.get(workspace, name.strip() or word)
+    except NoteNotFound as error:
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", f"{error}; /memory lists them") from error
+    match word if name else "":
+        case "":
+            return "\n".join(note_lines(note))
+        case "delete":
+            await notes.delete(note.id)
+            return f"deleted: {note_line(note)}"
+        case "everywhere":
+            await notes.widen(note.id)
+            return f"holds in every workspace now: {note_line(note)}"
+    raise CliError(Exit.ARG_ERROR, "USAGE", _USAGE)

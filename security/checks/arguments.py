@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..command import CommandLine
-from ..kinds import Kind
+from ..kinds import Kind, Unreadable
 from ..paths import Place
 from ..text import CONTROLS, INVISIBLE, find_control, find_invisible, find_tag, folded, without_invisible
-from ..unreadable import Unreadable
 from ..url import Destination, Url, parse_url
 
 __all__ = ["MAX_ID_LENGTH", "PATTERNS", "Rejection", "climbs", "rejected_pattern"]

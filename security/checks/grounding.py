@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..call import Action, Atom
-from ..kinds import Kind
+from ..kinds import Kind, Unreadable
 from ..session import Session
 from ..text import redact_text
 from ..trust import Origin
-from ..unreadable import Unreadable
 from ..url import Destination, Grounding, Provenance, Url, host_facts, percent_decoded
 from ..verdict import Deny
 

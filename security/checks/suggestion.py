@@ -11,10 +11,10 @@ from dataclasses import replace
 from ..call import Action, Atom
 from ..command import CommandLine, Say, effects_of, hosts_of, reach_of, suggestions_for
 from ..kinds import Effect, Kind
-from ..level import TrustLevel
 from ..permissions import matched
 from ..policy import Autonomy, RuleAction
 from ..session import Session
+from ..trust import TrustLevel
 from ..url import Url, in_domains, judge_host, listed_problem, parse_url
 
 __all__ = ["instead_of", "passing_url"]

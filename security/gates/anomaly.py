@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ..call import Action
 from ..kinds import Effect
-from ..level import TrustLevel
 from ..session import Session
+from ..trust import TrustLevel
 from ..verdict import Allow, Ask, Deny, Verdict
 
 __all__ = ["anomaly"]

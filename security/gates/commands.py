@@ -9,9 +9,8 @@ from __future__ import annotations
 from ..call import Action, Atom
 from ..checks import instead_of
 from ..command import CommandLine, Ruling, Say, reach_of, ruling_of
-from ..kinds import Kind
+from ..kinds import Kind, Unreadable
 from ..session import Session
-from ..unreadable import Unreadable
 from ..verdict import Allow, Ask, Deny, Verdict
 
 __all__ = ["commands"]

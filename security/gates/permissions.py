@@ -7,11 +7,10 @@ spoken.
 from __future__ import annotations
 
 from ..call import Action, Atom
-from ..kinds import Effect, Kind
+from ..kinds import Effect, Kind, Unreadable
 from ..permissions import JUDGED, matched
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session
-from ..unreadable import Unreadable
 from ..verdict import Allow, Ask, Deny, Verdict
 
 __all__ = ["permissions"]

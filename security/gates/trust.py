@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..call import Action
 from ..kinds import Effect
-from ..level import TrustLevel
 from ..permissions import JUDGED
 from ..session import Session
+from ..trust import TrustLevel
 from ..verdict import Allow, Ask, Deny, Verdict
 
 __all__ = ["trust"]

@@ -10,8 +10,8 @@ import posixpath
 import re
 from functools import lru_cache
 
+from ..kinds import Unreadable
 from ..policy import Policy
-from ..unreadable import Unreadable
 from .pattern import as_one_name, means_path
 from .place import Place
 

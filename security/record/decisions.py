@@ -17,13 +17,12 @@ from typing import Any
 from ..action import MAX_NAME
 from ..call import Action, Asker, Atom, Status, ToolResult
 from ..command import CommandFacts, CommandLine
-from ..kinds import Effect, Json, Kind
-from ..level import TrustLevel
+from ..kinds import Effect, Json, Kind, Unreadable
 from ..outcome import Category
 from ..paths import Place
 from ..permissions import APPROVAL, Always, Asks, granted_by, grants_behind, proposed_grants
 from ..session import Asked, Decided, Finished, Part, Reading, Said, Session
-from ..unreadable import Unreadable
+from ..trust import TrustLevel
 from ..verdict import Allow, Ask, Decision, Deny, Word
 from .redaction import MASKED, Kept, kept_of
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
-from ..call import Action, Atom
-from ..exchange import Exchange
+from ..call import Action, Atom, Exchange
 from ..kinds import Effect, Kind
 from ..permissions import Asks
 from ..session import Decided, Egress, Session

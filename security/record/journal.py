@@ -15,9 +15,9 @@ from functools import partial
 
 import trio
 
-from ..level import TrustLevel
 from ..ports import Ports, RecordError, Standing
 from ..session import Event, Granted, LevelSet, Revoked, Session, after
+from ..trust import TrustLevel
 
 __all__ = ["Book", "tell"]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from ..action import canonical_json, thaw
+from ..action import canonical_json, secrets_in, shown_arguments, thaw
 from ..call import Action, pointer_step
-from ..confidential import secrets_in, shown_arguments
 from ..session import Session
 from ..text import redact_text
 from ..url import percent_decoded

@@ -18,12 +18,12 @@ from ..call import Action, Asker, Problem, ToolCall, ToolSpec
 from ..call import Checked as _Checked
 from ..command import CommandFacts, parse_command
 from ..kinds import Effect, Kind
-from ..level import TrustLevel
 from ..outcome import Category
 from ..paths import could_be_path, is_user_or_file
 from ..policy import Policy
 from ..schema import Leaf
 from ..session import Decided, Part, Reading, Session
+from ..trust import TrustLevel
 from ..url import Provenance, Url, parse_url
 from .redaction import CUT, is_below
 

@@ -16,14 +16,16 @@ from .events import (
     JobChanged,
     LevelSet,
     ModelSet,
+    Part,
     Read,
+    Reading,
     Restored,
     Resumed,
     Revoked,
+    Said,
     TurnStarted,
     Withdrawn,
 )
-from .evidence import Part, Reading, Said
 from .grant import Grant, Scope
 from .state import Session, after
 

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..call import Asker, Status, ToolSpec
-from ..level import TrustLevel, min_trust
 from ..outcome import Category
 from ..policy import Policy
-from ..trust import Origin
+from ..trust import Origin, TrustLevel, min_trust
 from ..url import Fingerprints, Known, Ledger, Provenance, Url, parse_destination, parse_url
 from .anomaly import AnomalyDetector, Breaker
 from .events import (

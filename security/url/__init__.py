@@ -1,11 +1,19 @@
 """URLs: the one parser, the hosts that may be reached, and what is known of a URL."""
 
-from .confusable import host_facts, host_warning
 from .destination import Destination, DestinationKind, destinations_given, destinations_in, parse_destination
-from .domains import covers_domain, domain_pattern, in_domains, is_address, listed_problem
 from .extract import suspects_in, urls_given, urls_hinted, urls_in
 from .fingerprints import Fingerprints, fingerprints_in, percent_decoded
-from .hosts import judge_address, judge_host
+from .hosts import (
+    covers_domain,
+    domain_pattern,
+    host_facts,
+    host_warning,
+    in_domains,
+    is_address,
+    judge_address,
+    judge_host,
+    listed_problem,
+)
 from .ledger import Grounding, Known, Ledger, Provenance
 from .parse import MAX_BYTES, Url, join_url, parse_url, same_site
 from .pattern import url_pattern, url_problem

@@ -1,18 +1,164 @@
-"""What is at this address: the public internet, or something a tool must not reach?
+"""Decide whether a host may be reached: address classes, host lists, look-alikes.
 
-The table is that of the IANA special-purpose address registries (IPv4 and IPv6, as of 2025), kept
-here so that the answer does not change with the Python version. Looking names up is left to the
-dialler, which asks again with every address it gets.
+The address table is that of the IANA special-purpose address registries (IPv4 and IPv6, as of 2025), kept
+here so that the answer does not change with the Python version. The dialler asks again with every address it
+gets. A pattern is a host as it is, or `*.` and a host for every name below it but not the host itself. Hosts
+are shown in ASCII, as sent; how a name would look in a browser, and that it mixes scripts or is drawn like
+Latin letters, is shown beside it by the "highly restrictive" level of UTS 39, 5.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ipaddress
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
-__all__ = ["judge_address", "judge_host"]
+from .parse import Url, parse_url
+
+__all__ = [
+    "covers_domain",
+    "domain_pattern",
+    "host_facts",
+    "host_warning",
+    "in_domains",
+    "is_address",
+    "judge_address",
+    "judge_host",
+    "listed_problem",
+]
+
+
+_ENCODED = "xn--"
+
+# Written together in ordinary Japanese, Korean and Chinese (UTS 39, 5.1); each may stand beside Latin.
+_TOGETHER = (
+    frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}),
+    frozenset({"LATIN", "CJK", "HANGUL"}),
+    frozenset({"LATIN", "CJK", "BOPOMOFO"}),
+)
+
+# Small letters of other scripts that are drawn like a Latin letter, and the letter they are drawn like.
+_CYRILLIC = dict(zip("авсԁеһіјӏкмпорԛгѕтцѵԝхуᴢь", "abcdehijlkmnopqrstuvwxyzb", strict=True))
+_GREEK = dict(zip("αβγεηικνορτυχω", "abyenikvoptuxw", strict=True))
+_ARMENIAN = dict(zip("ացգհոսւքօզ", "wgqhnuvpoq", strict=True))
+_LATIN = {"ı": "i", "ɑ": "a", "ɡ": "g", "ɩ": "i", "ʟ": "l", "ʀ": "r", "ɴ": "n", "ᴏ": "o", "ꞓ": "c"}
+_DRAWN_AS = {**_CYRILLIC, **_GREEK, **_ARMENIAN, **_LATIN}
+
+
+def host_warning(host: str) -> str | None:
+    """Return what is odd about a canonical host, with what it looks like, or None for an ordinary one.
+
+    The answer quotes the host in its own script: it is for a person's eyes or goes inside a fence.
+    """
+    labels = [_decoded(label) for label in host.split(".")]
+    shown = ".".join(labels)
+    if shown == host:
+        return None
+    if any(_mixes(label) for label in labels):
+        return f"the host mixes scripts: {shown} is not what it looks like"
+    drawn = ["".join(_DRAWN_AS.get(char, char) for char in label) for label in labels]
+    if any(one.isascii() and not other.isascii() for one, other in zip(drawn, labels, strict=True)):
+        return f"the host is drawn like {'.'.join(drawn)} in letters of another script: {shown}"
+    return None
+
+
+def host_facts(url: Url) -> tuple[tuple[str, str], ...]:
+    """Return the warning about a URL's host as a fact of an Ask or Deny; nothing for an ordinary host."""
+    warning = host_warning(url.host)
+    return (("warning", warning),) if warning is not None else ()
+
+
+def _decoded(label: str) -> str:
+    if not label.startswith(_ENCODED):
+        return label
+    try:
+        return label.removeprefix(_ENCODED).encode("ascii").decode("punycode")
+    except UnicodeError:
+        return label
+
+
+def _mixes(label: str) -> bool:
+    scripts = {script for char in label if (script := _script(char))}
+    return len(scripts) > 1 and not any(scripts <= together for together in _TOGETHER)
+
+
+def _script(char: str) -> str:
+    """Return the script of a letter, by the first word of its name; "" for digits, marks and the like."""
+    if not char.isalpha():
+        return ""
+    name = unicodedata.name(char, "UNNAMED").split(" ")[0]
+    return "CJK" if name in {"IDEOGRAPHIC", "KANGXI"} else name
+
+
+_BELOW = "*."
+
+
+def domain_pattern(text: str) -> str:
+    """Return a pattern in canonical form: lower case, IDNA, without a trailing dot.
+
+    Raises:
+        ValueError: it is no host and no `*.` before one; the message says what is wrong.
+    """
+    is_below = text.startswith(_BELOW)
+    host = text.removeprefix(_BELOW)
+    if "*" in host:
+        raise ValueError("a wildcard is a leading *. and nothing else")
+    if any(mark in host for mark in "/?#@\\: \t"):
+        raise ValueError("a host stands alone, without scheme, port or path")
+    url = parse_url(f"https://{host}/")
+    if not isinstance(url, Url):
+        raise ValueError(url.reason)  # noqa: TRY004 — the text is wrong, not its type
+    if is_below and is_address(url.host):
+        raise ValueError("nothing lies below an address")
+    return f"{_BELOW}{url.host}" if is_below else url.host
+
+
+def in_domains(host: str, patterns: Iterable[str]) -> bool:
+    """Whether a canonical host is covered by any of some canonical patterns."""
+    return any(_covers(pattern, host) for pattern in patterns)
+
+
+def covers_domain(pattern: str, other: str) -> bool:
+    """Whether every host that `other` covers is covered by `pattern`; both canonical."""
+    if other.startswith(_BELOW):
+        return pattern.startswith(_BELOW) and f".{other.removeprefix(_BELOW)}".endswith(pattern[1:])
+    return _covers(pattern, other)
+
+
+def _covers(pattern: str, host: str) -> bool:
+    if pattern.startswith(_BELOW):
+        return host.endswith(pattern[1:]) and not is_address(host)
+    return host == pattern
+
+
+def is_address(host: str) -> bool:
+    """Whether a canonical host is an IP address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def listed_problem(host: str, allowed: tuple[str, ...], denied: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the rule and the reason for which the lists refuse a canonical host, or None.
+
+    An empty list of allowed hosts allows all. While there is one, an address is refused whatever it
+    says: nobody can tell whose it is.
+    """
+    if in_domains(host, denied):
+        return "domain_denylist", "the host is in denylist"
+    if not allowed:
+        return None
+    if is_address(host):
+        return "domain_allowlist", "an address is not in allowlist, which names hosts"
+    if not in_domains(host, allowed):
+        return "domain_allowlist", "the host is not in allowlist"
+    return None
+
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import ada_url
 
+from ..kinds import Unreadable
 from ..text import is_invisible, is_ordinary
-from ..unreadable import Unreadable
 
 __all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "comparable", "join_url", "parse_url", "same_site"]
 

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leeward.memory.audit import AuditLogger
     from leeward.runtime.app import Runtime
-    from leeward.security.brought import Output
-    from leeward.security.call import Cleared, ToolExecutor, ToolSpec
-    from leeward.security.exchange import Exchange
+    from leeward.security.call import Cleared, Exchange, ToolExecutor, ToolSpec
     from leeward.security.kinds import Effect
-    from leeward.security.level import TrustLevel
     from leeward.security.outcome import (
         InvalidParameters,
         NetworkError,
+        Output,
         PermanentFailure,
         PolicyBlocked,
         RateLimited,
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     )
     from leeward.security.paths import Preview
     from leeward.security.session import AnomalyDetector
+    from leeward.security.trust import TrustLevel
     from leeward.tools.composite import CompositeExecutor
     from leeward.tools.declare import (
         Destination,

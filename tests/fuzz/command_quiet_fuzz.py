@@ -24,9 +24,8 @@ from typing import Any
 
 from leeward.security.command import CommandLine, Say, parse_command, ruling_of, surveyed, wanted
 from leeward.security.command.programs.tables import lines_of
-from leeward.security.policy import Policy
-from leeward.security.rules import ShellRules
-from leeward.tools.lookup import looked_up
+from leeward.security.policy import Policy, ShellRules
+from leeward.tools.survey import looked_up
 
 __all__ = ["Report", "fuzzed"]
 

@@ -24,11 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leeward.security.command import CommandLine, Say, parse_command, ruling_of, surveyed, wanted
-from leeward.security.policy import Policy
-from leeward.security.rules import ShellRules
+from leeward.security.policy import Policy, ShellRules
 from leeward.security.sandbox import HOOK_NAMES
-from leeward.tools.lookup import looked_up
 from leeward.tools.process import environment
+from leeward.tools.survey import looked_up
 
 __all__ = ["LOUD", "OTHER", "PLAIN", "Place", "Report", "fuzzed", "made", "printed", "run"]
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leeward.security.command import Say, parse_command, ruling_of, surveyed, wanted
+from leeward.security.kinds import Unreadable
 from leeward.security.policy import Policy
-from leeward.security.unreadable import Unreadable
-from leeward.tools import bounded, lookup
+from leeward.tools import survey as bounded
+from leeward.tools import survey as lookup
 
 __all__ = ["Report", "fuzzed"]
 

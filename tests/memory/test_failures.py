@@ -16,9 +16,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.memory.audit import AuditLogger, Head, hash_key, new_file
-from leeward.memory.audit.new_file import write_new
-from leeward.memory.audit.second_place import SecondPlace
+from leeward.memory.audit import AuditLogger, Head, hash_key
+from leeward.memory.audit import key_files as new_file
+from leeward.memory.audit.heads import SecondPlace
+from leeward.memory.audit.key_files import write_new
 from leeward.memory.database import Database, Island, Upkeep, Write, is_damage, reason, storable, stored_json
 from leeward.memory.database import backup as kept
 from leeward.memory.database import connection as connection_module

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from leeward.memory import standing
+from leeward.memory import grants as standing
 from leeward.memory.audit import AuditLogger
 from leeward.memory.database import Database
-from leeward.memory.grants import GrantStore
-from leeward.memory.standing import standing_grants
+from leeward.memory.grants import GrantStore, standing_grants
 from leeward.security.ports import RecordError
 from leeward.security.session import Granted, Scope
 

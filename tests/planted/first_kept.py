@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leeward.runtime.conversation.compact import Weighed
+from leeward.runtime.conversation.window import Weighed
 
 
 def first_kept(messages: Sequence[Weighed], tail: float) -> int:

@@ -2,8 +2,8 @@
 
 from leeward.security.call import Action
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
 from leeward.security.session import Session
+from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Allow, Ask, Deny, Verdict
 
 

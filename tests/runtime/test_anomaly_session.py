@@ -11,11 +11,11 @@ import trio
 from leeward.runtime.events import Alert
 from leeward.security.call import Asker
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import NetworkError, PermanentFailure
 from leeward.security.ports import Answer
 from leeward.security.session import BreakerReset
 from leeward.security.session.anomaly import Breaker
+from leeward.security.trust import TrustLevel
 from leeward.tools.declare import Text, tool
 
 FAILS = [True]

@@ -11,13 +11,12 @@ import pytest
 import trio
 
 from leeward.runtime.exits import CliError, Exit
-from leeward.security.brought import Output
 from leeward.security.call import Cleared
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
-from leeward.security.outcome import Category, PermanentFailure
+from leeward.security.outcome import Category, Output, PermanentFailure
 from leeward.security.pipeline import GATES
 from leeward.security.ports import Answer
+from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.declare import Text, spec_from_schema, tool
 

@@ -11,7 +11,7 @@ from leeward.runtime.executors import all_tools, builtin_settings, configured_ex
 from leeward.runtime.exits import CliError
 from leeward.runtime.policy import to_policy
 from leeward.security.kinds import KIND_KEY, Effect
-from leeward.security.level import TrustLevel
+from leeward.security.trust import TrustLevel
 from leeward.tools.builtin import builtin_tools
 from leeward.tools.composite import Registered
 from leeward.tools.declare import spec_from_schema, tool

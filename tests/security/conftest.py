@@ -13,10 +13,10 @@ import pytest
 import trio
 
 from leeward.security.action import Draft
-from leeward.security.brought import Output
 from leeward.security.call import Asker, Checked, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import KIND_KEY, Effect
+from leeward.security.outcome import Output
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Ports, RecordError

@@ -14,10 +14,10 @@ from itertools import groupby, product
 
 import trio
 
-from leeward.security.brought import Output
 from leeward.security.call import Checked, Status, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts, Wanted
 from leeward.security.kinds import KIND_KEY, Effect, Kind
+from leeward.security.outcome import Output
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, Policy
 from leeward.security.ports import Answer, Ports

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from leeward.security.action import MAX_ARGUMENT_BYTES, MAX_DEPTH, MAX_LEAVES, Draft, canonical_json, thaw
 from leeward.security.call import Checked, Problem, ToolCall
 from leeward.security.command import CommandLine
-from leeward.security.kinds import Effect, Kind
+from leeward.security.kinds import Effect, Kind, Unreadable
 from leeward.security.outcome import Category
 from leeward.security.paths import Place
-from leeward.security.unreadable import Unreadable
 from leeward.security.url import Url
 
 DEEP = MAX_DEPTH - 1

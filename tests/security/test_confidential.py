@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from leeward.security.brought import Output
+from leeward.security.action import HIDDEN, without_secrets
 from leeward.security.call import Checked, Problem, Status
-from leeward.security.confidential import HIDDEN, without_secrets
 from leeward.security.kinds import KIND_KEY, Effect, Kind
-from leeward.security.outcome import PermanentFailure
+from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.ports import Answer
 
 TOKEN, PIN = "open-sesame-9081", "4711"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leeward.security.kinds import Effect
-from leeward.security.lasting import Lasting
+from leeward.security.output import Lasting
 
 LATEST = 16 * 1024
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"

@@ -11,16 +11,14 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.brought import Output
 from leeward.security.call import Status
 from leeward.security.filters import Excerpt, Screened, Source, redact, strip
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
-from leeward.security.live import Live
-from leeward.security.outcome import PermanentFailure, ToolTimeout
+from leeward.security.outcome import Output, PermanentFailure, ToolTimeout
+from leeward.security.output import Live
 from leeward.security.policy import Autonomy
 from leeward.security.session import Finished
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 
 KEY = "sk-test-" + "0" * 32
 OWN = "correct-horse-battery"

@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, Status
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import (
     Category,
     NetworkError,
+    Output,
     PermanentFailure,
     PolicyBlocked,
     RateLimited,

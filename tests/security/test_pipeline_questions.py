@@ -8,12 +8,12 @@ import trio.testing
 
 from leeward.security.call import Asker, Checked, Status
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import PermanentFailure
 from leeward.security.permissions import Always
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
 from leeward.security.session import BreakerReset, Decided, Granted, LevelSet, Revoked, Scope
+from leeward.security.trust import TrustLevel
 
 
 @pytest.fixture

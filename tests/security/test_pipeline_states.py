@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from trio.testing import MockClock
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, ToolResult
 from leeward.security.filters import Screened
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel
-from leeward.security.outcome import Category, ServerError
+from leeward.security.outcome import Category, Output, ServerError
 from leeward.security.output import completed
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits
@@ -34,6 +32,7 @@ from leeward.security.session import (
     Read,
     TurnStarted,
 )
+from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance
 
 SECRET = "correct-horse-battery"

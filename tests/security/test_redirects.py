@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.brought import Output
-from leeward.security.call import Asker, Cleared
-from leeward.security.exchange import Exchange
+from leeward.security.call import Asker, Cleared, Exchange
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel
-from leeward.security.outcome import Category, PolicyBlocked
+from leeward.security.outcome import Category, Output, PolicyBlocked
 from leeward.security.policy import CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
 from leeward.security.session import Decided, Egress, Given, Session, after
+from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, parse_url
 
 FETCH = Effect.SEND | Effect.BRING_IN

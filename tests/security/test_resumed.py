@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from leeward.security.call import Status
 from leeward.security.checks.grounding import _carries_value
-from leeward.security.level import TrustLevel
 from leeward.security.session import (
     Decided,
     Finished,
@@ -20,7 +19,7 @@ from leeward.security.session import (
     Session,
     after,
 )
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Grounding, Ledger, Provenance, fingerprints_in, parse_url
 
 URLS = [f"https://{host}.example/" for host in "abc"]

@@ -10,7 +10,7 @@ from leeward.security.action import Draft
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import Effect, Kind
 from leeward.security.paths import Place
-from leeward.tools.lookup import looked_up
+from leeward.tools.survey import looked_up
 
 CALLS = {
     "many": {"q": ["name"] * 900},

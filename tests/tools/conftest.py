@@ -14,8 +14,8 @@ import pytest
 import trio
 
 from leeward.security.action import Draft
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, ToolCall, ToolExecutor
+from leeward.security.outcome import Output
 from leeward.security.policy import Policy
 from leeward.security.survey import read_call
 from leeward.tools.survey import Surveyor

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from leeward.security.command import Wanted
 from leeward.security.policy import Policy
-from leeward.tools import bounded
-from leeward.tools.bounded import NamePattern, TooMuch, Work, followed
+from leeward.tools import survey as bounded
 from leeward.tools.files import Guard, HardLinks, guard, states
-from leeward.tools.lookup import looked_up
+from leeward.tools.survey import NamePattern, TooMuch, Work, followed, looked_up
 
 LONG = "a" * 200
 

@@ -6,12 +6,11 @@ from typing import Literal
 
 import pytest
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared
 from leeward.security.kinds import KIND_KEY, Effect, Kind
-from leeward.security.level import TrustLevel
-from leeward.security.outcome import ToolNotFound
+from leeward.security.outcome import Output, ToolNotFound
 from leeward.security.schema import leaves
+from leeward.security.trust import TrustLevel
 from leeward.tools.composite import URL_RULE, CompositeExecutor, NameClash, Registered
 from leeward.tools.declare import Destination, ResourceId, Text, Url, guarded, spec_from_schema, tool
 from leeward.tools.declare.schema import nodes

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from leeward.security.command import Wanted
 from leeward.security.policy import Policy
-from leeward.tools import lookup
-from leeward.tools.lookup import looked_up
+from leeward.tools import survey as lookup
+from leeward.tools.survey import looked_up
 
 NAMES = ("a", "b.py", ".hidden", "c d", "-e", "x[1]", "tail*", "über", "Z", "sub")
 

@@ -10,8 +10,8 @@ import pytest
 from leeward.security.command import Wanted
 from leeward.security.policy import Policy
 from leeward.tools import repository
-from leeward.tools.lookup import looked_up
 from leeward.tools.repository import doubts_of
+from leeward.tools.survey import looked_up
 
 
 def git(folder, *words) -> None:

@@ -18,10 +18,9 @@ from functools import partial
 import trio
 
 from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, Version
-from leeward.security.brought import Output
 from leeward.security.call import BUILT_IN, Action
 from leeward.security.kinds import Effect, Kind
-from leeward.security.outcome import PermanentFailure, ToolError
+from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import Place, is_inside
 from leeward.security.ports import RecordError
 from leeward.security.text import visible

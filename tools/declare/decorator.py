@@ -19,14 +19,12 @@ from typing import Any, TypeAlias, overload
 from pydantic_core import PydanticSerializationError, to_json
 
 from leeward.security.action import NAME_RULE, is_tool_name
-from leeward.security.brought import Output
 from leeward.security.call import Action, Cleared, ToolSpec
 from leeward.security.kinds import Effect
-from leeward.security.outcome import PermanentFailure
+from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.paths import Preview
 
-from .validation import Signature
-from .validator import checker, own_schema
+from .validation import Signature, checker, own_schema
 
 __all__ = ["SingleTool", "check_name", "schema_tool", "spec_from_schema", "tool"]
 

@@ -1,12 +1,13 @@
-"""What does a function's signature accept, as a JSON Schema and as a strict check?
+"""Check arguments strictly, against a function's signature or a JSON Schema a tool brought along.
 
-pydantic does both, in its strict JSON mode: `"5"` is not 5, and a value that validation would change
-is refused, because what was judged must be what is run. What a refusal looks like to the model is
-not decided here.
+Signatures go through pydantic in strict JSON mode: `"5"` is not 5, and a value that validation would change
+is refused, because what was judged must be what is run. A schema of an executor or a server is a stranger's
+text: it may refer to nothing outside itself, and its patterns are matched in linear time.
 """
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import json
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+import jsonschema_rs
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
@@ -24,9 +26,10 @@ from leeward.security.kinds import KIND_KEY
 from leeward.security.outcome import Category
 from leeward.security.schema import changes
 
-from .schema import nodes
+from .schema import Schema, nodes
 
-__all__ = ["Signature", "plain"]
+__all__ = ["Signature", "checker", "own_schema", "plain"]
+
 
 _REFUSED = {
     inspect.Parameter.VAR_POSITIONAL: "takes *{name}; name every argument, so that each can be judged",
@@ -185,3 +188,69 @@ def _pointer(detail: ErrorDetails, given: Any) -> str:
 
 def _mismatch(pointer: str) -> Problem:
     return Problem(pointer, "would be changed by checking it; send the value itself", Category.TYPE_MISMATCH)
+
+
+# A pattern with look-around cannot run in linear time; past this many steps it counts as not matching.
+_BACKTRACK_LIMIT = 100_000
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def own_schema(schema: Mapping[str, Any]) -> Schema:
+    """Return a copy of a tool's schema that its author can no longer change.
+
+    Raises:
+        ValueError: it is no schema of an object, or it refers to something outside itself.
+    """
+    own: Schema = copy.deepcopy(dict(schema))
+    if own.setdefault("type", "object") != "object":
+        raise ValueError("the schema of a tool's arguments must be that of an object")
+    for node in nodes(own):
+        for word in _REFERENCES:
+            target = node.get(word, "#")
+            if not isinstance(target, str) or not target.startswith("#"):
+                raise ValueError(f"the schema refers to {target!r}; only references within it are followed")
+    return own
+
+
+def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Checked]:
+    """Return the check for a schema that `own_schema` made.
+
+    Defaults of the arguments themselves are filled in before checking; deeper ones are the tool's
+    own affair. Unknown arguments are refused where the schema says so.
+
+    Raises:
+        ValueError: the schema is not valid.
+    """
+    try:
+        validator = jsonschema_rs.validator_for(
+            dict(schema),
+            mask="the value",
+            offline=True,
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError(f"the schema is not valid: {error.message}") from error
+    properties = schema.get("properties", {})
+    defaults = {
+        name: child["default"]
+        for name, child in properties.items()
+        if isinstance(child, dict) and "default" in child
+    }
+
+    def check(arguments: Mapping[str, Any]) -> Checked:
+        full = copy.deepcopy(defaults) | plain(arguments)
+        try:
+            json.dumps(full, ensure_ascii=False, allow_nan=False).encode()
+        except ValueError:
+            return Checked(full, (Problem("", "the arguments hold something that is not JSON"),))
+        return Checked(full, tuple(map(_schema_problem, validator.iter_errors(full))))
+
+    return check
+
+
+def _schema_problem(error: jsonschema_rs.ValidationError) -> Problem:
+    pointer = "".join(map(pointer_step, error.instance_path))
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Type):
+        return Problem(pointer, error.message, Category.TYPE_MISMATCH)
+    return Problem(pointer, error.message)

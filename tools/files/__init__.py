@@ -2,12 +2,11 @@
 
 from .diff import unified
 from .encoding import as_utf8, encoding_of
-from .freshness import states
+from .freshness import Seen, states
 from .guard import Guard, HardLinks
 from .handles import Folder, failure, open_folder, opened_parent, shown_name
 from .lines import blocks
 from .read_tools import Files
-from .seen import Seen
 from .tree_tools import Trees
 from .write_tools import Changes
 

@@ -1,11 +1,12 @@
-"""What does a file hold that a call is about to change? Looked up before judging: a yes is to that."""
+"""Tell whether a file changed since it was read or judged: file states and the versions a model has seen."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 
 from leeward.security.outcome import ToolError
 from leeward.security.paths import FileState, secret_reason
@@ -14,7 +15,8 @@ from leeward.security.policy import Policy
 from .guard import file_identity
 from .handles import file_kind, opened_parent
 
-__all__ = ["content_mark", "state_of", "states"]
+__all__ = ["Seen", "content_mark", "state_of", "states"]
+
 
 _MOST_HASHED = 16 * 1024 * 1024
 _MOST_TOGETHER = 4 * _MOST_HASHED
@@ -64,3 +66,27 @@ def state_of(path: str, most: int = _MOST_HASHED) -> FileState | None:
 def content_mark(content: bytes) -> str:
     """Return what a content is known by: its SHA-256 in hex."""
     return hashlib.sha256(content).hexdigest()
+
+
+_MOST = 4_096
+
+
+class Seen:
+    """What was read or written of which file. `session` tells the id of the session that is going on."""
+
+    def __init__(self, session: Callable[[], str] = str) -> None:
+        self._session = session
+        self._files: OrderedDict[tuple[str, str], tuple[tuple[int, ...], str]] = OrderedDict()
+
+    def note(self, path: str, identity: tuple[int, ...], mark: str = "") -> None:
+        """Remember a file as it is seen now; `mark` is that of its content, "" if it was not seen whole."""
+        key = (self._session(), path)
+        self._files[key] = (identity, mark)
+        self._files.move_to_end(key)
+        if len(self._files) > _MOST:
+            self._files.popitem(last=False)
+
+    def is_stale(self, path: str, identity: tuple[int, ...], mark: str) -> bool:
+        """Whether a file was seen, and is neither that file untouched by now nor one with the same text."""
+        seen = self._files.get((self._session(), path))
+        return seen is not None and seen[0] != identity and (not mark or seen[1] != mark)

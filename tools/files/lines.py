@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import trio
 
-from leeward.security.brought import Output
+from leeward.security.outcome import Output
 from leeward.security.text import redact_text
 
 from .encoding import Encoding, as_utf8

@@ -16,18 +16,17 @@ from typing import Annotated
 import trio
 from pydantic import Field
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.outcome import Output
 from leeward.security.paths import Place
 
 from ..declare import WorkspacePath, tool
 from .encoding import encoding_of, is_binary
-from .freshness import content_mark
+from .freshness import Seen, content_mark
 from .guard import Guard, file_identity
 from .handles import failure, open_folder, opened_parent, shown_name
 from .lines import Window, blocks, in_window
-from .seen import Seen
 
 __all__ = ["Files"]
 

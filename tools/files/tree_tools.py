@@ -18,10 +18,9 @@ from functools import partial
 
 import trio
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
-from leeward.security.outcome import PermanentFailure, PolicyBlocked, ToolError
+from leeward.security.outcome import Output, PermanentFailure, PolicyBlocked, ToolError
 from leeward.security.paths import Place, is_inside, runs_later_reason
 from leeward.security.policy import Policy
 from leeward.security.trust import Origin

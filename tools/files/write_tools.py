@@ -15,10 +15,9 @@ import trio
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from leeward.security.brought import Output
 from leeward.security.call import Action, Cleared, ToolExecutor
 from leeward.security.kinds import Effect, Kind
-from leeward.security.outcome import PermanentFailure, ToolError
+from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import Place, Preview
 from leeward.security.text import mark_in
 from leeward.security.trust import Origin
@@ -28,10 +27,9 @@ from .atomic import Change, Found, Replaced, replace_file
 from .diff import unified
 from .edits import Edit, edited, written
 from .encoding import is_utf8
-from .freshness import content_mark
+from .freshness import Seen, content_mark
 from .guard import Guard, file_identity
 from .handles import failure, shown_name
-from .seen import Seen
 
 __all__ = ["Changes"]
 

@@ -14,13 +14,12 @@ from typing import Any
 import httpcore
 import trio
 
-from leeward.security.exchange import Exchange
+from leeward.security.call import Exchange
 from leeward.security.outcome import NetworkError, PermanentFailure, ToolTimeout
 from leeward.security.url import Url
 
-from .answer import Answer, StaleConnection
 from .dial import GuardedBackend, reason_of
-from .response import Body, BodyError
+from .response import Answer, Body, BodyError, StaleConnection
 from .streams import Route
 
 __all__ = ["Client", "tls_context"]

@@ -1,33 +1,59 @@
-"""The tools that open pages: `fetch` says what a URL answers, `web_scrape` what stands at some places of it.
+"""The tools fetch and web_scrape.
 
-Each hop is asked for by `Cleared.follow` and made by `client.py`. Status, type, final URL and what was
-left out are told beside the text, in words of ours, for a page can print anything.
+Each hop is permitted by `Cleared.follow` and made by `client.py`. Status, type, final URL and what was
+left out are stated beside the text, in words of ours, for a page can print anything. JSON is laid out token by
+token: numbers keep their digits and strings their spelling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
-from leeward.security.outcome import PermanentFailure, RateLimited, ServerError, ToolError
+from leeward.security.outcome import Output, PermanentFailure, RateLimited, ServerError, ToolError
 from leeward.security.trust import Origin
 
 from ..declare import Text, Url, tool
-from .answer import Answer, StaleConnection
-from .html import read_page
-from .pretty import pretty_json
-from .response import HTML_TYPES, is_text, media_type
-from .select import Selector
+from .html import Selector, read_page
+from .response import HTML_TYPES, Answer, StaleConnection, is_text, media_type
 
 if TYPE_CHECKING:
     from .client import Client
 
-__all__ = ["DEFAULT_BODY_BYTES", "Fetcher"]
+__all__ = ["DEFAULT_BODY_BYTES", "Fetcher", "pretty_json"]
+
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+_EMPTY = {"{": "}", "[": "]"}
+_DEEPEST = 24  # A document that nests deeper is not indented further, or its margins outgrow it.
+
+
+def pretty_json(text: str) -> str:
+    """Return a JSON text with one value per line, indented; any other text unchanged."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return "".join(_laid_out(_TOKEN.findall(text)))
+
+
+def _laid_out(tokens: list[str]) -> Iterator[str]:
+    depth, before = 0, ""
+    for piece in tokens:
+        closes = piece in {"}", "]"}
+        depth -= closes
+        if before and (before in "{[," or closes) and _EMPTY.get(before) != piece:
+            yield "\n" + "  " * min(depth, _DEEPEST)
+        yield f"{piece} " if piece == ":" else piece
+        depth += piece in _EMPTY
+        before = piece
+
 
 DEFAULT_BODY_BYTES = 102_400
 """Default of `[tools.fetch] max_body_bytes`; 0 means the same."""

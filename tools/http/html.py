@@ -1,8 +1,9 @@
-"""How does a web page read as text, and where does it link to?
+"""A web page as readable text with its links, and the parts of it a CSS selector names.
 
 HTML becomes Markdown-like text: headings, lists, tables, code, links with their canonical URLs. What
 a reader of the page would not see (scripts, hidden elements) is left out. Whether a link may be
-opened is the ledger's business; what a body is, and how it is decoded, `body.py`'s.
+opened is the ledger's business. A selector comes from a model and the page chose itself, so selectors whose
+cost grows faster than the page are refused before anything is opened.
 """
 
 from __future__ import annotations
@@ -14,11 +15,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
+from leeward.security.outcome import InvalidParameters, PermanentFailure
 from leeward.security.url import Url, join_url
 
-__all__ = ["Links", "Page", "base_of", "is_tame", "read_page", "readable"]
+__all__ = [
+    "MOST_MATCHES",
+    "Links",
+    "Page",
+    "Selection",
+    "Selector",
+    "base_of",
+    "is_tame",
+    "read_page",
+    "readable",
+]
+
 
 Tree: TypeAlias = LexborHTMLParser
 
@@ -276,3 +289,78 @@ class _Writer:
             self._mark = ""
         if blank and self._lines and self._lines[-1]:
             self._lines.append("")
+
+
+MOST_MATCHES = 100
+"""Elements that one call returns, at most."""
+
+_LONGEST = 300
+_MOST_COMMAS = 10
+_COSTLY = re.compile(r":has\b|\bof\b|\\[0-9a-f]", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"attr:([A-Za-z_:][A-Za-z0-9_.:-]{0,63})")
+_ADDRESSES = frozenset({"href", "src"})
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was found: the elements as text, the links in them, and how many there were."""
+
+    text: str
+    links: tuple[str, ...]
+    notice: str
+
+
+class Selector:
+    """A selector, what is taken of each element, and of how many; checked when it is made."""
+
+    def __init__(self, select: str, extract: str, limit: int) -> None:
+        """Check the three.
+
+        Raises:
+            InvalidParameters: one of them cannot be used; the message says what would be.
+        """
+        if not 0 < len(select) <= _LONGEST or _COSTLY.search(select) or select.count(",") > _MOST_COMMAS:
+            raise InvalidParameters(
+                f"a selector has 1 to {_LONGEST} characters, few alternatives, no :has, `of` or escapes"
+            )
+        if not 1 <= limit <= MOST_MATCHES:
+            raise InvalidParameters(f"limit is a number from 1 to {MOST_MATCHES}")
+        attribute = _ATTRIBUTE.fullmatch(extract)
+        if attribute is None and extract not in {"text", "html"}:
+            raise InvalidParameters('extract is "text", "html" or "attr:NAME"')
+        self._select, self._extract, self._limit = select, extract, limit
+        self._attribute = attribute[1].lower() if attribute else None
+        self._matches(LexborHTMLParser("<p>"))
+
+    def of(self, source: str, url: Url) -> Selection:
+        """Return what the HTML that was read from a URL has at these places.
+
+        Raises:
+            PermanentFailure: the page nests so deeply that it cannot be searched.
+        """
+        if not is_tame(source):
+            raise PermanentFailure("the page nests too deeply to be searched")
+        tree = LexborHTMLParser(source)
+        links = base_of(tree, url)
+        nodes = self._matches(tree)
+        taken = [text for node in nodes[: self._limit] for text in self._taken(node, links)]
+        separator = "\n" if self._attribute is not None else "\n\n"
+        notice = f"{min(len(nodes), self._limit)} of {len(nodes)} elements that match"
+        return Selection(separator.join(taken), tuple(links.found), notice)
+
+    def _matches(self, tree: LexborHTMLParser) -> list[LexborNode]:
+        try:
+            nodes = tree.css(self._select)
+        except (SelectolaxError, ValueError):
+            raise InvalidParameters("this is no CSS selector that can be read") from None
+        return list({node.mem_id: node for node in nodes}.values())
+
+    def _taken(self, node: LexborNode, links: Links) -> Iterator[str]:
+        if self._attribute is None:
+            text = readable(node, links)
+            yield text if self._extract == "text" else node.html or ""
+            return
+        value = node.attributes.get(self._attribute)
+        if value is not None:
+            # An address is told as it would have to be opened.
+            yield (links.add(value) if self._attribute in _ADDRESSES else None) or value

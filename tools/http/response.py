@@ -1,8 +1,8 @@
-"""What does the body of a response say, in no more memory than was allowed?
+"""A response and its body, decoded within a bound on memory.
 
 Pure: bytes go in as they come from the network, decoded text comes out. One layer of gzip or deflate is
 undone, and only as far as the bound reaches, so a few bytes that stand for gigabytes cost nothing.
-How a page or a JSON document is laid out for reading is left to `readable.py` and `pretty.py`.
+How a page or a JSON document is laid out is left to `html.py` and `fetch.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ import codecs
 import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["HTML_TYPES", "Body", "BodyError", "is_text", "media_type"]
+from leeward.security.outcome import NetworkError
+from leeward.security.url import Url
+
+__all__ = ["HTML_TYPES", "Answer", "Body", "BodyError", "StaleConnection", "is_text", "media_type"]
+
 
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -164,3 +169,18 @@ def is_text(kind: str, content: bytes) -> bool:
     if kind in ("unknown type", "application/octet-stream"):
         return b"\0" not in content
     return _TEXT_TYPES.fullmatch(kind) is not None
+
+
+class StaleConnection(NetworkError):
+    """A connection that had been used before broke before any answer: the other side had left it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a URL answered. `location` is where it leads, as the header has it, if it is a redirect."""
+
+    url: Url
+    status: int
+    content_type: str
+    body: Body
+    location: str | None = None

@@ -1,8 +1,7 @@
 """The one place that starts processes, and the supervision of what they start."""
 
 from .cgroup import Groups, find_groups
-from .environment import SEARCH_PATH, environment
-from .limits import Exceeded, Limits, amount
+from .environment import SEARCH_PATH, Exceeded, Limits, amount, environment
 from .output import OnChunk
 from .reaper import FIRST_DESCRIPTOR, children, descendants
 from .run import Child, Finished, Start, Starter, run_process, starting, unstartable

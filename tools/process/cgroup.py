@@ -16,7 +16,7 @@ from pathlib import Path
 
 import trio
 
-from .limits import Limits, Resource
+from .environment import Limits, Resource
 
 __all__ = ["Group", "Groups", "find_groups"]
 

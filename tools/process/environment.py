@@ -1,18 +1,25 @@
-"""What environment do programs get? One that is made here: never the parent's, which holds its secrets.
+"""The environment and the limits every program is started with.
 
-Nothing in it waits for a terminal, and of the parent only language, time zone and user are taken over, and
-those parts of its PATH that lie where toolchains are.
+The environment is made here, never the parent's, which holds its secrets: of the parent only language, time zone
+and user are taken over, and those parts of its PATH where toolchains are. Nothing in it waits for a terminal.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import posixpath
+import resource
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
 
 from leeward.security.paths import is_inside
 from leeward.security.sandbox import toolchains
 
-__all__ = ["SEARCH_PATH", "environment", "search_path"]
+__all__ = ["SEARCH_PATH", "Exceeded", "Limits", "Resource", "amount", "environment", "search_path"]
+
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked for without anything else being said."""
@@ -53,3 +60,101 @@ def search_path(home: str, parent: Mapping[str, str]) -> str:
         posixpath.normpath(entry) for entry in parent.get("PATH", "").split(":") if entry.startswith("/")
     )
     return ":".join((SEARCH_PATH, *dict.fromkeys(entry for entry in named if is_inside(entry, *at_home))))
+
+
+# Soft and hard. No core files, which would hold what a program had in memory; the rest is far above what
+# builds and tests need, and far below what would take the machine down.
+_VALUES = MappingProxyType(
+    {
+        "RLIMIT_CORE": (0, 0),
+        "RLIMIT_NOFILE": (4096, 16_384),
+        "RLIMIT_FSIZE": (16 << 30, 16 << 30),
+        "RLIMIT_NPROC": (8192, 8192),
+    }
+)
+
+
+_MOST_MEMORY = 4 << 30
+_LEAST_TASKS, _TASKS_PER_PROCESSOR, _MOST_TASKS = 1024, 128, 8192
+
+
+class Resource(StrEnum):
+    """What a command as a whole may use up."""
+
+    MEMORY = "memory"
+    PROCESSES = "processes"
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """A bound a command was killed at: `bound` bytes of memory, or so many processes and threads."""
+
+    resource: Resource
+    bound: int
+
+    def __str__(self) -> str:
+        if self.resource is Resource.MEMORY:
+            told = f"the command used more than {amount(self.bound)} of memory"
+            limit = "[tools.shell] memory; it counts all its processes and its files in memory, such as /tmp"
+            advice = "do the work in smaller parts or with fewer processes at once"
+        else:
+            told = f"the command ran more than {self.bound} processes and threads at once"
+            limit = "a fixed limit of this machine"
+            advice = "run fewer of them at once"
+        return f"killed: {told} ({limit}); {advice}"
+
+
+def amount(count: int) -> str:
+    """Say a number of bytes in the largest unit that it fills."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _default_memory() -> int:
+    """Return half of the machine's memory, at most 4 GiB."""
+    try:
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return _MOST_MEMORY
+    return min(whole // 2, _MOST_MEMORY) if whole > 0 else _MOST_MEMORY
+
+
+def _default_tasks() -> int:
+    """Return enough for a build that uses every processor, and few enough to be counted in time."""
+    return min(_LEAST_TASKS + _TASKS_PER_PROCESSOR * (os.cpu_count() or 1), _MOST_TASKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What every command is held to.
+
+    `values` are soft and hard limits of each process, by their names in `resource`. `memory` is how many
+    bytes, `tasks` how many processes and threads all of them may have together.
+    """
+
+    niceness: int = 5
+    values: Mapping[str, tuple[int, int]] = field(default_factory=lambda: _VALUES)
+    memory: int = field(default_factory=_default_memory)
+    tasks: int = field(default_factory=_default_tasks)
+
+    @classmethod
+    def of(cls, memory: int) -> Limits:
+        """Return the limits with so many bytes of memory, 0 for the default."""
+        return cls(memory=memory) if memory else cls()
+
+    def bound(self, resource: Resource) -> int:
+        """Return how much there may be of something."""
+        return self.memory if resource is Resource.MEMORY else self.tasks
+
+    def items(self) -> list[tuple[int, tuple[int, int]]]:
+        """Return the limits this system knows, none above what this process has itself."""
+        known = ((getattr(resource, name, None), both) for name, both in self.values.items())
+        return [(which, _within(which, both)) for which, both in known if which is not None]
+
+
+def _within(which: int, both: tuple[int, int]) -> tuple[int, int]:
+    _, most = resource.getrlimit(which)
+    highest = math.inf if most == resource.RLIM_INFINITY else most
+    return int(min(both[0], highest)), int(min(both[1], highest))

@@ -21,7 +21,7 @@ import trio
 
 from leeward.security.outcome import PermanentFailure
 
-from .limits import Exceeded
+from .environment import Exceeded
 from .output import Collected, OnChunk, Output, Pieces
 
 __all__ = [

@@ -24,9 +24,9 @@ import trio
 
 from leeward.security.outcome import PermanentFailure
 
-from ..prctl import keep_from_debuggers, set_subreaper
+from ..linux import keep_from_debuggers, set_subreaper
 from .cgroup import Group, Groups
-from .limits import Exceeded, Limits, Resource
+from .environment import Exceeded, Limits, Resource
 from .reaper import children, descendants, end_all, is_stopped, stop_group
 from .run import Process, Start, Thread, start_process, starting, two_pipes, unstartable
 

@@ -19,7 +19,7 @@ from leeward.security.outcome import ToolError
 from leeward.security.sandbox import PathGrant, PathRight
 
 from ..files import opened_parent
-from ..prctl import drop_capabilities, forbid_new_privileges, load_filter, system_call
+from ..linux import drop_capabilities, forbid_new_privileges, load_filter, system_call
 from .seccomp import Sockets, filter_program
 
 __all__ = ["confine_thread", "landlock_version"]

@@ -1,14 +1,15 @@
-"""What keeps the programs of a session in? The strongest that works here: bubblewrap, Landlock, or nothing.
+"""Run the programs of a session in the strongest confinement that works here: bubblewrap, Landlock, or none.
 
-Found out once, by running something in it; from then on every command runs that way or fails. Around each
-run the tree is looked at: what must not be reached is masked before, and what appeared where others would
-obey it is moved aside after, before anything else runs.
+The level is found once, by running something in it; from then on every command runs that way or fails. The
+workspace is scanned around each run: what must not be reached is masked before, and what appeared where
+others would execute it is moved aside after, before anything else runs.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -47,14 +48,46 @@ from ..process import (
     run_process,
 )
 from .bubblewrap import Bubblewrapped
-from .hints import hints_of
 from .landlock import landlock_version
 from .quarantine import undo
 from .scan import Lookout, Seen, several_names
 from .seccomp import MACHINES, Sockets, filter_program
-from .wardens import Wardens
+from .supervisors import Wardens
 
-__all__ = ["Ran", "Runner", "Sandbox", "SandboxSettings", "SandboxUnavailable", "open_sandbox", "run_bare"]
+__all__ = [
+    "Ran",
+    "Runner",
+    "Sandbox",
+    "SandboxSettings",
+    "SandboxUnavailable",
+    "hints_of",
+    "open_sandbox",
+    "run_bare",
+]
+
+
+_NO_NETWORK = re.compile(
+    r"(?i)could ?n.t resolve|could not resolve|name resolution|name or service not known|getaddrinfo"
+    r"|network is (?:unreachable|down)|ENOTFOUND|EAI_AGAIN|ENETUNREACH|ECONNREFUSED|connection refused"
+    r"|no route to host|failed to connect|unable to connect|failed to establish a new connection|dial tcp"
+    r"|socket: (?:operation not permitted|permission denied)|no such host|unknown host"
+)
+_NO_ACCESS = re.compile(
+    r"(?i)read-only file system|EROFS|permission denied|EACCES|operation not permitted|resource busy"
+)
+
+
+def hints_of(output: str, confinement: Confinement) -> tuple[str, ...]:
+    """Return what to say of a failure by what was printed, with the keys that change it."""
+    hints = []
+    if not confinement.network and _NO_NETWORK.search(output):
+        hints.append("no network in the sandbox; see [tools.sandbox] network")
+    if _NO_ACCESS.search(output):
+        more = "" if confinement.changes_workspace_only else " and what is named in extra_write"
+        keys = "[tools.sandbox] extra_read and extra_write"
+        hints.append(f"in the sandbox only the workspace{more} can be changed; see {keys}")
+    return tuple(hints)
+
 
 _RESOLVER = "/etc/resolv.conf"
 _LONGEST_PROBE = 20.0

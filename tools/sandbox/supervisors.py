@@ -1,7 +1,8 @@
-"""On which thread are programs started? On one of its own, which lives as long as whoever opened it.
+"""Start supervisors on a thread of their own and keep one for each confinement.
 
-A program under bubblewrap dies with the thread that started it, so no worker thread may do that: those end
-when they were idle for a while. And Landlock binds a thread for good, with all that it starts.
+A program under bubblewrap dies with the thread that started it, so no worker thread may start one: those end
+when they idle. Landlock binds a thread and all it starts for good, so where the grants changed there is
+another supervisor; the one before ends once nothing runs below it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import outcome
 import trio
 
-__all__ = ["Spawner"]
+from leeward.security.sandbox import PathGrant
+
+from ..process import Warden
+from .landlock import confine_thread
+
+__all__ = ["Spawner", "Wardens"]
+
 
 _T = TypeVar("_T")
 _Done = Callable[["outcome.Outcome[Any]"], None]
@@ -67,3 +76,52 @@ class Spawner:
         while (work := self._work.get()) is not None:
             function, done = work
             done(prepared if isinstance(prepared, outcome.Error) else outcome.capture(function))
+
+
+@dataclass(slots=True)
+class Wardens:
+    """The wardens of a sandbox. `network` tells whether what they are confined to includes the network."""
+
+    network: bool = False
+    _current: Warden | None = None
+    _granted: tuple[PathGrant, ...] | None = None
+    _spent: list[Warden] = field(default_factory=list)
+    _turn: trio.Lock = field(default_factory=trio.Lock)
+
+    async def get(self, granted: tuple[PathGrant, ...] | None = None) -> Warden:
+        """Return one that is kept to what is granted, None for one that is kept to nothing.
+
+        Raises:
+            PermanentFailure: it could not be started.
+        """
+        async with self._turn:
+            if self._current is not None and self._current.is_alive and granted == self._granted:
+                return self._current
+            if self._current is not None:
+                self._spent.append(self._current)
+                self._current = None
+            await self._drop(lambda warden: not warden.keepers)
+            self._current, self._granted = await self._started(granted), granted
+            return self._current
+
+    async def aclose(self) -> None:
+        """Let them all end; what still runs ends with whoever runs it."""
+        if self._current is not None:
+            self._spent.append(self._current)
+            self._current = None
+        await self._drop(lambda _: True)
+
+    async def _drop(self, is_done: Callable[[Warden], bool]) -> None:
+        for warden in tuple(self._spent):
+            if is_done(warden):
+                self._spent.remove(warden)
+                await warden.aclose()
+
+    async def _started(self, granted: tuple[PathGrant, ...] | None) -> Warden:
+        if granted is None:
+            return await Warden.started()
+        thread = Spawner("landlock", partial(confine_thread, granted, network=self.network))
+        try:
+            return await Warden.started(thread.run)
+        finally:
+            thread.close()

@@ -1,11 +1,13 @@
-"""Which lines of a file match an expression? Read in blocks of lines, so that no file is held as a whole.
+"""Find the lines of a file that match an expression, in blocks of lines, so that no file is held as a whole.
 
-What is looked at is bytes: most files hold no match, and for those nothing else is done than to look.
+Bytes are searched for a literal that stands in everything the expression matches, which spares most of the
+work; the literal is wrong in one direction only: where it is not certain, there is none.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -15,9 +17,39 @@ from leeward.memory.patterns import BadPattern, linear_pattern
 from leeward.security.outcome import InvalidParameters
 
 from ..files import as_utf8, blocks, encoding_of
-from .literal import literal_in
 
-__all__ = ["LinePattern"]
+__all__ = ["LinePattern", "literal_in"]
+
+
+# One piece of an expression and what it is repeated by; whatever else there is ends the look.
+_PIECE = re.compile(
+    r"(?P<literal>[A-Za-z0-9_ \"'#%&,/:;<=>@`~!-])"
+    r"|\\(?P<escaped>[^A-Za-z0-9\s])"
+    r"|(?P<other>\\[AbBdDsSwWz]|\.|\^|\$|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\\[])*\])"
+)
+_REPEATED = re.compile(r"(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??")
+
+
+def literal_in(pattern: str) -> bytes:
+    """Return a text that every match of an RE2 expression holds, the longest that is seen, or nothing."""
+    runs: list[str] = []
+    run, at = "", 0
+    while at < len(pattern):
+        piece = _PIECE.match(pattern, at)
+        if piece is None:
+            # A group, an alternative, a flag: what is said so far need not hold.
+            return b""
+        at = piece.end()
+        repeated = _REPEATED.match(pattern, at)
+        at = repeated.end() if repeated else at
+        char = piece["literal"] or piece["escaped"] or ""
+        if char and not repeated:
+            run += char
+            continue
+        runs.append(run + char if char and repeated and repeated[0][0] == "+" else run)
+        run = ""
+    return max((*runs, run), key=len).encode()
+
 
 _BLOCK = 1024 * 1024
 _LONGEST_LINE = 4 * _BLOCK

@@ -15,10 +15,9 @@ from typing import Annotated, Any
 import trio
 from pydantic import Field
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
-from leeward.security.outcome import ToolError
+from leeward.security.outcome import Output, ToolError
 from leeward.security.paths import Place
 
 from ..declare import Text, WorkspacePath, tool

@@ -16,11 +16,10 @@ from typing import Annotated, TypeAlias
 import trio
 from pydantic import Field
 
-from leeward.security.brought import Output
 from leeward.security.call import Action, Cleared, ToolExecutor
 from leeward.security.kinds import Effect
-from leeward.security.lasting import Lasting
-from leeward.security.outcome import PermanentFailure, ResourceNotFound, ToolError
+from leeward.security.outcome import Output, PermanentFailure, ResourceNotFound, ToolError
+from leeward.security.output import Lasting
 from leeward.security.ports import RecordError
 from leeward.security.session import JobChanged
 from leeward.security.text import redact_text

@@ -15,10 +15,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from leeward.security.brought import Output
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
-from leeward.security.outcome import LimitExceeded, PermanentFailure, PolicyBlocked, ToolError, ToolTimeout
+from leeward.security.outcome import (
+    LimitExceeded,
+    Output,
+    PermanentFailure,
+    PolicyBlocked,
+    ToolError,
+    ToolTimeout,
+)
 from leeward.security.text import redact_text
 from leeward.security.trust import Origin
 

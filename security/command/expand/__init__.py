@@ -1,15 +1,12 @@
 """What a command line runs in the end: wrappers, loops, variables, and the line as printed."""
 
-from .actions import is_sink, vectors
-from .copies import COPIERS, copied, outputs
-from .loops import Bound, bound, guessed
+from .loops import Bound, bound, guessed, leads_inside, loop_of, with_each_name
 from .parse import parse_command
 from .paths import Candidate, Folders, Ground, Placed, git_places, placed, where
 from .printing import print_line, quoted
-from .renaming import leads_inside, loop_of, with_each_name
-from .targets import open_target, settled, written
+from .targets import COPIERS, copied, open_target, outputs, settled, written
 from .variables import set_by_builtins
-from .visit import nodes, visits
+from .visit import is_sink, nodes, vectors, visits
 from .wrappers import added_by_wrapper, is_transparent
 
 __all__ = [

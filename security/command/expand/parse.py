@@ -12,14 +12,13 @@ from dataclasses import replace
 import tree_sitter
 import tree_sitter_bash
 
+from ...kinds import Unreadable
 from ...text import find_invisible
-from ...unreadable import Unreadable
 from ..syntax import Command, CommandLine, Effort, Node, Note, Sequence, Unread, Word, read_tree
-from .actions import actions_of
-from .forms import plain_forms
 from .printing import print_line
 from .unwrap import Nest, unwrapped
-from .visit import with_inner
+from .visit import actions_of, with_inner
+from .wrappers import plain_forms
 
 __all__ = ["MAX_BYTES", "MAX_OPERATORS", "again", "parse_command"]
 

@@ -1,6 +1,7 @@
-"""Can it be told which file a command writes? One that nobody can tell could be any, a protected one too.
+"""Find which files a command writes, copies to or moves.
 
-What a loop goes through, and what the line sets once and nothing else can set, is known.
+A target that cannot be told could be any file, a protected one too. What a loop goes through, and what the
+line sets once and nothing else can set, is known.
 """
 
 from __future__ import annotations
@@ -9,14 +10,63 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
+from ..programs import Parsed, parse_options
 from ..syntax import Command, Compound, Node, PartKind, Word, is_shells_own, literal
-from .actions import is_sink
-from .copies import COPIERS, copied
 from .paths import Ground, Placed, fillings, where
 from .variables import set_by_builtins
+from .visit import is_sink
 
-__all__ = ["open_target", "settled", "written"]
+__all__ = ["COPIERS", "copied", "open_target", "outputs", "settled", "written"]
+
+
+COPIERS = frozenset("cp mv install ln rsync scp".split())
+"""Programs whose last operand, or what is named behind `-t`, is written."""
+
+_OPTIONS = "-abcCdfDFHilLnNpPqrRsTuvxXzZ -t: -m: -o: -g: -S: --target-directory:"
+_TARGETS = ("-t", "--target-directory")
+# Here `-t` and `-o` mean something else, and the last operand is always what is written.
+_REMOTE = {
+    "rsync": "-0346aAbcCdDEFgHhiIJkKlLmnNoOpPqrRsStuUvVWxXyz -e: -f: -B: -T: -M: --rsh: --exclude: "
+    "--include: --filter: --exclude-from: --include-from: --files-from: --rsync-path: --chmod: --port:",
+    "scp": "-346ABCOpqRrTv -c: -D: -F: -i: -J: -l: -o: -P: -S: -X:",
+}
+_OUTPUTS = ("-o", "-O", "-out", "--out", "--output", "--output-file", "--output-document")
+
+
+def copied(words: tuple[Word, ...], program: str) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """Return what is copied and where to; the words are those behind the program's name."""
+    found = parse_options(words, _REMOTE.get(program, _OPTIONS))
+    operands = tuple(word for word in found.operands if not _is_process(word))
+    named = () if program in _REMOTE else tuple(_named(words, found))
+    if named:
+        return operands, tuple(word for word in named if word.text)
+    return (operands[:-1], operands[-1:]) if len(operands) > 1 else (operands, ())
+
+
+def _named(words: tuple[Word, ...], found: Parsed) -> Iterator[Word]:
+    """Yield what options name as the target; a long option may be cut short."""
+    yield from (value for name, value, _ in found.options if name in _TARGETS and value is not None)
+    for word, following in pairwise((*words, literal(""))):
+        _, mark, value = word.text.partition("=")
+        if word.text.startswith("--t"):
+            yield literal(value) if mark else following
+
+
+def outputs(words: tuple[Word, ...]) -> Iterator[Word]:
+    """Yield what options call the output of a program, whichever it is."""
+    for word, following in pairwise((*words, literal(""))):
+        name, mark, value = word.text.partition("=")
+        if word.is_literal and name in _OUTPUTS:
+            yield literal(value) if mark else following
+        elif word.is_literal and word.text.startswith(("-o", "-O")):
+            yield literal(word.text[2:])
+
+
+def _is_process(word: Word) -> bool:
+    return any(part.kind is PartKind.OUTPUT for part in word.parts)
+
 
 _ALL_ARE_WRITTEN = frozenset({"tee", "sponge"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -1,7 +1,8 @@
-"""What does a command run in turn? Wrappers, shells, interpreters and options that start programs.
+"""Find what a command runs in turn: wrappers, shells, interpreters, and options that start programs.
 
-What can be told from the words becomes `inner` of the command; what cannot becomes a `Note`, and a
-note means that only a person present may say yes. The table is `wrappers.toml`.
+What the words tell becomes `inner` of the command; what they do not becomes a `Note`, and a
+note means that only a person present may say yes. The table is `wrappers.toml`. Text sent to a shell by a
+here-string or a pipe, and containers given the machine they run on, are found here too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ..programs import (
     Parsed,
@@ -31,18 +33,50 @@ from ..syntax import (
     Note,
     Part,
     PartKind,
+    Redirection,
     Unread,
     Word,
     builtin_notes,
     literal,
     poison_notes,
 )
-from .containers import host_reason
-from .forms import has_verbs
 from .printing import print_line
-from .wrappers import Wrapper, behind_a_value, parsed_of, split_string, wrapper_of
+from .wrappers import Wrapper, behind_a_value, has_verbs, parsed_of, split_string, wrapper_of
 
-__all__ = ["Nest", "unwrapped"]
+__all__ = ["Nest", "fed", "host_reason", "sent", "unwrapped"]
+
+
+_RUNTIMES = frozenset({"docker", "podman", "nerdctl"})
+_STARTS = frozenset({"run", "create", "exec"})
+_POWERFUL = re.compile(
+    r"--privileged(?:=true)?|--cap-add(?:=.*)?|--device(?:=.*)?|--(?:pid|ipc|uts|userns|net|network)=host"
+    r"|--security-opt(?:=.*)?"
+)
+_SPACES = frozenset({"--pid", "--ipc", "--uts", "--userns"})
+_SOURCE = re.compile(
+    r"(?:-v|--volume=?|--mount=?(?:.*,)?(?:source|src)=)?(?P<path>/[^:,]*|~[^:,]*|⟨~⟩[^:,]*)(?:[:,].*)?"
+)
+_OF_THE_HOST = re.compile(
+    r"/|/(?:etc|root|home|usr|var|bin|boot|dev|lib|proc|sys|run)(?:/.*)?|/home/[^/]+/?|~/?|⟨~⟩/?|.*\.sock"
+)
+
+
+def host_reason(words: tuple[Word, ...]) -> str | None:
+    """Say by what a container gets hold of the machine, or None."""
+    texts = [word.text for word in words]
+    if texts[0].rpartition("/")[2] not in _RUNTIMES or not _STARTS & set(texts[1:]):
+        return None
+    for before, text in pairwise(texts):
+        if _POWERFUL.fullmatch(text) or (before in _SPACES and text == "host"):
+            return f"a container is given power over the machine ({text})"
+        is_mount = before in {"-v", "--volume", "--mount"} or text.startswith(
+            ("-v/", "--volume=", "--mount=")
+        )
+        found = _SOURCE.search(text) if is_mount else None
+        if found is not None and _OF_THE_HOST.fullmatch(found["path"]):
+            return f"a container is given a folder of the machine ({found['path']})"
+    return None
+
 
 _DEEPEST = 8
 _MOST_GIVEN = 16
@@ -395,3 +429,60 @@ _RUNS: dict[str, Callable[[Command, Wrapper, Nest], Command]] = {
     "later": _run_later,
     "none": _run_none,
 }
+
+
+def sent(nest: Nest, redirections: tuple[Redirection, ...]) -> Nest:
+    """Return the nest in which something comes in if one of these redirections brings it."""
+    brings = any(one.operator in {"<", "<<<"} for one in redirections)
+    return replace(nest, sent=True) if brings and not nest.sent else nest
+
+
+def fed(command: Command, before: Command | None, nest: Nest) -> Command:
+    """Return a command with what it runs of its here-string, or of what the one before it prints."""
+    text = _here(command) if before is None else _printed(command, before)
+    words = _homes(before) if command.program == "xargs" else ()
+    more = tuple(map(literal, text.split())) or words
+    return _sent(command, text, more, nest) if more and command.words else command
+
+
+def _here(command: Command) -> str:
+    targets = (one.target for one in command.redirections if one.operator == "<<<")
+    return next((target.text for target in targets if target.is_literal), "")
+
+
+def _printed(command: Command, before: Command) -> str:
+    if before.name not in {"echo", "printf"} or before.redirections or command.redirections:
+        return ""
+    words = [word for word in before.words[1:] if not re.fullmatch(r"-[neE]+", word.text)]
+    if not all(word.is_literal for word in words):
+        return ""
+    return " ".join(word.text for word in words).replace("\\n", "\n")
+
+
+def _homes(before: Command | None) -> tuple[Word, ...]:
+    """Return what `echo` prints where a home is among it."""
+    if before is None or before.name != "echo" or before.redirections:
+        return ()
+    known = all(_is_known(part) for word in before.words[1:] for part in word.parts)
+    return before.words[1:] if known else ()
+
+
+def _is_known(part: Part) -> bool:
+    return part.kind in {PartKind.LITERAL, PartKind.TILDE} or (part.kind, part.text) == (
+        PartKind.VARIABLE,
+        "HOME",
+    )
+
+
+def _sent(command: Command, text: str, sent: tuple[Word, ...], nest: Nest) -> Command:
+    found = wrapper_of(command.program, command.words)
+    try:
+        if found is not None and found.runs in {"shell", "later"} and command.notes:
+            return replace(command, inner=(*command.inner, nest.line(text)))
+        words = parsed_of(command.words, found).operands if found is not None and found.given else ()
+        if words and command.program == "xargs":
+            more = nest.command((*words, *sent))
+            return replace(command, inner=(*command.inner, more))
+    except Unread:
+        pass
+    return command

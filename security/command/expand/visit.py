@@ -1,16 +1,16 @@
-"""Going through everything a line consists of: to add what commands run, and to list the commands."""
+"""Visit everything a line consists of: to add what commands run, to list commands, to list argument vectors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..syntax import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word
-from .feeding import fed, sent
-from .unwrap import Nest, unwrapped
+from ..syntax import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word, is_harmless
+from .unwrap import Nest, fed, sent, unwrapped
 
-__all__ = ["Visit", "below", "nodes", "visits", "with_inner"]
+__all__ = ["Visit", "actions_of", "below", "is_sink", "nodes", "vectors", "visits", "with_inner"]
 
 
 def with_inner(node: Node, nest: Nest) -> Node:
@@ -160,3 +160,30 @@ def below(node: Node) -> list[Node]:
             words += [one.target for one in node.redirections]
     bodies = (part.body for word in words if word.parts for part in word.parts)
     return [*inside, *(body for body in bodies if body is not None)]
+
+
+_SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
+
+
+def actions_of(node: Node) -> tuple[tuple[str, ...], ...]:
+    """Return every argument vector of a tree, and what is assigned and redirected as vectors of their own."""
+    return tuple(dict.fromkeys(argv for visit in visits(node) for argv in vectors(visit.command)))
+
+
+def vectors(command: Command) -> Iterator[tuple[str, ...]]:
+    """Yield the argument vectors of one command, without what it runs in turn."""
+    if command.words:
+        yield tuple(word.text for word in command.words)
+    for assignment in command.assignments:
+        if not is_harmless(assignment):
+            yield (str(assignment),)
+    for redirection in command.redirections:
+        if redirection.writes and not is_sink(redirection):
+            yield (">", redirection.target.text)
+        elif redirection.reads and not is_sink(redirection):
+            yield ("<", redirection.target.text)
+
+
+def is_sink(redirection: Redirection) -> bool:
+    """Whether what is redirected goes nowhere, or only between a program's own outputs."""
+    return redirection.duplicates or (redirection.target.is_literal and redirection.target.text in _SINKS)

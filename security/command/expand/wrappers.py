@@ -1,28 +1,77 @@
-"""Which programs run others, and where among their words does what they run begin?
+"""Programs that run others: where among their words the inner command begins, and other spellings of it.
 
-The table is `wrappers.toml`. What is run in turn is read by `unwrap.py`; whether a wrapper adds
-nothing of its own to what it runs is told here, for `quiet.py`.
+The table is `wrappers.toml`; `unwrap.py` reads what is run in turn. A rule against `git push` also means
+`git -C . push` and `/usr/bin/git push`, so actions are repeated without what stands between a program and
+its sub-command; nothing is allowed by that.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from ..programs import Parsed, parse_options, table
+from ..programs import Parsed, parse_options, table, without_globals
 from ..syntax import Assignment, Word, is_harmless, literal
 
 __all__ = [
     "Wrapper",
     "added_by_wrapper",
     "behind_a_value",
+    "has_verbs",
     "is_transparent",
     "parsed_of",
+    "plain_forms",
     "split_string",
     "wrapper_of",
 ]
+
+
+_MOST = 4
+_PYTHONS = ("python", "pypy")
+
+# Programs whose first operand is a verb, and which take options in front of it.
+_HAVE_VERBS = frozenset(
+    "apt apt-get aws az brew bun bundle cargo composer conda dnf docker dotnet flyctl gcloud gh glab go "
+    "gradle helm heroku jj hg kubectl mise mvn npm oc pip pip3 pipx pnpm podman poetry rustup snap svn "
+    "systemctl terraform tofu uv vagrant yarn yum zypper".split()
+)
+
+
+def has_verbs(program: str) -> bool:
+    """Whether the first operand of a program says what it does."""
+    return program in _HAVE_VERBS
+
+
+def plain_forms(argv: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return an action as it would be forbidden, where that is not how it stands there."""
+    name, rest = argv[0].rpartition("/")[2], argv[1:]
+    found = [(name, *rest)]
+    if name == "git":
+        found.append((name, *without_globals(tuple(map(literal, rest)))))
+    elif name in _HAVE_VERBS:
+        found += [(name, *verb) for verb in _verbs(rest)]
+    elif name.startswith(_PYTHONS) and "-m" in rest[:-1]:
+        found += [form for form in (rest[rest.index("-m") + 1 :],) if form]
+    return tuple(dict.fromkeys(form for form in found if form != argv))
+
+
+def _verbs(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield what may be the verb and all behind it: a word behind an option may be the option's value."""
+    at, after_option = 0, False
+    for _ in range(_MOST):
+        while at < len(words) and words[at].startswith("-"):
+            after_option = "=" not in words[at]
+            at += 1
+        if at >= len(words):
+            return
+        yield words[at:]
+        if not after_option:
+            return
+        at, after_option = at + 1, False
+
 
 _SHELLS = frozenset("sh bash dash zsh ksh mksh ash rbash posh yash".split())
 _SPLIT = re.compile(r"-(?P<flags>[iv0]*)S|--split-string(?P<mark>=?)")

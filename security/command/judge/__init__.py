@@ -3,7 +3,7 @@
 from .assess import weighed
 from .explain import explain, is_shown_in_full
 from .matching import covers_words, matches_words
-from .reach import hosts_of, reach_of
+from .network import hosts_of, reach_of
 from .suggest import suggestions_for
 from .survey import Wanted, surveyed, together, wanted
 from .verdict import Ruling, Say, effects_of, ruling_of

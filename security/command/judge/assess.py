@@ -1,11 +1,13 @@
-"""What speaks against a line on this machine, whatever the configuration says of commands?
+"""Assess a line on this machine, whatever the configuration says of commands.
 
-Each part is worked out when it is first asked for: a survey of what must be looked up then asks for no more
-than is needed.
+The outline is every command with where it runs and its form for each value of a loop. Each part of the assessment
+is worked out when it is first asked for, so that a survey looks up no more than is needed. Bombs, lines that
+start something without end, are recognised here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,24 +17,135 @@ from ..expand import (
     Bound,
     Folders,
     Placed,
+    bound,
     git_places,
+    guessed,
     leads_inside,
     loop_of,
+    nodes,
     open_target,
+    placed,
+    set_by_builtins,
+    settled,
     vectors,
+    visits,
     with_each_name,
     written,
 )
-from ..syntax import CommandFacts, CommandLine, crude_words
-from .destructive import behind_unknown, destruction, may_destroy, unsure_destruction
-from .later import changed_later
-from .outline import Outline, outline_of
+from ..syntax import Command, CommandFacts, CommandLine, Compound, Node, Word, crude_words
+from .destructive import behind_unknown, destruction, may_destroy, piped_removals, unsure_destruction
 from .paths import Problem, Scene
-from .programs import program_of
-from .protected import named, touched
-from .readonly import problem_of
+from .protected import changed_later, named, touched
+from .readonly import problem_of, program_of
 
-__all__ = ["Weighed", "weighed"]
+__all__ = ["Outline", "Weighed", "bomb", "functions", "looks_like_bomb", "outline_of", "weighed"]
+
+
+_SPREADS = frozenset({"pipeline", "start of a pipeline", "background"})
+_ENDLESS = {"while": frozenset({"true", ":"}), "until": frozenset({"false"})}
+_SLOWS = frozenset("sleep wait break exit return read".split())
+_NAME = r"[^\s(){};|&<>$'\"`]"
+_TEXT = re.compile(
+    rf"(?<!{_NAME})(?P<name>{_NAME}{{1,64}})\s{{0,8}}(?:\(\s{{0,8}}\)\s{{0,8}})?[{{(]\s{{0,8}}(?P=name)\s{{0,8}}(?:\|&?|&)"
+    rf"\s{{0,8}}(?P=name)(?!{_NAME})"
+)
+
+
+def bomb(parts: list[Node]) -> bool:
+    """Whether functions among these nodes call each other without end, or an endless loop starts more."""
+    calls = {
+        function.name: {
+            (visit.command.name, not _SPREADS.isdisjoint(visit.context)) for visit in visits(function)
+        }
+        for function in functions(parts)
+    }
+    return any(_spreads_to_itself(name, calls) for name in calls) or any(map(_floods, parts))
+
+
+def functions(parts: list[Node]) -> Iterator[Compound]:
+    """Yield the functions among the nodes of a line."""
+    return (node for node in parts if isinstance(node, Compound) and node.kind == "function")
+
+
+def looks_like_bomb(text: str) -> bool:
+    """Whether a text that was not read defines a function that calls itself twice."""
+    return _TEXT.search(text) is not None
+
+
+def _spreads_to_itself(start: str, calls: dict[str, set[tuple[str, bool]]]) -> bool:
+    """Whether a function comes back to itself by calls of which one goes on beside the others."""
+    waiting, seen = [(start, False)], set[tuple[str, bool]]()
+    while waiting:
+        name, spread = waiting.pop()
+        for called, spreads in calls[name]:
+            reached = (called, spread or spreads)
+            if reached == (start, True):
+                return True
+            if called in calls and reached not in seen:
+                seen.add(reached)
+                waiting.append(reached)
+    return False
+
+
+def _floods(node: Node) -> bool:
+    """Whether a loop without end puts something into the background and never waits."""
+    if not isinstance(node, Compound) or node.kind != "while":
+        return False
+    parts = [piece for piece in node.pieces if not isinstance(piece, (str, Word))]
+    head = [visit.command for visit in visits(parts[0])] if parts else []
+    body = [visit for part in parts[1:] for visit in visits(part)]
+    is_endless = all(command.name in _ENDLESS.get(str(node.pieces[0]), ()) for command in head)
+    starts = any("background" in visit.context for visit in body)
+    return is_endless and starts and not _SLOWS & {visit.command.name for visit in body}
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A line taken apart.
+
+    `every` holds its commands, `likely` what they are if variables hold what they are thought to hold,
+    `removals` searches whose finds something else removes, as if they did it themselves, `settled` the values
+    of variables that nothing else sets.
+    """
+
+    every: tuple[Bound, ...]
+    likely: tuple[Placed, ...]
+    removals: tuple[Placed, ...]
+    settled: Mapping[str, tuple[Word, ...]]
+    is_bomb: bool
+    has_functions: bool
+
+
+def outline_of(line: CommandLine, policy: Policy) -> Outline:
+    """Return a line taken apart, as it would run in the policy's workspace."""
+    return line.once.of(_taken_apart, line.root, policy)
+
+
+def _taken_apart(root: Node, policy: Policy) -> Outline:
+    every = bound(placed(root, policy))
+    folders = {id(one.at.command): one.at.folders for one in every}
+    parts = nodes(root)
+    return Outline(
+        every=every,
+        likely=tuple(guessed(every, policy, _taken(parts))),
+        removals=tuple(
+            Placed(command, (), folders.get(id(before))) for before, command in piped_removals(parts)
+        ),
+        settled=settled(every[0].at.guesses if every else {}, parts),
+        is_bomb=bomb(parts),
+        has_functions=next(functions(parts), None) is not None,
+    )
+
+
+def _taken(parts: list[Node]) -> frozenset[str] | None:
+    """Return the names of the variables that something in a line sets; None where that could be any."""
+    commands = [part for part in parts if isinstance(part, Command)]
+    if any(command.name in {".", "source"} for command in commands):
+        return None
+    assigned = (one.name for command in commands for one in command.assignments)
+    loops = (part.name for part in parts if isinstance(part, Compound))
+    return frozenset((*assigned, *loops, *set_by_builtins(commands)))
+
 
 _NOTHING = CommandFacts()
 _MOST_HIDDEN = 512

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kinds import Unreadable
 from ...text import visible
-from ...unreadable import Unreadable
 from ..expand import is_sink, quoted, visits
 from ..syntax import Command, CommandLine, Compound, Node, Pipeline, Redirection, Sequence, Word, is_harmless
 from .network import destinations

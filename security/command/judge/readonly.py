@@ -1,17 +1,30 @@
-"""Does a command only read what may be read? Then nobody is asked.
+"""Tell whether a command only reads what may be read, so that nobody need be asked.
 
-A command is quiet when its program is in the table, was found outside of the workspace, every option
-is known, and every path it reads passes. Everything else is a `Problem`, which says why not.
+A command only reads when its program is in the table, was found outside of the workspace, every option
+is known, and every path it reads passes. Everything else is an `Objection`, which says why not.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from ...paths import is_inside
 from ..expand import Bound, Candidate, Placed, added_by_wrapper, is_sink, is_transparent, where
-from ..programs import AWK_OPTIONS, CHECKS, SED_OPTIONS, Parsed, parse_options, plain_form, shown_by
+from ..programs import (
+    AWK_OPTIONS,
+    CHECKS,
+    SED_OPTIONS,
+    Parsed,
+    parse_options,
+    passes_over_hidden,
+    plain_form,
+    shown_by,
+    table,
+)
 from ..syntax import (
     BUILTINS,
     Assignment,
@@ -26,10 +39,70 @@ from ..syntax import (
     with_ending,
 )
 from .paths import Below, Problem, Scene, content_problem, names_problem
-from .programs import Program, below_of, program_of, versions
 from .secret_search import sought_problem
 
-__all__ = ["problem_of"]
+__all__ = ["Program", "below_of", "problem_of", "program_of", "versions"]
+
+
+_SIMPLE = re.compile(r"[A-Za-z0-9_.*?-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A line of the table."""
+
+    options: str
+    operands: str
+    recursive: tuple[str, ...] = ()
+    default: str = ""
+    check: str = ""
+    instead: tuple[str, ...] = ()
+    quoted: bool = False
+    ordered: bool = False
+    follows: bool = False
+    names: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    signs: str = ""
+    members: bool = False
+
+
+@lru_cache(maxsize=1)
+def _programs() -> dict[str, Program]:
+    found: dict[str, Program] = {}
+    for group, lines in table("programs.toml").items():
+        if group == "version":
+            continue
+        for name, line in lines.items():
+            fields: dict[str, Any] = dict(line)
+            for key in ("recursive", "instead", "names", "endings"):
+                fields[key] = tuple(fields.get(key, "").split())
+            found[name] = Program(**fields)
+    return found
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, frozenset[str]]:
+    """Return the options with which a program only tells its version, by program."""
+    found: dict[str, set[str]] = {}
+    for options, names in table("programs.toml")["version"].items():
+        for name in names.split():
+            found.setdefault(name, set()).update(options.split())
+    return {name: frozenset(options) for name, options in found.items()}
+
+
+def program_of(name: str) -> Program | None:
+    """Return what the table says of a program."""
+    return _programs().get(name)
+
+
+def below_of(name: str, parsed: Parsed, found: Program) -> Below:
+    """Return what a program that goes through folders opens there."""
+    given = [value.text for option, value, _ in parsed.options if option in found.names and value is not None]
+    names = tuple(text for text in given if not text.startswith("!"))
+    # A pattern of names that is given brings hidden ones back.
+    passes = name == "rg" and passes_over_hidden(parsed) and not names
+    return Below(found.follows, not passes, names if all(map(_SIMPLE.fullmatch, names)) else ())
+
 
 _SYSTEM_FOLDERS = frozenset("/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin".split())
 _PLAIN_VARIABLE = re.compile(r"[a-z_][a-z0-9_]*|[A-Z][A-Z0-9_]*")

@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ...policy import Policy
-from ...rules import ShellRules
-from ...unreadable import Unreadable
+from ...kinds import Unreadable
+from ...policy import Policy, ShellRules
 from ..expand import parse_command, print_line, quoted
 from ..syntax import Command, CommandLine, Node, PartKind, Pipeline, Word, literal
 from .network import destinations_of

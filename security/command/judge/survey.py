@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...policy import Policy
-from ...rules import ShellRules
+from ...policy import Policy, ShellRules
 from ..syntax import CommandFacts, CommandLine
 from .assess import weighed
 from .suggest import alternatives

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...kinds import Effect
-from ...policy import Policy
-from ...rules import ShellRules, blocked_by, confirmed_by, entry_words
-from ...unreadable import Unreadable
+from ...kinds import Effect, Unreadable
+from ...policy import Policy, ShellRules, blocked_by, confirmed_by, entry_words
 from ..expand import Placed, vectors
 from ..syntax import CommandFacts, CommandLine, crude_words
-from .assess import Weighed, weighed
-from .bombs import looks_like_bomb
+from .assess import Outline, Weighed, looks_like_bomb, weighed
 from .destructive import destruction
 from .matching import covers_words
-from .outline import Outline
 from .paths import Problem, Scene
 
 __all__ = ["Ruling", "Say", "effects_of", "ruled", "ruling_of"]

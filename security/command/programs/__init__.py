@@ -3,22 +3,27 @@
 from .awk_sed import AWK_OPTIONS, SED_OPTIONS, awk_runs, edited_by_sed, sed_runs
 from .conditions import CHECKS
 from .find import EXECUTING, PLAIN, find_starts, find_terms, found_name, removing_what_it_prints, search_runs
-from .git import git_folder, git_notes, git_runs, plain_form, shown_by, without_globals
-from .narrowing import Branch, NameTest, branches, is_hit, tests_of
-from .neutral import as_run, passes_over_hidden
-from .options import Parsed, parse_options, tail
-from .repository import (
+from .git import (
     ODD_SETTING,
     PLAIN_SETTINGS,
     UNREAD_PARTS,
+    as_run,
+    git_folder,
+    git_notes,
+    git_runs,
     is_plain_head,
     leads_elsewhere,
     odd_settings,
+    passes_over_hidden,
+    plain_form,
     setting_names,
     settings_in,
+    shown_by,
+    without_globals,
 )
+from .narrowing import Branch, NameTest, branches, is_hit, tests_of
+from .options import Parsed, comes_in, is_code, is_stream, is_verb_open, may_be_options, parse_options, tail
 from .tables import lines_of, table
-from .telling import comes_in, is_code, is_stream, is_verb_open, may_be_options
 
 __all__ = [
     "AWK_OPTIONS",

@@ -1,8 +1,8 @@
-"""Answer what a git command line does: the few plain forms, what it shows, and what it starts.
+"""Git commands that only look, how they are run, and the repository settings that could run something.
 
-A repository's own settings, attributes and folders decide what git runs and reads, so every line of git is
-asked about but for the forms of `_PLAIN`. Those are printed with what a repository could switch on switched
-off, and need no question only in a plain repository (`repository.py`).
+A repository's own settings can name programs (pagers, hooks, filters, monitors). Forms that only
+read are printed with all of that off; settings that cannot be switched off are facts about the repository,
+looked up before.
 """
 
 from __future__ import annotations
@@ -12,17 +12,29 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ..syntax import Note, Word, literal
-from .options import parse_options
+from .options import Parsed, parse_options
+from .tables import lines_of
 
 __all__ = [
+    "ODD_SETTING",
+    "PLAIN_SETTINGS",
+    "UNREAD_PARTS",
+    "as_run",
     "git_folder",
     "git_notes",
     "git_runs",
+    "is_plain_head",
+    "leads_elsewhere",
     "neutralised",
+    "odd_settings",
+    "passes_over_hidden",
     "plain_form",
+    "setting_names",
+    "settings_in",
     "shown_by",
     "without_globals",
 ]
+
 
 _EVERY_GLOBAL = (
     "-C:folder -P --no-pager --no-optional-locks --no-replace-objects --literal-pathspecs --version "
@@ -206,3 +218,98 @@ def _joined(words: tuple[Word, ...]) -> Word:
     if not all(word.is_literal for word in words):
         return next(word for word in words if not word.is_literal)
     return literal(" ".join("'" + word.text.replace("'", "'\\''") + "'" for word in words))
+
+
+# A pattern of names comes before what any ignore file says.
+_NO_HIDDEN = (literal("-g"), literal("!.*"))
+
+
+def as_run(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words with which a command is run."""
+    if not words or words[0].text != "rg" or words[1:3] == _NO_HIDDEN:
+        return neutralised(words)
+    parsed = parse_options(words[1:], lines_of("programs.toml")["rg"]["options"])
+    return (words[0], *_NO_HIDDEN, *words[1:]) if passes_over_hidden(parsed) else words
+
+
+def passes_over_hidden(parsed: Parsed) -> bool:
+    """Whether `rg` with these options leaves hidden files out."""
+    return parsed.unknown is None and not parsed.has("--hidden", "-.", "-u", "--unrestricted")
+
+
+_HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
+_UNSURE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\\$")
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+PLAIN_SETTINGS = (
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|symlinks|ignorecase|precomposeunicode"
+    r"|autocrlf|eol|safecrlf|quotepath)|user\.(?:name|email)|init\.defaultbranch"
+    r"|remote\..+\.(?:url|pushurl|fetch|tagopt|prune|gh-resolved)"
+    r"|branch\..+\.(?:remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)"
+    r"|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote)|fetch\.prune"
+)
+"""What `git clone` and everyday use write down: none of it starts a program or names a file."""
+
+_PLAIN_SETTING = re.compile(PLAIN_SETTINGS)
+# A symbolic reference that leads elsewhere, or what git does not take for a repository, makes it walk up.
+_HEAD = re.compile(r"(?:ref: refs/heads/[^\x00-\x20\x7f]+|[0-9a-f]{40})\n?")
+
+UNREAD_PARTS = frozenset({"hooks", "lfs", "annex"})
+"""Parts of `.git` that no plain form of git reads: hooks are switched off, the rest is of other programs."""
+
+_LEADING = frozenset(
+    "commondir gitdir config.worktree worktrees modules objects/info/alternates "
+    "objects/info/http-alternates".split()
+)
+
+
+def odd_settings(config: str) -> tuple[str, ...]:
+    """Return the names of settings that are not plain in the text of a configuration, each once.
+
+    What does not read as a configuration is named as well: git may read it otherwise.
+    """
+    names = setting_names(config)
+    return tuple(
+        dict.fromkeys(name for name in names if name is ODD_SETTING or not _PLAIN_SETTING.fullmatch(name))
+    )
+
+
+def is_plain_head(text: str) -> bool:
+    """Whether git takes a folder with this `HEAD` for a repository, on a branch or a commit of its own."""
+    return _HEAD.fullmatch(text) is not None
+
+
+def leads_elsewhere(part: str) -> bool:
+    """Whether a part of `.git`, by its path in there, says where else git is to look."""
+    return part.lower() in _LEADING
+
+
+ODD_SETTING = "a line that cannot be read"
+"""What `setting_names` yields for a line that does not read as a setting."""
+
+
+def setting_names(config: str) -> Iterator[str]:
+    """Yield every key as `section.subsection.key`, in lower case."""
+    return (name for name, _ in settings_in(config))
+
+
+def settings_in(config: str) -> Iterator[tuple[str, str]]:
+    """Yield every key, as `setting_names` does, and its value without quotes."""
+    section = ""
+    for line in config.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"):
+        if _UNSURE.search(line):
+            # What continues a line depends on where comments and quotes are: no setting needs it.
+            yield ODD_SETTING, ""
+            continue
+        rest = line.strip()
+        while rest.startswith("[") and (header := _HEADER.match(rest)) is not None:
+            section = ".".join(filter(None, header.groups())).lower()
+            rest = rest[header.end() :].strip()
+        if not rest or rest[0] in "#;":
+            continue
+        key = _KEY.match(rest)
+        if key is None or not section:
+            yield ODD_SETTING, ""
+        else:
+            value = rest[key.end() :].partition("=")[2].strip()
+            yield f"{section}.{key[0].lower()}", value.strip('"')

@@ -2,7 +2,6 @@
 
 from .builtins import BUILTINS, builtin_notes, is_harmless, is_separator, is_shells_own, poison_notes
 from .compounds import RESERVED
-from .crude import crude_words
 from .grammar import read_tree
 from .nodes import (
     Assignment,
@@ -24,7 +23,7 @@ from .nodes import (
     marked,
     with_ending,
 )
-from .words import Effort
+from .words import Effort, crude_words
 
 __all__ = [
     "BUILTINS",

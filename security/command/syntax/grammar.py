@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import tree_sitter
 
-from .compounds import COMPOUNDS, RESERVED
-from .conditions import test_pieces
+from .compounds import COMPOUNDS, RESERVED, test_pieces
 from .heredoc import here_document
 from .nodes import Assignment, Command, Compound, Node, Pipeline, Redirection, Sequence, Unread, Word
 from .source import Text, must_be_token, tokens_of

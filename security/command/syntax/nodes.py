@@ -1,20 +1,20 @@
-"""What a shell line consists of, once it is read: words, commands, and how they hang together.
+"""The nodes of a shell line once it is read: words, commands, and how they hang together.
 
-    Word ─► Command ─► Pipeline | Sequence | Compound ─► CommandLine
+    Word ─► Command ─► PipeNode | Sequence | Compound ─► CommandLine
 
-Everything here is frozen data. `grammar.py` makes it out of a parse, `unwrap.py` adds what a
-command runs in turn, `printing.py` writes it back as a line, and `verdict.py` judges it.
+Everything here is frozen data. `grammar.py` makes it out of a parse, `expand/unwrap.py` adds what a
+command runs in turn, `expand/printing.py` writes it back as a line, and `judge/verdict.py` judges it. What is worked out of
+a line is kept with it, for one line is asked about several times on its way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import is_
 from types import MappingProxyType
-from typing import TypeAlias
-
-from .once import Once
+from typing import Any, TypeAlias, TypeVar, TypeVarTuple
 
 __all__ = [
     "Assignment",
@@ -24,6 +24,7 @@ __all__ = [
     "Compound",
     "Node",
     "Note",
+    "Once",
     "Part",
     "PartKind",
     "Pipeline",
@@ -35,6 +36,30 @@ __all__ = [
     "marked",
     "with_ending",
 ]
+
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+
+
+class Once:
+    """Keeps the last that each function made, as long as it is given the very same things.
+
+    They must be frozen, and the function a pure one: then nobody can tell that it was not called again.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[object, tuple[tuple[object, ...], Any]] = {}
+
+    def of(self, work: Callable[[*_Ts], _T], *given: *_Ts) -> _T:
+        """Return `work(*given)`."""
+        kept = self._kept.get(work)
+        if kept is None or not all(map(is_, kept[0], given)):
+            kept = self._kept[work] = (given, work(*given))
+        found: _T = kept[1]
+        return found
 
 
 class Unread(Exception):

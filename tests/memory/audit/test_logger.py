@@ -22,7 +22,6 @@ from leeward.memory.audit.events import kind_of
 from leeward.memory.audit.unfinished import UNFINISHED
 from leeward.memory.database import Database, Draft, chain
 from leeward.security.call import Status
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import Category
 from leeward.security.policy import Policy
 from leeward.security.ports import Audit, RecordError
@@ -53,7 +52,7 @@ from leeward.security.session import (
     Withdrawn,
     after,
 )
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 
 DECIDED = Decided(

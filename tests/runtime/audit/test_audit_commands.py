@@ -8,9 +8,8 @@ import sqlite3
 
 import pytest
 
-from leeward.runtime.audit.remedies import remedies
-from leeward.runtime.audit.why import Explanation
-from leeward.runtime.cli.audit_options import moment
+from leeward.runtime.audit.why import Explanation, remedies
+from leeward.runtime.cli.main import moment
 from leeward.security.call import Status
 from leeward.security.pipeline import GATES
 from leeward.security.session import Decided, Finished, Reading, Said

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from leeward.memory.audit import KINDS
-from leeward.runtime.cli.audit_options import FORMATS
+from leeward.runtime.cli.main import FORMATS
 from leeward.security.session import Decided, Part, Reading, Said
 
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from leeward.memory.audit import AuditLogger, Record, RecordFilter
 from leeward.memory.audit.reports import AuditReports
 from leeward.memory.database import Database, Island
-from leeward.runtime.audit.audit_export import COLUMNS, table_row
+from leeward.runtime.audit.commands import COLUMNS, table_row
 from leeward.runtime.audit.otel import trace
 from leeward.security.call import Status
 from leeward.security.session import Decided, Egress, Finished

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from leeward.memory.audit import hash_key
-from leeward.runtime.audit.audit_replay import replay
+from leeward.runtime.audit.replay import replay
 from leeward.runtime.options import Options
 from leeward.runtime.printer import Printer
-from leeward.runtime.providers.fallback import FallbackProvider
 from leeward.runtime.providers.interface import ErrorKind, ModelError
+from leeward.runtime.providers.retry import FallbackProvider
 from leeward.security.ports import Answer, RecordError, Surveyor
 from leeward.tools import survey
 

@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from leeward.runtime.audit.remedies import remedies
+from leeward.runtime.audit.why import remedies
 from leeward.runtime.grounding import given_by
 from leeward.security.action import Draft
 from leeward.security.call import Checked, Problem, Status, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import KIND_KEY, Effect
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import Category
 from leeward.security.permissions import answered
 from leeward.security.pipeline import judge
-from leeward.security.policy import Autonomy, CallLimits, Policy, Rule, RuleAction
+from leeward.security.policy import Autonomy, CallLimits, Policy, Rule, RuleAction, ShellRules
 from leeward.security.record.decisions import decided
-from leeward.security.rules import ShellRules
 from leeward.security.session import Decided, Finished, Given, Granted, LevelSet, Session, TurnStarted, after
+from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance
 from leeward.security.verdict import Allow, Deny
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from leeward.runtime.config import KEYS, Config, ConfigError, Loaded, dotted, load
 from leeward.runtime.policy import to_policy, workspace_question
-from leeward.security.level import TrustLevel
 from leeward.security.paths import secret_reason
 from leeward.security.policy import Autonomy, Policy, Rule, RuleAction
+from leeward.security.trust import TrustLevel
 from leeward.tools.process import Limits
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.runtime.conversation.at_rest import at_rest
+from leeward.runtime.conversation.history import at_rest
 from leeward.security.kinds import Effect
 from leeward.tools.declare import Text, tool
 

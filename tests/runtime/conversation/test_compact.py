@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.runtime.conversation.compact import Weighed, first_kept, oldest_first
+from leeward.runtime.conversation.window import Weighed, first_kept, oldest_first
 
 
 def test_the_oldest_go_first_and_no_more_of_them_than_must() -> None:

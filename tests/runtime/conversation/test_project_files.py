@@ -8,8 +8,7 @@ import re
 import pytest
 
 from leeward.runtime.config import set_trusted
-from leeward.runtime.conversation.project_files import LARGEST, NAMES, read_project_files
-from leeward.runtime.conversation.prompt import VERSION, system_prompt
+from leeward.runtime.conversation.prompt import LARGEST, NAMES, VERSION, read_project_files, system_prompt
 from leeward.security.trust import Origin
 
 TOKEN = "sk-test-" + "0" * 32

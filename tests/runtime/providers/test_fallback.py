@@ -13,7 +13,6 @@ import trio
 from leeward.runtime.config import load
 from leeward.runtime.exits import CliError
 from leeward.runtime.model import open_model
-from leeward.runtime.providers.fallback import FallbackProvider
 from leeward.runtime.providers.interface import (
     ErrorKind,
     FellBack,
@@ -30,7 +29,7 @@ from leeward.runtime.providers.interface import (
     TextDelta,
     Verbatim,
 )
-from leeward.runtime.providers.retry import RetryingProvider, RetryPolicy
+from leeward.runtime.providers.retry import FallbackProvider, RetryingProvider, RetryPolicy
 
 DONE = Stopped(StopReason.STOP)
 HELLO = Request((Message("user", "hello"),))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leeward.runtime.providers.instructions import EXAMPLES, NotUnderstood, Step, read_instructions
 from leeward.runtime.providers.interface import (
     CallRequested,
     Message,
@@ -20,7 +19,7 @@ from leeward.runtime.providers.interface import (
     TextDelta,
     ToolView,
 )
-from leeward.runtime.providers.offline import NOTICE
+from leeward.runtime.providers.offline import EXAMPLES, NOTICE, NotUnderstood, Step, read_instructions
 from leeward.runtime.providers.registry import open_provider
 
 TOOLS = tuple(

@@ -8,7 +8,7 @@ import pytest
 import trio
 from rich.console import Console
 
-from leeward.runtime.repl.always import choose_always, seconds_of
+from leeward.runtime.repl.approve import choose_always, seconds_of
 from leeward.runtime.repl.screen import Screen
 from leeward.runtime.repl.terminal import Closed, Gone, Interrupt
 from leeward.security.action import Draft

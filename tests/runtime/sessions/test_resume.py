@@ -15,10 +15,9 @@ from leeward.runtime.exits import CliError, Exit
 from leeward.runtime.providers.interface import TextDelta, Usage
 from leeward.security.call import Status
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
 from leeward.security.ports import Answer, RecordError
 from leeward.security.session import Forgot, Granted, LevelSet, Read, Session
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.declare import Text, tool
 

@@ -9,9 +9,8 @@ from leeward.runtime.providers.interface import TextDelta, Usage
 from leeward.runtime.sessions import delete, find, fork
 from leeward.security.call import Status
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
 from leeward.security.session import Forgot, Given, Granted, LevelSet
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.declare import Text, tool
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from leeward.security.checks import PATTERNS, rejected_pattern
 from leeward.security.checks.arguments import climbs
-from leeward.security.kinds import Kind
+from leeward.security.kinds import Kind, Unreadable
 from leeward.security.paths import Place
-from leeward.security.unreadable import Unreadable
 from leeward.security.url import parse_url
 
 ID, PATH, DESTINATION, TEXT = Kind.RESOURCE_ID, Kind.PATH, Kind.DESTINATION, Kind.TEXT

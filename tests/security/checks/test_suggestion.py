@@ -11,11 +11,10 @@ import pytest
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.judge.suggest import alternatives
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel
 from leeward.security.pipeline import judge
-from leeward.security.policy import Autonomy, Rule, RuleAction
-from leeward.security.rules import ShellRules
+from leeward.security.policy import Autonomy, Rule, RuleAction, ShellRules
 from leeward.security.session import LevelSet
+from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Deny
 
 TABLES = Path(__file__).parent / "command_tables"

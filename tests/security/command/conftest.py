@@ -25,10 +25,9 @@ from leeward.security.command import (
     surveyed,
     wanted,
 )
+from leeward.security.kinds import Unreadable
 from leeward.security.paths import is_inside
-from leeward.security.policy import Policy
-from leeward.security.rules import ShellRules
-from leeward.security.unreadable import Unreadable
+from leeward.security.policy import Policy, ShellRules
 from leeward.security.url import Ledger
 
 TABLES = Path(__file__).parent.parent / "command_tables"

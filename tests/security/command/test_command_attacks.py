@@ -14,11 +14,11 @@ from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand import loops
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.visit import nodes, visits
-from leeward.security.command.judge import bombs
+from leeward.security.command.judge import assess as bombs
 from leeward.security.command.syntax.grammar import read_tree
 from leeward.security.command.syntax.nodes import Command, Unread
 from leeward.security.command.syntax.words import Effort
-from leeward.security.rules import ShellRules
+from leeward.security.policy import ShellRules
 
 FUZZ = Path(__file__).resolve().parents[2] / "fuzz" / "command_quiet_fuzz.py"
 

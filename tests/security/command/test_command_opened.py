@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leeward.security.command import explain, parse_command
-from leeward.security.rules import ShellRules
+from leeward.security.policy import ShellRules
 
 SECRET = "/home/ada/.ssh/id_rsa"
 

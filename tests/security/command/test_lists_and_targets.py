@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, Say, hosts_of, parse_command, reach_of
-from leeward.security.command.expand.forms import plain_forms
+from leeward.security.command.expand.wrappers import plain_forms
 from leeward.security.command.judge.network import connects, destinations
 from leeward.security.command.syntax.nodes import Redirection, literal
-from leeward.security.rules import ShellRules, blocked_by, command_entry_problem, confirmed_by
+from leeward.security.policy import ShellRules, blocked_by, command_entry_problem, confirmed_by
 from leeward.security.url import Ledger, Provenance, parse_url
 
 # An entry of `blocked_commands`, actions it speaks of, and near misses.

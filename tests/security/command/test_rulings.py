@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from leeward.security.command import CommandLine, Say, effects_of, parse_command, ruling_of
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
 from leeward.security.command.expand.visit import nodes, visits
-from leeward.security.command.syntax.crude import crude_words
-from leeward.security.kinds import Effect
-from leeward.security.rules import ShellRules
-from leeward.security.unreadable import Unreadable
+from leeward.security.command.syntax.words import crude_words
+from leeward.security.kinds import Effect, Unreadable
+from leeward.security.policy import ShellRules
 
 FIXTURES = [HealthCheck.function_scoped_fixture]
 LINES = ["ls", "cat README.md", "git status", "echo hi", "rm x", "make", "cp a b", "echo x > o", "sudo ls", "python -c x", "$x", "X=1 make", "PATH=. ls", "cat .env", "rm -rf /", "rm -rf ~/", "shutdown", "curl https://a.example", "curl http://169.254.169.254/", "chmod -R 777 /", "cat /etc/hosts", "cp ~/.ssh/id_rsa .", "echo x > ~/.bashrc", "echo x > Makefile", "f() { ls; }; f", "find . -delete", "ls 'x", "cat <<< x", "while true; do make & done"]  # fmt: skip

@@ -15,9 +15,8 @@ from leeward.security.command import (
     suggestions_for,
 )
 from leeward.security.command.expand.visit import visits
-from leeward.security.command.judge.bombs import looks_like_bomb
-from leeward.security.policy import Policy
-from leeward.security.rules import ShellRules
+from leeward.security.command.judge.assess import looks_like_bomb
+from leeward.security.policy import Policy, ShellRules
 
 
 def first_suggestion(*given):

@@ -9,16 +9,14 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leeward.security.brought import Output
 from leeward.security.call import Status
 from leeward.security.filters import HARD_BOUND, Screened, Source, fence, redact, strip
 from leeward.security.filters.screened import Stepwise
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
-from leeward.security.live import Live
-from leeward.security.output import source_of
+from leeward.security.outcome import Output
+from leeward.security.output import Live, source_of
 from leeward.security.pipeline import FILTERS, screen
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 
 KEY = "sk-test-" + "0" * 32
 OWN = "correct-horse-battery"

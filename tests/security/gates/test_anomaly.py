@@ -7,10 +7,10 @@ import pytest
 from leeward.security.call import Status
 from leeward.security.gates import anomaly
 from leeward.security.kinds import Effect
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import Category
 from leeward.security.policy import AnomalyLimits, BreakerLimits
 from leeward.security.session import BreakerReset, Decided, Finished, Forgot, LevelSet, TurnStarted
+from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Allow, Ask, Deny
 
 BLOCK = LevelSet(1, "tool", TrustLevel.BLOCKED, "anomaly window: 14 of 20 failed; /trust tool LEVEL lifts it")

@@ -7,11 +7,10 @@ import pytest
 from leeward.security.call import Asker, Cleared
 from leeward.security.gates import commands, hosts
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import PolicyBlocked
 from leeward.security.permissions import answered
-from leeward.security.policy import Autonomy, Rule, RuleAction
-from leeward.security.rules import ShellRules
+from leeward.security.policy import Autonomy, Rule, RuleAction, ShellRules
+from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Allow, Ask, Deny
 
 KNOWN = "https://docs.example/guide"

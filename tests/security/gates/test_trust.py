@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from leeward.security.gates import trust
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel, min_trust
 from leeward.security.session import LevelSet
+from leeward.security.trust import TrustLevel, min_trust
 from leeward.security.verdict import Allow, Ask, Deny
 
 TRUSTED, VERIFIED, QUARANTINED, BLOCKED = TrustLevel

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from leeward.security.kinds import Unreadable
 from leeward.security.paths import (
     Place,
     could_be_path,
@@ -19,7 +20,6 @@ from leeward.security.paths import (
     secret_places,
     secret_reason,
 )
-from leeward.security.unreadable import Unreadable
 
 LOCATED = {
     "a.txt": "/ws/a.txt",

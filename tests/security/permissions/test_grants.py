@@ -7,13 +7,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel
 from leeward.security.permissions import Always, grants_behind, problem_with, proposed_grants, wider_grants
 from leeward.security.permissions.answers import answer_in_advance
 from leeward.security.permissions.grants import LONGEST
 from leeward.security.pipeline import GATES
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.session import Forgot, Grant, Granted, Revoked, Scope, after
+from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Ask, Deny
 
 LINKS = {"/ws/link": "/srv/x"}

@@ -10,9 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from leeward.memory.audit import body_of
-from leeward.security.brought import Output
 from leeward.security.kinds import Effect, Kind
-from leeward.security.level import TrustLevel
+from leeward.security.outcome import Output
 from leeward.security.paths import FileState
 from leeward.security.pipeline import Pipeline, judge
 from leeward.security.policy import Rule, RuleAction
@@ -20,7 +19,7 @@ from leeward.security.ports import Answer
 from leeward.security.record.decisions import decided as recorded
 from leeward.security.record.redaction import kept_of
 from leeward.security.session import Asked, Decided, Finished, LevelSet, ModelSet, Read
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 
 KEY = "ghp_" + "A1b2" * 9
 OWN = "correct-horse-battery"

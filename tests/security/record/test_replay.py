@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from leeward.memory.audit import body_of, event_of
 from leeward.memory.audit.events import kind_of
 from leeward.runtime.audit.replay import replayed
-from leeward.security.brought import Output
 from leeward.security.call import Asker, ToolCall
 from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Effect, Kind
-from leeward.security.level import TrustLevel
-from leeward.security.outcome import PermanentFailure
+from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
@@ -32,7 +30,7 @@ from leeward.security.session import (
     Session,
     TurnStarted,
 )
-from leeward.security.trust import Origin
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 
 KEY = "ghp_" + "A1b2" * 9

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from leeward.memory.audit import event_of
 from leeward.security.call import Status
-from leeward.security.level import TrustLevel
 from leeward.security.outcome import Category
 from leeward.security.session import (
     Asked,
@@ -31,7 +30,7 @@ from leeward.security.session import (
     TurnStarted,
     after,
 )
-from leeward.security.trust import Origin, integrity
+from leeward.security.trust import Origin, TrustLevel, integrity
 from leeward.security.url import Provenance
 
 TIMES = st.floats(0, 2e9, allow_nan=False)

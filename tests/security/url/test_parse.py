@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.security.unreadable import Unreadable
+from leeward.security.kinds import Unreadable
 from leeward.security.url import MAX_BYTES, Url, join_url, parse_url, same_site
 
 CANONICAL = [

@@ -16,10 +16,9 @@ import trio
 from leeward.memory.checkpoints import CheckpointStore
 from leeward.memory.database import Database, Island
 from leeward.security.action import Draft
-from leeward.security.brought import Output
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
-from leeward.security.outcome import PermanentFailure
+from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.policy import Policy
 from leeward.security.ports import RecordError
 from leeward.tools.checkpoints import Checkpoints, NothingToUndo, snapshot

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from leeward.memory.checkpoints import CheckpointStore, Version
 from leeward.memory.database import Database, Island
 from leeward.security.action import Draft
-from leeward.security.brought import Output
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
+from leeward.security.outcome import Output
 from leeward.security.policy import Policy
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo
 from leeward.tools.checkpoints import Limits as SnapshotLimits

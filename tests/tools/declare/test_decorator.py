@@ -13,10 +13,9 @@ from pydantic import BaseModel, Field, StringConstraints
 from typing_extensions import TypedDict
 
 from leeward.security.action import Draft
-from leeward.security.brought import Output
 from leeward.security.call import Asker, Cleared, ToolCall
 from leeward.security.kinds import Effect, Kind
-from leeward.security.outcome import Category, PermanentFailure, PolicyBlocked
+from leeward.security.outcome import Category, Output, PermanentFailure, PolicyBlocked
 from leeward.security.schema import leaves
 from leeward.tools.declare import (
     Destination,

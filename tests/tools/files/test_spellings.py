@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.security.action import canonical_json
-from leeward.security.brought import Output
 from leeward.security.call import Action, Cleared, ToolCall
 from leeward.security.gates import paths
 from leeward.security.kinds import Kind
-from leeward.security.outcome import ToolError
+from leeward.security.outcome import Output, ToolError
 from leeward.security.paths import Place
 from leeward.security.policy import Policy
 from leeward.security.session import Session

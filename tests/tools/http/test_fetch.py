@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import trio
 
-from leeward.security.exchange import Exchange
+from leeward.security.call import Exchange
 from leeward.security.kinds import Effect
 from leeward.security.outcome import (
     InvalidParameters,

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from leeward.security.url import parse_url
+from leeward.tools.http.fetch import pretty_json
 from leeward.tools.http.html import is_tame, read_page
-from leeward.tools.http.pretty import pretty_json
 
 HERE = parse_url("https://docs.example.com/guide/intro")
 

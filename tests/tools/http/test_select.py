@@ -8,7 +8,7 @@ import pytest
 
 from leeward.security.outcome import InvalidParameters, PermanentFailure
 from leeward.security.url import parse_url
-from leeward.tools.http.select import Selector
+from leeward.tools.http.html import Selector
 
 HERE = parse_url("https://docs.example.com/guide/")
 PAGE = """<title>T</title><base href="/base/"><div class="item" id="1"><h2>One</h2><a href="one">more</a></div>

@@ -25,7 +25,7 @@ from leeward.tools.process import (
     run_process,
 )
 from leeward.tools.process import cgroup as cgroups_module
-from leeward.tools.process.limits import Resource
+from leeward.tools.process.environment import Resource
 from leeward.tools.sandbox import SandboxSettings, open_sandbox
 from leeward.tools.sandbox import sandbox as confined_module
 from leeward.tools.shell import Shell

@@ -28,8 +28,7 @@ from leeward.tools.process.reaper import end_all
 from leeward.tools.sandbox.bubblewrap import Bubblewrapped
 from leeward.tools.sandbox.landlock import confine_thread, landlock_version
 from leeward.tools.sandbox.seccomp import Sockets, filter_program
-from leeward.tools.sandbox.supervisors import Spawner
-from leeward.tools.sandbox.wardens import Wardens
+from leeward.tools.sandbox.supervisors import Spawner, Wardens
 
 ENV = environment("/nowhere", {})
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who is whose child")

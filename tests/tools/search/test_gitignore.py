@@ -16,8 +16,7 @@ from leeward.tools.files import Guard
 from leeward.tools.search import Search
 from leeward.tools.search.gitignore import IgnoreFile
 from leeward.tools.search.glob import glob_expression
-from leeward.tools.search.grep import LinePattern
-from leeward.tools.search.literal import literal_in
+from leeward.tools.search.grep import LinePattern, literal_in
 
 FILES = [
     "a.log",

@@ -16,8 +16,8 @@ from leeward.memory.database import Database, Island
 from leeward.memory.overflow import OverflowStore
 from leeward.security.action import Draft
 from leeward.security.call import Cleared, ToolCall
-from leeward.security.lasting import Lasting
 from leeward.security.outcome import PermanentFailure, ResourceNotFound
+from leeward.security.output import Lasting
 from leeward.security.policy import Policy
 from leeward.security.ports import RecordError
 from leeward.security.session import JobChanged, Session

@@ -20,7 +20,7 @@ from leeward.runtime.providers.interface import (
     TextDelta,
 )
 from leeward.runtime.providers.openai.response import ChatReader
-from leeward.runtime.providers.sse import EventStream
+from leeward.runtime.providers.transport import EventStream
 
 
 def text(events: list[ModelEvent]) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
-from leeward.security.unreadable import Unreadable
+from leeward.security.kinds import Unreadable
 
 
 def actions(line: str) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand.visit import visits
 from leeward.security.command.programs.tables import table
-from leeward.security.rules import ShellRules
+from leeward.security.policy import ShellRules
 
 SAYS = ("nothing", "ask", "force", "deny")
 VICTIM = ("git", "push", "-f")

@@ -10,8 +10,7 @@ from leeward.security.command.judge.network import connects, destinations
 from leeward.security.command.judge.suggest import Suggestion
 from leeward.security.kinds import Kind
 from leeward.security.permissions.matching import covers
-from leeward.security.policy import Rule, RuleAction
-from leeward.security.rules import ShellRules
+from leeward.security.policy import Rule, RuleAction, ShellRules
 from leeward.security.session import Grant
 from leeward.security.url import Ledger, Provenance, parse_url
 

@@ -15,9 +15,9 @@ from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
 from leeward.security.command.judge import assess as weighed
 from leeward.security.command.judge import destructive
-from leeward.security.command.judge.outline import outline_of
+from leeward.security.command.judge.assess import outline_of
+from leeward.security.kinds import Unreadable
 from leeward.security.policy import Policy
-from leeward.security.unreadable import Unreadable
 
 TOO_MUCH = Unreadable(read._TOO_MUCH)
 

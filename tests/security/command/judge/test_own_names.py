@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leeward.security.command.judge.programs import program_of
+from leeward.security.command.judge.readonly import program_of
 from leeward.security.command.programs.tables import lines_of
 
 MARK = "ZEBRA-4417"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from leeward.security.command import CommandLine, Say, parse_command, ruling_of, surveyed, wanted
-from leeward.security.policy import Policy
-from leeward.security.rules import ShellRules
-from leeward.tools.lookup import looked_up
+from leeward.security.policy import Policy, ShellRules
+from leeward.tools.survey import looked_up
 
 FIND = shutil.which("find")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -17,10 +17,9 @@ from leeward.security.command import (
     surveyed,
     wanted,
 )
-from leeward.security.command.syntax.once import Once
-from leeward.security.policy import Policy
-from leeward.security.rules import ShellRules
-from leeward.security.unreadable import Unreadable
+from leeward.security.command.syntax.nodes import Once
+from leeward.security.kinds import Unreadable
+from leeward.security.policy import Policy, ShellRules
 
 
 def first_suggestion(*given):

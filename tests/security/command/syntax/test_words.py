@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.syntax.nodes import PartKind
-from leeward.security.unreadable import Unreadable
+from leeward.security.kinds import Unreadable
 
 
 def words_of(line: str):
