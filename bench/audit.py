@@ -20,7 +20,7 @@ import trio
 from amount import amount
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.security.session import Decided
 
 _INSERT = (
@@ -88,7 +88,7 @@ async def by_callers(audit: AuditLogger, callers: int, records: int) -> tuple[fl
 
 async def measure(folder: Path, records: int) -> None:
     """Append, verify, and print what it took."""
-    async with Island.open("storage") as island:
+    async with AsyncioThread.open("storage") as island:
         path = folder / "alone.db"
         async with Database.open(path, island) as database:
             await AuditLogger(database, Clock()).append("s", _DECIDED)

@@ -19,15 +19,15 @@ import trio
 from amount import amount
 
 from leeward.memory.checkpoints import CheckpointStore
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.runtime.clock import SystemClock
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Action, ToolCall
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
 from leeward.security.policy import Policy
 from leeward.tools.checkpoints import Checkpoints
-from leeward.tools.checkpoints import Limits as SnapshotLimits
+from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
 from leeward.tools.declare import schema_tool
 from leeward.tools.files import Guard
 
@@ -48,7 +48,9 @@ async def _nothing(*_: object) -> None:
 
 def _command(policy: Policy) -> Action:
     tool = schema_tool("shell", "runs", {"type": "object", "properties": {}}, _nothing, effects=Effect.ALL)
-    return Draft.of(ToolCall("1", "shell", json.dumps({})), {"shell": tool.specs()[0]}).read(policy, {})
+    return ActionBuilder.of(ToolCall("1", "shell", json.dumps({})), {"shell": tool.specs()[0]}).read(
+        policy, {}
+    )
 
 
 @asynccontextmanager
@@ -64,7 +66,7 @@ async def _main(folder: Path, files: int, size: int) -> None:
     policy = Policy(str(root), str(folder))
     action = _command(policy)
     print(f"{files} files of {size} bytes")
-    async with Island.open("bench") as island, Database.open(folder / "store.db", island) as database:
+    async with AsyncioThread.open("bench") as island, Database.open(folder / "store.db", island) as database:
         store = CheckpointStore(database, SystemClock(), 8 * _CAP)
         points = Checkpoints(store, Guard(policy), SnapshotLimits(_CAP), lambda: "s", print)
         async with _timed("what a question says, before the first command"):

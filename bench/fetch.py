@@ -26,13 +26,13 @@ from amount import amount
 from silent import NoAudit, Silent
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.overflow import OverflowStore
 from leeward.security.call import ToolCall
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import CallLimits, Policy
 from leeward.security.ports import Audit, Ports
-from leeward.security.session import Given, Session
+from leeward.security.session import Session, UrlsAdded
 from leeward.security.url import Provenance, Url, parse_url
 from leeward.tools.composite import CompositeExecutor
 from leeward.tools.http.client import Client, tls_context
@@ -82,7 +82,7 @@ async def _whole(
     limits = CallLimits(per_turn=10**9, per_session=10**9, repeats=10**9)
     policy = Policy("/", "/", calls=limits, allow_networks=("127.0.0.0/8",))
     pipeline = Pipeline(Session("bench", policy), ports)
-    await pipeline.note(Given(0.0, (url.text,), Provenance.PERSON))
+    await pipeline.note(UrlsAdded(0.0, (url.text,), Provenance.PERSON))
 
     async def call(number: int) -> object:
         return await pipeline.run(ToolCall(f"c{number}", "fetch", f'{{"url": "{url.text}"}}'))
@@ -128,7 +128,10 @@ async def _bench(folder: str, port: int) -> None:
     async def guarded(_number: int) -> object:
         return await client.get(url, trio.current_time() + 20, lambda exchange: None)
 
-    async with Island.open("storage") as island, Database.open(Path(folder) / "bench.db", island) as database:
+    async with (
+        AsyncioThread.open("storage") as island,
+        Database.open(Path(folder) / "bench.db", island) as database,
+    ):
         store = OverflowStore(database, Silent())
         steps = {
             "bare httpcore": floor,

@@ -20,17 +20,17 @@ from pathlib import Path
 import trio
 from rich.console import Console
 
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.runtime.app import Runtime
-from leeward.runtime.config import Places, load
+from leeward.runtime.config import Locations, load
 from leeward.runtime.events import CallEnded, RunEvent, Text
 from leeward.runtime.model import open_model
 from leeward.runtime.options import Options
 from leeward.runtime.printer import Printer
 from leeward.runtime.repl.render import Renderer
 from leeward.runtime.repl.screen import Screen
-from leeward.runtime.script import Account
-from leeward.runtime.script.script import Step
+from leeward.runtime.script import RunPrinter
+from leeward.runtime.script.script import ScriptStep
 from leeward.security.kinds import Effect
 from leeward.tools.declare import tool
 
@@ -76,8 +76,8 @@ def listener(way: str) -> Callable[[RunEvent], None] | None:
     nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     if way == "rendered":
         return Renderer(Screen(Console(file=nowhere, force_terminal=True, width=100, highlight=False)))
-    account = Account(Printer(Options(prompt="go"), nowhere, nowhere))
-    account.begin(Step(0, "go"), None)
+    account = RunPrinter(Printer(Options(prompt="go"), nowhere, nowhere))
+    account.begin(ScriptStep(0, "go"), None)
     return account.hear
 
 
@@ -89,7 +89,7 @@ async def sessions(folder: Path, url: str, model: str, heard: list[Marks]) -> As
         made.mkdir()
     (config / "config.toml").write_text(CONFIG.format(url=url, model=model), encoding="utf-8")
     loaded = load(config_dir=config, environment={})
-    places = Places(workspace, folder, config, data, data / "leeward.db")
+    places = Locations(workspace, folder, config, data, data / "leeward.db")
     async with AsyncExitStack() as stack:
         provider = (await stack.enter_async_context(open_model(loaded.config))).provider
         opened = []
@@ -108,7 +108,10 @@ async def commit_seconds(folder: Path) -> float:
         "INSERT INTO audit (at, session, kind, call, tool, body, id, prev, hash)"
         " VALUES (0, 's', 'bench', 'c', 't', ?, ?, zeroblob(32), zeroblob(32))"
     )
-    async with Island.open("commits") as island, Database.open(folder / "commits.db", island) as database:
+    async with (
+        AsyncioThread.open("commits") as island,
+        Database.open(folder / "commits.db", island) as database,
+    ):
         for number in range(200):
             began = time.perf_counter()
             await database.write([(row, ("x" * 400, str(number)))])

@@ -28,7 +28,7 @@ import trio
 from amount import SMOKE, amount
 
 from leeward.runtime.app import Runtime
-from leeward.runtime.config import Places, load
+from leeward.runtime.config import Locations, load
 from leeward.security.ports import Answer
 
 _MIB = 1024 * 1024
@@ -89,7 +89,7 @@ def _peak() -> int:
 
 async def _measured(folder: Path, sample: Path, times: int) -> Told:
     """Print a sample so often, keep it, and tell what that cost."""
-    where = Places(folder / "work", folder, folder / "config", folder / "data", folder / "data/leeward.db")
+    where = Locations(folder / "work", folder, folder / "config", folder / "data", folder / "data/leeward.db")
     for made in (where.workspace, where.config):
         made.mkdir()
     # A program sees nothing else of the folder for temporary files.

@@ -18,7 +18,7 @@ from amount import amount
 from silent import NoAudit, Silent
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.overflow import OverflowStore
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
@@ -70,7 +70,7 @@ async def main() -> None:
     """Measure the three in one process and print a line each."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
-            Island.open("storage") as island,
+            AsyncioThread.open("storage") as island,
             Database.open(Path(folder) / "bench.db", island) as database,
         ):
             store = OverflowStore(database, Silent())

@@ -28,7 +28,7 @@ from amount import SMOKE, amount
 
 from leeward import Effect, Text, tool
 from leeward.runtime.app import Runtime
-from leeward.runtime.config import Places, load
+from leeward.runtime.config import Locations, load
 from leeward.runtime.conversation.compaction import ASKED
 from leeward.runtime.providers.interface import (
     CallRequested,
@@ -86,10 +86,10 @@ class Asking:
         yield Stopped(StopReason.TOOL_CALLS if calls else StopReason.STOP)
 
 
-def places(folder: Path) -> Places:
+def places(folder: Path) -> Locations:
     """Return a home and a workspace in a folder."""
     data = folder / "data"
-    found = Places(folder / "work", folder, folder / "config", data, data / "leeward.db")
+    found = Locations(folder / "work", folder, folder / "config", data, data / "leeward.db")
     for made in (found.workspace, found.config):
         made.mkdir(exist_ok=True)
     (found.config / "config.toml").write_text(CONFIG)

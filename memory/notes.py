@@ -17,7 +17,7 @@ from leeward.security.trust import Origin, integrity
 
 from .database import Database, Row, Statement, storable
 
-__all__ = ["LONGEST_NOTE", "MOST_NOTES", "Note", "NoteNotFound", "NoteStore", "NotesFull"]
+__all__ = ["LONGEST_NOTE", "MOST_NOTES", "NoteNotFound", "NoteStore", "NotesFull", "StoredNote"]
 
 LONGEST_NOTE = 2000
 """Characters of a note, at most."""
@@ -65,7 +65,7 @@ class NotesFull(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class StoredNote:
     """A note; `workspace` is None where it holds everywhere, `saved_at` is in seconds since the epoch."""
 
     id: str
@@ -83,7 +83,7 @@ class NoteStore:
         self._database = database
         self._clock = clock
 
-    async def save(self, workspace: str, session: str, text: str, origin: Origin) -> Note:
+    async def save(self, workspace: str, session: str, text: str, origin: Origin) -> StoredNote:
         """Keep a note that a text of this origin led to, and return it.
 
         Raises:
@@ -106,7 +106,7 @@ class NoteStore:
             why = f"this workspace has {MOST_NOTES} notes, as many as fit; /memory delete makes room"
             raise NotesFull(why) from None
 
-    async def get(self, workspace: str, id: str) -> Note:  # noqa: A002 — it is called so everywhere
+    async def get(self, workspace: str, id: str) -> StoredNote:  # noqa: A002 — it is called so everywhere
         """Return a note of a workspace, or one that holds everywhere.
 
         Raises:
@@ -118,7 +118,7 @@ class NoteStore:
             raise NoteNotFound("there is no note of that id here")
         return _note(rows[0])
 
-    async def newest(self, workspace: str, limit: int) -> list[Note]:
+    async def newest(self, workspace: str, limit: int) -> list[StoredNote]:
         """Return the newest notes that hold in a workspace, newest first.
 
         Raises:
@@ -127,7 +127,7 @@ class NoteStore:
         rows = await self._database.read(_NEWEST, (storable(workspace), max(limit, 0)))
         return list(map(_note, rows))
 
-    async def search(self, workspace: str, words: str, limit: int) -> list[Note]:
+    async def search(self, workspace: str, words: str, limit: int) -> list[StoredNote]:
         """Return the notes with any of these words, or words that begin so, the best first.
 
         Only the words count: what else the index takes for an operator is left out of them.
@@ -160,6 +160,6 @@ class NoteStore:
         await self._database.write([(_WIDEN, (storable(id),))])
 
 
-def _note(row: Row) -> Note:
+def _note(row: Row) -> StoredNote:
     name, workspace, session, saved_at, origin, text = row
-    return Note(name, workspace, session, saved_at, Origin(origin), text)
+    return StoredNote(name, workspace, session, saved_at, Origin(origin), text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app import Runtime
-    from .config import Config, ConfigError, Loaded, Places, find_places, load
+    from .config import Config, ConfigError, Loaded, Locations, find_places, load
     from .events import Alert, CallEnded, CallStarted, EndReason, LiveOutput, RunEvent, Text, TurnEnded
     from .exits import CliError, Exit
 
@@ -25,7 +25,7 @@ __all__ = [
     "Exit",
     "LiveOutput",
     "Loaded",
-    "Places",
+    "Locations",
     "RunEvent",
     "Runtime",
     "Text",

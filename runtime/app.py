@@ -22,19 +22,30 @@ from leeward.security.filters import Source
 from leeward.security.kinds import Json
 from leeward.security.pipeline import Pipeline
 from leeward.security.ports import Approver, Clock, RecordError
-from leeward.security.session import Event, Forgot, LevelSet, ModelSet, Session
+from leeward.security.session import ConversationCleared, Event, LevelSet, ModelSet, Session
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.http.resolve import Resolver, dns_resolver
 
 from .clock import SystemClock
-from .composition import Parts, open_parts
-from .config import Loaded, Places, find_places, load
-from .conversation import Conversation, Talk
+from .composition import Components, open_parts
+from .config import Loaded, Locations, find_places, load
+from .conversation import Chat, History
 from .events import CallEnded, CallStarted, RunEvent, TurnEnded
 from .grounding import given_by, given_by_config
 from .providers.interface import Provider, new_call_id
-from .sessions import Alone, Left, Relay, configured, find, lock, new_session_id, news_of, take_in, take_up
+from .sessions import (
+    EventRelay,
+    ResumedSession,
+    TurnLock,
+    configured,
+    find,
+    lock,
+    new_session_id,
+    news_of,
+    take_in,
+    take_up,
+)
 
 __all__ = ["Runtime"]
 
@@ -45,12 +56,12 @@ class Runtime:
     Made by `Runtime.open`. `audit`, `overflow`, `transcript`, `grants` and `notes` may be read at any time.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Components) -> None:
         self._parts = parts
         self._relay = parts.relay
-        self._alone = Alone()
+        self._alone = TurnLock()
         self.pipeline: Pipeline
-        self.talk: Talk
+        self.talk: Chat
         self.loaded = parts.loaded
         self.config = parts.loaded.config
         self.places = parts.places
@@ -76,7 +87,7 @@ class Runtime:
         approver: Approver | None = None,
         provider: Provider | None = None,
         clock: Clock | None = None,
-        places: Places | None = None,
+        places: Locations | None = None,
         listener: Callable[[RunEvent], None] | None = None,
         resolve: Resolver = dns_resolver,
     ) -> AsyncGenerator[Runtime, None]:
@@ -98,7 +109,7 @@ class Runtime:
         """
         loaded = loaded or load()
         places = places or find_places(loaded.config)
-        relay = Relay()
+        relay = EventRelay()
         if listener is not None:
             relay.listeners.append(listener)
         opened = open_parts(
@@ -118,7 +129,7 @@ class Runtime:
         return self.pipeline.session.id
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> History:
         """What was said in the session."""
         return self.talk.conversation
 
@@ -143,7 +154,7 @@ class Runtime:
                 raise
             await _begin(self, session, taken, *given_by_config(self.config, session))
 
-    async def resume(self, name: str = "") -> Left:
+    async def resume(self, name: str = "") -> ResumedSession:
         """Go on with another session: the one whose id begins so, or else the latest of this workspace.
 
         What it had read, what it was given and allowed, and what was said in it come back; listeners hear
@@ -181,7 +192,7 @@ class Runtime:
             if not await self.talk.clear():
                 raise RecordError("what was said is forgotten here, and what it led to could not be")
             session = self.pipeline.session
-            await self.pipeline.note(Forgot(session.now), *given_by_config(self.config, session))
+            await self.pipeline.note(ConversationCleared(session.now), *given_by_config(self.config, session))
 
     async def switch_model(self, spec: str) -> None:
         """Have another model answer from the next turn on; it is told everything that was said so far.
@@ -263,13 +274,13 @@ class Runtime:
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
 
-def _fresh(parts: Parts, session: str) -> Session:
+def _fresh(parts: Components, session: str) -> Session:
     """Return a session without a past."""
     return Session(session, parts.policy, now=parts.ports.clock.now(), key=parts.key)
 
 
 async def _begin(
-    runtime: Runtime, session: Session, taken: SessionLock, *events: Event, left: Left | None = None
+    runtime: Runtime, session: Session, taken: SessionLock, *events: Event, left: ResumedSession | None = None
 ) -> None:
     """Make a session the current one, by these events and under the configuration that holds now."""
     parts, current, alert = runtime._parts, runtime._parts.current, runtime._relay.alert
@@ -281,7 +292,7 @@ async def _begin(
     # Nothing is awaited until all of it is there: words must not be said in half of a session.
     pipeline = runtime.pipeline = Pipeline(session, parts.ports, parts.model.secrets)
     news = partial(news_of, current, pipeline)
-    runtime.talk = Talk(
+    runtime.talk = Chat(
         pipeline, runtime.tools, runtime.transcript, runtime.config, runtime.places, alert, news
     )
     current.begin(pipeline, taken)

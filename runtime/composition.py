@@ -26,50 +26,59 @@ from leeward.tools.http.resolve import Resolver
 from leeward.tools.sandbox import Sandbox
 from leeward.tools.survey import Surveyor
 
-from .config import Loaded, Places
+from .config import Loaded, Locations
 from .executors import all_tools, builtin_settings, configured_executors, passed_on
 from .model import Model, open_model
 from .policy import to_policy
 from .providers.interface import Provider
 from .sandbox import open_confinement
-from .sessions import Current, Foretelling, Kept, Nobody, Relay, checkpoints_of, jobs_of, unknown_lines
+from .sessions import (
+    CheckpointNotice,
+    Current,
+    EventRelay,
+    NoApprover,
+    SessionStore,
+    checkpoints_of,
+    jobs_of,
+    unknown_lines,
+)
 from .storage import audit_of, open_storage, tidy
 
-__all__ = ["Parts", "open_parts"]
+__all__ = ["Components", "open_parts"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Components:
     """What is opened once and outlives a session; `current` knows which session that is."""
 
     loaded: Loaded
-    places: Places
+    places: Locations
     policy: Policy
     ports: Ports
     audit: AuditLogger
     overflow: OverflowStore
-    kept: Kept
+    kept: SessionStore
     grants: GrantStore
     notes: NoteStore
     key: bytes
     sandbox: Sandbox
     tools: CompositeExecutor
     model: Model
-    relay: Relay
+    relay: EventRelay
     current: Current
 
 
 @asynccontextmanager
 async def open_parts(
     loaded: Loaded,
-    places: Places,
+    places: Locations,
     clock: Clock,
-    relay: Relay,
+    relay: EventRelay,
     executors: Sequence[ToolExecutor],
     approver: Approver | None,
     provider: Provider | None,
     resolve: Resolver,
-) -> AsyncGenerator[Parts, None]:
+) -> AsyncGenerator[Components, None]:
     """Open all of it; `Runtime.open` says what the arguments are, and what is raised."""
     config, current = loaded.config, Current()
     policy = to_policy(
@@ -85,7 +94,7 @@ async def open_parts(
         audit = audit_of(database, clock, loaded, places)
         overflow = OverflowStore(database, clock, config.tools.overflow.max_total_bytes)
         notes, grants = NoteStore(database, clock), GrantStore(database, clock)
-        kept = Kept(audit, Transcript(database, clock), Catalog(database, clock), database.path)
+        kept = SessionStore(audit, Transcript(database, clock), Catalog(database, clock), database.path)
 
         confined = open_confinement(config, places, policy, relay.alert)
         sandbox, policy = await stack.enter_async_context(confined)
@@ -101,7 +110,7 @@ async def open_parts(
         tools = all_tools(config, built_in, executors, points, named)
         model = await stack.enter_async_context(open_model(config, provider, variables.values()))
 
-        asked = Nobody() if approver is None else Foretelling(approver, points)
+        asked = NoApprover() if approver is None else CheckpointNotice(approver, points)
         ports = Ports(tools, Surveyor(policy=policy), asked, audit, overflow, clock, relay, grants)
         key = await trio.to_thread.run_sync(hash_key, places.data)
         stack.callback(current.leave)
@@ -109,7 +118,7 @@ async def open_parts(
         for line in (*unknown_lines(await audit.unknown_outcomes()), *database.take_notices()):
             relay.tell_once(line)
         await tidy(config, kept, overflow, grants, points)
-        yield Parts(
+        yield Components(
             loaded=loaded,
             places=places,
             policy=policy,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from leeward.memory.notes import Note
+from leeward.memory.notes import StoredNote
 from leeward.security.call import ToolSpec
 from leeward.security.kinds import Effect
 from leeward.security.pipeline import GATES
@@ -146,14 +146,14 @@ def permission_lines(policy: Policy) -> Iterator[str]:
         yield "no rules; the defaults hold"
 
 
-def note_line(note: Note) -> str:
+def note_line(note: StoredNote) -> str:
     """Return a note on one line: its id, when it was saved, what led to it, where it holds, its beginning."""
     at = time.strftime("%Y-%m-%d", time.localtime(note.saved_at))
     where = "everywhere" if note.workspace is None else "here"
     return _cut(f"{note.id}  {at}  {note.origin:<9}  {where:<10}  {visible(note.text)}")
 
 
-def note_lines(note: Note) -> Iterator[str]:
+def note_lines(note: StoredNote) -> Iterator[str]:
     """Yield all of a note."""
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note.saved_at))
     where = "everywhere" if note.workspace is None else note.workspace

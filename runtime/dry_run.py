@@ -26,7 +26,7 @@ from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Ports, Question, RecordError, Spool
 from leeward.security.refusal import error_object, question_object
-from leeward.security.session import Event, Session, after
+from leeward.security.session import Event, Session, apply_events
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance
 from leeward.security.verdict import Deny
@@ -35,12 +35,12 @@ from leeward.tools.files import states
 from leeward.tools.process import SEARCH_PATH
 from leeward.tools.survey import looked_up, resolved
 
-from .console import Start
+from .console import Startup
 from .executors import all_tools, builtin_settings
 from .grounding import given_as_such, given_by, given_by_config
 from .policy import to_policy
 
-__all__ = ["SEEN", "Asked", "DryRun", "Judged", "policy_of", "specs_of"]
+__all__ = ["SEEN", "DryRun", "DryRunCall", "Judged", "policy_of", "specs_of"]
 
 SEEN = (Origin.WEB, Origin.MCP, Origin.WORKSPACE, Origin.SECRET)
 """What a session can have read, as `--seen` and the field "seen" name it."""
@@ -49,7 +49,7 @@ _WORKSPACES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DryRunCall:
     """A call as a model would ask for it, and what had happened before.
 
     `said` are the person's words, `urls` what else they gave; `workspace` is where it would happen,
@@ -163,7 +163,7 @@ class _NoStore:
         raise RecordError("a dry run writes nothing")
 
 
-def policy_of(start: Start, workspace: Path | None = None) -> Policy:
+def policy_of(start: Startup, workspace: Path | None = None) -> Policy:
     """Return what is allowed in a workspace under a configuration, as if somebody could be asked."""
     places = start.places
     return to_policy(
@@ -176,7 +176,7 @@ def policy_of(start: Start, workspace: Path | None = None) -> Policy:
     )
 
 
-def specs_of(start: Start) -> tuple[ToolSpec, ...]:
+def specs_of(start: Startup) -> tuple[ToolSpec, ...]:
     """Return the tools there would be.
 
     Raises:
@@ -191,13 +191,13 @@ def specs_of(start: Start) -> tuple[ToolSpec, ...]:
 class DryRun:
     """Judges calls under one configuration, each in a session of its own."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Startup) -> None:
         self._start = start
         self._ground = lru_cache(_WORKSPACES)(self._ground_of)
         nothing = _Nothing(specs_of(start))
         self._ports = Ports(nothing, _Surveyor(), nothing, nothing, nothing, nothing, nothing)
 
-    async def judge(self, asked: Asked) -> Judged:
+    async def judge(self, asked: DryRunCall) -> Judged:
         """Return what would be decided about a call.
 
         Raises:
@@ -210,7 +210,7 @@ class DryRun:
         given = given_as_such(asked.urls, session)
         granted = (one.taken_in(session.now) for one in grants)
         by_config = given_by_config(self._start.loaded.config, session)
-        session = after(session, *by_config, *said, *given, *granted)
+        session = apply_events(session, *by_config, *said, *given, *granted)
         pipeline = Pipeline(session, self._ports)
         action = await pipeline.read(ToolCall("dry-run", asked.tool, asked.arguments))
         decision, left, approver = pipeline.judged(action)

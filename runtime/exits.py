@@ -17,7 +17,7 @@ from enum import Enum, IntEnum
 from typing import TypeAlias
 from uuid import uuid4
 
-__all__ = ["CliError", "Exit", "Json", "Request", "envelope", "error_object", "to_json"]
+__all__ = ["CliError", "CommandRun", "Exit", "Json", "envelope", "error_object", "to_json"]
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -88,7 +88,7 @@ def error_object(exit_code: Exit, code: str = "", message: str = "", **detail: o
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CommandRun:
     """One run of a command: its id, and when it began (seconds on the monotonic clock)."""
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -110,7 +110,7 @@ def envelope(
     """Return the one JSON line that answers a command under `--output json`.
 
     `ok` follows from the exit code alone; a failure without an error object gets the one its exit
-    code stands for. `meta` is usually `Request.meta()`.
+    code stands for. `meta` is usually `CommandRun.meta()`.
 
     Raises:
         ValueError: a success cannot carry an error.
@@ -122,7 +122,7 @@ def envelope(
         error = error.error()
     if not ok:
         error = {**error_object(Exit(exit_code)), **(error or {})}
-    measured = {**Request().meta(), **(meta or {})}
+    measured = {**CommandRun().meta(), **(meta or {})}
     answer = {"ok": ok, "data": data, "error": error, "warnings": list(warnings), "meta": measured}
     return to_json(answer)
 

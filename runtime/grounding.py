@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from leeward.security.session import Given, Session
+from leeward.security.session import Session, UrlsAdded
 from leeward.security.url import (
     Known,
     Provenance,
@@ -28,7 +28,7 @@ from .config import Config
 __all__ = ["given_as_such", "given_by", "given_by_config", "known_place", "places_in"]
 
 
-def given_by(text: str, provenance: Provenance, session: Session) -> tuple[Given, ...]:
+def given_by(text: str, provenance: Provenance, session: Session) -> tuple[UrlsAdded, ...]:
     """Return the events by which what a text names becomes known; none where it names nothing."""
     workspace = Path(session.policy.workspace)
 
@@ -39,24 +39,24 @@ def given_by(text: str, provenance: Provenance, session: Session) -> tuple[Given
     given = tuple(place.text for place in places)
     hinted = tuple(url.text for url in urls_hinted(text, names_file))
     found = ((given, provenance), (hinted, Provenance.HINT))
-    return tuple(Given(session.now, urls, how) for urls, how in found if urls)
+    return tuple(UrlsAdded(session.now, urls, how) for urls, how in found if urls)
 
 
-def given_by_config(config: Config, session: Session) -> tuple[Given, ...]:
+def given_by_config(config: Config, session: Session) -> tuple[UrlsAdded, ...]:
     """Return the event by which what the configuration names becomes known, at first and after `/clear`."""
     written = config.security.pre_execution_verify.url_grounding.urls
     known = tuple(place.text for text in written if (place := known_place(text)) is not None)
-    return (Given(session.now, known, Provenance.CONFIG),) if known else ()
+    return (UrlsAdded(session.now, known, Provenance.CONFIG),) if known else ()
 
 
-def given_as_such(texts: Iterable[str], session: Session) -> tuple[Given, ...]:
+def given_as_such(texts: Iterable[str], session: Session) -> tuple[UrlsAdded, ...]:
     """Return the event by which each text that is a URL, a bare host or an address becomes known.
 
     Whoever gives one as such means a place, whatever else the word could be; what cannot be read
     grounds nothing.
     """
     known = tuple(place.text for text in texts for place in places_in(text))
-    return (Given(session.now, known, Provenance.PERSON),) if known else ()
+    return (UrlsAdded(session.now, known, Provenance.PERSON),) if known else ()
 
 
 def places_in(text: str) -> tuple[Known, ...]:

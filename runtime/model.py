@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .config import Config
-from .config import Provider as ProviderConfig
+from .config import ProviderSection as ProviderConfig
 from .exits import CliError, Exit
 from .providers.interface import Provider, ProviderSetupError
 from .providers.registry import PROVIDERS, Models, open_models

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from .exits import Request
+from .exits import CommandRun
 
 __all__ = ["Options", "Output"]
 
@@ -57,7 +57,7 @@ class Options:
     turn: int | None = None
     urls: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
-    request: Request = field(default_factory=Request)
+    request: CommandRun = field(default_factory=CommandRun)
 
     def flags(self) -> dict[str, object]:
         """Return what flags say of the configuration, by dotted key; None where one was not given."""

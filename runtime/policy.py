@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 
-from leeward.memory.database import KEPT, SIDES
+from leeward.memory.database import BACKUP_SUFFIX, SIDES
 from leeward.memory.sessions import LOCKS
 from leeward.security.policy import (
     AnomalyLimits,
@@ -27,7 +27,7 @@ from leeward.security.policy import (
 )
 from leeward.security.trust import TrustLevel
 
-from .config import WORKSPACE_FILE, Anomaly, Config, Loaded, printable
+from .config import WORKSPACE_FILE, AnomalySection, Config, Loaded, printable
 from .installation import running_code
 
 __all__ = ["to_policy", "workspace_question"]
@@ -102,7 +102,7 @@ def _call_limits(config: Config) -> CallLimits:
     return CallLimits(agent.max_tool_calls_per_turn, agent.max_tool_calls_per_session)
 
 
-def _anomaly_limits(anomaly: Anomaly) -> AnomalyLimits:
+def _anomaly_limits(anomaly: AnomalySection) -> AnomalyLimits:
     return AnomalyLimits(
         enabled=anomaly.enabled,
         window_size=anomaly.window_size,
@@ -116,7 +116,7 @@ def _database_files(config: Config) -> list[Path]:
     """A database elsewhere than in the data folder, and what SQLite and we keep beside it."""
     if not config.storage.path:
         return []
-    return [Path(config.storage.path + end) for end in (*SIDES, KEPT, LOCKS)]
+    return [Path(config.storage.path + end) for end in (*SIDES, BACKUP_SUFFIX, LOCKS)]
 
 
 def _both_names(paths: Iterable[Path]) -> tuple[str, ...]:

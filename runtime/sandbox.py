@@ -15,7 +15,7 @@ from leeward.security.sandbox import SandboxLevel
 from leeward.tools.process import Limits
 from leeward.tools.sandbox import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
 
-from .config import Config, Places
+from .config import Config, Locations
 from .exits import CliError, Exit
 from .installation import installation
 
@@ -26,7 +26,7 @@ _ASIDE = "aside"
 
 @asynccontextmanager
 async def open_confinement(
-    config: Config, places: Places, policy: Policy, alert: Callable[[str], None]
+    config: Config, places: Locations, policy: Policy, alert: Callable[[str], None]
 ) -> AsyncGenerator[tuple[Sandbox, Policy], None]:
     """Yield what keeps programs in, and the policy as it holds with it.
 

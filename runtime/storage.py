@@ -14,14 +14,14 @@ from pathlib import Path
 import trio
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.grants import GrantStore
 from leeward.memory.overflow import OverflowStore
 from leeward.security.ports import Clock
 from leeward.tools.checkpoints import Checkpoints
 
-from .config import Config, Loaded, Places
-from .sessions import Kept, expire
+from .config import Config, Loaded, Locations
+from .sessions import SessionStore, expire
 
 __all__ = ["audit_of", "open_storage", "tidy"]
 
@@ -31,7 +31,7 @@ class _Shared:
     """An open database, how it is closed, and for how many it is open."""
 
     stack: AsyncExitStack
-    island: Island
+    island: AsyncioThread
     database: Database
     users: int = 0
 
@@ -47,7 +47,7 @@ class _Open:
 _OPEN: trio.lowlevel.RunVar[_Open] = trio.lowlevel.RunVar("open databases")
 
 
-def audit_of(database: Database, clock: Clock, loaded: Loaded, places: Places) -> AuditLogger:
+def audit_of(database: Database, clock: Clock, loaded: Loaded, places: Locations) -> AuditLogger:
     """Return the audit in a database; its key lies in the data folder, wherever the database does."""
     heads = loaded.config.tools.audit.heads
     key = places.data / "audit.key"
@@ -90,7 +90,7 @@ async def _left(opened: _Open, path: Path, shared: _Shared) -> None:
 
 async def _opened(path: Path) -> _Shared:
     async with AsyncExitStack() as stack:
-        island = await stack.enter_async_context(Island.open("storage"))
+        island = await stack.enter_async_context(AsyncioThread.open("storage"))
         database = await stack.enter_async_context(Database.open(path, island))
         return _Shared(stack.pop_all(), island, database)
 
@@ -102,7 +102,11 @@ _EXPIRED_AT_START = 20
 
 
 async def tidy(
-    config: Config, kept: Kept, overflow: OverflowStore, grants: GrantStore, points: Checkpoints | None
+    config: Config,
+    kept: SessionStore,
+    overflow: OverflowStore,
+    grants: GrantStore,
+    points: Checkpoints | None,
 ) -> None:
     """Forget what has expired.
 

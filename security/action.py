@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from .call import Action, Atom, Problem, ToolCall, ToolSpec, pointer_step
+from .call import Action, Atom, SchemaProblem, ToolCall, ToolSpec, pointer_step
 from .command import CommandFacts, CommandLine, Wanted, effects_of, parse_command, surveyed, together, wanted
 from .kinds import KIND_KEY, Effect, Json, Kind, Unreadable
 from .outcome import Category
-from .paths import Place, could_be_path, is_user_or_file, locate
+from .paths import ResolvedPath, could_be_path, is_user_or_file, locate
 from .policy import Policy
 from .schema import Leaf, changes, leaves
 from .trust import TrustLevel
@@ -39,7 +39,7 @@ __all__ = [
     "MAX_LEAVES",
     "MAX_NAME",
     "NAME_RULE",
-    "Draft",
+    "ActionBuilder",
     "canonical_json",
     "depth_of",
     "is_tool_name",
@@ -68,22 +68,22 @@ class _NotJson(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ActionBuilder:
     """A call that was parsed and checked, whose paths have not been looked up yet."""
 
     call: ToolCall
     spec: ToolSpec | None
     nearest: str | None
     arguments: Mapping[str, Any]
-    problems: tuple[Problem, ...]
+    problems: tuple[SchemaProblem, ...]
     strings: tuple[Leaf, ...] = ()
     lines: Mapping[str, CommandLine | Unreadable] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> Draft:
+    def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> ActionBuilder:
         """Parse a call's text and check it against its tool's schema; never raises for what it says."""
         if not is_tool_name(call.tool):
-            problem = Problem("", NAME_RULE, Category.TOOL_NOT_FOUND)
+            problem = SchemaProblem("", NAME_RULE, Category.TOOL_NOT_FOUND)
             return cls(call, None, _nearest(call.tool, specs), {}, (problem,))
         spec = specs.get(call.tool)
         if spec is None:
@@ -91,12 +91,12 @@ class Draft:
         try:
             given = _parse(call.arguments)
         except _NotJson as error:
-            return cls(call, spec, None, {}, (Problem("", str(error)),))
+            return cls(call, spec, None, {}, (SchemaProblem("", str(error)),))
         checked = spec.check(given)
         if checked.problems:
             return cls(call, spec, None, given, checked.problems)
         changed = tuple(
-            Problem(pointer, "checking would change this value", Category.TYPE_MISMATCH)
+            SchemaProblem(pointer, "checking would change this value", Category.TYPE_MISMATCH)
             for pointer in changes(given, checked.arguments)
         )
         found = () if changed else tuple(leaves(checked.arguments, spec.schema))
@@ -108,7 +108,7 @@ class Draft:
         texts = [leaf.text for leaf in self.strings if _is_path(leaf)]
         users = [text for text in texts if is_user_or_file(text)]
         located = (locate(text, policy) for text in (*texts, *map(_as_file, users)))
-        paths = [place.text for place in located if isinstance(place, Place)]
+        paths = [place.text for place in located if isinstance(place, ResolvedPath)]
         return tuple(dict.fromkeys((*paths, *users)))
 
     def wanted(self, policy: Policy) -> Wanted:
@@ -246,7 +246,7 @@ def _as_file(name: str) -> str:
     return f"./{name}"
 
 
-def _place(raw: str, policy: Policy, resolved: Mapping[str, str]) -> Place | Unreadable:
+def _place(raw: str, policy: Policy, resolved: Mapping[str, str]) -> ResolvedPath | Unreadable:
     is_no_user = is_user_or_file(raw) and resolved.get(raw) == raw
     located = locate(_as_file(raw) if is_no_user else raw, policy)
     if isinstance(located, Unreadable):
@@ -254,7 +254,7 @@ def _place(raw: str, policy: Policy, resolved: Mapping[str, str]) -> Place | Unr
     real = resolved.get(located.text)
     if real is None:
         return Unreadable("the path cannot be followed, or was not looked up")
-    return Place(located.text, real, located.escaped)
+    return ResolvedPath(located.text, real, located.escaped)
 
 
 def _parse(text: str) -> dict[str, Any]:

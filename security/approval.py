@@ -20,12 +20,12 @@ from .call import Action, ToolCall
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Reply
 from .question import too_long
-from .record import Book, egress, tell
+from .record import Journal, egress, tell
 from .record import decisions as record
 from .session import THE_PERSON, Granted, Scope, Session
 from .verdict import Decision
 
-__all__ = ["Consulted", "Questions"]
+__all__ = ["Approvals", "Consulted"]
 
 Read: TypeAlias = Callable[[ToolCall], Awaitable[Action]]
 Judged: TypeAlias = Callable[[Action], tuple[Decision, Asks, str]]
@@ -63,10 +63,10 @@ class Consulted:
 
 
 @dataclass(slots=True)
-class Questions:
+class Approvals:
     """The questions of one pipeline, put to the person one after another."""
 
-    book: Book
+    book: Journal
     ports: Ports
     read: Read
     judged: Judged

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from .command import CommandLine
 from .kinds import Effect, Json, Kind, Unreadable
 from .outcome import Category, Output, PolicyBlocked
-from .paths import Place, Preview
+from .paths import Preview, ResolvedPath
 from .trust import TrustLevel
 from .url import Destination, Url
 
@@ -33,7 +33,7 @@ __all__ = [
     "Exchange",
     "Follower",
     "Outcome",
-    "Problem",
+    "SchemaProblem",
     "Status",
     "ToolCall",
     "ToolExecutor",
@@ -96,7 +96,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SchemaProblem:
     """One reason why a call does not fit its tool. `pointer` is a JSON pointer, "" for the whole."""
 
     pointer: str
@@ -109,7 +109,7 @@ class Checked:
     """What a validator says: the arguments with their defaults, or every problem it found."""
 
     arguments: Mapping[str, Json]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SchemaProblem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Atom:
     kind: Kind
     pointer: str
     raw: str
-    canonical: Url | Place | CommandLine | Destination | str | Unreadable
+    canonical: Url | ResolvedPath | CommandLine | Destination | str | Unreadable
     declared: bool = True
     only_read: bool = False
 
@@ -156,7 +156,7 @@ class Atom:
         match self.canonical:
             case Unreadable():
                 return self.raw
-            case Place(real=real):
+            case ResolvedPath(real=real):
                 return real
             case other:
                 return str(other)
@@ -173,7 +173,7 @@ class Action:
     spec: ToolSpec | None
     arguments: Mapping[str, Json]
     digest: str
-    problems: tuple[Problem, ...]
+    problems: tuple[SchemaProblem, ...]
     atoms: tuple[Atom, ...]
     effects: Effect
     nearest: str | None = None
@@ -245,14 +245,18 @@ class Cleared:
         commands = (atom for atom in self.action.of_kind(Kind.COMMAND) if atom.declared)
         return {atom.pointer: _to_run(atom, self.action.call.asker) for atom in commands}
 
-    def place(self, pointer: str) -> Place:
+    def place(self, pointer: str) -> ResolvedPath:
         """Return the judged path at a JSON pointer.
 
         Raises:
             PolicyBlocked: no path was judged there, so none may be opened.
         """
         for atom in self.action.atoms:
-            if atom.kind is Kind.PATH and atom.pointer == pointer and isinstance(atom.canonical, Place):
+            if (
+                atom.kind is Kind.PATH
+                and atom.pointer == pointer
+                and isinstance(atom.canonical, ResolvedPath)
+            ):
                 return atom.canonical
         raise PolicyBlocked("no path was judged for this argument")
 

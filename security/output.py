@@ -23,19 +23,19 @@ from .kinds import Effect
 from .outcome import Output
 from .ports import Observer, OverflowStore, RecordError, Spool
 from .record import tell
-from .session import Read, Session
+from .session import Session, TextSeen
 from .trust import Origin, TrustLevel, integrity
 from .url import fingerprints_in
 
 __all__ = [
+    "BackgroundOutput",
     "Keep",
-    "Keeper",
-    "Lasting",
-    "Live",
+    "OutputStream",
+    "OverflowWriter",
     "bounded",
-    "brought",
-    "completed",
+    "collect_output",
     "is_trusted",
+    "make_result",
     "read_by_model",
     "source_of",
     "told_kept",
@@ -59,7 +59,7 @@ def told_lost(why: object) -> str:
     return f"the whole text could not be stored: {why}"
 
 
-class Live:
+class OutputStream:
     """The output of one running call. Left without `finish`, what was stored of it is abandoned."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Live:
         self._incoming: deque[str] = deque()
         self._feeders: tuple[Feeder, ...] = ()
         self._excerpt = Excerpt(source.threshold)
-        self._kept = _Kept(source.max_bytes)
+        self._kept = _ByteBudget(source.max_bytes)
         self._unwritten: list[str] = []
         self._spool: Spool | None = None
         self._problem = ""
@@ -164,7 +164,7 @@ class Live:
                 self._spool = None
 
 
-class _Kept:
+class _ByteBudget:
     """How much of a text is kept: what is beyond a bound in bytes of UTF-8 is not, from a line's end on."""
 
     def __init__(self, bound: int) -> None:
@@ -222,18 +222,18 @@ def bounded(source: Source, session: Session) -> Source:
     )
 
 
-def read_by_model(source: Source, text: str, session: Session) -> Iterator[Read]:
+def read_by_model(source: Source, text: str, session: Session) -> Iterator[TextSeen]:
     """Yield the event of a text that reaches the model, if it brings a new label or value along."""
     labels = {source.origin} - session.labels
     marks = fingerprints_in(text, session.marks_key) if source.is_private else ()
     new = tuple(mark for mark in marks if mark not in session.seen)
     if labels or new:
-        yield Read(session.now, tuple(labels), new)
+        yield TextSeen(session.now, tuple(labels), new)
 
 
-async def brought(
-    action: Action, output: Output, live: Live, session: Session
-) -> tuple[Screened, Source, Keeper]:
+async def collect_output(
+    action: Action, output: Output, live: OutputStream, session: Session
+) -> tuple[Screened, Source, OverflowWriter]:
     """Return an output as filters take it, what is known of it, and what keeps the whole where it is cut.
 
     Raises:
@@ -247,7 +247,7 @@ async def brought(
     else:
         # A subclass of str may turn into another text each time it is looked at.
         text = Screened(str.__str__(output.text))
-    keep = Keeper(live.store, session.id, source.origin, live.id)
+    keep = OverflowWriter(live.store, session.id, source.origin, live.id)
     return _with_remarks(action, output, text, session), source, keep
 
 
@@ -265,7 +265,7 @@ def is_trusted(action: Action, session: Session) -> bool:
 
 
 @dataclass(slots=True)
-class Keeper:
+class OverflowWriter:
     """Stores the whole of a text that is cut, for one session; `id` is that of what was stored last."""
 
     store: OverflowStore
@@ -282,7 +282,7 @@ class Keeper:
         return told_kept(self.id, len(text), text.count("\n") + (not text.endswith("\n")))
 
 
-def completed(
+def make_result(
     action: Action, output: Output, screened: Screened, kept: str | None, failure: ToolResult | None
 ) -> ToolResult:
     """Return the result of a call that ran to its end, or of a `failure` with the output there was.
@@ -310,14 +310,14 @@ _LATEST = 16 * 1024
 """Characters of what came last that are held."""
 
 
-class Lasting:
+class BackgroundOutput:
     """The output of one such thing; `origin` is whose words it is, `chars` how much there was by now."""
 
     def __init__(self, action: Action, session: Session, store: OverflowStore) -> None:
         source = source_of(action, Output(""), session)
         self.origin: Origin = source.origin
         self.chars = 0
-        self._live = Live(action, source, self, store, session.id)
+        self._live = OutputStream(action, source, self, store, session.id)
         self._latest: deque[str] = deque()
         self._held = 0
 

@@ -14,21 +14,30 @@ from typing import TypeAlias, TypeVar
 import trio
 
 from .action import secrets_in
-from .approval import Questions
+from .approval import Approvals
 from .call import Action, Cleared, ToolCall, ToolResult
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .gates import anomaly, arguments, budget, commands, grounding, hosts, known, paths, permissions, trust
 from .outcome import Output, ToolError, ToolTimeout
-from .output import Keep, Keeper, Live, bounded, brought, completed, read_by_model, source_of
-from .permissions import Asks, answered, reconsidered
+from .output import (
+    Keep,
+    OutputStream,
+    OverflowWriter,
+    bounded,
+    collect_output,
+    make_result,
+    read_by_model,
+    source_of,
+)
+from .permissions import Asks, recheck, resolve_asks
 from .ports import Answer, Executor, Ports, RecordError
-from .record import Book, egress
+from .record import Journal, egress
 from .record import decisions as record
-from .redirects import Trail
+from .redirects import Redirects
 from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
 from .session import Decided, Event, Granted, Session
 from .survey import read_call, unread
-from .verdict import Allow, Ask, Decision, Deny, Verdict, Word
+from .verdict import Allow, Ask, Decision, Deny, GateWord, Verdict
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
@@ -55,7 +64,7 @@ FILTERS: tuple[Filter, ...] = (cap, strip, redact, distill, fence)
 
 def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> Decision:
     """Let every gate speak; a call that `known` cannot place is not shown to the others."""
-    words: list[Word] = []
+    words: list[GateWord] = []
     for gate in gates:
         try:
             verdict = gate(action, session)
@@ -63,7 +72,7 @@ def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> 
             verdict = Deny("broken_gate", f"this gate failed ({type(error).__name__}), which is a no")
         if not isinstance(verdict, (Allow, Ask, Deny)):
             verdict = Deny("broken_gate", "this gate said none of the three words, which is a no")
-        words.append(Word(gate.__name__, verdict))
+        words.append(GateWord(gate.__name__, verdict))
         if gate is known and isinstance(verdict, Deny):
             break
     return Decision(tuple(words))
@@ -89,9 +98,9 @@ class Pipeline:
 
     def __init__(self, session: Session, ports: Ports, secrets: frozenset[str] = frozenset()) -> None:
         self._ports, self._secrets = ports, secrets
-        self._book = Book(replace(session, secrets=secrets), ports)
+        self._book = Journal(replace(session, secrets=secrets), ports)
         self.catch_up = self._book.catch_up
-        self._questions = Questions(self._book, ports, self.read, self.judged)
+        self._questions = Approvals(self._book, ports, self.read, self.judged)
         self._specs = {spec.name: spec for spec in ports.executor.specs()}
 
     @property
@@ -116,7 +125,7 @@ class Pipeline:
     async def admit(self, text: str, source: Source) -> str:
         """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
         source = bounded(source, self.session)
-        keep = Keeper(self._ports.store, self.session.id, source.origin)
+        keep = OverflowWriter(self._ports.store, self.session.id, source.origin)
         screened = await self._show(Screened(text), source, keep)
         await self._book.note()
         return screened.text
@@ -135,7 +144,7 @@ class Pipeline:
         """Return what the gates say now, the Asks nobody answered beforehand, and who answered the rest."""
         session = session or self.session
         decision = judge(action, session)
-        return decision, *answered(decision.asks, action, session)
+        return decision, *resolve_asks(decision.asks, action, session)
 
     async def _decide(self, action: Action) -> Ruling:
         """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
@@ -163,7 +172,7 @@ class Pipeline:
                 return unanswered(action.call, asked, nobody=consulted.reply is Answer.NOBODY)
             session = self.session
             decision, still_open, approver = self.judged(again, session)
-            decision = reconsidered(action, asked, again, decision, still_open)
+            decision = recheck(action, asked, again, decision, still_open)
             grants = self._questions.granted(consulted) if decision.denial is None else ()
             decided = record.decided(session, again, decision, *consulted.told(approver, session))
             return await self._end(again, decision, decided, *grants)
@@ -189,8 +198,8 @@ class Pipeline:
         """Run a recorded call and screen what it brings, or what it had brought when it failed."""
         session, failure = self.session, None
         source = source_of(action, Output(""), session)
-        trail = Trail(action, self._book, self.read, self.judged)
-        with Live(action, source, self._ports.observer, self._ports.store, session.id) as live:
+        trail = Redirects(action, self._book, self.read, self.judged)
+        with OutputStream(action, source, self._ports.observer, self._ports.store, session.id) as live:
             came = await _caught(_run(self._ports.executor, action, live, trail), lambda error: error)
             await live.close()
             if isinstance(came, Exception):
@@ -203,21 +212,21 @@ class Pipeline:
             return await _caught(self._screened(action, came, live, trail, failure), told)
 
     async def _screened(
-        self, action: Action, output: Output, live: Live, trail: Trail, failure: ToolResult | None
+        self, action: Action, output: Output, live: OutputStream, trail: Redirects, failure: ToolResult | None
     ) -> ToolResult:
-        raw, source, keep = await brought(action, output, live, self.session)
+        raw, source, keep = await collect_output(action, output, live, self.session)
         screened = await self._show(raw, source, keep)
         self._book.owe(*trail.found_in(output, screened.plain))
-        return completed(action, output, screened, keep.id, failure)
+        return make_result(action, output, screened, keep.id, failure)
 
-    async def _show(self, raw: Screened, source: Source, keep: Keeper) -> Screened:
+    async def _show(self, raw: Screened, source: Source, keep: OverflowWriter) -> Screened:
         """Screen a text, of which what is cut is kept, and count that the model has read it."""
         screened = await screen(raw, source, keep)
         self._book.owe(*read_by_model(source, screened.plain, self.session))
         return screened
 
 
-async def _run(executor: Executor, action: Action, live: Live, trail: Trail) -> Output:
+async def _run(executor: Executor, action: Action, live: OutputStream, trail: Redirects) -> Output:
     """Let a call run within its deadline; time-outs of the tool's own are failures of its own."""
     timeout = action.spec.timeout if action.spec is not None else 0
     with trio.move_on_after(timeout) as scope, trail:

@@ -19,12 +19,12 @@ from .outcome import Output, PolicyBlocked
 from .output import is_trusted
 from .permissions import Asks
 from .ports import RecordError
-from .record import Book, egress
-from .session import Event, Given, Session
+from .record import Journal, egress
+from .session import Event, Session, UrlsAdded
 from .url import MAX_BYTES, Provenance, Url, join_url, parse_url, same_site, urls_in
 from .verdict import Decision
 
-__all__ = ["MOST_HOPS", "MOST_LINKS", "Trail"]
+__all__ = ["MOST_HOPS", "MOST_LINKS", "Redirects"]
 
 MOST_HOPS = 3
 """Redirects that one request may follow, at most."""
@@ -40,7 +40,7 @@ Judged: TypeAlias = Callable[[Action, Session], tuple[Decision, Asks, str]]
 
 
 @dataclass(slots=True)
-class _Way:
+class _Chain:
     """How one URL of a call went on: what was opened in its place, one after another."""
 
     urls: list[Url]
@@ -57,21 +57,21 @@ class _Way:
 
 
 @dataclass(slots=True)
-class Trail:
+class Redirects:
     """The ways of one call; the pipeline makes it and enters it while the call runs."""
 
     action: Action
-    book: Book
+    book: Journal
     read: Read
     judged: Judged
-    _ways: dict[str, _Way] = field(init=False)
+    _ways: dict[str, _Chain] = field(init=False)
     _attempts: int = 0
     _is_over: bool = False
 
     def __post_init__(self) -> None:
         urls = (atom for atom in self.action.of_kind(Kind.URL) if atom.declared)
         self._ways = {
-            atom.pointer: _Way([atom.canonical]) for atom in urls if isinstance(atom.canonical, Url)
+            atom.pointer: _Chain([atom.canonical]) for atom in urls if isinstance(atom.canonical, Url)
         }
 
     def __enter__(self) -> Self:
@@ -97,10 +97,12 @@ class Trail:
         session = self._view(way, url)
         decision, left, approver = self.judged(action, session)
         problem = _exhausted(way, url) or _refusal(decision, left)
-        events: tuple[Event, ...] = egress.hop(action, decision, left, approver, session, hop, problem)
+        events: tuple[Event, ...] = egress.redirect_events(
+            action, decision, left, approver, session, hop, problem
+        )
         is_new = url != way.urls[-1]
         if isinstance(url, Url) and not problem and is_new and way.stays_on_site(url):
-            events = (*events, Given(session.now, (url.text,), Provenance.REDIRECT))
+            events = (*events, UrlsAdded(session.now, (url.text,), Provenance.REDIRECT))
         await self._record(*events)
         if problem or not isinstance(url, Url):
             raise PolicyBlocked(f"a redirect was not followed: {problem}; it leads to {text}")
@@ -110,7 +112,7 @@ class Trail:
     def report(self, exchange: Exchange) -> None:
         """Take down what became of an attempt; it is written with the next record of the call."""
         if not self._is_over:
-            self.book.owe(egress.exchanged(self.action, exchange, self._attempts, self.book.session))
+            self.book.owe(egress.response_event(self.action, exchange, self._attempts, self.book.session))
 
     def found_in(self, output: Output, text: str) -> Iterator[Event]:
         """Yield how the links of an opened page, or the results of a search, become known.
@@ -128,7 +130,7 @@ class Trail:
             yield from _given(session, near, Provenance.LINK if is_given else Provenance.DERIVED)
             yield from _given(session, [link for link in links if link not in near], Provenance.FOREIGN)
 
-    def _way(self, pointer: str | None) -> tuple[str, _Way]:
+    def _way(self, pointer: str | None) -> tuple[str, _Chain]:
         if self._is_over:
             raise PolicyBlocked("the call is over; nothing is opened on its behalf any more")
         if pointer is None and len(self._ways) == 1:
@@ -137,7 +139,7 @@ class Trail:
             raise PolicyBlocked("no URL was judged for this argument, so nothing follows from it")
         return pointer, self._ways[pointer]
 
-    def _view(self, way: _Way, url: Url | Unreadable) -> Session:
+    def _view(self, way: _Chain, url: Url | Unreadable) -> Session:
         """Return the session a hop is judged in: what led to it grounds it, and the call is booked."""
         session = self.book.session
         session = replace(session, pending=session.pending | {self.action.call.id})
@@ -158,7 +160,7 @@ async def _on_record(step: Awaitable[None]) -> None:
         raise PolicyBlocked(why) from error
 
 
-def _exhausted(way: _Way, url: Url | Unreadable) -> str:
+def _exhausted(way: _Chain, url: Url | Unreadable) -> str:
     """Count a hop or a second try, and say so where it is one too many."""
     if url == way.urls[-1]:
         way.tries += 1
@@ -195,9 +197,9 @@ def _read(texts: Iterable[str]) -> Iterator[Url]:
             yield url
 
 
-def _given(session: Session, urls: Iterable[Url], provenance: Provenance) -> Iterator[Given]:
+def _given(session: Session, urls: Iterable[Url], provenance: Provenance) -> Iterator[UrlsAdded]:
     """Yield the event by which URLs become known in this way, without those that are already."""
     known = {entry.text for entry, how in session.ledger.entries() if how is provenance}
     new = [url.text for url in dict.fromkeys(urls) if url.text not in known]
     if new:
-        yield Given(session.now, tuple(new[:MOST_LINKS]), provenance)
+        yield UrlsAdded(session.now, tuple(new[:MOST_LINKS]), provenance)

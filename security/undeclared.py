@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .command import CommandFacts, Wanted
 from .kinds import Effect, Kind
-from .paths import Place, could_be_path, locate
+from .paths import ResolvedPath, could_be_path, locate
 from .policy import Policy
 from .schema import Leaf
 from .url import percent_decoded
@@ -66,9 +66,9 @@ def _spellings(leaf: Leaf, policy: Policy) -> tuple[str, ...]:
     if Kind.UNDECLARED not in leaf.kinds:
         return ()
     places = (locate(text, policy) for text in _decoded(leaf.text.strip()))
-    found = dict.fromkeys(place.text for place in places if isinstance(place, Place))
+    found = dict.fromkeys(place.text for place in places if isinstance(place, ResolvedPath))
     as_it_stands = locate(leaf.text, policy)
-    if could_be_path(leaf.text) and isinstance(as_it_stands, Place):
+    if could_be_path(leaf.text) and isinstance(as_it_stands, ResolvedPath):
         found.pop(as_it_stands.text, None)
     return tuple(path for path in found if path != policy.workspace and len(path) <= _LONGEST_PATH)
 

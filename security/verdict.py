@@ -13,7 +13,7 @@ from .call import Atom
 from .kinds import Json
 from .outcome import Category
 
-__all__ = ["Allow", "Ask", "Decision", "Deny", "Verdict", "Word"]
+__all__ = ["Allow", "Ask", "Decision", "Deny", "GateWord", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ Verdict: TypeAlias = Allow | Ask | Deny
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class GateWord:
     """What one gate said."""
 
     gate: str
@@ -78,7 +78,7 @@ class Word:
 class Decision:
     """What all gates said, in the order of `GATES`, and what follows from it."""
 
-    words: tuple[Word, ...]
+    words: tuple[GateWord, ...]
 
     @property
     def denial(self) -> tuple[str, Deny] | None:

@@ -14,7 +14,7 @@ from leeward.security.filters import HARD_BOUND
 from leeward.security.policy import Policy
 from leeward.security.session import Session
 
-from .files import Changes, Files, Guard, Seen, Trees
+from .files import Changes, Files, FileVersions, Guard, Trees
 from .http.fetch import DEFAULT_BODY_BYTES, Fetcher
 from .http.resolve import Resolver, dns_resolver
 from .notes import NoteKeeper, Notes
@@ -87,7 +87,7 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
         runner=settings.runner,
         jobs=settings.jobs,
     )
-    guard, seen = Guard(settings.policy), Seen(lambda: settings.session().id)
+    guard, seen = Guard(settings.policy), FileVersions(lambda: settings.session().id)
     return [
         *Files(guard, seen).tools(),
         *Changes(guard, seen).tools(),

@@ -14,7 +14,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from leeward.memory.notes import Note, NotesFull
+from leeward.memory.notes import NotesFull, StoredNote
 from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.outcome import InvalidParameters, Output, PermanentFailure, PolicyBlocked
@@ -34,15 +34,15 @@ _MANY = 20
 class NoteKeeper(Protocol):
     """What the tools need of the store of notes."""
 
-    async def save(self, workspace: str, session: str, text: str, origin: Origin) -> Note:
+    async def save(self, workspace: str, session: str, text: str, origin: Origin) -> StoredNote:
         """Keep a note."""
         ...
 
-    async def newest(self, workspace: str, limit: int) -> Sequence[Note]:
+    async def newest(self, workspace: str, limit: int) -> Sequence[StoredNote]:
         """Return the newest notes."""
         ...
 
-    async def search(self, workspace: str, words: str, limit: int) -> Sequence[Note]:
+    async def search(self, workspace: str, words: str, limit: int) -> Sequence[StoredNote]:
         """Return the notes with any of these words."""
         ...
 
@@ -115,7 +115,7 @@ def weakest(labels: set[Origin]) -> Origin:
     return min(labels, key=lambda label: (integrity(frozenset({label})), label.value))
 
 
-def _told(note: Note) -> str:
+def _told(note: StoredNote) -> str:
     # No line of a note may look like the head of another one.
     text = note.text.replace("\n", "\n  ")
     return f"[{note.id}, {datetime.fromtimestamp(note.saved_at, UTC):%Y-%m-%d}, {note.origin}] {text}"

@@ -20,7 +20,7 @@ from leeward.security.ports import RecordError
 
 from ..database import stored_json
 
-__all__ = ["Fault", "Head", "Problem", "SecondPlace", "Verified", "heads_in"]
+__all__ = ["AnchorFile", "ChainFault", "Fault", "Head", "Verified", "heads_in"]
 
 
 _LINE = re.compile(r"leeward-head 1 (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{128})")
@@ -104,7 +104,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ChainFault:
     """The first thing that is wrong: at which record (0: around them, in the file), what, and in words."""
 
     seq: int
@@ -122,7 +122,7 @@ class Verified:
     records: int
     heads: int
     head: Head | None
-    problem: Problem | None
+    problem: ChainFault | None
     unsigned: int = 0
 
 
@@ -144,7 +144,7 @@ def heads_in(path: Path) -> list[Head]:
         return Head.all_in(file.read(_MOST).decode("ascii", "replace"))
 
 
-class SecondPlace:
+class AnchorFile:
     """The file, if there is one. `add` may be called from any thread; everything else may block."""
 
     def __init__(self, path: Path | None) -> None:

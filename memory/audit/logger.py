@@ -26,7 +26,7 @@ from .events import KINDS, event_of
 from .heads import Head, Verified
 from .reports import AuditReports
 from .rows import EVENTS, FOLDED, OF_CALL, OF_PREFIX, Drafting, Record, listing, record_of
-from .signer import Notary
+from .signer import HeadSigner
 from .unfinished import UNFINISHED, Unfinished, abandoned
 
 __all__ = ["AuditLogger"]
@@ -46,7 +46,9 @@ class AuditLogger:
         self._clock = clock
         self._drafting = Drafting()
         self.reports = AuditReports(database)
-        self._notary = Notary(database, self._drafting, key or database.path.with_name("audit.key"), heads)
+        self._notary = HeadSigner(
+            database, self._drafting, key or database.path.with_name("audit.key"), heads
+        )
         self.heads_elsewhere = self._notary.heads_elsewhere
 
     async def start_session(

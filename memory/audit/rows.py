@@ -17,7 +17,7 @@ from typing import Any
 from leeward.security.kinds import Json
 from leeward.security.session import Event
 
-from ..database import Body, Draft, Row, Statement, Value, parsed, storable, stored_json
+from ..database import Body, RecordRow, Row, Statement, Value, parsed, storable, stored_json
 from .events import KINDS, body_of, event_of, kind_of
 
 __all__ = [
@@ -41,16 +41,16 @@ class Drafting:
         self._numbers = count()
         self._unsure: dict[int, tuple[Event, str]] = {}
 
-    def of_fact(self, at: float, session: str, kind: str, body: dict[str, Json] | Body) -> Draft:
+    def of_fact(self, at: float, session: str, kind: str, body: dict[str, Json] | Body) -> RecordRow:
         """Return the draft of a record that no session is folded from.
 
         Raises:
             RecordError: JSON cannot say it.
         """
         text = stored_json(body) if isinstance(body, dict) else body
-        return Draft(at, storable(session), kind, None, None, text, self._new_name())
+        return RecordRow(at, storable(session), kind, None, None, text, self._new_name())
 
-    def of_event(self, session: str, event: Event) -> Draft:
+    def of_event(self, session: str, event: Event) -> RecordRow:
         """Return the draft of an event; the same event gets the same name until it is `settled`.
 
         Raises:
@@ -60,7 +60,7 @@ class Drafting:
         body = body_of(event)
         # The event is kept beside its name: another one cannot come to have the same identity meanwhile.
         _, name = self._unsure.setdefault(id(event), (event, self._new_name()))
-        return Draft(
+        return RecordRow(
             event.at,
             storable(session),
             kind_of(event),

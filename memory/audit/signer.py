@@ -15,13 +15,13 @@ import trio
 
 from leeward.security.ports import RecordError
 
-from ..database import Database, Draft, Statement, Write
-from .heads import Head, SecondPlace, Verified
+from ..database import Database, RecordRow, Statement, Write
+from .heads import AnchorFile, Head, Verified
 from .rows import Drafting
 from .signing import Signer
 from .verify import unsigned_problem, verify
 
-__all__ = ["SIGN_EVERY", "Notary", "Sealing"]
+__all__ = ["SIGN_EVERY", "HeadSigner", "PendingHead"]
 
 SIGN_EVERY = 128
 """A process that is killed leaves about as many of its records unsigned. A signature takes as long as a
@@ -33,7 +33,7 @@ _COUNT = "SELECT count(*) FROM audit WHERE seq <= ?"
 _PRUNE = "DELETE FROM audit WHERE seq <= ?"
 
 
-class Sealing:
+class PendingHead:
     """A head in line to be put on record: signed when its turn has come."""
 
     def __init__(self, signer: Signer) -> None:
@@ -52,14 +52,14 @@ class Sealing:
         return self._made
 
 
-class Notary:
+class HeadSigner:
     """Signs for one writer. `key` is the file with the key, `heads` the second place, if there is one."""
 
     def __init__(self, database: Database, drafting: Drafting, key: Path, heads: Path | None) -> None:
         self._database = database
         self._drafting = drafting
         self._signer = Signer(key)
-        self._second = SecondPlace(heads)
+        self._second = AnchorFile(heads)
         self._unsigned = 0
 
     async def ready(self) -> None:
@@ -86,16 +86,16 @@ class Notary:
         self,
         at: float,
         session: str,
-        drafts: Sequence[Draft] = (),
+        drafts: Sequence[RecordRow] = (),
         statements: Sequence[Statement] = (),
-    ) -> tuple[Sealing, Write]:
+    ) -> tuple[PendingHead, Write]:
         """Put a head in line, in one transaction with these.
 
         Raises:
             RecordError: the database is closed.
         """
         self._unsigned = 0
-        sealing = Sealing(self._signer)
+        sealing = PendingHead(self._signer)
         draft = self._drafting.of_fact(at, session, "head", sealing.body)
         writing = self._database.queue(statements, (*drafts, draft))
 
@@ -110,7 +110,7 @@ class Notary:
         self,
         at: float,
         session: str,
-        drafts: Sequence[Draft] = (),
+        drafts: Sequence[RecordRow] = (),
         statements: Sequence[Statement] = (),
     ) -> Head:
         """Put a head on record and into the second place, in one transaction with these.

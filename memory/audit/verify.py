@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from leeward.security.ports import RecordError
 
 from ..database import AROUND_AUDIT, GENESIS, Database, Row, Value, audit_schema, is_damage, record_hash
-from .heads import Fault, Head, Problem, Verified
+from .heads import ChainFault, Fault, Head, Verified
 from .signing import is_signed
 
 __all__ = ["unsigned_problem", "verify"]
@@ -103,11 +103,11 @@ class Walk:
         """Begin with a row that is not the first, and is believed to stand behind a record of this hash."""
         self.count, self._tip, self._records = seq - 1, prev, 1
 
-    def step(self, link: Link) -> Break | Problem | None:
+    def step(self, link: Link) -> Break | ChainFault | None:
         """Take in the next row; return what is wrong with it."""
         if link.seq <= self.count:
             why = f"record {link.seq} was put in: the numbers of records begin with 1"
-            return Problem(link.seq, Fault.INSERTED, why)
+            return ChainFault(link.seq, Fault.INSERTED, why)
         if not self._records and link.seq > 1:
             problem = self._begin_behind(link)
             if problem is not None:
@@ -136,14 +136,14 @@ class Walk:
             problem = _missing(1, self._pruned)
         return self.found(problem)
 
-    def found(self, problem: Problem | None) -> Verified:
+    def found(self, problem: ChainFault | None) -> Verified:
         """Return what was found, with the one problem that ended the walk."""
         # The record of a head is signed by what stands in it.
         signed = self._head.count + 1 if self._head is not None else 0
         unsigned = min(self.count - signed, self._records)
         return Verified(self._records, self._heads, self._head, problem, unsigned)
 
-    def _begin_behind(self, link: Link) -> Problem | None:
+    def _begin_behind(self, link: Link) -> ChainFault | None:
         """See whether the audit may begin with this row: all before it were pruned at a signed head."""
         head = _head_of(link)
         if head is None or head.count != link.seq - 1 or self._signature_problem(link.seq, head):
@@ -152,13 +152,15 @@ class Walk:
         self._tip = bytes.fromhex(head.hash)
         return self._compare()
 
-    def _judge_head(self, link: Link) -> Problem | None:
+    def _judge_head(self, link: Link) -> ChainFault | None:
         head = _head_of(link)
         if head is None:
-            return Problem(link.seq, Fault.HEAD, f"record {link.seq} is a head of the audit, and holds none")
+            return ChainFault(
+                link.seq, Fault.HEAD, f"record {link.seq} is a head of the audit, and holds none"
+            )
         problem = self._signature_problem(link.seq, head)
         if problem is None and (head.count, head.hash) != (self.count, self._tip.hex()):
-            problem = Problem(
+            problem = ChainFault(
                 link.seq,
                 Fault.HEAD,
                 f"the head in record {link.seq} is about {head.count} records with another end than the"
@@ -167,7 +169,7 @@ class Walk:
             )
         return problem
 
-    def _signature_problem(self, seq: int, head: Head) -> Problem | None:
+    def _signature_problem(self, seq: int, head: Head) -> ChainFault | None:
         if self._key is None:
             why = "there is no key to check it with: audit.key is missing from the data folder"
         elif head.key != self._key:
@@ -176,7 +178,9 @@ class Walk:
             why = "the signature does not fit: the head was changed or made up"
         else:
             return None
-        return Problem(seq, Fault.SIGNATURE, f"the head about {head.count} records, for record {seq}: {why}")
+        return ChainFault(
+            seq, Fault.SIGNATURE, f"the head about {head.count} records, for record {seq}: {why}"
+        )
 
     def _note(self, link: Link) -> None:
         """Count heads, and see whether a pruning that is missed was told of, and that was signed."""
@@ -188,7 +192,7 @@ class Walk:
         elif link.kind == b"pruned" and self._pruned and _object(link.body).get("count") == self._pruned:
             self._told = True
 
-    def _compare(self) -> Problem | None:
+    def _compare(self) -> ChainFault | None:
         """Hold the chain against the heads from elsewhere that are about as many records."""
         for anchor in self._anchors.get(self.count, ()):
             if anchor.hash != self._tip.hex():
@@ -199,14 +203,16 @@ class Walk:
         return None
 
 
-def _missing(first: int, last: int) -> Problem:
+def _missing(first: int, last: int) -> ChainFault:
     which = f"record {first} is" if first == last else f"records {first} to {last} are"
-    return Problem(first, Fault.MISSING, f"{which} missing: deleted, and no signed record tells of a pruning")
+    return ChainFault(
+        first, Fault.MISSING, f"{which} missing: deleted, and no signed record tells of a pruning"
+    )
 
 
-def _cut(first: int, last: int) -> Problem:
+def _cut(first: int, last: int) -> ChainFault:
     which = f"record {first} is" if first == last else f"records {first} to {last} are"
-    return Problem(
+    return ChainFault(
         first,
         Fault.CUT,
         f"{which} not there as a head says that was kept elsewhere: the end of the audit was cut off, or an"
@@ -224,7 +230,7 @@ async def verify(database: Database, key: str | None, anchors: Iterable[Head] = 
     for anchor in kept:
         if not is_signed(anchor):
             why = "the signature of the given head does not fit: is a letter of it wrong?"
-            return Walk(key).found(Problem(anchor.count, Fault.SIGNATURE, why))
+            return Walk(key).found(ChainFault(anchor.count, Fault.SIGNATURE, why))
     for _ in range(_AGAIN):
         first = await database.read(_FIRST)
         verified = await _walked(database, Walk(key, kept))
@@ -234,13 +240,13 @@ async def verify(database: Database, key: str | None, anchors: Iterable[Head] = 
     return verified
 
 
-async def unsigned_problem(database: Database, key: str | None) -> Problem | None:
+async def unsigned_problem(database: Database, key: str | None) -> ChainFault | None:
     """Return what is wrong with the newest head or behind it: the rest is vouched for by that.
 
     Raises:
         RecordError: the database cannot be read.
     """
-    problem: Problem | None = None
+    problem: ChainFault | None = None
     for _ in range(_AGAIN):
         first = await database.read(_FIRST)
         problem = await _behind_last_head(database, Walk(key))
@@ -249,7 +255,7 @@ async def unsigned_problem(database: Database, key: str | None) -> Problem | Non
     return problem
 
 
-async def _behind_last_head(database: Database, walk: Walk) -> Problem | None:
+async def _behind_last_head(database: Database, walk: Walk) -> ChainFault | None:
     ((newest,),) = await database.read(_LAST_HEAD)
     rows = await database.read(_PAGE, (newest, 1)) if newest is not None else []
     if not rows:
@@ -270,30 +276,32 @@ async def _walked(database: Database, walk: Walk) -> Verified:
         if not is_damage(error.__cause__):
             raise
         seq = walk.count + 1
-        return walk.found(Problem(seq, Fault.CHANGED, f"from record {seq} on the file is damaged: {error}"))
+        return walk.found(
+            ChainFault(seq, Fault.CHANGED, f"from record {seq} on the file is damaged: {error}")
+        )
 
 
-async def _first_wrong(database: Database, walk: Walk, begin: int = _LEAST) -> Problem | None:
+async def _first_wrong(database: Database, walk: Walk, begin: int = _LEAST) -> ChainFault | None:
     async with aclosing(_links(database, begin)) as links:
         async for link in links:
             match walk.step(link):
                 case Break() as broken:
                     return await _Scene(database, broken).problem()
-                case Problem() as problem:
+                case ChainFault() as problem:
                     return problem
     return None
 
 
-async def _around(database: Database) -> Problem | None:
+async def _around(database: Database) -> ChainFault | None:
     """Look at what leads to the records: who asks by an index or a view must be told what stands there."""
     found: dict[str, str] = dict(await database.read(AROUND_AUDIT))
     for name, sql in audit_schema().items():
         if found.get(name) != sql:
             why = f"{name} is gone or not as Leeward made it: what it shows may not be what is on record"
-            return Problem(0, Fault.FILE, why)
+            return ChainFault(0, Fault.FILE, why)
     ((said,), *_) = await database.read(_INDEXES)
     if said != "ok":
-        return Problem(0, Fault.FILE, f"the records are whole, and what leads to them is damaged: {said}")
+        return ChainFault(0, Fault.FILE, f"the records are whole, and what leads to them is damaged: {said}")
     return None
 
 
@@ -316,11 +324,11 @@ class _Scene:
         self._link = found.link
         self._prev = found.prev
 
-    async def problem(self) -> Problem:
+    async def problem(self) -> ChainFault:
         """Say what happened."""
         return await (self._out_of_place() if self._link.is_whole() else self._changed())
 
-    async def _changed(self) -> Problem:
+    async def _changed(self) -> ChainFault:
         """Tell a record with other contents: changed, put in, or with those of another one."""
         link, seq = self._link, self._link.seq
         here = f"record {seq}"
@@ -328,12 +336,12 @@ class _Scene:
             after = await self._first(_PAGE, seq + 1, 1)
             was_skipped = after is not None and Link(*after).prev == self._prev
             if was_skipped or (after is None and link.prev != self._prev):
-                return Problem(seq, Fault.INSERTED, f"{here} was put in: the chain goes by it")
+                return ChainFault(seq, Fault.INSERTED, f"{here} was put in: the chain goes by it")
             other = await self._exchanged_with()
             if other is not None:
                 why = f"{here} was exchanged: what was recorded there stands in record {other}"
-                return Problem(seq, Fault.REORDERED, why)
-        return Problem(seq, Fault.CHANGED, f"{here} was changed: its hash does not fit what stands in it")
+                return ChainFault(seq, Fault.REORDERED, why)
+        return ChainFault(seq, Fault.CHANGED, f"{here} was changed: its hash does not fit what stands in it")
 
     async def _exchanged_with(self) -> int | None:
         """Return in which other record stands what the hash of this one is about."""
@@ -343,24 +351,24 @@ class _Scene:
                     return other.seq
         return None
 
-    async def _out_of_place(self) -> Problem:
+    async def _out_of_place(self) -> ChainFault:
         """Tell a record that is whole, and does not belong behind the one before it."""
         seq = self._link.seq
         here = f"record {seq}"
         found = await self._first(_BY_HASH, self._link.prev, seq)
         if found is not None and found[0] > seq:
             why = f"{here} was moved: it belongs behind what is now record {found[0]}"
-            return Problem(seq, Fault.REORDERED, why)
+            return ChainFault(seq, Fault.REORDERED, why)
         if found is not None:
             first = found[0] + 1
             why = f"record {first} was put in: {here} goes on from record {found[0]}"
-            return Problem(first, Fault.INSERTED, why)
+            return ChainFault(first, Fault.INSERTED, why)
         found = await self._first(_BY_PREV, self._prev, seq)
         if found is not None:
             why = f"{here} was put in: record {found[0]} goes on from the one before it"
-            return Problem(seq, Fault.INSERTED, why)
+            return ChainFault(seq, Fault.INSERTED, why)
         why = f"what stood before {here} is missing: it was deleted, and the rest moved up"
-        return Problem(seq, Fault.MISSING, why)
+        return ChainFault(seq, Fault.MISSING, why)
 
     async def _first(self, sql: str, *values: Value) -> Row | None:
         rows = await self._database.read(sql, values)

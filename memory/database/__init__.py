@@ -1,8 +1,8 @@
 """One SQLite file: connection, writer, migrations, backup."""
 
-from .asyncio_thread import Island
-from .backup import KEPT, SIDES, among_others
-from .chain import GENESIS, Body, Draft, record_hash
+from .asyncio_thread import AsyncioThread
+from .backup import BACKUP_SUFFIX, SIDES, among_others
+from .chain import GENESIS, Body, RecordRow, record_hash
 from .connection import FAILURES, Statement, Value, is_damage, reason
 from .database import Database
 from .encoding import CHUNK, Chunk, packed, parsed, reading_of, said_of, storable, stored_json, unpacked
@@ -12,17 +12,17 @@ from .writer import Row, Write
 
 __all__ = [
     "AROUND_AUDIT",
+    "BACKUP_SUFFIX",
     "CHUNK",
     "FAILURES",
     "GENESIS",
-    "KEPT",
     "SIDES",
+    "AsyncioThread",
     "Body",
     "Chunk",
     "Database",
-    "Draft",
     "ForeignFile",
-    "Island",
+    "RecordRow",
     "Row",
     "Statement",
     "StorageStatus",

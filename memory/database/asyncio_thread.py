@@ -22,7 +22,7 @@ import trio
 from outcome import Error, Outcome, acapture, capture
 from trio.lowlevel import Abort, RaiseCancelT, enable_ki_protection
 
-__all__ = ["Interrupted", "Island", "IslandError", "settled"]
+__all__ = ["AsyncioThread", "Interrupted", "IslandError", "settled"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -36,7 +36,7 @@ class Interrupted(Exception):
     """Work in an island ended early because the one who waited for it was cancelled."""
 
 
-class Island:
+class AsyncioThread:
     """An asyncio loop in a thread, called from the trio task tree that opened it.
 
     Coroutine functions handed to it run in the loop, their arguments cross over as they are. Any
@@ -57,7 +57,7 @@ class Island:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, name: str) -> AsyncIterator[Island]:
+    async def open(cls, name: str) -> AsyncIterator[AsyncioThread]:
         """Run a loop for as long as the block lasts; what is still running at its end is cancelled.
 
         Raises:
@@ -189,7 +189,7 @@ class Island:
 class _Leash:
     """What a trio task holds of an asyncio task it may want to stop."""
 
-    def __init__(self, island: Island) -> None:
+    def __init__(self, island: AsyncioThread) -> None:
         self.task: asyncio.Task[Any] | None = None
         self.pulled = False
         self._island = island
@@ -219,7 +219,7 @@ async def _cross(leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: t
 
 
 async def settled(future: Future[T], on_cancel: Callable[[], Abort]) -> T:
-    """Wait for a future that a thread settles which ends with no loop; `on_cancel` as in `Island.wait`."""
+    """Wait for a future that a thread settles which ends with no loop; `on_cancel` as in `AsyncioThread.wait`."""
     return await _Sleeper(future, on_cancel).sleep()
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from .schema import APPLICATION_ID
 
 __all__ = [
-    "KEPT",
+    "BACKUP_SUFFIX",
     "SIDES",
     "alone",
     "among_others",
@@ -38,7 +38,7 @@ __all__ = [
 SIDES = ("", "-wal", "-shm", "-journal")
 """How the names of a database and of the files beside it, which SQLite makes, end."""
 
-KEPT = "-kept"
+BACKUP_SUFFIX = "-kept"
 """What the folder of the copies and of the damaged is called, behind the name of the database."""
 
 _MAGIC = b"SQLite format 3\0"
@@ -189,7 +189,7 @@ def _half_moved(path: Path) -> Path | None:
 
 
 def _place(path: Path) -> Path:
-    return path.with_name(path.name + KEPT)
+    return path.with_name(path.name + BACKUP_SUFFIX)
 
 
 def _folder(path: Path) -> Path:

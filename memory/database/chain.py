@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["GENESIS", "Body", "Draft", "append", "record_hash"]
+__all__ = ["GENESIS", "Body", "RecordRow", "append", "record_hash"]
 
 GENESIS = bytes(32)
 """What stands in the place of a hash before the first record."""
@@ -35,7 +35,7 @@ Body: TypeAlias = Callable[[int, str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RecordRow:
     """A record that has no place in the chain yet; `id` is a name that no process gives to another."""
 
     at: float
@@ -65,7 +65,7 @@ def record_hash(prev: bytes, at: float, *texts: str | bytes | None) -> bytes:
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-def append(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> None:
+def append(connection: sqlite3.Connection, drafts: Sequence[RecordRow]) -> None:
     """Add records to the end of the chain; one that stands there already stays there once.
 
     To be called inside of a transaction that has the write lock: nobody else may add one meanwhile.

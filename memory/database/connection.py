@@ -23,7 +23,7 @@ import aiosqlite
 from leeward.security.ports import RecordError
 
 from . import backup as kept
-from .chain import Draft, append
+from .chain import RecordRow, append
 from .schema import ForeignFile, check_owner, migrate
 
 __all__ = [
@@ -131,7 +131,7 @@ class Connection(aiosqlite.Connection):
 
 
 def transact(
-    connection: sqlite3.Connection, drafts: Sequence[Draft], statements: Sequence[Statement]
+    connection: sqlite3.Connection, drafts: Sequence[RecordRow], statements: Sequence[Statement]
 ) -> None:
     """Put records into the chain and carry statements out, in one transaction: all or nothing."""
     try:

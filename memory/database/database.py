@@ -18,10 +18,10 @@ from trio.lowlevel import Abort, enable_ki_protection
 
 from leeward.security.ports import RecordError
 
-from .asyncio_thread import Island, IslandError, settled
-from .chain import Draft
+from .asyncio_thread import AsyncioThread, IslandError, settled
+from .chain import RecordRow
 from .connection import Statement, Value, connect
-from .writer import Check, Job, Read, Row, Write, Writer
+from .writer import Check, ReadJob, Row, Write, Writer, WriterJob
 
 __all__ = ["Database"]
 
@@ -41,7 +41,7 @@ class Database:
     One connection, and so one writer, serves the whole process.
     """
 
-    def __init__(self, path: str | os.PathLike[str], island: Island) -> None:
+    def __init__(self, path: str | os.PathLike[str], island: AsyncioThread) -> None:
         self.path = Path(path).absolute()
         self._island = island
         self._writer: Writer | None = None
@@ -50,7 +50,7 @@ class Database:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: str | os.PathLike[str], island: Island, *, busy_seconds: float = 5.0
+        cls, path: str | os.PathLike[str], island: AsyncioThread, *, busy_seconds: float = 5.0
     ) -> AsyncIterator[Database]:
         """Open the file, making or migrating it first; what was queued is written before it is closed.
 
@@ -67,7 +67,7 @@ class Database:
         finally:
             await database._close()
 
-    async def write(self, statements: Sequence[Statement] = (), drafts: Sequence[Draft] = ()) -> None:
+    async def write(self, statements: Sequence[Statement] = (), drafts: Sequence[RecordRow] = ()) -> None:
         """Write these in one transaction, records of the audit first; return once it is on the disk.
 
         They are queued before anything is awaited, so writes happen in the order of the calls. A
@@ -78,7 +78,7 @@ class Database:
         """
         await self.written(self.queue(statements, drafts))
 
-    def queue(self, statements: Sequence[Statement] = (), drafts: Sequence[Draft] = ()) -> Write:
+    def queue(self, statements: Sequence[Statement] = (), drafts: Sequence[RecordRow] = ()) -> Write:
         """Put something in line without waiting: it joins the transaction of what is written next.
 
         Raises:
@@ -108,7 +108,7 @@ class Database:
         Raises:
             RecordError: the query failed.
         """
-        job, writer = Read(sql, values), self._open_writer()
+        job, writer = ReadJob(sql, values), self._open_writer()
         writer.queue.append(job)
         return await _done(writer, job, job.drop)
 
@@ -177,7 +177,7 @@ class Database:
                 await trio.to_thread.run_sync(writer.connection.stop)
 
 
-async def _done(writer: Writer, job: Job[T], on_cancel: Callable[[], Abort]) -> T:
+async def _done(writer: Writer, job: WriterJob[T], on_cancel: Callable[[], Abort]) -> T:
     """Have the queue served and wait for what stands in it already."""
     writer.start()
     return await settled(job.future, on_cancel)

@@ -15,7 +15,7 @@ from typing import Any
 
 from leeward.security.kinds import Json
 from leeward.security.ports import RecordError
-from leeward.security.session import Part, Reading, Said
+from leeward.security.session import ActionRecord, AtomRecord, GateVerdict
 
 __all__ = [
     "CHUNK",
@@ -60,7 +60,7 @@ def unpacked(is_packed: int, body: bytes, newlines: int) -> Chunk:
     return Chunk(newlines, plain.decode("utf-8", "surrogatepass"))
 
 
-def evidence_json(value: Said | Part | Reading) -> dict[str, Json]:
+def evidence_json(value: GateVerdict | AtomRecord | ActionRecord) -> dict[str, Json]:
     """Return a value as a JSON object, without what is as it is by default."""
     found = ((name, getattr(value, name), default) for name, default in _DEFAULTS[type(value)])
     return {name: said for name, said, default in found if default is MISSING or said != default}
@@ -71,28 +71,29 @@ def _default(field: Field[Any]) -> Any:
 
 
 _DEFAULTS: Mapping[type[Any], tuple[tuple[str, Any], ...]] = {
-    kind: tuple((field.name, _default(field)) for field in fields(kind)) for kind in (Said, Part, Reading)
+    kind: tuple((field.name, _default(field)) for field in fields(kind))
+    for kind in (GateVerdict, AtomRecord, ActionRecord)
 }
 
 
-def said_of(said: Mapping[str, Any] | list[Any]) -> Said:
+def said_of(said: Mapping[str, Any] | list[Any]) -> GateVerdict:
     """Return what a gate said; an older record has gate, word and rule only, as a list."""
     if isinstance(said, list):
-        return Said(*said)
-    return Said(**{**said, "facts": _pairs(said.get("facts", ()))})
+        return GateVerdict(*said)
+    return GateVerdict(**{**said, "facts": _pairs(said.get("facts", ()))})
 
 
-def reading_of(said: Mapping[str, Any] | None) -> Reading | None:
+def reading_of(said: Mapping[str, Any] | None) -> ActionRecord | None:
     """Return what a call was read as; an older record does not say."""
     if said is None:
         return None
     declared = said.get("declared")
-    return Reading(
+    return ActionRecord(
         **{
             **said,
             "effects": tuple(said.get("effects", ())),
             "declared": None if declared is None else tuple(declared),
-            "parts": tuple(Part(**part) for part in said.get("parts", ())),
+            "parts": tuple(AtomRecord(**part) for part in said.get("parts", ())),
             "problems": _pairs(said.get("problems", ())),
             "hidden": tuple(said.get("hidden", ())),
         }
@@ -134,7 +135,7 @@ def _plain(value: object) -> dict[str, Json]:
     """Return a frozen table, or a value within a decision, as JSON can be told of it."""
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, (Said, Part, Reading)):
+    if isinstance(value, (GateVerdict, AtomRecord, ActionRecord)):
         return evidence_json(value)
     raise TypeError(f"{type(value).__name__} is no value of JSON")
 

@@ -26,7 +26,7 @@ from leeward.security.ports import RecordError
 
 from .asyncio_thread import Interrupted
 from .backup import suspect
-from .chain import Draft
+from .chain import RecordRow
 from .connection import (
     FAILURES,
     Connection,
@@ -39,7 +39,7 @@ from .connection import (
     transact,
 )
 
-__all__ = ["Check", "Job", "Read", "Row", "Write", "Writer"]
+__all__ = ["Check", "ReadJob", "Row", "Write", "Writer", "WriterJob"]
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -49,7 +49,7 @@ Row: TypeAlias = tuple[Any, ...]
 _TRANSACTION = 262_144
 
 
-class Job(Generic[T]):
+class WriterJob(Generic[T]):
     """Something to be done with the connection, and the future that tells how it went."""
 
     def __init__(self) -> None:
@@ -72,10 +72,10 @@ class Job(Generic[T]):
         self.give_up(problem)
 
 
-class Write(Job[None]):
+class Write(WriterJob[None]):
     """Records and statements that count together or not at all."""
 
-    def __init__(self, statements: Sequence[Statement] = (), drafts: Sequence[Draft] = ()) -> None:
+    def __init__(self, statements: Sequence[Statement] = (), drafts: Sequence[RecordRow] = ()) -> None:
         super().__init__()
         self.statements = tuple(statements)
         self.drafts = tuple(drafts)
@@ -86,7 +86,7 @@ class Write(Job[None]):
         return sum(len(value) for value in values if isinstance(value, (str, bytes)))
 
 
-class Read(Job[list[Row]]):
+class ReadJob(WriterJob[list[Row]]):
     """A query; nobody waits for its rows any more once it is `unwanted`."""
 
     def __init__(self, sql: str, values: Sequence[Value]) -> None:
@@ -101,7 +101,7 @@ class Read(Job[list[Row]]):
         return Abort.FAILED
 
 
-class Check(Job[list[str]]):
+class Check(WriterJob[list[str]]):
     """A look at the whole file."""
 
 
@@ -114,11 +114,11 @@ class Writer:
     def __init__(self, connection: Connection, path: Path, token: trio.lowlevel.TrioToken) -> None:
         self.connection = connection
         self._token = token
-        self.queue: deque[Job[Any]] = deque()
+        self.queue: deque[WriterJob[Any]] = deque()
         self._is_serving = False
         self._path = path
-        self._later: list[Job[Any]] = []
-        self._reading: Read | None = None
+        self._later: list[WriterJob[Any]] = []
+        self._reading: ReadJob | None = None
 
     def start(self) -> None:
         """Have what has queued up served, unless that is being done; may be called from any thread."""
@@ -133,7 +133,7 @@ class Writer:
         """
         return self._reading is not None and self._reading.unwanted
 
-    def _taken(self) -> list[Job[Any]]:
+    def _taken(self) -> list[WriterJob[Any]]:
         """Return what has queued up; what arrives meanwhile is for the next time."""
         later, self._later = self._later, []
         return later + [self.queue.popleft() for _ in range(len(self.queue))]
@@ -154,10 +154,10 @@ class Writer:
             finally:
                 self._is_serving = False
 
-    def _do(self, connection: sqlite3.Connection, jobs: Sequence[Job[Any]]) -> None:
+    def _do(self, connection: sqlite3.Connection, jobs: Sequence[WriterJob[Any]]) -> None:
         self._write(connection, deque(job for job in jobs if isinstance(job, Write)))
         for job in jobs:
-            if isinstance(job, Read):
+            if isinstance(job, ReadJob):
                 self._answer(connection, job)
             elif isinstance(job, Check):
                 self._check(connection, job)
@@ -210,7 +210,7 @@ class Writer:
             return error
         return None
 
-    def _answer(self, connection: sqlite3.Connection, job: Read) -> None:
+    def _answer(self, connection: sqlite3.Connection, job: ReadJob) -> None:
         if job.unwanted:
             job.give_up(Interrupted())
             return

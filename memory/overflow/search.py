@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..patterns import linear_pattern
 
-__all__ = ["Block", "Blocks", "Hit", "LineQuery", "Search"]
+__all__ = ["Block", "Blocks", "Hit", "LineQuery", "LineSearch"]
 
 _LONGEST_LINE = 1_048_576  # characters: a longer line is searched in parts, to bound the memory
 _SHOWN = 400  # characters of a line around a hit
@@ -95,7 +95,7 @@ class Blocks:
             self._offset += end
 
 
-class Search:
+class LineSearch:
     """Gathers the lines that are wanted.
 
     Raises:

@@ -20,7 +20,7 @@ from leeward.security.trust import Origin
 
 from ..database import CHUNK, Chunk, Database, Row, storable, unpacked
 from .retention import Pruned, Retention
-from .search import Blocks, Hit, LineQuery, Search
+from .search import Blocks, Hit, LineQuery, LineSearch
 from .spool import Spool, id_of, linked
 
 __all__ = ["MAX_TOTAL", "Hits", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
@@ -187,7 +187,7 @@ class OverflowStore:
             OverflowNotFound: this session has no such text.
             RecordError: it could not be read.
         """
-        search = Search(wanted)
+        search = LineSearch(wanted)
         ref, entry = await self._find(session, id)
         if line is not None:
             offset = await self._start_of(ref, entry, line)

@@ -1,19 +1,19 @@
 """Conversations and the locks that keep them to one process."""
 
-from .catalog import Catalog, Conversation, Found
+from .catalog import Catalog, Conversation, SearchHit
 from .lock import LOCKS, SessionInUse, SessionLock
-from .transcript import Charge, Entry, Line, Recall, Transcript
+from .transcript import Charge, Line, Recall, Transcript, TranscriptEntry
 
 __all__ = [
     "LOCKS",
     "Catalog",
     "Charge",
     "Conversation",
-    "Entry",
-    "Found",
     "Line",
     "Recall",
+    "SearchHit",
     "SessionInUse",
     "SessionLock",
     "Transcript",
+    "TranscriptEntry",
 ]

@@ -19,9 +19,9 @@ from leeward.security.ports import Clock, RecordError
 
 from ..checkpoints import without_steps
 from ..database import Database, Row, Statement, storable
-from .transcript import ENTRY_COLUMNS, SELECT_ENTRY, Entry, entry_of, words_of
+from .transcript import ENTRY_COLUMNS, SELECT_ENTRY, TranscriptEntry, entry_of, words_of
 
-__all__ = ["Catalog", "Conversation", "Found"]
+__all__ = ["Catalog", "Conversation", "SearchHit"]
 
 _BATCH = 200  # entries that go in one transaction, so that no record of the audit waits for long
 _MOST_WORDS = 32
@@ -93,11 +93,11 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """An entry in which all the words were found, and its session."""
 
     conversation: Conversation
-    entry: Entry
+    entry: TranscriptEntry
 
 
 class Catalog:
@@ -128,7 +128,7 @@ class Catalog:
         found = [Conversation(*row) for row in await self._database.read(_NAMED, (storable(name),))]
         return [one for one in found if one.id == name] or found
 
-    async def search(self, words: str, limit: int = 20) -> list[Found]:
+    async def search(self, words: str, limit: int = 20) -> list[SearchHit]:
         """Return entries that hold all the words, or words that begin so; the best first.
 
         "Several words" in quotes must follow each other. Signs in a word (`c++`) are part of it: it is looked
@@ -137,7 +137,7 @@ class Catalog:
         Raises:
             RecordError: they could not be read.
         """
-        terms, found = _terms(words), list[Found]()
+        terms, found = _terms(words), list[SearchHit]()
         signs = [_pattern(term) for term, _ in terms if not _is_plain(term)]
         most, step = (_LOOKED_AT, max(limit, _AT_ONCE)) if signs else (limit, limit)
         for begin in range(0, most if terms else 0, max(step, 1)):
@@ -215,11 +215,11 @@ def _indexed(row: Row) -> str:
         return ""
 
 
-def _hits(rows: Iterable[Row]) -> Iterator[Found]:
+def _hits(rows: Iterable[Row]) -> Iterator[SearchHit]:
     for row in rows:
         # What is damaged is not found, and keeps nobody from finding the rest.
         with suppress(RecordError):
-            yield Found(Conversation(*row[:8]), entry_of(row[8:]))
+            yield SearchHit(Conversation(*row[:8]), entry_of(row[8:]))
 
 
 def _terms(words: str) -> list[tuple[str, bool]]:
@@ -241,7 +241,7 @@ def _pattern(term: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_]){text}" if text[0].isalnum() else text)
 
 
-def _has_all(patterns: Iterable[re.Pattern[str]], found: Found) -> bool:
+def _has_all(patterns: Iterable[re.Pattern[str]], found: SearchHit) -> bool:
     text = _folded(words_of(found.entry.content))
     return all(pattern.search(text) for pattern in patterns)
 

@@ -22,10 +22,10 @@ __all__ = [
     "ENTRY_COLUMNS",
     "SELECT_ENTRY",
     "Charge",
-    "Entry",
     "Line",
     "Recall",
     "Transcript",
+    "TranscriptEntry",
     "entry_of",
     "words_of",
 ]
@@ -103,7 +103,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Line):
+class TranscriptEntry(Line):
     """One thing that was kept, and since when (seconds since the epoch)."""
 
     seq: int = 0
@@ -117,9 +117,9 @@ class Recall:
     `words` are the person's entries before the summary, `rest` is everything behind what it sums up.
     """
 
-    words: tuple[Entry, ...]
-    summary: Entry | None
-    rest: tuple[Entry, ...]
+    words: tuple[TranscriptEntry, ...]
+    summary: TranscriptEntry | None
+    rest: tuple[TranscriptEntry, ...]
     charges: tuple[Charge, ...]
     last_place: int
     last_turn: int
@@ -170,7 +170,7 @@ class Transcript:
             statements.append((_NAME, (storable(title), name)))
         return partial(self._database.written, self._database.queue(statements))
 
-    async def entries(self, session: str) -> list[Entry]:
+    async def entries(self, session: str) -> list[TranscriptEntry]:
         """Return everything that was said in a session, in order; nothing for an unknown one.
 
         Raises:
@@ -209,12 +209,12 @@ class Transcript:
         """
         return [Charge(*row) for row in await self._database.read(_CHARGES, (storable(session),))]
 
-    async def _last(self, name: str, role: str, after: int) -> Entry | None:
+    async def _last(self, name: str, role: str, after: int) -> TranscriptEntry | None:
         rows = await self._database.read(_LAST_OF_ROLE, (name, role, after))
         return entry_of(rows[0]) if rows else None
 
 
-def entry_of(row: Row) -> Entry:
+def entry_of(row: Row) -> TranscriptEntry:
     """Return the entry that stands in a row of `ENTRY_COLUMNS`.
 
     Raises:
@@ -223,12 +223,12 @@ def entry_of(row: Row) -> Entry:
     seq, turn, role, content, origin, at, place, *charge = row
     spent = Charge(*charge) if charge[0] else _FREE
     try:
-        return Entry(place, turn, role, parsed(content), Origin(origin), spent, seq, at)
+        return TranscriptEntry(place, turn, role, parsed(content), Origin(origin), spent, seq, at)
     except (ValueError, TypeError) as error:
         raise RecordError(f"entry {seq} of the conversation cannot be read: {error}") from error
 
 
-def _kept(summary: Entry | None) -> int:
+def _kept(summary: TranscriptEntry | None) -> int:
     """Return the first place that a summary does not stand for."""
     content = summary.content if summary is not None else None
     kept = content.get("kept") if isinstance(content, Mapping) else None

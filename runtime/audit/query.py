@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from leeward.memory.audit import DAMAGED, KINDS, AuditLogger, Record, RecordFilter
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.security.kinds import Json
 from leeward.security.text import visible
 
 from ..clock import SystemClock
-from ..console import Start
+from ..console import Startup
 from ..exits import CliError, Exit
 from ..options import Options
 from ..storage import audit_of
@@ -24,14 +24,14 @@ _FACTS = ("chain", "ended", "head", "pruned", "session")
 
 
 @asynccontextmanager
-async def open_audit(start: Start, warn: Callable[[str], None]) -> AsyncGenerator[AuditLogger, None]:
+async def open_audit(start: Startup, warn: Callable[[str], None]) -> AsyncGenerator[AuditLogger, None]:
     """Open the audit for reading; `warn` is told what was done to the file for that.
 
     Raises:
         RecordError: it cannot be opened.
     """
     path = start.places.database
-    async with Island.open("storage") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("storage") as island, Database.open(path, island) as database:
         for notice in database.take_notices():
             warn(notice)
         yield audit_of(database, SystemClock(), start.loaded, start.places)

@@ -17,15 +17,22 @@ import trio
 from leeward.memory.audit import AuditLogger, RecordFilter
 from leeward.security.call import Action
 from leeward.security.kinds import Json
-from leeward.security.permissions import Asks, answered
+from leeward.security.permissions import Asks, resolve_asks
 from leeward.security.pipeline import GATES, judge
 from leeward.security.policy import Policy
-from leeward.security.record import OF_THE_CALL, not_looked_up, reread, standpoint, untold, words_of
-from leeward.security.session import Asked, Configured, Decided, Event, Said, Session, after
+from leeward.security.record import (
+    OF_THE_CALL,
+    action_from_record,
+    gates_not_replayable,
+    not_looked_up,
+    session_at,
+    words_of,
+)
+from leeward.security.session import Asked, Configured, Decided, Event, GateVerdict, Session, apply_events
 from leeward.security.text import visible
 
 from ..config import is_trusted, load
-from ..console import Start, look
+from ..console import Startup, look
 from ..exits import Exit
 from ..options import Options
 from ..policy import to_policy
@@ -33,7 +40,7 @@ from ..printer import Printer
 from ..sessions import recorded
 from .query import filter_of
 
-__all__ = ["PolicyOf", "Replayed", "Ruling", "replay", "replayed"]
+__all__ = ["PolicyOf", "Replayed", "ReplayedVerdict", "replay", "replayed"]
 
 
 PolicyOf: TypeAlias = Callable[[Configured], Policy]
@@ -43,7 +50,7 @@ _GATES = frozenset(gate.__name__ for gate in GATES)
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class ReplayedVerdict:
     """What was, or would be, decided: "allow", "ask" or "deny", and by which gate and rule."""
 
     word: str
@@ -59,14 +66,14 @@ class Replayed:
     """A decision, made again.
 
     `was` and `now` are what every gate said and would say, `old` and `new` what followed and would
-    follow. `untold` says of each gate that cannot be told why; `new` is None where that leaves it open.
+    follow. `gates_not_replayable` says of each gate that cannot be told why; `new` is None where that leaves it open.
     """
 
     decided: Decided
-    old: Ruling
-    new: Ruling | None
-    was: tuple[Said, ...]
-    now: tuple[Said, ...]
+    old: ReplayedVerdict
+    new: ReplayedVerdict | None
+    was: tuple[GateVerdict, ...]
+    now: tuple[GateVerdict, ...]
     untold: Mapping[str, str]
 
     @property
@@ -102,16 +109,16 @@ class Replayed:
         }
 
 
-def _plainly(said: Said | None) -> tuple[str, str] | None:
+def _plainly(said: GateVerdict | None) -> tuple[str, str] | None:
     """Return a word and its rule, wherever that stands."""
     return None if said is None else (said.word, said.rule.removesuffix(f" at {said.where}"))
 
 
-def _word_json(said: Said | None) -> Json:
+def _word_json(said: GateVerdict | None) -> Json:
     return None if said is None else {"word": said.word, "rule": said.rule}
 
 
-def _ruling_json(ruling: Ruling) -> Json:
+def _ruling_json(ruling: ReplayedVerdict) -> Json:
     return {"word": ruling.word, "gate": ruling.gate or None, "rule": ruling.rule or None}
 
 
@@ -135,7 +142,7 @@ def replayed(
                 yield _again(event, asked if _is_declined(event) else session)
             case Decided():
                 yield _again(event, session)
-        session = after(session, event)
+        session = apply_events(session, event)
 
 
 def _is_declined(decided: Decided) -> bool:
@@ -144,21 +151,21 @@ def _is_declined(decided: Decided) -> bool:
 
 def _again(decided: Decided, session: Session) -> Replayed:
     old, was = _recorded(decided), tuple(said for said in decided.words if said.gate in _GATES)
-    action = reread(decided, session.policy)
+    action = action_from_record(decided, session.policy)
     if action is None:
         why = "the record is of an older version, and does not say what the call was read as"
         return Replayed(decided, old, None, was, (), {said.gate: why for said in was})
-    session = standpoint(decided, session)
+    session = session_at(decided, session)
     decision = judge(action, session)
     now = tuple(_as_it_was(said, decided) for said in words_of(decision, action, session))
     unsure = {said.gate: why for said in now if (why := _why_not(said.gate, decided, action, session))}
-    left, _ = answered(decision.asks, action, session)
+    left, _ = resolve_asks(decision.asks, action, session)
     return Replayed(decided, old, _ruling(old, now, left, unsure), was, now, unsure)
 
 
 def _why_not(gate: str, decided: Decided, action: Action, session: Session) -> str:
     """Say why it cannot be told what a gate would say, or "" where it can."""
-    hidden = untold(gate, decided)
+    hidden = gates_not_replayable(gate, decided)
     if hidden:
         named = ", ".join(pointer.lstrip("/") or "all of it" for pointer in hidden[:3])
         return f"the argument was redacted or cut ({named})"
@@ -167,17 +174,17 @@ def _why_not(gate: str, decided: Decided, action: Action, session: Session) -> s
     return ""
 
 
-def _recorded(decided: Decided) -> Ruling:
+def _recorded(decided: Decided) -> ReplayedVerdict:
     """Return what was decided; what a person said yes or no to was a question."""
     if not decided.allowed:
-        return Ruling("ask" if _is_declined(decided) else "deny", decided.gate or "", decided.rule)
+        return ReplayedVerdict("ask" if _is_declined(decided) else "deny", decided.gate or "", decided.rule)
     asks = [said for said in decided.words if said.word == "ask"]
     if decided.approver.partition(";")[0] == "the person" and asks:
-        return Ruling("ask", asks[0].gate, asks[0].rule)
-    return Ruling("allow")
+        return ReplayedVerdict("ask", asks[0].gate, asks[0].rule)
+    return ReplayedVerdict("allow")
 
 
-def _as_it_was(said: Said, decided: Decided) -> Said:
+def _as_it_was(said: GateVerdict, decided: Decided) -> GateVerdict:
     """Return the word on record of a gate that no configuration changes, where it cannot be asked again."""
     is_whole = decided.reading is None or not decided.reading.hidden
     if is_whole or said.gate not in OF_THE_CALL:
@@ -185,17 +192,19 @@ def _as_it_was(said: Said, decided: Decided) -> Said:
     return next((one for one in decided.words if one.gate == said.gate), said)
 
 
-def _ruling(old: Ruling, now: tuple[Said, ...], left: Asks, unsure: Mapping[str, str]) -> Ruling | None:
+def _ruling(
+    old: ReplayedVerdict, now: tuple[GateVerdict, ...], left: Asks, unsure: Mapping[str, str]
+) -> ReplayedVerdict | None:
     """Return what would be decided, or None where that hangs on a gate that cannot be told."""
     for said in now:
         if said.gate not in unsure and said.word == "deny":
-            return Ruling("deny", said.gate, said.rule)
+            return ReplayedVerdict("deny", said.gate, said.rule)
     if unsure:
         return None
     if old.word == "deny" and old.gate not in _GATES:
         # What changed between question and answer, or one redirect too many: no gate's business.
         return old
-    return Ruling("ask", left[0][0], left[0][1].rule) if left else Ruling("allow")
+    return ReplayedVerdict("ask", left[0][0], left[0][1].rule) if left else ReplayedVerdict("allow")
 
 
 _AT_ONCE = 20  # calls judged between two points at which others may run
@@ -267,7 +276,7 @@ def _lines(session: str, one: Replayed) -> Iterator[str]:
 
 
 async def _replayed(
-    session: str, opened: AuditLogger, start: Start, options: Options
+    session: str, opened: AuditLogger, start: Startup, options: Options
 ) -> AsyncIterator[Replayed]:
     """Yield the decisions of a session, made again; what a fork was given by another is folded before."""
     root, recalled = await recorded(opened, session)
@@ -293,7 +302,7 @@ async def _workspace(session: str, opened: AuditLogger) -> str:
 class _Policies:
     """What the configuration allows, in whichever workspace a session was."""
 
-    def __init__(self, start: Start, options: Options) -> None:
+    def __init__(self, start: Startup, options: Options) -> None:
         self._start = start
         self._options = options
         self._known: dict[tuple[str, str, bool], Policy] = {}

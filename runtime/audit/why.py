@@ -16,7 +16,7 @@ from leeward.memory.audit import Record, body_of, event_of
 from leeward.security.call import Status
 from leeward.security.kinds import Json
 from leeward.security.paths import NAMED_SECRET, NOT_TO_BE_READ
-from leeward.security.session import Asked, Configured, Decided, Finished, Part, Said
+from leeward.security.session import Asked, AtomRecord, Configured, Decided, Finished, GateVerdict
 from leeward.security.text import visible
 from leeward.security.url import judge_host, parse_destination
 
@@ -62,14 +62,14 @@ def remedies(decided: Decided, sources: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     denials = [said for said in decided.words if said.word == "deny"]
     if decided.gate is not None and decided.gate not in {said.gate for said in decided.words}:
-        denials.append(Said(decided.gate, "deny", decided.rule))
+        denials.append(GateVerdict(decided.gate, "deny", decided.rule))
     found = [line for said in denials for line in _of_denial(said, sources)]
     if not denials:
         found = list(_of_questions(decided, sources))
     return tuple(dict.fromkeys(map(visible, found)))
 
 
-def _of_denial(said: Said, sources: Mapping[str, str]) -> Iterator[str]:
+def _of_denial(said: GateVerdict, sources: Mapping[str, str]) -> Iterator[str]:
     nothing = ("nothing: a refusal is answered by nobody in advance", "")
     table = _REMEDIES.get((said.gate, said.rule)) or _REMEDIES.get((said.gate, ""))
     text, key = _of_name(said) or _of_address(said) or table or nothing
@@ -78,7 +78,7 @@ def _of_denial(said: Said, sources: Mapping[str, str]) -> Iterator[str]:
         yield f"{said.gate} suggests: {said.suggestion}"
 
 
-def _of_name(said: Said) -> tuple[str, str] | None:
+def _of_name(said: GateVerdict) -> tuple[str, str] | None:
     """Return what lifts the refusal of a file for which the configuration can speak; no place is lifted."""
     if said.reason.endswith(NAMED_SECRET):
         return "the file in the list", "tools.file.allow_read"
@@ -87,7 +87,7 @@ def _of_name(said: Said) -> tuple[str, str] | None:
     return None
 
 
-def _of_address(said: Said) -> tuple[str, str] | None:
+def _of_address(said: GateVerdict) -> tuple[str, str] | None:
     """Return what lifts the refusal of an address, or of a name for which no network speaks."""
     if said.gate != "hosts" or said.rule not in {"refused_host", "domain_allowlist"}:
         return None
@@ -103,7 +103,7 @@ def _of_address(said: Said) -> tuple[str, str] | None:
     return "its network in the list", "tools.fetch.allow_networks"
 
 
-def _host_of(said: Said) -> str:
+def _host_of(said: GateVerdict) -> str:
     """Return the host that a refusal is about."""
     facts = dict(said.facts)
     place = parse_destination(facts.get("destination", ""))
@@ -266,7 +266,7 @@ def _read_as(decided: Decided) -> Iterator[str]:
         yield from _fact_lines("not kept", f"{hidden}: redacted or cut")
 
 
-def _part(part: Part) -> str:
+def _part(part: AtomRecord) -> str:
     where = f", which lies at {part.real}" if part.real else ""
     unread = f" (not read: {part.unread})" if part.unread else ""
     maybe = "" if part.declared else ", as it could be"
@@ -285,7 +285,7 @@ def _headline(decided: Decided) -> str:
     return f"NOT RUN, {who.get(decided.approver, f'{visible(decided.approver)} said no')}{waited}: {said}"
 
 
-def _word(said: Said) -> Iterator[str]:
+def _word(said: GateVerdict) -> Iterator[str]:
     words = {"allow": "no objection", "ask": "asks", "deny": "DENIES"}
     text = words.get(said.word, said.word)
     rule = "switched off" if said.rule == "off" else said.rule

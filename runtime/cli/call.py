@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leeward.security.call import Status
-from leeward.security.session import Read
+from leeward.security.session import TextSeen
 from leeward.security.text import visible
 from leeward.security.trust import Origin
 
 from ..app import Runtime
 from ..console import begin, exit_of_denial, exit_of_result
-from ..dry_run import Asked, DryRun, Judged
+from ..dry_run import DryRun, DryRunCall, Judged
 from ..events import Alert, RunEvent, result_json
 from ..exits import Exit, to_json
 from ..grounding import given_as_such, places_in
 from ..options import Options
 from ..printer import Printer
 from ..providers.offline import Offline
-from ..script import Account
+from ..script import RunPrinter
 from .check_batch import run_batch
 
 __all__ = ["call", "check"]
@@ -32,7 +32,7 @@ async def call(options: Options, printer: Printer) -> Exit:
     """
     start = begin(options)
     _warn_of_unread(options, printer)
-    account = Account(printer)
+    account = RunPrinter(printer)
 
     def hear(event: RunEvent) -> None:
         """Under jsonl every event is a line; otherwise only the answer is, and what the person must see."""
@@ -43,7 +43,7 @@ async def call(options: Options, printer: Printer) -> Exit:
         session = runtime.pipeline.session
         await runtime.pipeline.note(*given_as_such(options.urls, session))
         if options.seen:
-            await runtime.pipeline.note(Read(session.now, tuple(map(Origin, options.seen))))
+            await runtime.pipeline.note(TextSeen(session.now, tuple(map(Origin, options.seen))))
         result = await runtime.call(options.tool, options.arguments)
     code = exit_of_result(result)
     output = result.shown if result.outcome.status is Status.OK else (result.error or {}).get("output")
@@ -72,7 +72,7 @@ async def check(options: Options, printer: Printer) -> Exit:
     dry = DryRun(begin(options, works=False))
     _warn_of_unread(options, printer)
     seen = frozenset(map(Origin, options.seen))
-    asked = Asked(options.tool, options.arguments, urls=tuple(options.urls), seen=seen)
+    asked = DryRunCall(options.tool, options.arguments, urls=tuple(options.urls), seen=seen)
     judged = await dry.judge(asked)
     code = _exit(judged)
     if printer.is_text:

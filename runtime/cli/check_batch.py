@@ -22,7 +22,7 @@ import trio
 from leeward.security.trust import Origin
 
 from ..console import begin
-from ..dry_run import SEEN, Asked, DryRun
+from ..dry_run import SEEN, DryRun, DryRunCall
 from ..exits import CliError, Exit, Json, error_object, to_json
 from ..options import Options
 from ..printer import Printer
@@ -126,7 +126,7 @@ async def _answered(dry: DryRun, raw: bytes) -> Mapping[str, Json]:
     return {**answer, "warnings": list(notes)} if notes else answer
 
 
-def read_line(raw: bytes) -> tuple[Asked, tuple[str, ...]]:
+def read_line(raw: bytes) -> tuple[DryRunCall, tuple[str, ...]]:
     """Read one line, and what there is to say about its fields.
 
     Raises:
@@ -140,7 +140,7 @@ def read_line(raw: bytes) -> tuple[Asked, tuple[str, ...]]:
         raise BadLine("the line is not UTF-8", is_object=False) from None
     fields = _object(text)
     notes = tuple(_unknown_fields(fields))
-    return Asked(
+    return DryRunCall(
         tool=_text(fields, "tool"),
         arguments=_arguments(fields),
         said=_text(fields, "said", ""),

@@ -15,7 +15,7 @@ from leeward.security.sandbox import SandboxLevel
 from leeward.tools.sandbox import Probe, self_test
 
 from ..clock import SystemClock
-from ..console import Start, look
+from ..console import Startup, look
 from ..describe import limits_word, sandbox_word
 from ..dry_run import policy_of
 from ..exits import CliError, Exit
@@ -67,7 +67,7 @@ async def doctor(options: Options, printer: Printer) -> Exit:
     return printer.finish(Exit.GENERAL_ERROR, told, error)
 
 
-def _of_configuration(start: Start) -> Iterator[_Finding]:
+def _of_configuration(start: Startup) -> Iterator[_Finding]:
     files = ", ".join(map(str, start.loaded.files)) or "no file; the defaults hold"
     yield _Finding("config", True, files)
     if start.untrusted is not None:
@@ -77,7 +77,7 @@ def _of_configuration(start: Start) -> Iterator[_Finding]:
         yield _Finding("workspace", None, start.unusual)
 
 
-async def _of_sandbox(start: Start) -> list[_Finding]:
+async def _of_sandbox(start: Startup) -> list[_Finding]:
     """Say what keeps programs in, why it is nothing stronger, and what came of trying to leave it."""
     alerts: list[str] = []
     policy = policy_of(start)
@@ -98,7 +98,7 @@ def _of_probe(probe: Probe) -> _Finding:
     return _Finding("escape", True if probe.escaped is False else None, str(probe))
 
 
-async def _of_storage(start: Start) -> list[_Finding]:
+async def _of_storage(start: Startup) -> list[_Finding]:
     """Say whether the database and the audit in it are whole. Looking makes no database."""
     path = start.places.database
     if not path.exists():

@@ -17,7 +17,7 @@ from leeward.security.kinds import Json
 from leeward.security.session import Revoked
 
 from ..clock import SystemClock
-from ..console import Start, look
+from ..console import Startup, look
 from ..exits import Exit
 from ..options import Options
 from ..printer import Printer
@@ -52,7 +52,7 @@ async def permissions(options: Options, printer: Printer) -> Exit:
     return printer.finish(Exit.SUCCESS, {"grants": told})
 
 
-async def _revoke(name: str, start: Start, printer: Printer) -> str:
+async def _revoke(name: str, start: Startup, printer: Printer) -> str:
     """Take a grant back, on record in a session of its own, and say what that means."""
     database = start.places.database
     if not await trio.Path(database).exists():
@@ -69,7 +69,7 @@ async def _revoke(name: str, start: Start, printer: Printer) -> str:
 
 
 @asynccontextmanager
-async def _opened(start: Start, printer: Printer) -> AsyncGenerator[tuple[AuditLogger, GrantStore], None]:
+async def _opened(start: Startup, printer: Printer) -> AsyncGenerator[tuple[AuditLogger, GrantStore], None]:
     clock = SystemClock()
     async with open_storage(start.places.database) as database:
         for notice in database.take_notices():

@@ -10,16 +10,16 @@ from typing import TypeAlias
 
 import trio
 
-from leeward.memory.sessions import Catalog, Charge, Conversation, Entry, Transcript
+from leeward.memory.sessions import Catalog, Charge, Conversation, Transcript, TranscriptEntry
 from leeward.security.kinds import Json
 
 from ..clock import SystemClock
-from ..console import Start, look
+from ..console import Startup, look
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer
 from ..sessions import (
-    Kept,
+    SessionStore,
     conversation_json,
     delete,
     entry_json,
@@ -35,7 +35,7 @@ from ..storage import audit_of, open_storage
 
 __all__ = ["sessions"]
 
-Lines: TypeAlias = Callable[[Conversation, Sequence[Entry], Sequence[Charge]], Iterable[str]]
+Lines: TypeAlias = Callable[[Conversation, Sequence[TranscriptEntry], Sequence[Charge]], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ async def sessions(options: Options, printer: Printer) -> Exit:
     return printer.finish(Exit.SUCCESS, {said.many: said.told} if said.many else said.told[0])
 
 
-async def _carried_out(kept: Kept | None, options: Options) -> _Said:
+async def _carried_out(kept: SessionStore | None, options: Options) -> _Said:
     if kept is not None:
         return await _ACTIONS[options.action](kept, options)
     if options.action in {"list", "search"}:
@@ -72,7 +72,7 @@ async def _carried_out(kept: Kept | None, options: Options) -> _Said:
 
 
 @asynccontextmanager
-async def _opened(start: Start, warn: Callable[[str], None]) -> AsyncGenerator[Kept | None, None]:
+async def _opened(start: Startup, warn: Callable[[str], None]) -> AsyncGenerator[SessionStore | None, None]:
     """Open the database there is; looking makes none. `warn` is told what was done to the file for that."""
     if not await trio.Path(start.places.database).exists():
         yield None
@@ -82,54 +82,54 @@ async def _opened(start: Start, warn: Callable[[str], None]) -> AsyncGenerator[K
         for notice in opened.take_notices():
             warn(notice)
         audit = audit_of(opened, clock, start.loaded, start.places)
-        yield Kept(audit, Transcript(opened, clock), Catalog(opened, clock), opened.path)
+        yield SessionStore(audit, Transcript(opened, clock), Catalog(opened, clock), opened.path)
 
 
-async def _list(kept: Kept, options: Options) -> _Said:
+async def _list(kept: SessionStore, options: Options) -> _Said:
     found = await kept.catalog.sessions(options.limit)
     return _Said(map(session_line, found), "session", [conversation_json(one) for one in found], "sessions")
 
 
-async def _search(kept: Kept, options: Options) -> _Said:
+async def _search(kept: SessionStore, options: Options) -> _Said:
     words = options.name
     found = await kept.catalog.search(words, options.limit)
     lines = [found_line(one, words) for one in found]
     return _Said(lines, "found", [found_json(one, words) for one in found], "found")
 
 
-async def _show(kept: Kept, options: Options) -> _Said:
+async def _show(kept: SessionStore, options: Options) -> _Said:
     return await _read(kept, options, show_lines)
 
 
-async def _export(kept: Kept, options: Options) -> _Said:
+async def _export(kept: SessionStore, options: Options) -> _Said:
     return await _read(kept, options, export_lines)
 
 
-async def _read(kept: Kept, options: Options, lines: Lines) -> _Said:
+async def _read(kept: SessionStore, options: Options, lines: Lines) -> _Said:
     one = await _named(kept, options)
     entries, charges = await kept.transcript.entries(one.id), await kept.transcript.charges(one.id)
     told = {**conversation_json(one), "entries": [entry_json(entry) for entry in entries]}
     return _Said(lines(one, entries, charges), "session", [told])
 
 
-async def _delete(kept: Kept, options: Options) -> _Said:
+async def _delete(kept: SessionStore, options: Options) -> _Said:
     one = await _named(kept, options)
     await delete(kept, one.id)
     await kept.catalog.forget_words()
     return _Said([f"deleted: {session_line(one)}", "its audit stays"], "deleted", [conversation_json(one)])
 
 
-async def _fork(kept: Kept, options: Options) -> _Said:
+async def _fork(kept: SessionStore, options: Options) -> _Said:
     new = await fork(kept, await _named(kept, options), options.turn)
     lines = [new, f"leeward --resume {new} goes on with it"]
     return _Said(lines, "session", [conversation_json(one) for one in await kept.catalog.named(new)])
 
 
-async def _named(kept: Kept, options: Options) -> Conversation:
+async def _named(kept: SessionStore, options: Options) -> Conversation:
     return await find(kept.catalog, options.name, "")
 
 
-_ACTIONS: Mapping[str, Callable[[Kept, Options], Awaitable[_Said]]] = MappingProxyType(
+_ACTIONS: Mapping[str, Callable[[SessionStore, Options], Awaitable[_Said]]] = MappingProxyType(
     {
         "list": _list,
         "show": _show,

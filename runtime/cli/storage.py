@@ -16,11 +16,11 @@ from leeward.memory.sessions import Catalog, Transcript
 from leeward.security.kinds import Json
 
 from ..clock import SystemClock
-from ..console import Start, look
+from ..console import Startup, look
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer, plain
-from ..sessions import Kept, expire
+from ..sessions import SessionStore, expire
 from ..storage import audit_of, open_storage
 
 __all__ = ["storage"]
@@ -69,7 +69,7 @@ def _told(printer: Printer, told: dict[str, Json]) -> Exit:
     return printer.finish(Exit.SUCCESS, told)
 
 
-async def _prune(options: Options, start: Start, database: Database) -> dict[str, Json]:
+async def _prune(options: Options, start: Startup, database: Database) -> dict[str, Json]:
     """Delete what is older than was said, or than the configuration keeps it."""
     config, clock = start.loaded.config, SystemClock()
     kinds = options.kept or ("overflow", "transcripts")
@@ -82,7 +82,7 @@ async def _prune(options: Options, start: Start, database: Database) -> dict[str
     audit = audit_of(database, clock, start.loaded, start.places)
     if "transcripts" in kinds:
         days = config.memory.retention_days if options.older_than is None else options.older_than
-        kept = Kept(audit, Transcript(database, clock), Catalog(database, clock), database.path)
+        kept = SessionStore(audit, Transcript(database, clock), Catalog(database, clock), database.path)
         told["transcripts"] = {"sessions": await expire(kept, days)}
     if "audit" in kinds and options.older_than is not None:
         heads = await audit.heads(clock.now() - options.older_than * _DAY, 1)
@@ -105,7 +105,7 @@ def _pruned_lines(told: dict[str, Json]) -> Iterator[str]:
     yield "leeward storage vacuum gives the room back"
 
 
-def _status_json(status: StorageStatus, path: Path, start: Start) -> dict[str, Json]:
+def _status_json(status: StorageStatus, path: Path, start: Startup) -> dict[str, Json]:
     kept = status.kept
     return {
         "path": str(path),
@@ -137,7 +137,7 @@ def _table_json(table: TableSize) -> dict[str, Json]:
     }
 
 
-def _status_lines(status: StorageStatus, path: Path, start: Start) -> Iterator[str]:
+def _status_lines(status: StorageStatus, path: Path, start: Startup) -> Iterator[str]:
     free, kept = status.free_pages * status.page_size, status.kept
     yield f"{path}"
     yield f"file {_size(status.file_bytes)}, of which {_size(free)} free; log {_size(status.log_bytes)}"

@@ -9,7 +9,7 @@ from leeward.security.kinds import Json
 from leeward.security.session import Session
 
 from ..config import KEYS, Loaded, config_folder, dotted, is_private, set_trusted, toml_value
-from ..console import Start, look
+from ..console import Startup, look
 from ..describe import effects_of, level_of, tool_line
 from ..dry_run import policy_of, specs_of
 from ..exits import CliError, Exit
@@ -74,7 +74,7 @@ async def config(options: Options, printer: Printer) -> Exit:
     return printer.finish(Exit.SUCCESS, told)
 
 
-def _note_trust(start: Start, *, trusted: bool) -> dict[str, Json]:
+def _note_trust(start: Startup, *, trusted: bool) -> dict[str, Json]:
     try:
         set_trusted(start.places.data, start.places.workspace, trusted)
     except OSError as error:

@@ -3,20 +3,20 @@
 from .errors import ConfigError
 from .keys import KEYS, dotted, is_private, printable
 from .load import WORKSPACE_FILE, Loaded, config_folder, data_folder, load
-from .models import Anomaly, Config, Provider
-from .places import Places, find_places
+from .models import AnomalySection, Config, ProviderSection
+from .places import Locations, find_places
 from .reference import toml_value
 from .trust import is_trusted, set_trusted
 
 __all__ = [
     "KEYS",
     "WORKSPACE_FILE",
-    "Anomaly",
+    "AnomalySection",
     "Config",
     "ConfigError",
     "Loaded",
-    "Places",
-    "Provider",
+    "Locations",
+    "ProviderSection",
     "config_folder",
     "data_folder",
     "dotted",

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from ..exits import CliError, Exit
 from .keys import printable
 
-__all__ = ["ConfigError", "Problem", "Source"]
+__all__ = ["ConfigError", "ConfigProblem", "ValueSource"]
 
 
-class Source(NamedTuple):
+class ValueSource(NamedTuple):
     """Where a value was said: a file and its line (from 1), "environment NAME", "flag" or "default"."""
 
     file: str
@@ -30,14 +30,14 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConfigProblem:
     """One thing that is wrong: what was found at a key, what is expected there, and what may have been meant.
 
     Without an expectation `found` is the whole statement ("unknown key"). Values that may be secret
     are never in it, and no control character is.
     """
 
-    source: Source
+    source: ValueSource
     key: str
     found: str
     expected: str = ""
@@ -59,7 +59,7 @@ class Problem:
 class ConfigError(CliError):
     """The configuration cannot be used, and nothing was done; a line for each problem."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[ConfigProblem]) -> None:
         self.problems = tuple(dict.fromkeys(problems))
         message = "\n".join(map(str, self.problems))
         listed = [problem.as_dict() for problem in self.problems]

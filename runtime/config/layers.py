@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .errors import ConfigError, Problem, Source
+from .errors import ConfigError, ConfigProblem, ValueSource
 from .keys import KEYS, SECTIONS, Key, dotted, expected_at, found, nearest, printable
 from .toml_lines import KeyPath, key_lines
 
@@ -29,7 +29,7 @@ _LARGEST = 1024 * 1024
 _MOST = 50
 _SECRET_NAME = re.compile(r"(?i)(?:\w+[_-])?(?:api[_-]?)?(?:key|token|secret|password|passwd)")
 
-DEFAULT = Source("default")
+DEFAULT = ValueSource("default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Layer:
     """What one layer says: tables within tables, and the place of each path that stands in it."""
 
     tree: Mapping[str, Any]
-    places: Mapping[KeyPath, Source] = field(default_factory=dict)
-    whole: Source = DEFAULT
+    places: Mapping[KeyPath, ValueSource] = field(default_factory=dict)
+    whole: ValueSource = DEFAULT
 
-    def place(self, path: KeyPath) -> Source:
+    def place(self, path: KeyPath) -> ValueSource:
         """Return where a path was said: its own place, or that of the nearest table around it."""
         while path and path not in self.places:
             path = path[:-1]
@@ -68,12 +68,12 @@ def file_layer(path: Path, label: str, *, required: bool) -> Layer:
         raise _unusable(label, f"{which} cannot be read: {error.strerror}") from None
     text = _decoded(raw, label)
     tree = _parsed(text, label)
-    places = {key: Source(label, line) for key, line in key_lines(text).items()}
-    return Layer(tree, places, Source(label))
+    places = {key: ValueSource(label, line) for key, line in key_lines(text).items()}
+    return Layer(tree, places, ValueSource(label))
 
 
 def _unusable(label: str, reason: str, line: int | None = None) -> ConfigError:
-    return ConfigError([Problem(Source(label, line), "", printable(reason))])
+    return ConfigError([ConfigProblem(ValueSource(label, line), "", printable(reason))])
 
 
 def _contents(path: Path) -> bytes:
@@ -114,44 +114,48 @@ def _parsed(text: str, label: str) -> dict[str, Any]:
         raise _unusable(label, "not TOML: a number is too long") from None
 
 
-def environment_layer(environment: Mapping[str, str], spared: Iterable[str]) -> tuple[Layer, list[Problem]]:
+def environment_layer(
+    environment: Mapping[str, str], spared: Iterable[str]
+) -> tuple[Layer, list[ConfigProblem]]:
     """Read the `LEEWARD_*` variables, and say which of them are none of ours.
 
     `LEEWARD_AGENT__MAX_TURNS` is `agent.max_turns`. `spared` names variables that mean something
     else, such as a provider's key.
     """
     tree: dict[str, Any] = {}
-    places: dict[KeyPath, Source] = {}
-    problems: list[Problem] = []
+    places: dict[KeyPath, ValueSource] = {}
+    problems: list[ConfigProblem] = []
     passed_over = {_FILE_VARIABLE, *spared}
     for name in sorted(environment):
         if not name.startswith(_PREFIX) or name in passed_over:
             continue
-        source = Source(f"environment {name}")
+        source = ValueSource(f"environment {name}")
         path = tuple(name.removeprefix(_PREFIX).lower().split("__"))
         key = _key_of(path)
         if key is None or name != name.upper():
-            problems.append(Problem(source, "", "unknown variable", hint=_meant_variable(name)))
+            problems.append(ConfigProblem(source, "", "unknown variable", hint=_meant_variable(name)))
             continue
         _put(tree, path, _read_value(environment[name], key, path))
         places[path] = source
-    return Layer(tree, places, Source("environment")), problems
+    return Layer(tree, places, ValueSource("environment")), problems
 
 
-def flag_layer(flags: Mapping[str, object]) -> tuple[Layer, list[Problem]]:
+def flag_layer(flags: Mapping[str, object]) -> tuple[Layer, list[ConfigProblem]]:
     """Read values given by dotted key; None means that the flag was not given. Strings may be TOML values."""
     tree: dict[str, Any] = {}
-    places: dict[KeyPath, Source] = {}
-    problems: list[Problem] = []
+    places: dict[KeyPath, ValueSource] = {}
+    problems: list[ConfigProblem] = []
     for name, value in flags.items():
         path = tuple(name.split("."))
         key = _key_of(path)
         if key is None:
-            problems.append(Problem(Source("flag"), printable(name), "unknown key", hint=_meant_key(path)))
+            problems.append(
+                ConfigProblem(ValueSource("flag"), printable(name), "unknown key", hint=_meant_key(path))
+            )
         elif value is not None:
             _put(tree, path, _read_value(value, key, path) if isinstance(value, str) else value)
-            places[path] = Source("flag")
-    return Layer(tree, places, Source("flag")), problems
+            places[path] = ValueSource("flag")
+    return Layer(tree, places, ValueSource("flag")), problems
 
 
 def _key_of(path: KeyPath) -> Key | None:
@@ -205,47 +209,47 @@ def _names_in(parent: KeyPath) -> list[str]:
     return list(section.model_fields) if section is not None else []
 
 
-def problems_of(error: ValidationError, layer: Layer) -> list[Problem]:
+def problems_of(error: ValidationError, layer: Layer) -> list[ConfigProblem]:
     """Put a model's complaints into problems, in the order of the lines."""
     complaints: list[dict[str, Any]] = [dict(one) for one in error.errors(include_url=False)]
     complaints.sort(key=lambda one: layer.place(one["loc"]).line or 0)
     problems = [_problem(one, layer) for one in complaints[:_MOST]]
     if len(complaints) > _MOST:
-        problems.append(Problem(layer.whole, "", f"{len(complaints) - _MOST} more problems"))
+        problems.append(ConfigProblem(layer.whole, "", f"{len(complaints) - _MOST} more problems"))
     return problems
 
 
-def _problem(complaint: dict[str, Any], layer: Layer) -> Problem:
+def _problem(complaint: dict[str, Any], layer: Layer) -> ConfigProblem:
     """Put one complaint of pydantic into our words."""
     loc: KeyPath = complaint["loc"]
     context: dict[str, Any] = complaint.get("ctx", {})
     if complaint["type"] == "extra_forbidden":
         return _unknown(loc, layer)
     if complaint["type"] == "missing":
-        return Problem(layer.place(loc), dotted(loc), "nothing", expected_at(loc))
+        return ConfigProblem(layer.place(loc), dotted(loc), "nothing", expected_at(loc))
     if complaint["type"] == "mismatch":
         return _mismatch(loc, complaint["input"], context, layer)
     value, expected = complaint["input"], expected_at(loc)
     hint = str(context["error"]) if isinstance(context.get("error"), ValueError) else _meant_word(value, loc)
     shown = dotted(loc[:-1] if loc[-1] == "[key]" and _key_of(loc[:-1]) else loc)
-    return Problem(layer.place(loc), shown, found(value, loc), expected, hint)
+    return ConfigProblem(layer.place(loc), shown, found(value, loc), expected, hint)
 
 
-def _unknown(loc: KeyPath, layer: Layer) -> Problem:
+def _unknown(loc: KeyPath, layer: Layer) -> ConfigProblem:
     if _SECRET_NAME.fullmatch(str(loc[-1])):
         hint = "name its variable in api_key_env or its file in api_key_file"
         what = "a key or password never stands in the configuration"
-        return Problem(layer.place(loc), dotted(loc), what, hint=hint)
-    return Problem(layer.place(loc), dotted(loc), "unknown key", hint=_meant_key(loc))
+        return ConfigProblem(layer.place(loc), dotted(loc), what, hint=hint)
+    return ConfigProblem(layer.place(loc), dotted(loc), "unknown key", hint=_meant_key(loc))
 
 
-def _mismatch(loc: KeyPath, table: Mapping[str, Any], context: dict[str, Any], layer: Layer) -> Problem:
+def _mismatch(loc: KeyPath, table: Mapping[str, Any], context: dict[str, Any], layer: Layer) -> ConfigProblem:
     """Blame the key the model names, at the place of its neighbour where only that was ever said."""
     path = (*loc, context["key"])
     place = layer.place(path)
     if place == DEFAULT:
         place = layer.place((*loc, context["beside"]))
-    return Problem(place, dotted(path), found(table.get(context["key"]), path), context["expected"])
+    return ConfigProblem(place, dotted(path), found(table.get(context["key"]), path), context["expected"])
 
 
 def _meant_word(value: object, loc: KeyPath) -> str:

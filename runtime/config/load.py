@@ -21,10 +21,10 @@ from typing import Any
 import platformdirs
 from pydantic import ValidationError
 
-from .errors import ConfigError, Problem, Source
+from .errors import ConfigError, ConfigProblem, ValueSource
 from .keys import KEYS, Key, dotted, found
 from .layers import ABSENT, DEFAULT, Layer, environment_layer, file_layer, flag_layer, problems_of
-from .models import ONE_LAYER, Config, Provider
+from .models import ONE_LAYER, Config, ProviderSection
 from .toml_lines import KeyPath
 from .types import Section
 
@@ -70,8 +70,10 @@ def data_folder() -> Path:
 def _absolute(folder: Path, variable: str) -> Path:
     """Refuse a folder that would lie somewhere else wherever the program is started."""
     if not folder.is_absolute():
-        source = Source(f"environment {variable}")
-        raise ConfigError([Problem(source, "", f"found {found(str(folder), ())}, expected an absolute path")])
+        source = ValueSource(f"environment {variable}")
+        raise ConfigError(
+            [ConfigProblem(source, "", f"found {found(str(folder), ())}, expected an absolute path")]
+        )
     return folder
 
 
@@ -116,8 +118,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self._values: dict[KeyPath, Any] = {path: key.default for path, key in KEYS.items()}
-        self._places: dict[KeyPath, Source] = dict.fromkeys(KEYS, DEFAULT)
-        self._problems: list[Problem] = []
+        self._places: dict[KeyPath, ValueSource] = dict.fromkeys(KEYS, DEFAULT)
+        self._problems: list[ConfigProblem] = []
         self._files: list[Path] = []
 
     def read(self, path: Path, label: str, *, required: bool, narrow: bool = False) -> None:
@@ -131,7 +133,7 @@ class _Reading:
             self._files.append(path.absolute())
         self.add(layer, narrow=narrow)
 
-    def add(self, layer: Layer, problems: Iterable[Problem] = (), *, narrow: bool = False) -> None:
+    def add(self, layer: Layer, problems: Iterable[ConfigProblem] = (), *, narrow: bool = False) -> None:
         """Lay a layer over what holds so far, except for what in it cannot be right."""
         self._problems.extend(problems)
         try:
@@ -139,7 +141,7 @@ class _Reading:
         except ValidationError as error:
             self._problems.extend(problems_of(error, layer))
             return
-        wrong: list[Problem] = []
+        wrong: list[ConfigProblem] = []
         for key in KEYS.values():
             if _stands_in(layer.tree, key.path):
                 value = _value_at(model, key.path)
@@ -149,17 +151,19 @@ class _Reading:
                     self._lay(key, value, layer)
         self._problems.extend(sorted(wrong, key=lambda problem: problem.source.line or 0))
 
-    def _widened(self, key: Key, value: object, layer: Layer) -> list[Problem]:
+    def _widened(self, key: Key, value: object, layer: Layer) -> list[ConfigProblem]:
         """Say what a workspace may not: set a key that is not its to set, or loosen what holds."""
         if key.narrowing is None:
-            return [Problem(layer.place(key.path), dotted(key.path), "a workspace may not set this key")]
+            return [
+                ConfigProblem(layer.place(key.path), dotted(key.path), "a workspace may not set this key")
+            ]
         holds, hint = self._values[key.path], f"a workspace may only {key.narrowing.words}"
         problems = []
         for below in key.narrowing.looser(holds, value):
             path = (*key.path, *below)
             shown = f" ({found(holds, path)})" if isinstance(holds, int | float | str) else ""
             text = f"{found(_value_at(value, below), path)} is looser than what holds{shown}"
-            problems.append(Problem(layer.place(path), dotted(path), text, hint=hint))
+            problems.append(ConfigProblem(layer.place(path), dotted(path), text, hint=hint))
         return problems
 
     def _lay(self, key: Key, value: Any, layer: Layer) -> None:
@@ -179,7 +183,7 @@ class _Reading:
 
     def key_variables(self) -> tuple[str, ...]:
         """Return the environment variables that hold keys of providers."""
-        providers: tuple[Provider, ...] = self._values["llm", "providers"]
+        providers: tuple[ProviderSection, ...] = self._values["llm", "providers"]
         return tuple(provider.api_key_env for provider in providers)
 
     def result(self) -> Loaded:

@@ -19,7 +19,16 @@ from leeward.memory.overflow import MAX_TOTAL
 from leeward.security.permissions import pattern_problem
 
 from .narrowing import LOWER, NO_HIGHER_AUTONOMY, ONLY_ASK_OR_DENY, STAYS_ON, WEAKER_TRUST
-from .sections import Agent, Cost, Fetch, File, Retry, Sandbox, Shell, UrlGrounding
+from .sections import (
+    AgentSection,
+    CostSection,
+    FetchSection,
+    FileSection,
+    RetrySection,
+    SandboxSection,
+    ShellSection,
+    UrlGroundingSection,
+)
 from .types import (
     AuthHeader,
     Expected,
@@ -51,7 +60,7 @@ __all__ = [
     "ONE_LAYER",
     "Config",
     "PermissionRule",
-    "Provider",
+    "ProviderSection",
 ]
 
 _WEEK = 7 * 24 * 3600
@@ -71,7 +80,7 @@ def _mismatch(key: str, expected: str, *, beside: str = "") -> PydanticCustomErr
 _LOOPBACK = re.compile(r"localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\]")
 
 
-class Provider(Section):
+class ProviderSection(Section):
     """A service that answers for models. The key itself never stands in the configuration."""
 
     name: Annotated[ProviderName, Field(description="What it is called in PROVIDER:NAME.")]
@@ -118,7 +127,7 @@ class Provider(Section):
         return self
 
 
-class Llm(Section):
+class LlmSection(Section):
     """Which model answers, and how it is reached."""
 
     model: Annotated[
@@ -142,7 +151,7 @@ class Llm(Section):
         PathText, Field(description="Certificates (PEM) to trust for model traffic, beside the public ones.")
     ] = ""
     providers: Annotated[
-        tuple[Provider, ...], Field(strict=False, description="The services that answer for models.")
+        tuple[ProviderSection, ...], Field(strict=False, description="The services that answer for models.")
     ] = ()
 
     @model_validator(mode="after")
@@ -196,7 +205,7 @@ def _pattern_problem(pattern: str) -> str | None:
     return pattern_problem(pattern) if pattern.isprintable() else "the pattern holds control characters"
 
 
-class Permissions(Section):
+class PermissionsSection(Section):
     """What may be done without asking."""
 
     autonomy: Annotated[
@@ -212,7 +221,7 @@ class Permissions(Section):
     ] = ()
 
 
-class Breaker(Section):
+class BreakerSection(Section):
     """After how many denials everything but reading is asked about, until you say yes once."""
 
     consecutive: Annotated[
@@ -223,13 +232,13 @@ class Breaker(Section):
     total: Annotated[int, Field(ge=1, le=100_000, description="Denials by gates in one session."), LOWER] = 20
 
 
-class PreExecutionVerify(Section):
+class PreExecutionVerifySection(Section):
     """What is verified before a call runs."""
 
-    url_grounding: UrlGrounding = UrlGrounding()
+    url_grounding: UrlGroundingSection = UrlGroundingSection()
 
 
-class Security(Section):
+class SecuritySection(Section):
     """Whom to trust, and how far."""
 
     trust: Annotated[
@@ -237,11 +246,11 @@ class Security(Section):
         Field(description="The trust level of a tool or of a source, by its name."),
         WEAKER_TRUST,
     ] = {}
-    breaker: Breaker = Breaker()
-    pre_execution_verify: PreExecutionVerify = PreExecutionVerify()
+    breaker: BreakerSection = BreakerSection()
+    pre_execution_verify: PreExecutionVerifySection = PreExecutionVerifySection()
 
 
-class Anomaly(Section):
+class AnomalySection(Section):
     """When a tool that keeps failing is blocked."""
 
     enabled: Annotated[bool, Field(description="Watch how often each tool fails."), STAYS_ON] = True
@@ -275,7 +284,7 @@ class Anomaly(Section):
         return self
 
 
-class Overflow(Section):
+class OverflowSection(Section):
     """What is too long to show at once."""
 
     threshold: Annotated[
@@ -303,7 +312,7 @@ class Overflow(Section):
     ] = MAX_TOTAL
 
 
-class Audit(Section):
+class AuditSection(Section):
     """What was decided and done, signed."""
 
     heads: Annotated[
@@ -314,7 +323,7 @@ class Audit(Section):
     ] = ""
 
 
-class Tools(Section):
+class ToolsSection(Section):
     """What a model may ask for."""
 
     executors: Annotated[
@@ -325,17 +334,17 @@ class Tools(Section):
         tuple[PluginName, ...],
         Field(strict=False, description="Installed plug-ins to use, by name; installed is not enabled."),
     ] = ()
-    retry: Retry = Retry()
-    shell: Shell = Shell()
-    sandbox: Sandbox = Sandbox()
-    file: File = File()
-    fetch: Fetch = Fetch()
-    anomaly: Anomaly = Anomaly()
-    overflow: Overflow = Overflow()
-    audit: Audit = Audit()
+    retry: RetrySection = RetrySection()
+    shell: ShellSection = ShellSection()
+    sandbox: SandboxSection = SandboxSection()
+    file: FileSection = FileSection()
+    fetch: FetchSection = FetchSection()
+    anomaly: AnomalySection = AnomalySection()
+    overflow: OverflowSection = OverflowSection()
+    audit: AuditSection = AuditSection()
 
 
-class Memory(Section):
+class MemorySection(Section):
     """What is remembered of sessions."""
 
     retention_days: Annotated[
@@ -343,7 +352,7 @@ class Memory(Section):
     ] = 90
 
 
-class Storage(Section):
+class StorageSection(Section):
     """Where sessions, the audit and kept outputs are stored."""
 
     path: Annotated[
@@ -354,11 +363,11 @@ class Storage(Section):
 class Config(Section):
     """The whole configuration."""
 
-    agent: Agent = Agent()
-    llm: Llm = Llm()
-    cost: Cost = Cost()
-    permissions: Permissions = Permissions()
-    security: Security = Security()
-    tools: Tools = Tools()
-    memory: Memory = Memory()
-    storage: Storage = Storage()
+    agent: AgentSection = AgentSection()
+    llm: LlmSection = LlmSection()
+    cost: CostSection = CostSection()
+    permissions: PermissionsSection = PermissionsSection()
+    security: SecuritySection = SecuritySection()
+    tools: ToolsSection = ToolsSection()
+    memory: MemorySection = MemorySection()
+    storage: StorageSection = StorageSection()

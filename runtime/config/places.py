@@ -9,11 +9,11 @@ from pathlib import Path
 from .load import config_folder, data_folder
 from .models import Config
 
-__all__ = ["Places", "find_places"]
+__all__ = ["Locations", "find_places"]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Locations:
     """Absolute, resolved paths."""
 
     workspace: Path
@@ -23,11 +23,11 @@ class Places:
     database: Path
 
 
-def find_places(config: Config, workspace: Path | None = None) -> Places:
+def find_places(config: Config, workspace: Path | None = None) -> Locations:
     """Return where everything lies; the workspace is the current folder unless one is named."""
     data = data_folder()
     named = config.storage.path
-    return Places(
+    return Locations(
         workspace=Path(os.path.realpath(workspace or Path.cwd())),
         home=Path(os.path.realpath(Path.home())),
         config=Path(os.path.realpath(config_folder())),

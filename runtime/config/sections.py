@@ -38,7 +38,17 @@ from .types import (
     zero_means,
 )
 
-__all__ = ["Agent", "Cost", "Fetch", "File", "Price", "Retry", "Sandbox", "Shell", "UrlGrounding"]
+__all__ = [
+    "AgentSection",
+    "CostSection",
+    "FetchSection",
+    "FileSection",
+    "PriceSection",
+    "RetrySection",
+    "SandboxSection",
+    "ShellSection",
+    "UrlGroundingSection",
+]
 
 
 _WEEK = 7 * 24 * 3600
@@ -56,7 +66,7 @@ CommandEntry = Annotated[
 ]
 
 
-class Shell(Section):
+class ShellSection(Section):
     """Programs."""
 
     timeout: Annotated[float, Field(gt=0, le=_WEEK, description="Seconds a command may run."), LOWER] = 30.0
@@ -122,7 +132,7 @@ PathGlob = Annotated[
 ]
 
 
-class File(Section):
+class FileSection(Section):
     """Files, for every tool: those that read, copy, move or search them, and commands."""
 
     deny_read: Annotated[
@@ -145,7 +155,7 @@ class File(Section):
 _BODY_DEFAULT = 100 * 1024
 
 
-class UrlGrounding(Section):
+class UrlGroundingSection(Section):
     """Only URLs you gave are opened."""
 
     enabled: Annotated[
@@ -169,7 +179,7 @@ class UrlGrounding(Section):
     ] = ()
 
 
-class Fetch(Section):
+class FetchSection(Section):
     """Pages."""
 
     timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds a page may take."), LOWER] = 20.0
@@ -206,7 +216,7 @@ class Fetch(Section):
     ] = ""
 
 
-class Sandbox(Section):
+class SandboxSection(Section):
     """What keeps programs in."""
 
     level: Annotated[
@@ -232,7 +242,7 @@ class Sandbox(Section):
     ] = False
 
 
-class Agent(Section):
+class AgentSection(Section):
     """How much a session may do."""
 
     max_turns: Annotated[
@@ -256,7 +266,7 @@ class Agent(Section):
     ] = 128_000
 
 
-class Price(Section):
+class PriceSection(Section):
     """What a million tokens cost, in a currency of your choice; the first entry that fits a model counts."""
 
     model: Annotated[ModelGlob, Field(description="PROVIDER:NAME; * and ? are wildcards.")]
@@ -274,7 +284,7 @@ class Price(Section):
     ] = None
 
 
-class Cost(Section):
+class CostSection(Section):
     """What a session may cost. The offline model and scripts cost nothing."""
 
     max_session: Annotated[
@@ -283,11 +293,11 @@ class Cost(Section):
         LOWER_FROM_ENDLESS,
     ] = 0.0
     prices: Annotated[
-        tuple[Price, ...], Field(strict=False, description="What models cost. No price is built in.")
+        tuple[PriceSection, ...], Field(strict=False, description="What models cost. No price is built in.")
     ] = ()
 
 
-class Retry(Section):
+class RetrySection(Section):
     """Calls that failed in passing are made again, where their tool says that this does no harm."""
 
     retries: Annotated[int, Field(ge=0, le=2, description="Further tries of one call, at most."), LOWER] = 2

@@ -2,10 +2,10 @@
 
 from .exit_codes import exit_of_denial, exit_of_result, was_asked
 from .foreground import model_failure
-from .startup import Start, begin, look, require_model
+from .startup import Startup, begin, look, require_model
 
 __all__ = [
-    "Start",
+    "Startup",
     "begin",
     "exit_of_denial",
     "exit_of_result",

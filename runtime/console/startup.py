@@ -14,7 +14,7 @@ from pathlib import Path
 from ..config import (
     WORKSPACE_FILE,
     Loaded,
-    Places,
+    Locations,
     config_folder,
     data_folder,
     find_places,
@@ -26,11 +26,11 @@ from ..exits import CliError, Exit
 from ..options import Options
 from ..policy import workspace_question
 
-__all__ = ["Start", "begin", "look", "require_model"]
+__all__ = ["Startup", "begin", "look", "require_model"]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class Startup:
     """What holds, and the questions that are still open.
 
     `unusual` asks whether this folder is meant; `untrusted` is the workspace's own configuration file
@@ -38,12 +38,12 @@ class Start:
     """
 
     loaded: Loaded
-    places: Places
+    places: Locations
     unusual: str | None
     untrusted: Path | None
 
 
-def look(options: Options) -> Start:
+def look(options: Options) -> Startup:
     """Return where things lie and what is configured, without asking anything.
 
     Raises:
@@ -59,10 +59,10 @@ def look(options: Options) -> Start:
         unusual = workspace_question(workspace, places.home, config_folder(), places.data)
     own = workspace / WORKSPACE_FILE
     asks = said is None and (own.exists() or own.is_symlink()) and not _is_named(own, options, loaded)
-    return Start(loaded, places, unusual, own if asks else None)
+    return Startup(loaded, places, unusual, own if asks else None)
 
 
-def begin(options: Options, *, works: bool = True) -> Start:
+def begin(options: Options, *, works: bool = True) -> Startup:
     """Return where to work where nobody can be asked; `works` is False for what only looks.
 
     Raises:
@@ -86,7 +86,7 @@ def begin(options: Options, *, works: bool = True) -> Start:
     return start
 
 
-def require_model(start: Start) -> None:
+def require_model(start: Startup) -> None:
     """See that a model was chosen.
 
     Raises:

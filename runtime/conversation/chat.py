@@ -20,21 +20,21 @@ from leeward.security.policy import Policy
 from leeward.security.trust import Origin
 from leeward.tools.composite import CompositeExecutor
 
-from ..config import Config, Places, is_trusted
+from ..config import Config, Locations, is_trusted
 from ..events import RunEvent, TurnEnded
 from ..providers.interface import Message, Provider, ToolView
 from .calls import Calls, RetryLimits
 from .compaction import ModelSummarizer, compact, weakest
 from .cost import Meter, Price
-from .history import Conversation, Pending, Taken, at_rest
+from .history import History, HistorySnapshot, Pending, at_rest
 from .prompt import ProjectFile, read_project_files, system_prompt
-from .turn import Means, Turn
+from .turn import Turn, TurnContext
 from .window import ContextWindow
 
-__all__ = ["Talk"]
+__all__ = ["Chat"]
 
 
-class Talk:
+class Chat:
     """One session's conversation; `meter` tells what it has cost."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Talk:
         tools: CompositeExecutor,
         transcript: Transcript,
         config: Config,
-        places: Places,
+        places: Locations,
         warn: Callable[[str], None],
         news: Callable[[Callable[[RunEvent], None]], Awaitable[str]],
     ) -> None:
@@ -56,12 +56,12 @@ class Talk:
         self._system: Message | None = None
         self._window = ContextWindow(config.agent.context_tokens)
         keep, masked = partial(_keep, transcript, pipeline), partial(_masked, tools)
-        self.conversation = Conversation(keep, warn, masked)
+        self.conversation = History(keep, warn, masked)
         cost = config.cost
         prices = (Price(p.model, p.input, p.output, p.cache_read, p.cache_write) for p in cost.prices)
         self.meter = Meter(tuple(prices), cost.max_session)
 
-    def resume(self, taken: Taken, charges: Sequence[Charge]) -> None:
+    def resume(self, taken: HistorySnapshot, charges: Sequence[Charge]) -> None:
         """Go on with what was said and spent before; what was left open is answered, and stored as such."""
         self.conversation.resume(taken)
         self.conversation.hand_over()
@@ -92,7 +92,7 @@ class Talk:
         agent, retry = self._config.agent, self._config.tools.retry
         limits = RetryLimits(retry.retries, retry.first_wait, retry.longest_wait)
         calls = Calls(self._pipeline, self._tools.spec, limits, emit)
-        means = Means(
+        means = TurnContext(
             provider,
             self._opening,
             self._views,

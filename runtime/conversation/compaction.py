@@ -28,7 +28,7 @@ from ..providers.interface import (
     Usage,
 )
 from .cost import Meter
-from .history import Conversation
+from .history import History
 from .window import ContextWindow, tokens_in
 
 __all__ = ["ASKED", "ModelSummarizer", "Summarizer", "Summary", "compact", "weakest"]
@@ -130,7 +130,7 @@ class ModelSummarizer:
 async def compact(
     kept: int,
     summarizer: Summarizer,
-    conversation: Conversation,
+    conversation: History,
     window: ContextWindow,
     pipeline: Pipeline,
     emit: Callable[[RunEvent], None],

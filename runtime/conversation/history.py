@@ -25,9 +25,9 @@ from ..providers.interface import Message, Requested, Verbatim, new_call_id
 __all__ = [
     "BROKEN_OFF",
     "CANCELLED",
-    "Conversation",
+    "History",
+    "HistorySnapshot",
     "Pending",
-    "Taken",
     "at_rest",
     "attached_to",
     "with_summary",
@@ -102,7 +102,7 @@ _AUTHORS = {"user": Origin.PERSON, "assistant": Origin.MODEL, "summary": Origin.
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class HistorySnapshot:
     """A conversation as it was left: messages, the place of each, and how far places and turns were counted.
 
     Calls of the last reply may be unanswered.
@@ -114,7 +114,7 @@ class Taken:
     last_turn: int = 0
 
 
-class Conversation:
+class History:
     """Messages in order. Each is put in line for the store as soon as `hand_over` is called.
 
     A conversation goes on where it cannot be stored: `warn` is told once, and what is owed is stored
@@ -138,7 +138,7 @@ class Conversation:
         self._ids: set[str] = set()
         self._warned = False
 
-    def resume(self, taken: Taken) -> None:
+    def resume(self, taken: HistorySnapshot) -> None:
         """Go on with a conversation that was left; what it left open is answered first."""
         self.messages[:] = taken.messages
         self._places[:] = taken.places

@@ -41,10 +41,10 @@ from ..providers.interface import (
 from .calls import Calls
 from .compaction import Summarizer, compact
 from .cost import Meter
-from .history import Conversation
+from .history import History
 from .window import ContextWindow, TooLong, tokens_in
 
-__all__ = ["Means", "Turn"]
+__all__ = ["Turn", "TurnContext"]
 
 _CLOSING_SECONDS = 5.0
 _LONGEST_CAUSE = 300
@@ -56,7 +56,7 @@ _CUT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class TurnContext:
     """What a turn works with: whom it asks and what with, where calls go, what keeps count.
 
     `opening` returns the system prompt; `summarizer` is asked when the conversation is too long.
@@ -67,7 +67,7 @@ class Means:
     tools: tuple[ToolView, ...]
     pipeline: Pipeline
     calls: Calls
-    conversation: Conversation
+    conversation: History
     window: ContextWindow
     meter: Meter
     summarizer: Summarizer
@@ -91,7 +91,7 @@ class Turn:
     """
 
     def __init__(
-        self, means: Means, max_turns: int, seconds: float | None, emit: Callable[[RunEvent], None]
+        self, means: TurnContext, max_turns: int, seconds: float | None, emit: Callable[[RunEvent], None]
     ) -> None:
         self._means = means
         self._max_turns = max_turns

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 
 from ..providers.interface import Message, Request, Requested, ToolView
 
-__all__ = ["ContextWindow", "TooLong", "Weighed", "first_kept", "oldest_first", "tokens_in"]
+__all__ = ["ContextWindow", "MessageSize", "TooLong", "first_kept", "oldest_first", "tokens_in"]
 
 
 _WORTH_IT = 80  # tokens below which cutting gains nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class MessageSize:
     """A message: who says it ("user", "assistant" or "tool"), its tokens, and whether it asks for calls."""
 
     role: str
@@ -43,7 +43,7 @@ def oldest_first(gains: Iterable[tuple[int, float]], excess: float) -> Iterator[
             yield place
 
 
-def first_kept(messages: Sequence[Weighed], tail: float) -> int:
+def first_kept(messages: Sequence[MessageSize], tail: float) -> int:
     """Return the first message that stays when all before it are summed up, 0 if there is nothing to sum up.
 
     At least what the model has not read yet stays: the person's last message, or the results of its last
@@ -145,7 +145,7 @@ class ContextWindow:
     def first_kept(self) -> int:
         """Return which message is the first to stay if all before it are summed up, 0 if that cannot help."""
         weighed = [
-            Weighed(message.role, size, bool(message.calls))
+            MessageSize(message.role, size, bool(message.calls))
             for message, size in zip(self._sent, self._sizes, strict=True)
         ]
         return first_kept(weighed, self.room * _TAIL)

@@ -17,11 +17,19 @@ from typing import TypeAlias
 from .interface import Message, ModelEvent, Request, Requested, new_call_id, one_line
 from .scripted import replay, reply
 
-__all__ = ["EXAMPLES", "NOTICE", "Instruction", "NotUnderstood", "Offline", "Step", "read_instructions"]
+__all__ = [
+    "EXAMPLES",
+    "NOTICE",
+    "Instruction",
+    "NotUnderstood",
+    "Offline",
+    "OfflineCall",
+    "read_instructions",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OfflineCall:
     """One tool call; `arguments` is JSON text, as any model would send it.
 
     `wants_latest`: the argument `id` is still missing; meant is the latest overflow there is.
@@ -39,7 +47,7 @@ class NotUnderstood:
     text: str
 
 
-Instruction: TypeAlias = Step | NotUnderstood
+Instruction: TypeAlias = OfflineCall | NotUnderstood
 
 EXAMPLES = (
     "read README.md   (also: offset 100 limit 20)",
@@ -165,22 +173,22 @@ def _cut_verbatim(text: str) -> tuple[str, str]:
 
 
 def _understands(text: str) -> bool:
-    return isinstance(_understood(text), Step)
+    return isinstance(_understood(text), OfflineCall)
 
 
 def _understood(text: str) -> Instruction:
     if call := _CALL.fullmatch(text):
-        return Step(call["tool"], call["arguments"].strip() or "{}")
+        return OfflineCall(call["tool"], call["arguments"].strip() or "{}")
     for tool, form in _FORMS if len(text) <= _LONG else _FORMS[:1]:
         if fit := form.fullmatch(text if tool in _TYPED_OUT else text.rstrip("?!").rstrip()):
             return _step(tool, fit.groupdict())
     return NotUnderstood(text)
 
 
-def _step(tool: str, groups: dict[str, str | None]) -> Step:
+def _step(tool: str, groups: dict[str, str | None]) -> OfflineCall:
     if tool == "guess":
         slug = re.sub(r"[^a-z0-9]+", "-", _unquoted(groups["name"] or "").lower()).strip("-") or "example"
-        return Step("fetch", json.dumps({"url": f"https://www.{slug}.example/"}))
+        return OfflineCall("fetch", json.dumps({"url": f"https://www.{slug}.example/"}))
     if phrase := groups.pop("phrase", None):
         groups["content"] = _unquoted(phrase)
     wants_latest = tool == "read_overflow" and groups["id"] in (None, "latest", "last")
@@ -189,7 +197,7 @@ def _step(tool: str, groups: dict[str, str | None]) -> Step:
     if tool in ("list_directory", "find_path", "grep"):
         groups = {**groups, "path": groups.get("path") or "."}
     arguments = {key: _value(key, value) for key, value in groups.items() if value is not None}
-    return Step(tool, json.dumps(arguments, ensure_ascii=False), wants_latest)
+    return OfflineCall(tool, json.dumps(arguments, ensure_ascii=False), wants_latest)
 
 
 def _value(key: str, raw: str) -> str | int:
@@ -251,7 +259,7 @@ def _answer(request: Request) -> Sequence[ModelEvent]:
         return reply(notice + _help(steps))
     offered = {view.name for view in request.tools}
     calls, missing = [], []
-    for step in (step for step in steps if isinstance(step, Step)):
+    for step in (step for step in steps if isinstance(step, OfflineCall)):
         arguments = _with_latest_id(step, request.messages)
         if step.tool not in offered or arguments is None:
             missing.append(step.tool if step.tool not in offered else "")
@@ -282,7 +290,7 @@ def _missing(tool: str) -> str:
     return f"The tool {one_line(tool, 64)} is not offered here.\n"
 
 
-def _with_latest_id(step: Step, messages: Sequence[Message]) -> str | None:
+def _with_latest_id(step: OfflineCall, messages: Sequence[Message]) -> str | None:
     """Return the arguments of a step; "the overflow" without an id means the latest, if there is one.
 
     Ids are taken from our own notices only, never from inside a fence.

@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from leeward.security.kinds import Json
 
-__all__ = ["KINDS", "Kind", "NetworkSettings", "ProviderSettings"]
+__all__ = ["KINDS", "NetworkSettings", "ProviderSettings", "ServiceKind"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServiceKind:
     """A dialect with the service it comes from: its address, its key's variable, and the key's header."""
 
     base_url: str
@@ -20,11 +20,11 @@ class Kind:
     auth_header: str
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+KINDS: Mapping[str, ServiceKind] = MappingProxyType(
     {
-        "openai": Kind("https://api.openai.com/v1", "OPENAI_API_KEY", "authorization"),
-        "anthropic": Kind("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "x-api-key"),
-        "gemini": Kind(
+        "openai": ServiceKind("https://api.openai.com/v1", "OPENAI_API_KEY", "authorization"),
+        "anthropic": ServiceKind("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "x-api-key"),
+        "gemini": ServiceKind(
             "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "authorization"
         ),
     }

@@ -16,13 +16,13 @@ from typing import TypeAlias
 import trio
 from rich.console import Console
 
-from leeward.memory.database import Island
+from leeward.memory.database import AsyncioThread
 from leeward.security.ports import Answer, Question, RecordError, Reply
 from leeward.security.text import visible
 
 from ..app import Runtime
 from ..config import set_trusted
-from ..console import Start, look
+from ..console import Startup, look
 from ..describe import gates_off, sandbox_word
 from ..exits import CliError, Exit
 from ..options import Options
@@ -103,7 +103,7 @@ class _Chat:
     async def attempt(self) -> None:
         """Chat; what ends it on purpose is kept out of the nursery, which would wrap it."""
         try:
-            async with Island.open("terminal") as island:
+            async with AsyncioThread.open("terminal") as island:
                 await self._chat(island)
         except (CliError, RecordError) as error:
             self.failure = error
@@ -121,7 +121,7 @@ class _Chat:
                     self.ended = _SIGNALS[signal.Signals(number)]
                     scope.cancel()
 
-    async def _chat(self, island: Island) -> None:
+    async def _chat(self, island: AsyncioThread) -> None:
         start = look(self.options)
         commands = [(f"/{command.name}", command.summary) for command in COMMANDS]
         terminal = Terminal(island, start.places.data / _HISTORY, commands)
@@ -138,7 +138,7 @@ class _Chat:
             self.ended = await Repl(runtime, terminal, self.renderer, self.stoppable).chat()
 
 
-async def _settled(start: Start, options: Options, terminal: Terminal, renderer: Renderer) -> Start:
+async def _settled(start: Startup, options: Options, terminal: Terminal, renderer: Renderer) -> Startup:
     """Ask what must be said before anything is opened.
 
     Raises:

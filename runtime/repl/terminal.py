@@ -31,7 +31,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from leeward.memory.database import Island
+from leeward.memory.database import AsyncioThread
 
 from ..printer import discard
 
@@ -118,7 +118,7 @@ class Terminal:
     summary).
     """
 
-    def __init__(self, island: Island, history: Path, commands: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, island: AsyncioThread, history: Path, commands: Iterable[tuple[str, str]]) -> None:
         self._island = island
         self._history = history
         self._commands = tuple(commands)

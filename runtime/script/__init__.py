@@ -1,5 +1,5 @@
 """Headless runs: a prompt, a script and its expectations."""
 
-from .account import Account
+from .account import RunPrinter
 
-__all__ = ["Account"]
+__all__ = ["RunPrinter"]

@@ -17,15 +17,15 @@ from ..console import was_asked
 from ..events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, Text, TurnEnded, as_json
 from ..printer import SCHEMA, Printer
 from .expect import Expectation, Happened
-from .script import Step
+from .script import ScriptStep
 
-__all__ = ["Account"]
+__all__ = ["RunPrinter"]
 
 _MODEL = Source("model", Origin.MODEL)
 _ARGUMENTS = 100
 
 
-class Account:
+class RunPrinter:
     """Listens to a session: prints it, and gathers what came of the step at hand."""
 
     def __init__(self, printer: Printer) -> None:
@@ -35,7 +35,7 @@ class Account:
         self._calls = self._denied = 0
         self.happened = Happened()
 
-    def begin(self, step: Step, number: int | None) -> None:
+    def begin(self, step: ScriptStep, number: int | None) -> None:
         """A step begins; `number` is None where it is the only one."""
         self.happened = Happened()
         if number is None:
@@ -69,7 +69,7 @@ class Account:
                 self._end_answer()
                 self.happened.turns.append(event)
 
-    def slash(self, step: Step, text: str, *, failed: bool) -> None:
+    def slash(self, step: ScriptStep, text: str, *, failed: bool) -> None:
         """A slash command had something to say."""
         said = {"schema": SCHEMA, "type": "slash", "line": step.line, "text": text, "failed": failed}
         self._printer.event(said)

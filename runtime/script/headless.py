@@ -25,9 +25,9 @@ from ..exits import CliError, Exit, Json
 from ..options import Options
 from ..printer import Printer
 from ..slash import SlashResult, dispatch
-from .account import Account
+from .account import RunPrinter
 from .expect import Happened, found_instead, unnamed_denials
-from .script import Script, Step, load_script
+from .script import Script, ScriptStep, load_script
 
 __all__ = ["run_prompt", "run_script"]
 
@@ -42,7 +42,7 @@ async def run_prompt(options: Options, printer: Printer) -> Exit:
     if not words.strip():
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "-p wants words")
     piped = await _piped(printer)
-    return await _Headless(options, printer, Script("-p", (Step(0, words),)), piped).run()
+    return await _Headless(options, printer, Script("-p", (ScriptStep(0, words),)), piped).run()
 
 
 async def run_script(options: Options, printer: Printer) -> Exit:
@@ -56,7 +56,7 @@ async def run_script(options: Options, printer: Printer) -> Exit:
 class _Done:
     """What came of a step, as the envelope tells it."""
 
-    step: Step
+    step: ScriptStep
     happened: Happened
     slash: SlashResult | None = None
 
@@ -99,7 +99,7 @@ class _Headless:
         start = begin(self.options)
         require_model(start)
         self.printer.so_far = self.data
-        account = Account(self.printer)
+        account = RunPrinter(self.printer)
         async with Runtime.open(start.loaded, places=start.places, listener=account.hear) as runtime:
             if self.options.resume is not None:
                 await runtime.resume(self.options.resume)
@@ -112,7 +112,7 @@ class _Headless:
             account.end(len(self.done), len(self.refused), self.session)
         return self._finish()
 
-    async def _step(self, runtime: Runtime, account: Account, step: Step) -> bool:
+    async def _step(self, runtime: Runtime, account: RunPrinter, step: ScriptStep) -> bool:
         """Run one step and hold it against what was expected; return whether it ended the session."""
         before = await _last_record(runtime) if _wants_audit(step) else 0
         done = _Done(step, account.happened)
@@ -131,7 +131,7 @@ class _Headless:
         self._compare(account, done)
         return done.slash is not None and done.slash.exit
 
-    def _compare(self, account: Account, done: _Done) -> None:
+    def _compare(self, account: RunPrinter, done: _Done) -> None:
         """See that nothing broke and every expectation was met.
 
         Raises:
@@ -188,7 +188,7 @@ _LIMITS = {
 }
 
 
-def _wants_audit(step: Step) -> bool:
+def _wants_audit(step: ScriptStep) -> bool:
     return any(expected.word == "audit" for expected in step.expected)
 
 

@@ -19,14 +19,14 @@ from ..exits import CliError, Exit
 from ..slash import SlashCommand, parse
 from .expect import Expectation, read_expectation
 
-__all__ = ["Script", "Step", "load_script", "read_script"]
+__all__ = ["Script", "ScriptStep", "load_script", "read_script"]
 
 _QUOTES = '"""'
 _LARGEST = 1024 * 1024
 
 
 @dataclass(slots=True)
-class Step:
+class ScriptStep:
     """One turn or slash command: where it stands, what it says, what is expected of it."""
 
     line: int
@@ -40,7 +40,7 @@ class Script:
     """The steps, and the name errors speak of ("-" is standard input)."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptStep, ...]
 
 
 def load_script(name: str) -> Script:
@@ -90,7 +90,7 @@ class _Reading:
     """The steps so far, and the mistakes."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[ScriptStep] = []
         self.problems: list[tuple[int, str]] = []
 
     def take(self, number: int, line: str) -> None:
@@ -101,7 +101,7 @@ class _Reading:
         slash = parse(line)
         if slash is not None and slash.problem is not None:
             self.problems.append((number, slash.problem))
-        self.steps.append(Step(number, line, slash))
+        self.steps.append(ScriptStep(number, line, slash))
 
     def _directive(self, number: int, line: str) -> None:
         word, _, rest = line[1:].partition(" ")
@@ -121,7 +121,7 @@ class _Reading:
     def block(self, number: int, text: str) -> None:
         """Take a turn of several lines."""
         if text.strip():
-            self.steps.append(Step(number, text.strip("\n")))
+            self.steps.append(ScriptStep(number, text.strip("\n")))
         else:
             self.problems.append((number, "there is nothing between the quotes"))
 

@@ -1,10 +1,20 @@
 """Sessions found, resumed and forked, and the one at work."""
 
-from .current import Alone, Current, Foretelling, Nobody, Relay, checkpoints_of, job_lines, jobs_of, news_of
+from .current import (
+    CheckpointNotice,
+    Current,
+    EventRelay,
+    NoApprover,
+    TurnLock,
+    checkpoints_of,
+    job_lines,
+    jobs_of,
+    news_of,
+)
 from .grants import grant_line, grant_lines, no_such_grant, revoke, revoked, take_in
 from .store import (
-    Kept,
-    Left,
+    ResumedSession,
+    SessionStore,
     configured,
     delete,
     expire,
@@ -28,13 +38,13 @@ from .text import (
 )
 
 __all__ = [
-    "Alone",
+    "CheckpointNotice",
     "Current",
-    "Foretelling",
-    "Kept",
-    "Left",
-    "Nobody",
-    "Relay",
+    "EventRelay",
+    "NoApprover",
+    "ResumedSession",
+    "SessionStore",
+    "TurnLock",
     "checkpoints_of",
     "configured",
     "conversation_json",

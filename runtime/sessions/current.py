@@ -19,7 +19,7 @@ from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import SessionLock
 from leeward.security.call import Action
 from leeward.security.filters import Source
-from leeward.security.output import Lasting
+from leeward.security.output import BackgroundOutput
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Approver, Clock, Question, RecordError, Reply
@@ -28,7 +28,7 @@ from leeward.security.session import JobChanged, Session
 from leeward.security.text import visible
 from leeward.security.trust import Origin
 from leeward.tools.checkpoints import Checkpoints
-from leeward.tools.checkpoints import Limits as SnapshotLimits
+from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
 from leeward.tools.files import Guard, shown_name
 from leeward.tools.shell import Job, Jobs, JobState
 
@@ -36,11 +36,11 @@ from ..config import Config
 from ..events import Alert, LiveOutput, RunEvent
 
 __all__ = [
-    "Alone",
+    "CheckpointNotice",
     "Current",
-    "Foretelling",
-    "Nobody",
-    "Relay",
+    "EventRelay",
+    "NoApprover",
+    "TurnLock",
     "checkpoints_of",
     "job_lines",
     "jobs_of",
@@ -51,7 +51,7 @@ __all__ = [
 _ENDING_SECONDS = 10.0
 
 
-class Relay:
+class EventRelay:
     """The pipeline's observer: hands what it hears to all who listen. A listener may fail, a call may not."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Current:
         self.lock = None
 
 
-class Alone:
+class TurnLock:
     """Sees that a conversation is changed by one at a time."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Alone:
         self._busy = False
 
 
-class Nobody:
+class NoApprover:
     """The approver where nobody can be asked: every question is a refusal at once."""
 
     async def ask(self, _question: Question) -> Answer:
@@ -151,8 +151,8 @@ _WIDTH = 140
 def jobs_of(config: Config, current: Current, overflow: OverflowStore, clock: Clock) -> Jobs:
     """Return the background commands of whatever session is the current one."""
 
-    def screen(action: Action) -> Lasting:
-        return Lasting(action, current.session(), overflow)
+    def screen(action: Action) -> BackgroundOutput:
+        return BackgroundOutput(action, current.session(), overflow)
 
     async def record(change: JobChanged) -> None:
         if change.state != JobState.RUNNING and current.checkpoints is not None:
@@ -213,7 +213,7 @@ def checkpoints_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Foretelling:
+class CheckpointNotice:
     """Puts questions together with what of their call could not be undone."""
 
     approver: Approver

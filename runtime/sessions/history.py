@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leeward.memory.sessions import Entry, Recall
+from leeward.memory.sessions import Recall, TranscriptEntry
 from leeward.security.ports import RecordError
 from leeward.security.trust import Origin
 
-from ..conversation import BROKEN_OFF, Taken, attached_to, with_summary
+from ..conversation import BROKEN_OFF, HistorySnapshot, attached_to, with_summary
 from ..providers.interface import Message, Requested
 
 __all__ = ["origins_of", "taken_up"]
 
 
-def taken_up(recall: Recall) -> Taken:
+def taken_up(recall: Recall) -> HistorySnapshot:
     """Return the conversation as it was left.
 
     Raises:
@@ -35,7 +35,7 @@ def taken_up(recall: Recall) -> Taken:
         if entry.role in {"user", "assistant", "tool"} and entry.content != {"text": "", "calls": []}:
             found.append((entry.place, _message(entry)))
     whole = list(_answered(found))
-    return Taken(
+    return HistorySnapshot(
         tuple(message for _, message in whole),
         tuple(place for place, _ in whole),
         recall.last_place,
@@ -53,7 +53,7 @@ def origins_of(recall: Recall) -> frozenset[Origin]:
     return frozenset(found) - {Origin.PERSON, Origin.TOOL}
 
 
-def _brought(entry: Entry) -> Origin:
+def _brought(entry: TranscriptEntry) -> Origin:
     """Return whose words went along with the person's; an older entry does not say."""
     said = _text(entry, "brought", Origin.WEB.value)
     try:
@@ -80,7 +80,7 @@ def _answered(found: Iterable[tuple[int, Message]]) -> Iterable[tuple[int, Messa
             yield place, replace(message, calls=calls)
 
 
-def _message(entry: Entry) -> Message:
+def _message(entry: TranscriptEntry) -> Message:
     match entry.role:
         case "user":
             return attached_to(_text(entry, "text"), _text(entry, "attached", ""))
@@ -90,7 +90,7 @@ def _message(entry: Entry) -> Message:
             return Message("tool", _text(entry, "text"), call_id=_text(entry, "call_id"))
 
 
-def _calls(entry: Entry) -> Iterable[Requested]:
+def _calls(entry: TranscriptEntry) -> Iterable[Requested]:
     calls = _content(entry).get("calls", ())
     if not isinstance(calls, Sequence):
         raise _broken(entry, "its calls are no list")
@@ -102,18 +102,18 @@ def _calls(entry: Entry) -> Iterable[Requested]:
                 raise _broken(entry, "a call in it is broken")
 
 
-def _text(entry: Entry, name: str, default: str | None = None) -> str:
+def _text(entry: TranscriptEntry, name: str, default: str | None = None) -> str:
     text = _content(entry).get(name, default)
     if not isinstance(text, str):
         raise _broken(entry, f"it has no {name}")
     return text
 
 
-def _content(entry: Entry) -> Mapping[str, Any]:
+def _content(entry: TranscriptEntry) -> Mapping[str, Any]:
     if not isinstance(entry.content, Mapping):
         raise _broken(entry, "it is no object")
     return entry.content
 
 
-def _broken(entry: Entry, why: str) -> RecordError:
+def _broken(entry: TranscriptEntry, why: str) -> RecordError:
     return RecordError(f"entry {entry.seq} of the conversation cannot be read: {why}")

@@ -24,31 +24,31 @@ from leeward.security.kinds import Json
 from leeward.security.session import (
     BreakerReset,
     Configured,
+    ConversationCleared,
     Decided,
     Event,
     Finished,
-    Forgot,
-    Given,
     Granted,
     LevelSet,
-    Read,
     Resumed,
     Session,
+    TextSeen,
     TurnStarted,
-    after,
+    UrlsAdded,
+    apply_events,
 )
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel
 
 from ..config import Loaded
-from ..conversation import Taken
+from ..conversation import HistorySnapshot
 from ..describe import gates_off
 from ..exits import CliError, Exit
 from .history import origins_of, taken_up
 
 __all__ = [
-    "Kept",
-    "Left",
+    "ResumedSession",
+    "SessionStore",
     "configured",
     "delete",
     "expire",
@@ -69,7 +69,7 @@ _LONGEST_ARGUMENTS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SessionStore:
     """Where sessions are kept."""
 
     audit: AuditLogger
@@ -79,14 +79,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ResumedSession:
     """A session as it was left: its state, its conversation, what it has cost, and how it is listed.
 
     `events` are what happens by its being taken up, `told` what the person should hear of that.
     """
 
     session: Session
-    taken: Taken
+    taken: HistorySnapshot
     charges: Sequence[Charge]
     conversation: Conversation
     events: tuple[Event, ...]
@@ -105,7 +105,7 @@ class _Fold:
 
     def take(self, events: Sequence[Event]) -> None:
         """Let events count."""
-        self.session = after(self.session, *events)
+        self.session = apply_events(self.session, *events)
         for event in events:
             match event:
                 case Decided(call=call, allowed=True, hop=0):
@@ -142,7 +142,7 @@ def configured(loaded: Loaded, session: Session) -> Configured:
     )
 
 
-async def expire(kept: Kept, retention_days: float, most: int | None = None) -> int:
+async def expire(kept: SessionStore, retention_days: float, most: int | None = None) -> int:
     """Delete the sessions that nobody went on with for so long, but no open ones; return how many.
 
     With `most` no more than so many, and their words leave the index a few steps at a time.
@@ -160,7 +160,7 @@ async def expire(kept: Kept, retention_days: float, most: int | None = None) -> 
     return deleted
 
 
-async def delete(kept: Kept, session: str) -> None:
+async def delete(kept: SessionStore, session: str) -> None:
     """Delete what was said in a session; its audit stays.
 
     Raises:
@@ -221,7 +221,7 @@ def lock(database: Path, session: str) -> SessionLock:
         ) from error
 
 
-async def take_up(kept: Kept, found: Conversation, fresh: Session, digest: str) -> Left:
+async def take_up(kept: SessionStore, found: Conversation, fresh: Session, digest: str) -> ResumedSession:
     """Return a session as it was left; `fresh` is one without a past, of its id and under today's policy.
 
     Raises:
@@ -239,12 +239,14 @@ async def take_up(kept: Kept, found: Conversation, fresh: Session, digest: str) 
     happened: list[Event] = [Resumed(now, lapsed)]
     # Words that come back weigh what they weighed, also where the record of that was lost.
     if unlabelled := origins_of(recall) - fold.session.labels:
-        happened.append(Read(now, tuple(sorted(unlabelled))))
+        happened.append(TextSeen(now, tuple(sorted(unlabelled))))
     told = tuple(_told(fold, lapsed=lapsed))
-    return Left(fold.session, taken_up(recall), recall.charges, found, tuple(happened), told, lapsed)
+    return ResumedSession(
+        fold.session, taken_up(recall), recall.charges, found, tuple(happened), told, lapsed
+    )
 
 
-async def fork(kept: Kept, source: Conversation, turn: int | None = None) -> str:
+async def fork(kept: SessionStore, source: Conversation, turn: int | None = None) -> str:
     """Make a session that begins as another was at the end of a turn (None: the last); return its id.
 
     Raises:
@@ -293,7 +295,7 @@ def _is_another_life(event: Event, forked_at: float) -> bool:
     nothing freer, and which of two events came first is told by a clock that may have been set.
     """
     match event:
-        case Forgot() | Given() | Granted() | BreakerReset():
+        case ConversationCleared() | UrlsAdded() | Granted() | BreakerReset():
             return event.at > forked_at
         case LevelSet():
             return event.at > forked_at and event.level is not TrustLevel.BLOCKED

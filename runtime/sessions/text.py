@@ -11,13 +11,13 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from leeward.memory.sessions import Charge, Conversation, Entry, Found
+from leeward.memory.sessions import Charge, Conversation, SearchHit, TranscriptEntry
 from leeward.security.filters import Source, strip
 from leeward.security.kinds import Json
 from leeward.security.text import visible
 from leeward.security.trust import Origin
 
-from ..conversation import Taken
+from ..conversation import HistorySnapshot
 
 __all__ = [
     "conversation_json",
@@ -50,7 +50,7 @@ def _turns(one: Conversation) -> str:
     return f"{one.turns} turn{'' if one.turns == 1 else 's'}"
 
 
-def last_lines(one: Conversation, taken: Taken) -> Iterator[str]:
+def last_lines(one: Conversation, taken: HistorySnapshot) -> Iterator[str]:
     """Yield where a session was left: its name, and what was said last."""
     yield session_line(one, where=False)
     for message in _last(taken):
@@ -59,7 +59,7 @@ def last_lines(one: Conversation, taken: Taken) -> Iterator[str]:
             yield f"  {message[0]} {_cut(_line(words), _LINE)}"
 
 
-def _last(taken: Taken) -> list[tuple[str, str]]:
+def _last(taken: HistorySnapshot) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     for message in reversed(taken.messages):
         if message.role == "user":
@@ -70,7 +70,7 @@ def _last(taken: Taken) -> list[tuple[str, str]]:
     return sorted(found.items(), reverse=True)
 
 
-def found_line(found: Found, words: str) -> str:
+def found_line(found: SearchHit, words: str) -> str:
     """Return where words were found, with what stands around them."""
     one, entry = found.conversation, found.entry
     role, text = _said_in(entry, words)
@@ -78,7 +78,7 @@ def found_line(found: Found, words: str) -> str:
     return f"{head} {_excerpt(text, words)}  ({_cut(visible(one.title), _TITLE)})"
 
 
-def _said_in(entry: Entry, words: str) -> tuple[str, str]:
+def _said_in(entry: TranscriptEntry, words: str) -> tuple[str, str]:
     """Return the text of an entry that holds most of the words, and its role: "attached" is nobody's word."""
     text, attached = _text(entry), _attached(entry)
     wanted = [word.casefold() for word in _WORD.findall(words)]
@@ -86,7 +86,9 @@ def _said_in(entry: Entry, words: str) -> tuple[str, str]:
     return ("attached", attached) if attached and other > own else (entry.role, text)
 
 
-def show_lines(one: Conversation, entries: Sequence[Entry], charges: Sequence[Charge]) -> Iterator[str]:
+def show_lines(
+    one: Conversation, entries: Sequence[TranscriptEntry], charges: Sequence[Charge]
+) -> Iterator[str]:
     """Yield a session for reading: every message, calls and results on one line each."""
     yield from _head(one, charges)
     turn = 0
@@ -97,7 +99,7 @@ def show_lines(one: Conversation, entries: Sequence[Entry], charges: Sequence[Ch
         yield from _shown(entry)
 
 
-def _shown(entry: Entry) -> Iterator[str]:
+def _shown(entry: TranscriptEntry) -> Iterator[str]:
     text = _text(entry)
     match entry.role:
         case "user":
@@ -124,7 +126,9 @@ def _first(text: str) -> str:
     return f"{_cut(lines[0], _LINE)}{more}"
 
 
-def export_lines(one: Conversation, entries: Sequence[Entry], charges: Sequence[Charge]) -> Iterator[str]:
+def export_lines(
+    one: Conversation, entries: Sequence[TranscriptEntry], charges: Sequence[Charge]
+) -> Iterator[str]:
     """Yield a session as a Markdown document; whatever was said stands in blocks of code."""
     yield f"# {_escaped(visible(one.title)) or one.id}"
     yield ""
@@ -137,7 +141,7 @@ def export_lines(one: Conversation, entries: Sequence[Entry], charges: Sequence[
         yield from _document(entry)
 
 
-def _document(entry: Entry) -> Iterator[str]:
+def _document(entry: TranscriptEntry) -> Iterator[str]:
     text = _text(entry)
     heading = {"user": "The person", "assistant": "The assistant", "summary": "Summary for the model"}
     if entry.role == "clear":
@@ -187,7 +191,7 @@ def conversation_json(one: Conversation) -> dict[str, Json]:
     }
 
 
-def entry_json(entry: Entry) -> dict[str, Json]:
+def entry_json(entry: TranscriptEntry) -> dict[str, Json]:
     """Return an entry as it is stored, as an object."""
     charge = entry.charge
     return {
@@ -204,7 +208,7 @@ def entry_json(entry: Entry) -> dict[str, Json]:
     }
 
 
-def found_json(found: Found, words: str) -> dict[str, Json]:
+def found_json(found: SearchHit, words: str) -> dict[str, Json]:
     """Return where words were found, as an object."""
     entry = found.entry
     role, text = _said_in(entry, words)
@@ -217,28 +221,28 @@ def found_json(found: Found, words: str) -> dict[str, Json]:
     }
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: TranscriptEntry) -> str:
     """Return what an entry says, stripped, and without marks; lines stay lines."""
     return _stored(entry, "text")
 
 
-def _attached(entry: Entry) -> str:
+def _attached(entry: TranscriptEntry) -> str:
     """Return what went along with the person's words, and is not theirs."""
     return _stored(entry, "attached")
 
 
-def _brought(entry: Entry) -> str | None:
+def _brought(entry: TranscriptEntry) -> str | None:
     """Return whose words went along with the person's, where it is known."""
     origin = entry.content.get("brought") if isinstance(entry.content, Mapping) else None
     return origin if isinstance(origin, str) else None
 
 
-def _stored(entry: Entry, name: str) -> str:
+def _stored(entry: TranscriptEntry, name: str) -> str:
     text = entry.content.get(name) if isinstance(entry.content, Mapping) else None
     return _stripped(_MARK.sub("", text)) if isinstance(text, str) else ""
 
 
-def _calls(entry: Entry) -> Iterator[tuple[str, str]]:
+def _calls(entry: TranscriptEntry) -> Iterator[tuple[str, str]]:
     calls = entry.content.get("calls") if isinstance(entry.content, Mapping) else None
     for call in calls if isinstance(calls, Sequence) else ():
         match call:

@@ -17,7 +17,7 @@ from leeward.memory.audit import Record
 from leeward.security.call import Asker, Status
 from leeward.security.outcome import ToolError
 from leeward.security.permissions import pattern_problem
-from leeward.security.session import BreakerReset, Granted, Withdrawn
+from leeward.security.session import BreakerReset, Granted, UrlsRemoved
 from leeward.security.text import redact_text, visible
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, Url
@@ -31,7 +31,7 @@ from ..grounding import known_place
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
 from .handlers import diff_told, jobs_told, notes_told, redo_told, undo_told
 
-__all__ = ["COMMANDS", "Command", "SlashCommand", "SlashResult", "dispatch", "parse"]
+__all__ = ["COMMANDS", "SlashCommand", "SlashCommandSpec", "SlashResult", "dispatch", "parse"]
 
 _FORM = re.compile(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
 _TOOL = re.compile(r"[a-z0-9_*?\[\]!-]{1,64}")
@@ -59,7 +59,7 @@ Handler: TypeAlias = Callable[[Runtime, str], Awaitable[SlashResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SlashCommandSpec:
     """A word that may follow the slash: `usage` is how it is typed, `summary` what it does."""
 
     name: str
@@ -76,7 +76,7 @@ class SlashCommand:
     line: str
     name: str
     argument: str
-    command: Command | None
+    command: SlashCommandSpec | None
 
     @property
     def problem(self) -> str | None:
@@ -115,7 +115,7 @@ async def _help(_runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult("\n".join(map(_help_line, listed)))
 
 
-def _help_line(command: Command) -> str:
+def _help_line(command: SlashCommandSpec) -> str:
     also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
     below = "\n" + " " * _USAGE if len(command.usage) > _USAGE else ""
     return f"{command.usage:<{_USAGE}}{below}  {command.summary}{also}"
@@ -183,7 +183,7 @@ async def _forget(runtime: Runtime, text: str) -> SlashResult:
     if known is None or not text:
         return _usage("browse")
     session = runtime.pipeline.session
-    await runtime.pipeline.note(Withdrawn(session.now, (known.text,)))
+    await runtime.pipeline.note(UrlsRemoved(session.now, (known.text,)))
     left = runtime.pipeline.session.ledger.lookup(known).source if isinstance(known, Url) else None
     still = f"; {visible(left.text)} still stands for it" if left is not None else ""
     return SlashResult(f"forgotten: {visible(known.text)}{still}")
@@ -326,47 +326,57 @@ def _usage(name: str) -> SlashResult:
     return _failed(f"usage: {_BY_NAME[name].usage}")
 
 
-COMMANDS: tuple[Command, ...] = (
-    Command("help", "/help [COMMAND]", "what may be typed", _help, ("h", "?")),
-    Command("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
-    Command("new", "/new", "begin another session", _new),
-    Command("sessions", "/sessions", "the sessions of this workspace", _sessions),
-    Command("resume", "/resume [ID]", "go on with a session, or with the latest before this", _resume),
-    Command("fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork),
-    Command("compact", "/compact", "sum up what was said, so that more fits", _compact),
-    Command(
+COMMANDS: tuple[SlashCommandSpec, ...] = (
+    SlashCommandSpec("help", "/help [COMMAND]", "what may be typed", _help, ("h", "?")),
+    SlashCommandSpec("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
+    SlashCommandSpec("new", "/new", "begin another session", _new),
+    SlashCommandSpec("sessions", "/sessions", "the sessions of this workspace", _sessions),
+    SlashCommandSpec(
+        "resume", "/resume [ID]", "go on with a session, or with the latest before this", _resume
+    ),
+    SlashCommandSpec("fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork),
+    SlashCommandSpec("compact", "/compact", "sum up what was said, so that more fits", _compact),
+    SlashCommandSpec(
         "browse",
         "/browse [URL [QUESTION] | --forget URL]",
         "open a page, and ask about it; list known URLs, forget one",
         _browse,
         ("open",),
     ),
-    Command("tools", "/tools", "the tools, their trust and their effects", _tools),
-    Command("model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model),
-    Command("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
-    Command(
+    SlashCommandSpec("tools", "/tools", "the tools, their trust and their effects", _tools),
+    SlashCommandSpec(
+        "model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model
+    ),
+    SlashCommandSpec("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
+    SlashCommandSpec(
         "permissions",
         "/permissions [allow TOOL [PATTERN] | revoke ID]",
         "the rules and grants; allow something for this session, take a grant back",
         _permissions,
         ("perms",),
     ),
-    Command("trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", _trust),
-    Command("audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit),
-    Command("why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why),
-    Command("overflow", "/overflow", "outputs that were too long to show", _overflow),
-    Command(
+    SlashCommandSpec(
+        "trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", _trust
+    ),
+    SlashCommandSpec("audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit),
+    SlashCommandSpec(
+        "why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why
+    ),
+    SlashCommandSpec("overflow", "/overflow", "outputs that were too long to show", _overflow),
+    SlashCommandSpec(
         "memory",
         "/memory [ID | delete ID | everywhere ID]",
         "notes for later sessions; read, delete, let one hold everywhere",
         _told(notes_told),
     ),
-    Command("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
-    Command("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
-    Command("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
-    Command("jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)),
-    Command("status", "/status", "model, limits, breaker, windows, labels", _status),
-    Command("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
+    SlashCommandSpec("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
+    SlashCommandSpec("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
+    SlashCommandSpec("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
+    SlashCommandSpec(
+        "jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)
+    ),
+    SlashCommandSpec("status", "/status", "model, limits, breaker, windows, labels", _status),
+    SlashCommandSpec("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
 )
 """Every command, in the order in which `/help` lists them."""
 

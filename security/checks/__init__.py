@@ -1,18 +1,18 @@
 """The tables and questions behind the gates `arguments` and `grounding`."""
 
 from .arguments import PATTERNS, Rejection, rejected_pattern
-from .grounding import DOUBTS, Doubt, destination_doubt, unread_url, url_doubt
+from .grounding import DOUBTS, UrlQuestion, destination_question, unread_url, url_question
 from .suggestion import instead_of, passing_url
 
 __all__ = [
     "DOUBTS",
     "PATTERNS",
-    "Doubt",
     "Rejection",
-    "destination_doubt",
+    "UrlQuestion",
+    "destination_question",
     "instead_of",
     "passing_url",
     "rejected_pattern",
     "unread_url",
-    "url_doubt",
+    "url_question",
 ]

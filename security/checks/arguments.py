@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from ..command import CommandLine
 from ..kinds import Kind, Unreadable
-from ..paths import Place
+from ..paths import ResolvedPath
 from ..text import CONTROLS, INVISIBLE, find_control, find_invisible, find_tag, folded, without_invisible
 from ..url import Destination, Url, parse_url
 
@@ -31,7 +31,7 @@ __all__ = ["MAX_ID_LENGTH", "PATTERNS", "Rejection", "climbs", "rejected_pattern
 MAX_ID_LENGTH = 4096
 """Characters in an identifier, at most: page tokens and signed keys stay well below."""
 
-Canonical: TypeAlias = "Url | Place | CommandLine | Destination | str | Unreadable"
+Canonical: TypeAlias = "Url | ResolvedPath | CommandLine | Destination | str | Unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +229,14 @@ def rejected_pattern(
 ) -> Rejection | None:
     """Return the first pattern of the table that an argument of this kind must not show, or None.
 
-    `canonical` is what the reader of that kind made of it (a `Place` for paths, a `Url` or
+    `canonical` is what the reader of that kind made of it (a `ResolvedPath` for paths, a `Url` or
     `Unreadable` for URLs). Of a string that only could be a path (`declared` is False), nothing but
     traversal is held against it.
     """
     pattern = _first(kind, raw, canonical, declared=declared)
     if pattern is None:
         return None
-    if pattern == "path_traversal" and isinstance(canonical, Place):
+    if pattern == "path_traversal" and isinstance(canonical, ResolvedPath):
         candidate: str | None = canonical.text
     else:
         candidate = _corrected(kind, pattern, raw)
@@ -254,7 +254,7 @@ def _first(kind: Kind, raw: str, canonical: Canonical, *, declared: bool) -> str
         case Kind.URL:
             return canonical.pattern if isinstance(canonical, Unreadable) else None
         case Kind.PATH:
-            if isinstance(canonical, Place) and canonical.escaped:
+            if isinstance(canonical, ResolvedPath) and canonical.escaped:
                 return "path_traversal"
             return _look_up(_PATH if declared else _TRAVERSAL, raw)
         case Kind.UNDECLARED:

@@ -17,7 +17,7 @@ from ..trust import Origin
 from ..url import Destination, Grounding, Provenance, Url, host_facts, percent_decoded
 from ..verdict import Deny
 
-__all__ = ["DOUBTS", "LONGEST_SEGMENT", "Doubt", "destination_doubt", "unread_url", "url_doubt"]
+__all__ = ["DOUBTS", "LONGEST_SEGMENT", "UrlQuestion", "destination_question", "unread_url", "url_question"]
 
 LONGEST_SEGMENT = 64
 """Characters of a path segment that was not given, at most, before it is asked about."""
@@ -26,7 +26,7 @@ _LONGEST_IN_ALL = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UrlQuestion:
     """One reason to ask: `facts` are the values to show beside the question."""
 
     rule: str
@@ -51,29 +51,29 @@ def unread_url(atom: Atom) -> Deny:
     return Deny("unreadable", reason, facts=(("url", atom.raw),))
 
 
-def url_doubt(url: Url, known: Grounding, session: Session) -> Doubt | None:
+def url_question(url: Url, known: Grounding, session: Session) -> UrlQuestion | None:
     """Return the gravest doubt about a URL that stands on something known, or None."""
     added = "/".join(known.below) + known.added
     warning = host_facts(url)
     if added and _carries_value(added, known, session):
-        return Doubt("carries_value", (("added", added), *warning))
+        return UrlQuestion("carries_value", (("added", added), *warning))
     if len(added) > _LONGEST_IN_ALL or any(len(segment) > LONGEST_SEGMENT for segment in known.below):
-        return Doubt("long_segment", (("added", added), *warning))
+        return UrlQuestion("long_segment", (("added", added), *warning))
     if known.added:
-        return Doubt("added_query", (("added", known.added), *warning))
+        return UrlQuestion("added_query", (("added", known.added), *warning))
     if known.provenance is Provenance.FOREIGN:
-        return Doubt("foreign_link", (("host", url.host), ("path", url.target), *warning))
+        return UrlQuestion("foreign_link", (("host", url.host), ("path", url.target), *warning))
     if known.provenance is Provenance.HINT:
-        return Doubt("bare_host", (("url", url.text), *warning))
+        return UrlQuestion("bare_host", (("url", url.text), *warning))
     return None
 
 
-def destination_doubt(atom: Atom, action: Action) -> Doubt | None:
+def destination_question(atom: Atom, action: Action) -> UrlQuestion | None:
     """Return a doubt where a destination was read as none of the places there are, nor judged as a URL."""
     as_url = {(url.pointer, url.raw) for url in action.of_kind(Kind.URL)}
     if isinstance(atom.canonical, Destination) or (atom.pointer, atom.raw.removeprefix("git+")) in as_url:
         return None
-    return Doubt("unknown_destination", (("destination", atom.raw),))
+    return UrlQuestion("unknown_destination", (("destination", atom.raw),))
 
 
 def _carries_value(added: str, known: Grounding, session: Session) -> bool:

@@ -5,6 +5,7 @@ from .judge import (
     Ruling,
     Say,
     Wanted,
+    assess,
     covers_words,
     effects_of,
     explain,
@@ -17,7 +18,6 @@ from .judge import (
     surveyed,
     together,
     wanted,
-    weighed,
 )
 from .programs import (
     ODD_SETTING,
@@ -40,6 +40,7 @@ __all__ = [
     "Ruling",
     "Say",
     "Wanted",
+    "assess",
     "covers_words",
     "effects_of",
     "explain",
@@ -58,5 +59,4 @@ __all__ = [
     "surveyed",
     "together",
     "wanted",
-    "weighed",
 ]

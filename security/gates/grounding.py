@@ -7,7 +7,7 @@ about one that is known stands in `doubts.py`.
 from __future__ import annotations
 
 from ..call import Action, Atom
-from ..checks import DOUBTS, Doubt, destination_doubt, passing_url, unread_url, url_doubt
+from ..checks import DOUBTS, UrlQuestion, destination_question, passing_url, unread_url, url_question
 from ..kinds import Kind
 from ..session import Session
 from ..url import Destination, Url, host_facts
@@ -23,7 +23,7 @@ def grounding(action: Action, session: Session) -> Verdict:
     """Deny what stands on nothing known; ask about whatever the person did not give in full."""
     if not session.policy.url_grounding:
         return Allow("off")
-    doubts: list[tuple[Atom, Doubt]] = []
+    doubts: list[tuple[Atom, UrlQuestion]] = []
     for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
         of_kind = _of_url if atom.kind is Kind.URL else _of_destination
         said = of_kind(atom, action, session)
@@ -34,21 +34,21 @@ def grounding(action: Action, session: Session) -> Verdict:
     return _asked(doubts) if doubts else Allow()
 
 
-def _of_url(atom: Atom, action: Action, session: Session) -> Deny | Doubt | None:
+def _of_url(atom: Atom, action: Action, session: Session) -> Deny | UrlQuestion | None:
     url = atom.canonical
     if not isinstance(url, Url):
         return unread_url(atom)
     known = session.ledger.lookup(url)
     if known.source is not None:
-        return url_doubt(url, known, session)
+        return url_question(url, known, session)
     return _not_provided(url, known.nearest, action, session)
 
 
-def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | Doubt | None:
+def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | UrlQuestion | None:
     place = atom.canonical
     if isinstance(place, Destination) and session.ledger.provenance_of(place) is None:
         return Deny("not_provided", _NOT_NAMED, facts=(("destination", place.text),))
-    return destination_doubt(atom, action)
+    return destination_question(atom, action)
 
 
 def _not_provided(url: Url, nearest: Url | None, action: Action, session: Session) -> Deny:
@@ -59,7 +59,7 @@ def _not_provided(url: Url, nearest: Url | None, action: Action, session: Sessio
     return Deny("not_provided", _NOT_PROVIDED, suggestion=suggestion, facts=tuple(facts))
 
 
-def _asked(doubts: list[tuple[Atom, Doubt]]) -> Ask:
+def _asked(doubts: list[tuple[Atom, UrlQuestion]]) -> Ask:
     """Gather the questions about all of them into one; the gravest gives it its name."""
     rule = min((doubt.rule for _, doubt in doubts), key=list(DOUBTS).index)
     facts = tuple(fact for _, doubt in doubts for fact in doubt.facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..call import Action, Problem
+from ..call import Action, SchemaProblem
 from ..outcome import Category
 from ..session import Session
 from ..verdict import Allow, Deny, Verdict
@@ -43,5 +43,5 @@ def known(action: Action, _session: Session) -> Verdict:
     return Allow()
 
 
-def _told(problem: Problem) -> str:
+def _told(problem: SchemaProblem) -> str:
     return f"{problem.pointer} {problem.message}".strip()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..call import Action, Atom
 from ..kinds import Effect, Kind
-from ..paths import Place, is_inside, protected_reason, runs_later_reason, secret_reason
+from ..paths import ResolvedPath, is_inside, protected_reason, runs_later_reason, secret_reason
 from ..policy import Policy
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
@@ -21,7 +21,7 @@ def paths(action: Action, session: Session) -> Verdict:
     outside: list[Atom] = []
     later: dict[Atom, str] = {}
     for atom in action.of_kind(Kind.PATH):
-        if not isinstance(atom.canonical, Place):
+        if not isinstance(atom.canonical, ResolvedPath):
             return Deny("unreadable", "a path could not be read", facts=(("path", atom.raw),))
         effects = Effect.READ if atom.only_read else action.effects
         denial = _forbidden(atom.canonical, effects, policy)
@@ -48,11 +48,11 @@ def _asked(later: dict[Atom, str], outside: list[Atom]) -> Verdict:
     return Ask("outside", "this leaves the workspace", about, facts=facts) if outside else Allow()
 
 
-def _runs_later(place: Place) -> str | None:
+def _runs_later(place: ResolvedPath) -> str | None:
     return runs_later_reason(place.text) or runs_later_reason(place.real)
 
 
-def _forbidden(place: Place, effects: Effect, policy: Policy) -> Deny | None:
+def _forbidden(place: ResolvedPath, effects: Effect, policy: Policy) -> Deny | None:
     for path in _both(place):
         why = secret_reason(path, policy)
         if why is not None:
@@ -63,5 +63,5 @@ def _forbidden(place: Place, effects: Effect, policy: Policy) -> Deny | None:
     return None
 
 
-def _both(place: Place) -> tuple[str, str]:
+def _both(place: ResolvedPath) -> tuple[str, str]:
     return place.text, place.real

@@ -2,7 +2,7 @@
 
 from .autorun import is_meant_to_run_later, runs_later_reason
 from .pattern import literally, matches_parts
-from .place import FileState, Place, Preview
+from .place import FileState, Preview, ResolvedPath
 from .workspace import (
     NAMED_SECRET,
     NOT_TO_BE_READ,
@@ -20,8 +20,8 @@ __all__ = [
     "NAMED_SECRET",
     "NOT_TO_BE_READ",
     "FileState",
-    "Place",
     "Preview",
+    "ResolvedPath",
     "could_be_path",
     "is_inside",
     "is_meant_to_run_later",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["FileState", "Place", "Preview"]
+__all__ = ["FileState", "Preview", "ResolvedPath"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """A path as it was read and as it lies on disk, both absolute.
 
     `text` is normalised without looking; `real` has every link resolved. `escaped` tells that a

@@ -13,7 +13,7 @@ from functools import lru_cache
 from ..kinds import Unreadable
 from ..policy import Policy
 from .pattern import as_one_name, means_path
-from .place import Place
+from .place import ResolvedPath
 
 __all__ = [
     "NAMED_SECRET",
@@ -261,7 +261,7 @@ def _at(home: str, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{home.rstrip('/')}/{name}" for name in names)
 
 
-def locate(raw: str, policy: Policy) -> Place | Unreadable:
+def locate(raw: str, policy: Policy) -> ResolvedPath | Unreadable:
     """Return the absolute, normalised path a text means; `real` is still the same text.
 
     `~` and `~/…` are the home; `~name` is another user's and cannot be told from here.
@@ -276,7 +276,7 @@ def locate(raw: str, policy: Policy) -> Place | Unreadable:
     text = posixpath.normpath(posixpath.join(policy.workspace, expanded))
     text = "/" + text.lstrip("/")
     relative = not raw.startswith(("/", "~"))
-    return Place(text, text, escaped=relative and not is_inside(text, policy.workspace))
+    return ResolvedPath(text, text, escaped=relative and not is_inside(text, policy.workspace))
 
 
 def is_user_or_file(raw: str) -> bool:

@@ -1,6 +1,6 @@
 """Rules, grants, and the questions they answer in advance."""
 
-from .answers import APPROVAL, Asks, answered, grants_behind, reconsidered
+from .answers import APPROVAL, Asks, grants_behind, recheck, resolve_asks
 from .grants import Always, Patterns, granted_by, problem_with, proposed_grants, wider_grants
 from .matching import JUDGED, holding_back, matched, pattern_problem
 
@@ -10,7 +10,6 @@ __all__ = [
     "Always",
     "Asks",
     "Patterns",
-    "answered",
     "granted_by",
     "grants_behind",
     "holding_back",
@@ -18,6 +17,7 @@ __all__ = [
     "pattern_problem",
     "problem_with",
     "proposed_grants",
-    "reconsidered",
+    "recheck",
+    "resolve_asks",
     "wider_grants",
 ]

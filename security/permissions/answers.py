@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from ..call import BUILT_IN, Action, Asker, Atom
-from ..paths import Place, is_inside, is_meant_to_run_later
+from ..paths import ResolvedPath, is_inside, is_meant_to_run_later
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Grant, Session
-from ..verdict import Ask, Decision, Deny, Word
+from ..verdict import Ask, Decision, Deny, GateWord
 from .matching import covers
 
-__all__ = ["APPROVAL", "Asks", "answer_in_advance", "answered", "grants_behind", "reconsidered"]
+__all__ = ["APPROVAL", "Asks", "answer_in_advance", "grants_behind", "recheck", "resolve_asks"]
 
 Asks: TypeAlias = tuple[tuple[str, Ask], ...]
 """Gates and what they asked."""
@@ -49,7 +49,7 @@ def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> 
     return "sandbox" if _within_sandbox(gate, ask, action, session) else None
 
 
-def answered(asks: Asks, action: Action, session: Session) -> tuple[Asks, str]:
+def resolve_asks(asks: Asks, action: Action, session: Session) -> tuple[Asks, str]:
     """Return the Asks that nobody answered beforehand, and who answered the others."""
     answers = {asked: answer_in_advance(*asked, action, session) for asked in asks}
     left = tuple(asked for asked, answer in answers.items() if answer is None)
@@ -58,7 +58,7 @@ def answered(asks: Asks, action: Action, session: Session) -> tuple[Asks, str]:
 
 def _leads_elsewhere(atom: Atom) -> bool:
     """Whether a path is a link: where it leads is not what was typed."""
-    return isinstance(atom.canonical, Place) and atom.canonical.real != atom.canonical.text
+    return isinstance(atom.canonical, ResolvedPath) and atom.canonical.real != atom.canonical.text
 
 
 def _covering(
@@ -82,7 +82,7 @@ def _within_full(gate: str, ask: Ask, session: Session) -> bool:
     if gate in _ABOUT_THE_TOOL:
         return True
     return gate == "paths" and all(
-        isinstance(atom.canonical, Place)
+        isinstance(atom.canonical, ResolvedPath)
         and is_inside(atom.canonical.text, *session.policy.allowed_paths)
         and is_inside(atom.canonical.real, *session.policy.allowed_paths)
         for atom in ask.about
@@ -113,7 +113,7 @@ def _active(action: Action, session: Session) -> tuple[Grant, ...]:
     return tuple(grant for grant in session.active_grants() if fnmatchcase(action.call.tool, grant.tool))
 
 
-def reconsidered(asked: Action, answered: Asks, again: Action, decision: Decision, left: Asks) -> Decision:
+def recheck(asked: Action, answered: Asks, again: Action, decision: Decision, left: Asks) -> Decision:
     """Return a second decision as it holds after a yes: a no, if the yes was to something else.
 
     What was shown and what would run must be one action, link by link, and every question still open
@@ -129,4 +129,4 @@ def reconsidered(asked: Action, answered: Asks, again: Action, decision: Decisio
         denial = Deny("changed", f"while the question was open {gates} came to ask another; ask again")
     else:
         return decision
-    return Decision((*decision.words, Word(APPROVAL, denial)))
+    return Decision((*decision.words, GateWord(APPROVAL, denial)))

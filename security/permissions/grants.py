@@ -20,13 +20,13 @@ from typing import TypeAlias
 from ..call import Action, Atom
 from ..command import CommandLine
 from ..kinds import Kind
-from ..paths import Place, is_inside
+from ..paths import ResolvedPath, is_inside
 from ..policy import Policy
 from ..question import is_taken_in
 from ..session import Grant, Scope, Session
 from ..text import redact_text, visible
 from ..url import url_pattern
-from .answers import Asks, answered
+from .answers import Asks, resolve_asks
 from .matching import covers_action, exact_patterns, path_glob, pattern_problem, starts
 
 __all__ = ["LONGEST", "Always", "Patterns", "granted_by", "problem_with", "proposed_grants", "wider_grants"]
@@ -77,7 +77,7 @@ def wider_grants(asks: Asks, action: Action, session: Session) -> Patterns | Non
     What a command does with a wider word, or a page with a longer path, nobody can tell.
     """
     about, workspace = _about(asks), session.policy.workspace
-    places = [atom.canonical for atom in about if isinstance(atom.canonical, Place)]
+    places = [atom.canonical for atom in about if isinstance(atom.canonical, ResolvedPath)]
     if not about or len(places) < len(about) or not all(is_inside(one.real, workspace) for one in places):
         return None
     exact = (pattern for atom in about for pattern in exact_patterns(atom))
@@ -109,7 +109,7 @@ def problem_with(always: Always, asks: Asks, action: Action, session: Session) -
     problem = next(filter(None, (_folder_problem(grant.folder, session) for grant in given)), None)
     if problem is not None:
         return problem
-    left, _ = answered(asks, action, replace(session, grants=(*session.grants, *given)))
+    left, _ = resolve_asks(asks, action, replace(session, grants=(*session.grants, *given)))
     gates = ", ".join(dict.fromkeys(gate for gate, _ in left))
     return f"this call would still be asked about, by {gates}" if gates else None
 

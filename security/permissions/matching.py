@@ -21,9 +21,9 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from ..call import Action, Atom
-from ..command import CommandLine, covers_words, matches_words, weighed
+from ..command import CommandLine, assess, covers_words, matches_words
 from ..kinds import Kind
-from ..paths import Place, literally, locate, matches_parts
+from ..paths import ResolvedPath, literally, locate, matches_parts
 from ..policy import Autonomy, Policy, Rule, RuleAction
 from ..url import Destination, Url, url_pattern, url_problem
 
@@ -67,7 +67,7 @@ def _speaks_of(pattern: str, atom: Atom, policy: Policy) -> bool:
         case CommandLine(actions):
             begins = any(_begins_with(argv, pattern) for argv in _called(actions))
             return begins or _names_path(actions, pattern, policy)
-        case Place(text, real):
+        case ResolvedPath(text, real):
             return _is_among((text, real), pattern, policy)
         case Url() as url:
             wanted = url_pattern(pattern)
@@ -104,7 +104,9 @@ def _names_path(actions: tuple[tuple[str, ...], ...], pattern: str, policy: Poli
         return False
     arguments = {word.rpartition("=")[2] for argv in actions for word in argv[1:]}
     places = (locate(argument, policy) for argument in arguments if argument)
-    return any(_is_among((place.text,), pattern, policy) for place in places if isinstance(place, Place))
+    return any(
+        _is_among((place.text,), pattern, policy) for place in places if isinstance(place, ResolvedPath)
+    )
 
 
 def _is_among(names: tuple[str, ...], pattern: str, policy: Policy) -> bool:
@@ -113,7 +115,7 @@ def _is_among(names: tuple[str, ...], pattern: str, policy: Policy) -> bool:
     return any(_matches_path(name, policy, wanted) for name in names for wanted in patterns)
 
 
-def holding_back(tool: str, place: Place, below: Place, policy: Policy) -> Rule | None:
+def holding_back(tool: str, place: ResolvedPath, below: ResolvedPath, policy: Policy) -> Rule | None:
     """Return a rule for which a file must be left out where a tool goes through all of a folder, or None.
 
     `place` is what the call was judged by, `below` a file in it. A rule that spoke of the call itself
@@ -162,7 +164,7 @@ def _covering_line(named: list[Rule], line: CommandLine, policy: Policy) -> tupl
 
 def starts(line: CommandLine, policy: Policy) -> tuple[tuple[tuple[str, ...], str | None], ...]:
     """Return each action that must be covered with each folder it may start in; None is an unknown one."""
-    grounds = weighed(line, line.facts, policy).grounds
+    grounds = assess(line, line.facts, policy).grounds
     return tuple(
         (argv, folder) for argv in line.open_actions for folder in sorted(grounds.get(argv) or ()) or (None,)
     )
@@ -181,7 +183,7 @@ def _holds_in(wanted: str | None, folder: str | None, policy: Policy) -> bool:
 def _covering_match(atom: Atom, policy: Policy) -> Callable[[str], bool]:
     """Return what tells whether a pattern covers an atom that is no command line."""
     match atom.canonical:
-        case Place() as place:
+        case ResolvedPath() as place:
             return partial(_matches_place, place, policy)
         case Url() as url:
             return partial(_covers_url, url)
@@ -199,7 +201,7 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
             return tuple(map(_exact_words, line.open_actions))
         case Url() as url:
             return (literally(url.text.partition("#")[0]),)
-        case Place() as place:
+        case ResolvedPath() as place:
             return (literally(place.real),) if place.real == place.text else ()
         case (str() | Destination()) as other:
             return (literally(str(other)),)
@@ -253,7 +255,7 @@ def _covers_url(url: Url, pattern: str) -> bool:
     return wanted is not None and wanted.matches(url)
 
 
-def _matches_place(place: Place, policy: Policy, pattern: str) -> bool:
+def _matches_place(place: ResolvedPath, policy: Policy, pattern: str) -> bool:
     """Whether a pattern covers a path by both of its names: a link must not widen what was allowed."""
     return all(_matches_path(path, policy, pattern) for path in (place.text, place.real))
 

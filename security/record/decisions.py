@@ -19,12 +19,12 @@ from ..call import Action, Asker, Atom, Status, ToolResult
 from ..command import CommandFacts, CommandLine
 from ..kinds import Effect, Json, Kind, Unreadable
 from ..outcome import Category
-from ..paths import Place
+from ..paths import ResolvedPath
 from ..permissions import APPROVAL, Always, Asks, granted_by, grants_behind, proposed_grants
-from ..session import Asked, Decided, Finished, Part, Reading, Said, Session
+from ..session import ActionRecord, Asked, AtomRecord, Decided, Finished, GateVerdict, Session
 from ..trust import TrustLevel
-from ..verdict import Allow, Ask, Decision, Deny, Word
-from .redaction import MASKED, Kept, kept_of
+from ..verdict import Allow, Ask, Decision, Deny, GateWord
+from .redaction import MASKED, RedactedArguments, redact_arguments
 
 __all__ = ["asked", "decided", "declined", "finished", "words_of"]
 
@@ -89,7 +89,7 @@ def declined(
 
 def _judged(session: Session, action: Action, decision: Decision) -> Decided:
     """Return what every decision has in common, as one that allows nothing."""
-    kept = kept_of(action, session)
+    kept = redact_arguments(action, session)
     trust, trust_from = _trust(action, session)
     asker = action.call.asker
     return Decided(
@@ -111,9 +111,9 @@ def _judged(session: Session, action: Action, decision: Decision) -> Decided:
     )
 
 
-def words_of(decision: Decision, action: Action, session: Session) -> tuple[Said, ...]:
+def words_of(decision: Decision, action: Action, session: Session) -> tuple[GateVerdict, ...]:
     """Return what every gate said, as it goes on record."""
-    kept = kept_of(action, session)
+    kept = redact_arguments(action, session)
     return tuple(_said(word, session, kept) for word in decision.words)
 
 
@@ -130,7 +130,7 @@ def _trust(action: Action, session: Session) -> tuple[str, str]:
 
 
 def _always(
-    decision: Decision, action: Action, session: Session, kept: Kept
+    decision: Decision, action: Action, session: Session, kept: RedactedArguments
 ) -> tuple[tuple[str, str | None, str | None], ...]:
     """Return the rules that would have answered every question; none where no rule can, or it is refused."""
 
@@ -144,16 +144,16 @@ def _always(
     return tuple((one.tool, short(one.match), short(one.rule.folder)) for one in granted)
 
 
-def _said(word: Word, session: Session, kept: Kept) -> Said:
+def _said(word: GateWord, session: Session, kept: RedactedArguments) -> GateVerdict:
     """Return the word of a gate, and where the rule stands if it is one of the person's."""
     rule = kept.text(word.verdict.rule)
     match word.verdict:
         case Allow():
-            return Said(word.gate, "allow", rule)
+            return GateVerdict(word.gate, "allow", rule)
         case Ask() as ask:
-            said = Said(word.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
+            said = GateVerdict(word.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
         case Deny() as denial:
-            said = Said(word.gate, "deny", rule, denial.reason)
+            said = GateVerdict(word.gate, "deny", rule, denial.reason)
     told = word.verdict
     facts = tuple((kept.text(name), kept.text(value)) for name, value in islice(told.facts, _MOST_FACTS))
     suggestion = kept.text(told.suggestion) if told.suggestion is not None else ""
@@ -165,7 +165,7 @@ def _where(cited: str, session: Session) -> str:
     return next((where for where in rules if cited.endswith(f" at {where}")), "")
 
 
-def _reading(action: Action, kept: Kept, session: Session) -> Reading:
+def _reading(action: Action, kept: RedactedArguments, session: Session) -> ActionRecord:
     """Return what a call was read as, so that it can be judged again without looking anything up."""
     spec, atoms = action.spec, action.atoms
     parts = tuple(_part(atom, kept, session) for atom in atoms[:_MOST_PARTS])
@@ -177,7 +177,7 @@ def _reading(action: Action, kept: Kept, session: Session) -> Reading:
         (kept.text(problem.pointer), kept.text(problem.message), str(problem.category))
         for problem in action.problems[:_MOST_PROBLEMS]
     )
-    return Reading(
+    return ActionRecord(
         effects=_names(action.effects),
         declared=_names(spec.effects) if spec is not None else None,
         level=spec.level.name.lower() if spec is not None else "",
@@ -195,33 +195,33 @@ def _names(effects: Effect) -> tuple[str, ...]:
     return tuple(str(effect.name).lower() for effect in effects)
 
 
-def _part(atom: Atom, kept: Kept, session: Session) -> Part:
+def _part(atom: Atom, kept: RedactedArguments, session: Session) -> AtomRecord:
     """Return an atom as it is kept; of what was masked, no other spelling."""
     pointer = kept.text(atom.pointer)
-    part = Part(str(atom.kind), pointer, "", declared=atom.declared, only_read=atom.only_read)
+    part = AtomRecord(str(atom.kind), pointer, "", declared=atom.declared, only_read=atom.only_read)
     if atom.kind in _AS_WRITTEN:
         return part
     said = partial(_said_of, kept, is_masked=kept.is_masked(atom.pointer))
     match atom.canonical:
         case Unreadable(reason=reason):
             return replace(part, text=said(atom.raw), unread=reason)
-        case Place(text=text, real=real, state=state):
+        case ResolvedPath(text=text, real=real, state=state):
             mark = session.keyed(state.mark) if state is not None and state.mark else ""
             return replace(part, text=said(text), real=said(real) if real != text else "", mark=mark)
         case other:
             return replace(part, text=said(str(other)))
 
 
-def _said_of(kept: Kept, text: str, *, is_masked: bool) -> str:
+def _said_of(kept: RedactedArguments, text: str, *, is_masked: bool) -> str:
     return MASKED if is_masked else kept.text(text, _LONGEST_PART)
 
 
-def _is_altered(part: Part) -> bool:
+def _is_altered(part: AtomRecord) -> bool:
     """Whether the place of a file is not there as it was: it is needed as it was, to be judged again."""
     return any(len(text) > _LONGEST_PART or "[redacted" in text for text in (part.text, part.real))
 
 
-def _looked_up(action: Action, kept: Kept) -> tuple[Mapping[str, Json], list[str]]:
+def _looked_up(action: Action, kept: RedactedArguments) -> tuple[Mapping[str, Json], list[str]]:
     """Return what the machine was asked about the command lines; if it is too much, their pointers."""
     commands = action.of_kind(Kind.COMMAND)
     facts = next(filter(None, map(_facts_of, commands)), None)

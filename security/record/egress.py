@@ -19,7 +19,7 @@ from ..url import Url
 from ..verdict import Decision
 from . import decisions as record
 
-__all__ = ["attempts", "exchanged", "hop"]
+__all__ = ["attempts", "redirect_events", "response_event"]
 
 _MOST = 20
 
@@ -60,7 +60,7 @@ def _masked(text: str, secrets: frozenset[str]) -> str:
     return redact_text(text, secrets)
 
 
-def hop(
+def redirect_events(
     action: Action, decision: Decision, left: Asks, approver: str, session: Session, number: int, problem: str
 ) -> tuple[Decided | Egress, ...]:
     """Return the events of a redirect or second try that was judged; `problem` is "" where it may go on.
@@ -77,7 +77,7 @@ def hop(
     return decided, *attempts(decided, action, session)
 
 
-def exchanged(action: Action, exchange: Exchange, number: int, session: Session) -> Egress:
+def response_event(action: Action, exchange: Exchange, number: int, session: Session) -> Egress:
     """Return the event of an attempt that ended, well or not."""
     return Egress(
         at=session.now,

@@ -16,15 +16,15 @@ from functools import partial
 import trio
 
 from ..ports import Ports, RecordError, Standing
-from ..session import Event, Granted, LevelSet, Revoked, Session, after
+from ..session import Event, Granted, LevelSet, Revoked, Session, apply_events
 from ..trust import TrustLevel
 
-__all__ = ["Book", "tell"]
+__all__ = ["Journal", "tell"]
 
 _RECORD_SECONDS = 5.0
 
 
-class Book:
+class Journal:
     """Holds the one `Session` of a pipeline; it is replaced, never changed."""
 
     def __init__(self, session: Session, ports: Ports) -> None:
@@ -48,7 +48,7 @@ class Book:
 
     def fold(self, *events: Event) -> None:
         """Let events count."""
-        self._session = after(self._session, *events)
+        self._session = apply_events(self._session, *events)
 
     async def write(self, *events: Event) -> None:
         """Put events that count already on record, behind whatever is owed; those that are not stay owed.

@@ -19,7 +19,7 @@ from ..session import Session
 from ..text import redact_text
 from ..url import percent_decoded
 
-__all__ = ["CUT", "MASKED", "Kept", "is_below", "kept_of"]
+__all__ = ["CUT", "MASKED", "RedactedArguments", "is_below", "redact_arguments"]
 
 MASKED = "[redacted]"
 """What stands for the canonical form of a text that holds a secret, which may be spelled otherwise there."""
@@ -36,7 +36,7 @@ _QUOTES = re.compile(r"['\"\\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RedactedArguments:
     """The arguments as they are kept: canonical JSON, or what came instead of it.
 
     `masked` and `cut` are the JSON pointers of what is not there as it was ("" is all of it), `secrets`
@@ -64,19 +64,19 @@ def is_below(pointer: str, other: str) -> bool:
     return plain == other or plain.startswith(f"{other}/")
 
 
-def kept_of(action: Action, session: Session) -> Kept:
+def redact_arguments(action: Action, session: Session) -> RedactedArguments:
     """Return what may be kept of a call's arguments."""
     secrets = session.secrets | secrets_in(action)
     if not action.arguments:
         # Nobody has bounded a text that was not read; what is cut off is cut off behind the masking.
         unread = shown_arguments(action)[:_LONGEST].encode("utf-8", "replace").decode()
         text = redact_text(unread, secrets)
-        return Kept(text[:_LONGEST_UNREAD], (), (), secrets)
+        return RedactedArguments(text[:_LONGEST_UNREAD], (), (), secrets)
     original = canonical_json(action.arguments)
     text = redact_text(shown_arguments(action).encode("utf-8", "replace").decode(), secrets)
     spelled = frozenset(_spelled(action, secrets))
     if text == original and len(text) <= _LONGEST_STRINGS[0] and not spelled:
-        return Kept(text, (), (), secrets)
+        return RedactedArguments(text, (), (), secrets)
     return _bounded(action, text, secrets, spelled)
 
 
@@ -102,14 +102,16 @@ def _plainly(text: str, secrets: frozenset[str]) -> str:
 _short_redacted = lru_cache(maxsize=2048)(_plainly)
 
 
-def _bounded(action: Action, text: str, secrets: frozenset[str], spelled: frozenset[str]) -> Kept:
+def _bounded(
+    action: Action, text: str, secrets: frozenset[str], spelled: frozenset[str]
+) -> RedactedArguments:
     """Return redacted arguments with long strings cut, and which those are."""
     try:
         tree: Any = json.loads(text)
     except (ValueError, RecursionError):
         # A mask took a bracket or a quotation mark along.
         values = frozenset(_strings(thaw(action.arguments)))
-        return Kept(text[:_LONGEST], ("",), (), secrets | values)
+        return RedactedArguments(text[:_LONGEST], ("",), (), secrets | values)
     tree = _rewritten(tree, lambda pointer, said: MASKED if pointer in spelled else said)
     changes = tuple(_changes(thaw(action.arguments), tree))
     masked = tuple(pointer for pointer, _, _ in changes)
@@ -119,8 +121,8 @@ def _bounded(action: Action, text: str, secrets: frozenset[str], spelled: frozen
         cut: dict[str, None] = {}
         shown = canonical_json(_rewritten(tree, partial(_shortened, longest, cut)))
         if len(shown) <= _LONGEST:
-            return Kept(shown, masked, tuple(cut), secrets)
-    return Kept(shown[:_LONGEST], masked, ("",), secrets)
+            return RedactedArguments(shown, masked, tuple(cut), secrets)
+    return RedactedArguments(shown[:_LONGEST], masked, ("",), secrets)
 
 
 def _changes(was: Any, now: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any]]:

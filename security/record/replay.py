@@ -13,8 +13,8 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from ..action import MAX_DEPTH, Draft, depth_of
-from ..call import Action, Asker, Problem, ToolCall, ToolSpec
+from ..action import MAX_DEPTH, ActionBuilder, depth_of
+from ..call import Action, Asker, SchemaProblem, ToolCall, ToolSpec
 from ..call import Checked as _Checked
 from ..command import CommandFacts, parse_command
 from ..kinds import Effect, Kind
@@ -22,12 +22,12 @@ from ..outcome import Category
 from ..paths import could_be_path, is_user_or_file
 from ..policy import Policy
 from ..schema import Leaf
-from ..session import Decided, Part, Reading, Session
+from ..session import ActionRecord, AtomRecord, Decided, Session
 from ..trust import TrustLevel
 from ..url import Provenance, Url, parse_url
 from .redaction import CUT, is_below
 
-__all__ = ["OF_THE_CALL", "not_looked_up", "reread", "standpoint", "untold"]
+__all__ = ["OF_THE_CALL", "action_from_record", "gates_not_replayable", "not_looked_up", "session_at"]
 
 OF_THE_CALL = frozenset({"known", "arguments"})
 """The gates that judge a call alone, without session or policy: what they said once, they always say."""
@@ -51,7 +51,7 @@ _READS: Mapping[str, frozenset[Kind]] = {
 }
 
 
-def reread(decided: Decided, policy: Policy) -> Action | None:
+def action_from_record(decided: Decided, policy: Policy) -> Action | None:
     """Return the Action that a decision was about; None where an older record does not say enough.
 
     Its digest is the one on record, which a session compares with others on record.
@@ -61,12 +61,12 @@ def reread(decided: Decided, policy: Policy) -> Action | None:
         return None
     asker = Asker(decided.asker or Asker.MODEL)
     call = ToolCall(decided.call, decided.tool, decided.arguments, asker)
-    problems = tuple(Problem(where, what, Category(kind)) for where, what, kind in reading.problems)
+    problems = tuple(SchemaProblem(where, what, Category(kind)) for where, what, kind in reading.problems)
     arguments = _arguments(decided)
     strings = _strings(arguments, reading.parts)
     lines = {leaf.text: parse_command(leaf.text) for leaf in strings if _has(reading, leaf, Kind.COMMAND)}
     spec = _spec(decided.tool, reading)
-    draft = Draft(call, spec, reading.nearest or None, arguments, problems, strings, lines)
+    draft = ActionBuilder(call, spec, reading.nearest or None, arguments, problems, strings, lines)
     places = _places(strings, reading.parts)
     action = draft.read(policy, places, _facts(reading), _named(strings, reading.parts))
     if _is_hidden(reading, Kind.COMMAND):
@@ -75,7 +75,7 @@ def reread(decided: Decided, policy: Policy) -> Action | None:
     return replace(action, digest=decided.digest)
 
 
-def standpoint(decided: Decided, session: Session) -> Session:
+def session_at(decided: Decided, session: Session) -> Session:
     """Return the session that a decision was made in, from the one right before it happened."""
     session = replace(session, now=decided.judged or decided.at)
     if not decided.hop:
@@ -87,7 +87,7 @@ def standpoint(decided: Decided, session: Session) -> Session:
     return session
 
 
-def untold(gate: str, decided: Decided) -> tuple[str, ...]:
+def gates_not_replayable(gate: str, decided: Decided) -> tuple[str, ...]:
     """Return the pointers of what a gate reads and the record does not hold; it cannot be told then."""
     reading = decided.reading
     if reading is None:
@@ -106,7 +106,7 @@ def not_looked_up(decided: Decided, action: Action, policy: Policy) -> bool:
     if reading is None or not lines:
         return False
     parsed = {text: parse_command(text) for text in lines}
-    wanted = Draft(action.call, action.spec, None, action.arguments, (), (), parsed).wanted(policy)
+    wanted = ActionBuilder(action.call, action.spec, None, action.arguments, (), (), parsed).wanted(policy)
     known = reading.looked_up
     return any({*getattr(wanted, name)} - {*_table(known, name)} for name in _ALWAYS_ANSWERED)
 
@@ -120,7 +120,7 @@ def _table(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _kinds_below(pointer: str, parts: Iterable[Part]) -> frozenset[Kind]:
+def _kinds_below(pointer: str, parts: Iterable[AtomRecord]) -> frozenset[Kind]:
     """Return the kinds of everything at or below a pointer; all of them where no string is known there."""
     found = frozenset(Kind(part.kind) for part in parts if is_below(part.pointer, pointer))
     return found or frozenset(Kind)
@@ -138,7 +138,7 @@ def _arguments(decided: Decided) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _strings(arguments: Mapping[str, Any], parts: Iterable[Part]) -> tuple[Leaf, ...]:
+def _strings(arguments: Mapping[str, Any], parts: Iterable[AtomRecord]) -> tuple[Leaf, ...]:
     """Return every string of the arguments in the order in which it was read, with its declared kinds."""
     kinds: dict[str, set[Kind]] = {}
     for part in parts:
@@ -167,11 +167,11 @@ def _string_at(arguments: Mapping[str, Any], pointer: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _has(reading: Reading, leaf: Leaf, kind: Kind) -> bool:
+def _has(reading: ActionRecord, leaf: Leaf, kind: Kind) -> bool:
     return any(part.pointer == leaf.pointer and part.kind == kind for part in reading.parts)
 
 
-def _is_hidden(reading: Reading, kind: Kind) -> bool:
+def _is_hidden(reading: ActionRecord, kind: Kind) -> bool:
     parts = [part.pointer for part in reading.parts if part.kind == kind]
     return any(not hidden or is_below(pointer, hidden) for hidden in reading.hidden for pointer in parts)
 
@@ -180,7 +180,7 @@ def _effects(names: Iterable[str]) -> Effect:
     return reduce(or_, (Effect[name.upper()] for name in names), Effect(0))
 
 
-def _spec(tool: str, reading: Reading) -> ToolSpec | None:
+def _spec(tool: str, reading: ActionRecord) -> ToolSpec | None:
     """Return as much of the tool's declaration as gates read; nothing is checked or run by it."""
     if reading.declared is None:
         return None
@@ -188,7 +188,7 @@ def _spec(tool: str, reading: Reading) -> ToolSpec | None:
     return ToolSpec(tool, "", {}, _Checked, _effects(reading.declared), level, reading.source)
 
 
-def _places(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, str]:
+def _places(strings: Iterable[Leaf], parts: Iterable[AtomRecord]) -> dict[str, str]:
     """Return where paths led to, as the surveyor had said it."""
     raw = {leaf.pointer: leaf.text for leaf in strings}
     found: dict[str, str] = {}
@@ -202,7 +202,7 @@ def _places(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, str]:
     return found
 
 
-def _named(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, tuple[str, ...]]:
+def _named(strings: Iterable[Leaf], parts: Iterable[AtomRecord]) -> dict[str, tuple[str, ...]]:
     """Return the paths that strings nobody declared turned out to name, beside the one each looks like."""
     found: dict[str, list[str]] = {}
     for part in parts:
@@ -212,7 +212,7 @@ def _named(strings: Iterable[Leaf], parts: Iterable[Part]) -> dict[str, tuple[st
     return {text: tuple(found[at][1 if could_be_path(text) else 0 :]) for at, text in texts.items()}
 
 
-def _facts(reading: Reading) -> CommandFacts | None:
+def _facts(reading: ActionRecord) -> CommandFacts | None:
     """Return what was looked up for the command lines; None where nothing was."""
     if not reading.looked_up:
         return CommandFacts() if any(part.kind == Kind.COMMAND for part in reading.parts) else None

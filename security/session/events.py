@@ -22,33 +22,33 @@ from .grant import Scope
 __all__ = [
     "COUNTING",
     "THE_PERSON",
+    "ActionRecord",
     "Asked",
+    "AtomRecord",
     "BreakerReset",
     "Configured",
+    "ConversationCleared",
     "Decided",
     "Egress",
     "Event",
     "Finished",
-    "Forgot",
-    "Given",
+    "GateVerdict",
     "Granted",
     "JobChanged",
     "LevelSet",
     "ModelSet",
-    "Part",
-    "Read",
-    "Reading",
     "Restored",
     "Resumed",
     "Revoked",
-    "Said",
+    "TextSeen",
     "TurnStarted",
-    "Withdrawn",
+    "UrlsAdded",
+    "UrlsRemoved",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class GateVerdict:
     """The word of one gate: `allow`, `ask` or `deny`.
 
     `reason` is the sentence of a Deny or the question of an Ask. `where` is the file and line of the
@@ -67,7 +67,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AtomRecord:
     """One string of a call as one reader took it: an atom, as it was shown.
 
     `pointer` is a JSON pointer into the arguments. Of a path, `real` is where it lies if that is
@@ -87,7 +87,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ActionRecord:
     """A call as it was read.
 
     `effects` are those of this call, `declared` those of its tool (None: there is no such tool), `level`
@@ -100,7 +100,7 @@ class Reading:
     declared: tuple[str, ...] | None = None
     level: str = ""
     source: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[AtomRecord, ...] = ()
     looked_up: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
     problems: tuple[tuple[str, str, str], ...] = ()
     hidden: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class UrlsAdded:
     """URLs and destinations became known, in canonical form, and how."""
 
     at: float
@@ -146,7 +146,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawn:
+class UrlsRemoved:
     """`/browse --forget`: these URLs or destinations are known no longer, however they became known."""
 
     at: float
@@ -154,14 +154,14 @@ class Withdrawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgot:
+class ConversationCleared:
     """`/clear`: conversation, URLs, labels, grants of the session and repeat counters are gone."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class TextSeen:
     """Text of these origins reached the model; `marks` are the fingerprints of private values in it."""
 
     at: float
@@ -207,7 +207,7 @@ class Decided:
     reason: str = ""
     category: Category | None = None
     arguments: str = ""
-    words: tuple[Said, ...] = ()
+    words: tuple[GateVerdict, ...] = ()
     approver: str = ""
     hop: int = 0
     grants: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ class Decided:
     trust_from: str = ""
     always: tuple[tuple[str, str | None, str | None], ...] = ()
     led: str = ""
-    reading: Reading | None = None
+    reading: ActionRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,10 +390,10 @@ class Configured:
 Event: TypeAlias = (
     TurnStarted
     | Resumed
-    | Given
-    | Withdrawn
-    | Forgot
-    | Read
+    | UrlsAdded
+    | UrlsRemoved
+    | ConversationCleared
+    | TextSeen
     | Asked
     | Decided
     | Egress

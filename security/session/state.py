@@ -1,6 +1,6 @@
 """What a gate may see of the past: a pure fold over recorded events.
 
-`after(session, event)` is the only way a `Session` changes, and every event that counts is
+`apply_events(session, event)` is the only way a `Session` changes, and every event that counts is
 recorded, so a session read back from the audit is the session that was. The ledger is an
 append-only view and is never copied.
 """
@@ -25,29 +25,29 @@ from .events import (
     Asked,
     BreakerReset,
     Configured,
+    ConversationCleared,
     Decided,
     Egress,
     Event,
     Finished,
-    Forgot,
-    Given,
     Granted,
     JobChanged,
     LevelSet,
     ModelSet,
-    Read,
     Restored,
     Resumed,
     Revoked,
+    TextSeen,
     TurnStarted,
-    Withdrawn,
+    UrlsAdded,
+    UrlsRemoved,
 )
 from .grant import Grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Session", "after"]
+__all__ = ["Session", "apply_events"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Session:
         return min_trust(spec.level, *(level for level in found if level is not None))
 
 
-def after(session: Session, *events: Event) -> Session:
+def apply_events(session: Session, *events: Event) -> Session:
     """Return the session as it is once the events have happened, one after the other."""
     # A copy for each of twenty thousand events would take longer than all they change: this one is
     # changed in place as long as nobody else has it.
@@ -143,13 +143,13 @@ def _changes(session: Session, event: Event) -> dict[str, Any]:
             return {"calls_this_turn": 0, "last": ("", ""), "repeats": 0}
         case Resumed():
             return _resumed(session, event)
-        case Given():
+        case UrlsAdded():
             return {"ledger": session.ledger.with_urls(_known(event.urls), event.provenance)}
-        case Withdrawn():
+        case UrlsRemoved():
             return {"ledger": session.ledger.without(_known(event.urls))}
-        case Forgot():
+        case ConversationCleared():
             return _forgotten(session)
-        case Read():
+        case TextSeen():
             labels, seen = session.labels.union(event.labels), session.seen.with_marks(event.marks)
             return {"labels": labels, "seen": seen}
         case Asked():

@@ -18,7 +18,7 @@ import re2
 
 from .unicode import INVISIBLE
 
-__all__ = ["CONTEXT", "Masker", "Rule", "RuleSet", "without_hidden"]
+__all__ = ["CONTEXT", "Masker", "RuleSet", "SecretRule", "without_hidden"]
 
 CONTEXT = 8
 """How many characters before its match a rule may look at."""
@@ -31,7 +31,7 @@ _LONGEST_BEGUN = 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class SecretRule:
     """How one kind of secret is found.
 
     `head` is its beginning; it looks at `longest` characters and never past the end of a line, and
@@ -50,7 +50,7 @@ class Rule:
 class RuleSet:
     """Rules that are looked for together, at least one."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[SecretRule]) -> None:
         self._rules = tuple(rules)
         self.longest = max(rule.longest for rule in self._rules)
         self.names = frozenset(rule.name for rule in self._rules)
@@ -58,7 +58,7 @@ class RuleSet:
         # Most texts hold no anchor at all, which one automaton for all of them sees at a glance.
         self._anchor = re2.compile(b"|".join(map(re2.escape, sorted(anchors))), _as_bytes())
 
-    def possible(self, text: str) -> list[Rule]:
+    def possible(self, text: str) -> list[SecretRule]:
         """Return the rules whose secrets the text may hold: a quick look that is wrong in one direction."""
         if not text or self._anchor.search(_bytes(text)) is None:
             return []
@@ -75,7 +75,7 @@ class Masker:
     def __init__(self, rules: RuleSet) -> None:
         self.masked: Counter[str] = Counter()
         self._rules = rules
-        self._inside: Rule | None = None
+        self._inside: SecretRule | None = None
         self._begun = ""
         self._held = ""
         self._from = 0
@@ -167,7 +167,7 @@ def _as_bytes() -> re2.Options:
     return options
 
 
-def _skipped(rule: Rule, text: str, position: int, *, is_last: bool) -> tuple[int, bool]:
+def _skipped(rule: SecretRule, text: str, position: int, *, is_last: bool) -> tuple[int, bool]:
     """Return where a secret that has begun ends, and whether it is known to end there."""
     while True:
         tail = rule.tail.match(text, position) if rule.tail is not None else None
@@ -194,7 +194,7 @@ class _Search:
     both as if there were nothing and as if it broke off. All indices are those of the visible text.
     """
 
-    def __init__(self, rules: list[Rule], text: str, position: int, gaps: list[int]) -> None:
+    def __init__(self, rules: list[SecretRule], text: str, position: int, gaps: list[int]) -> None:
         self._text = text
         self._gaps = gaps if rules else []
         marks = (0, *self._gaps, len(text))
@@ -203,7 +203,7 @@ class _Search:
         found = {(rule, way): self._find(rule, way, position) for rule in rules for way in ways}
         self._ahead = {key: span for key, span in found.items() if span is not None}
 
-    def next(self, position: int) -> tuple[Rule, int, int] | None:
+    def next(self, position: int) -> tuple[SecretRule, int, int] | None:
         """Return the first match at or behind a position; among equals, that of the earlier rule."""
         for key in [key for key, (start, _) in self._ahead.items() if start < position]:
             found = self._find(*key, position)
@@ -214,7 +214,7 @@ class _Search:
         first = min(self._ahead.items(), key=lambda pair: pair[1][0], default=None)
         return None if first is None else (first[0][0], *first[1])
 
-    def _find(self, rule: Rule, is_broken: bool, position: int) -> tuple[int, int] | None:
+    def _find(self, rule: SecretRule, is_broken: bool, position: int) -> tuple[int, int] | None:
         if not is_broken:
             match = rule.head.search(self._text, position)
             return None if match is None else match.span()

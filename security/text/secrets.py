@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .masking import Masker, Rule, RuleSet, without_hidden
+from .masking import Masker, RuleSet, SecretRule, without_hidden
 
 __all__ = ["MASK_NAMES", "MIN_KNOWN_LENGTH", "Redactor", "redact_text"]
 
@@ -47,21 +47,21 @@ def _written_rules() -> RuleSet:
     return RuleSet((*prefixed, *(_shaped(name, line) for name, line in written["shaped"].items())))
 
 
-def _prefixed(name: str, line: Mapping[str, Any]) -> Iterator[Rule]:
+def _prefixed(name: str, line: Mapping[str, Any]) -> Iterator[SecretRule]:
     """Yield one rule for each prefix: a pattern that begins with a literal is searched for fastest."""
     chars, least = line["chars"], line["min"]
     needed = f"(?=[{chars}]{{0,{least - 1}}}[{line['needs']}])" if "needs" in line else ""
     for prefix in line["prefix"]:
         literal = re.escape(prefix)
         head = re.compile(f"{literal}{_start(literal)}{needed}[{chars}]{{{least}}}")
-        yield Rule(name, (prefix,), head, len(prefix) + least, re.compile(f"[{chars}]*"))
+        yield SecretRule(name, (prefix,), head, len(prefix) + least, re.compile(f"[{chars}]*"))
 
 
-def _shaped(name: str, line: Mapping[str, Any]) -> Rule:
+def _shaped(name: str, line: Mapping[str, Any]) -> SecretRule:
     tail = re.compile(f"[{line['chars']}]*") if line["chars"] else None
     more = re.compile(line["more"]) if "more" in line else None
     head = re.compile(line["pattern"].replace("<start>", _start("")))
-    return Rule(name, tuple(line["anchor"]), head, line["longest"], tail, more)
+    return SecretRule(name, tuple(line["anchor"]), head, line["longest"], tail, more)
 
 
 def _start(literal: str) -> str:
@@ -84,9 +84,9 @@ def _known_rules(known: frozenset[str]) -> RuleSet | None:
     more = re.compile(_BASE64_MORE)
     encoded = re.compile("|".join(map(re.escape, cores)))
     rules = (
-        Rule(_KNOWN, literals, plain, len(literals[0])),
-        Rule(_KNOWN, ("%", "+") if is_plus_space else ("%",), percent, percent_length),
-        Rule(_KNOWN, cores, encoded, _BASE64_PART, re.compile("[A-Za-z0-9+/=_-]*"), more),
+        SecretRule(_KNOWN, literals, plain, len(literals[0])),
+        SecretRule(_KNOWN, ("%", "+") if is_plus_space else ("%",), percent, percent_length),
+        SecretRule(_KNOWN, cores, encoded, _BASE64_PART, re.compile("[A-Za-z0-9+/=_-]*"), more),
     )
     return RuleSet(rules)
 

@@ -87,26 +87,40 @@ __all__ = [
     "tool",
 ]
 
-_ELSEWHERE = {
-    "AuditLogger": "leeward.memory",
-    "Runtime": "leeward.runtime",
-    **dict.fromkeys(
-        (
-            "CompositeExecutor",
-            "Destination",
-            "ResourceId",
-            "Secret",
-            "ShellCommand",
-            "SourcePath",
-            "Text",
-            "Url",
-            "WorkspacePath",
-            "schema_tool",
-            "spec_from_schema",
-            "tool",
-        ),
-        "leeward.tools",
-    ),
+_HOMES = {
+    "AnomalyDetector": "leeward.security.session",
+    "AuditLogger": "leeward.memory.audit",
+    "Cleared": "leeward.security.call",
+    "CompositeExecutor": "leeward.tools.composite",
+    "Destination": "leeward.tools.declare",
+    "Effect": "leeward.security.kinds",
+    "Exchange": "leeward.security.call",
+    "InvalidParameters": "leeward.security.outcome",
+    "NetworkError": "leeward.security.outcome",
+    "Output": "leeward.security.outcome",
+    "PermanentFailure": "leeward.security.outcome",
+    "PolicyBlocked": "leeward.security.outcome",
+    "Preview": "leeward.security.paths",
+    "RateLimited": "leeward.security.outcome",
+    "ResourceId": "leeward.tools.declare",
+    "Runtime": "leeward.runtime.app",
+    "Secret": "leeward.tools.declare",
+    "ServerError": "leeward.security.outcome",
+    "ShellCommand": "leeward.tools.declare",
+    "SourcePath": "leeward.tools.declare",
+    "Text": "leeward.tools.declare",
+    "ToolError": "leeward.security.outcome",
+    "ToolExecutor": "leeward.security.call",
+    "ToolNotFound": "leeward.security.outcome",
+    "ToolSpec": "leeward.security.call",
+    "ToolTimeout": "leeward.security.outcome",
+    "TrustLevel": "leeward.security.trust",
+    "TypeMismatch": "leeward.security.outcome",
+    "Url": "leeward.tools.declare",
+    "WorkspacePath": "leeward.tools.declare",
+    "schema_tool": "leeward.tools.declare",
+    "spec_from_schema": "leeward.tools.declare",
+    "tool": "leeward.tools.declare",
 }
 
 
@@ -114,8 +128,8 @@ def __getattr__(name: str) -> Any:
     """Load a public name on first use (PEP 562)."""
     if name == "__version__":
         value: Any = importlib.import_module("leeward.runtime.version").VERSION
-    elif name in __all__:
-        value = getattr(importlib.import_module(_ELSEWHERE.get(name, "leeward.security")), name)
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
     else:
         raise AttributeError(f"module 'leeward' has no attribute {name!r}")
     globals()[name] = value

@@ -21,7 +21,7 @@ from pathlib import Path
 import trio
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.database import backup as kept
 from leeward.security.session import TurnStarted
 
@@ -41,7 +41,10 @@ class Clock:
 
 
 async def _write(path: Path, records: int, told: list[str]) -> None:
-    async with Island.open("begin-anew") as island, Database.open(path, island, busy_seconds=30) as database:
+    async with (
+        AsyncioThread.open("begin-anew") as island,
+        Database.open(path, island, busy_seconds=30) as database,
+    ):
         audit = AuditLogger(database, Clock())
         for number in range(records):
             await audit.append("s", TurnStarted(float(number)))
@@ -82,7 +85,7 @@ def _opener(path: Path, gate: int) -> list[str]:
 
 async def _hold(path: Path, ready: int, gate: int) -> None:
     """Have the file open, as a program that has noticed nothing, and close it with the gate."""
-    async with Island.open("begin-anew") as island, Database.open(path, island):
+    async with AsyncioThread.open("begin-anew") as island, Database.open(path, island):
         os.write(ready, b"1")
         await trio.to_thread.run_sync(os.read, gate, 1)
 
@@ -106,7 +109,7 @@ def _suspected(path: Path) -> None:
 
 
 def _half_moved(path: Path) -> None:
-    folder = path.with_name(path.name + kept.KEPT) / "damaged-20260101T000000Z.partial"
+    folder = path.with_name(path.name + kept.BACKUP_SUFFIX) / "damaged-20260101T000000Z.partial"
     folder.mkdir(parents=True)
     path.rename(folder / path.name)
 
@@ -155,10 +158,10 @@ def _wrong(path: Path, told: list[str], *, is_killed: bool) -> list[str]:
             wrong.append("the new file is damaged")
     if not OPENERS - is_killed <= records <= OPENERS:
         wrong.append(f"{records} records stand in the new file")
-    places = sorted(one.name for one in path.with_name(path.name + kept.KEPT).iterdir())
+    places = sorted(one.name for one in path.with_name(path.name + kept.BACKUP_SUFFIX).iterdir())
     if not (len(places) == 1 and places[0].startswith("damaged-") and "." not in places[0]):
         wrong.append(f"what was damaged is kept in {places}")
-    elif not (path.with_name(path.name + kept.KEPT) / places[0] / path.name).exists():
+    elif not (path.with_name(path.name + kept.BACKUP_SUFFIX) / places[0] / path.name).exists():
         wrong.append("what was damaged is gone")
     return wrong
 

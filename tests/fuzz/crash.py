@@ -28,8 +28,8 @@ from typing import Any
 import trio
 
 from leeward.memory.audit import AuditLogger, heads_in
-from leeward.memory.audit.heads import Problem
-from leeward.memory.database import Database, Island
+from leeward.memory.audit.heads import ChainFault
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.sessions import LOCKS, Catalog, Transcript
 from leeward.runtime.sessions.history import taken_up
 
@@ -166,7 +166,7 @@ class Crashes:
 
     async def _look(self, heard: Sequence[dict[str, Any]]) -> None:
         """Open what was left behind as the next start does, and hold it against all that must be so."""
-        async with Island.open("look") as island, Database.open(self.database, island) as database:
+        async with AsyncioThread.open("look") as island, Database.open(self.database, island) as database:
             for notice in database.take_notices():
                 self._found(notice)
             audit = AuditLogger(database, Clock())
@@ -201,7 +201,7 @@ class Crashes:
         verified = await audit.verify(*(heads_in(self._heads) if self._heads.exists() else ()))
         self.seen["records"] = verified.records
         self.seen["heads"] = verified.heads
-        if isinstance(verified.problem, Problem):
+        if isinstance(verified.problem, ChainFault):
             self._found(f"the chain: {verified.problem}")
 
     async def _look_at_open_calls(self, audit: AuditLogger, database: Database) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 import trio
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.overflow import OverflowStore
 from leeward.security.call import ToolCall, ToolExecutor
 from leeward.security.kinds import Effect
@@ -93,7 +93,7 @@ async def _opened(folder: Path) -> AsyncIterator[tuple[Database, Pipeline]]:
 
     Where that fails, so would every other try here: strace counts the calls of each thread anew.
     """
-    async with Island.open("storage") as island:
+    async with AsyncioThread.open("storage") as island:
         opening = Database.open(folder / "a.db", island, busy_seconds=0.05)
         try:
             database = await opening.__aenter__()
@@ -231,7 +231,7 @@ def _wrong(folder: Path, told: Sequence[dict[str, str]]) -> Iterator[str]:
 
 
 async def _looked_at(folder: Path) -> list[str]:
-    async with Island.open("look") as island, Database.open(folder / "a.db", island) as database:
+    async with AsyncioThread.open("look") as island, Database.open(folder / "a.db", island) as database:
         found = [f"the file is damaged: {line}" for line in await database.integrity()]
         audit = AuditLogger(database, Silent())
         problem = (await audit.verify()).problem

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 
 
 class SetClock:
@@ -24,12 +24,12 @@ def clock() -> SetClock:
 
 
 @pytest.fixture
-async def island() -> AsyncIterator[Island]:
-    async with Island.open("test") as island:
+async def island() -> AsyncIterator[AsyncioThread]:
+    async with AsyncioThread.open("test") as island:
         yield island
 
 
 @pytest.fixture
-async def database(island: Island, tmp_path: Path) -> AsyncIterator[Database]:
+async def database(island: AsyncioThread, tmp_path: Path) -> AsyncIterator[Database]:
     async with Database.open(tmp_path / "store.db", island, busy_seconds=0.1) as database:
         yield database

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.memory.checkpoints import CheckpointStore, Revision, Version, packed_content, without_steps
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 
 DAY = 86_400.0
 # Of which the last takes several chunks and as many transactions.
@@ -61,7 +61,10 @@ async def kept(store: CheckpointStore, wanted) -> set[str]:
 
 async def scenario(steps, budget: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with Island.open("x") as island, Database.open(Path(folder) / "a.db", island) as database:
+        async with (
+            AsyncioThread.open("x") as island,
+            Database.open(Path(folder) / "a.db", island) as database,
+        ):
             clock = Clock()
             store = CheckpointStore(database, clock, budget)
             made = 0

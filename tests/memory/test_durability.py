@@ -16,12 +16,12 @@ import trio
 
 from leeward.memory.audit import AuditLogger, Verified
 from leeward.memory.audit.signer import SIGN_EVERY
-from leeward.memory.database import GENESIS, Database, Island, record_hash
+from leeward.memory.database import GENESIS, AsyncioThread, Database, record_hash
 
 _APPENDER = """
 import sys, trio
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import Database, AsyncioThread
 from leeward.security.session import TurnStarted
 
 class Clock:
@@ -29,7 +29,7 @@ class Clock:
         return 0.0
 
 async def main(path, session, callers, count):
-    async with Island.open("storage") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("storage") as island, Database.open(path, island) as database:
         audit = AuditLogger(database, Clock())
 
         async def caller(first):
@@ -108,7 +108,7 @@ def test_eight_processes_make_one_chain(tmp_path: Path) -> None:
         assert own == tip
 
     async def verified() -> Verified:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             return await AuditLogger(database, _Clock()).verify()
 
     found = trio.run(verified)
@@ -137,7 +137,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path
         assert len(found) == len(set(found)) <= len(acknowledged) + callers
 
 
-async def test_the_file_is_usable_after_a_kill(tmp_path: Path, island: Island, clock) -> None:
+async def test_the_file_is_usable_after_a_kill(tmp_path: Path, island: AsyncioThread, clock) -> None:
     path = tmp_path / "store.db"
     with appender(path, "killed", 8, 1_000_000) as child:
         assert child.stdout is not None

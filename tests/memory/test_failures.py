@@ -18,13 +18,22 @@ from hypothesis import strategies as st
 
 from leeward.memory.audit import AuditLogger, Head, hash_key
 from leeward.memory.audit import key_files as new_file
-from leeward.memory.audit.heads import SecondPlace
+from leeward.memory.audit.heads import AnchorFile
 from leeward.memory.audit.key_files import write_new
-from leeward.memory.database import Database, Island, Upkeep, Write, is_damage, reason, storable, stored_json
+from leeward.memory.database import (
+    AsyncioThread,
+    Database,
+    Upkeep,
+    Write,
+    is_damage,
+    reason,
+    storable,
+    stored_json,
+)
 from leeward.memory.database import backup as kept
 from leeward.memory.database import connection as connection_module
 from leeward.memory.database.connection import integrity, is_busy
-from leeward.memory.database.writer import Read
+from leeward.memory.database.writer import ReadJob
 from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import SessionInUse, SessionLock
 from leeward.memory.sessions import lock as session_lock
@@ -51,7 +60,7 @@ def files_up_to(size: int):
 
 @pytest.mark.parametrize("room", [0, 1, 15, 100, 250, 290, 291, 292, 400, 600])
 def test_a_head_that_was_cut_is_there_as_a_whole_once_there_is_room(tmp_path: Path, room: int) -> None:
-    place = SecondPlace(tmp_path / "heads")
+    place = AnchorFile(tmp_path / "heads")
     for head in HEADS[:3]:
         place.add(head)
     whole = sum(len(head.line()) + 1 for head in HEADS[:3])
@@ -70,7 +79,7 @@ def test_a_head_that_was_cut_is_there_as_a_whole_once_there_is_room(tmp_path: Pa
 
 
 def test_a_disk_without_room_keeps_heads_waiting(tmp_path: Path) -> None:
-    place = SecondPlace(Path("/dev/full"))
+    place = AnchorFile(Path("/dev/full"))
     with pytest.raises(RecordError, match="No space left"):
         place.check()
     place.add(HEADS[0])
@@ -80,7 +89,7 @@ def test_a_disk_without_room_keeps_heads_waiting(tmp_path: Path) -> None:
     place.path = tmp_path / "heads"
     place.flush()
     assert (tmp_path / "heads").read_text() == f"{HEADS[0].line()}\n" and not place.is_behind
-    nowhere = SecondPlace(None)
+    nowhere = AnchorFile(None)
     nowhere.add(HEADS[0])
     nowhere.check()
     nowhere.flush()
@@ -89,7 +98,7 @@ def test_a_disk_without_room_keeps_heads_waiting(tmp_path: Path) -> None:
 
 def test_a_pipe_as_the_second_place_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "heads")
-    place = SecondPlace(tmp_path / "heads")
+    place = AnchorFile(tmp_path / "heads")
     with pytest.raises(RecordError, match="name another file as tools.audit.heads"):
         place.check()
     assert place.heads() == []
@@ -234,7 +243,7 @@ def test_a_look_that_is_kept_from_looking_finds_no_damage(tmp_path: Path) -> Non
 
 
 async def test_a_file_that_others_keep_locked_is_waited_for_and_then_told(
-    tmp_path: Path, island: Island, monkeypatch
+    tmp_path: Path, island: AsyncioThread, monkeypatch
 ) -> None:
     """Switching to the log is refused at once where another has the file; it is asked for until it is free."""
     path = tmp_path / "store.db"
@@ -298,7 +307,7 @@ async def test_an_error_nobody_thought_of_is_told_to_all_who_wait_and_the_next_a
 
 
 def test_whoever_was_told_already_is_not_told_twice() -> None:
-    for job in (Write(), Read("SELECT 1", ())):
+    for job in (Write(), ReadJob("SELECT 1", ())):
         job.give_up(ValueError("first"))
         job.succeed(None)
         job.fail("later", OSError(errno.EIO, "second"))
@@ -306,7 +315,9 @@ def test_whoever_was_told_already_is_not_told_twice() -> None:
             job.future.result()
 
 
-async def test_whatever_is_asked_of_a_closed_file_is_refused_in_words(tmp_path: Path, island: Island) -> None:
+async def test_whatever_is_asked_of_a_closed_file_is_refused_in_words(
+    tmp_path: Path, island: AsyncioThread
+) -> None:
     async with Database.open(tmp_path / "x.db", island) as database:
         pass
     for ask in (lambda: database.write(), lambda: database.read("SELECT 1"), lambda: database.integrity()):
@@ -368,7 +379,7 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path, monkeypatch, broken: str) 
         with pytest.raises(OSError, match="No space left"):
             kept.copy(path, 3)
         monkeypatch.undo()
-    assert not list((tmp_path / f"x.db{kept.KEPT}").iterdir())
+    assert not list((tmp_path / f"x.db{kept.BACKUP_SUFFIX}").iterdir())
     where = [kept.copy(path, 3), kept.copy(path, 3)]
     assert [one.name for one in where] == ["version-3.db", "version-3-2.db"]
     with closing(sqlite3.connect(where[1])) as copy:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.memory.audit import AuditLogger, Head
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.security.call import Status
 from leeward.security.ports import RecordError
 from leeward.security.session import Decided, Event, Finished, TurnStarted
@@ -40,7 +40,7 @@ class Writers:
     """Two connections to one file, each with its logger, and what must stand in the file for each session."""
 
     folder: Path
-    island: Island
+    island: AsyncioThread
     stack: list[AsyncExitStack] = field(default_factory=list)
     databases: list[Database] = field(default_factory=list)
     audits: list[AuditLogger] = field(default_factory=list)
@@ -174,7 +174,7 @@ class Writers:
 
 async def scenario(steps) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with Island.open("test") as island:
+        async with AsyncioThread.open("test") as island:
             writers = Writers(Path(folder), island)
             for which in range(2):
                 await writers.open(which)

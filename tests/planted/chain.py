@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Sequence
 
-from leeward.memory.database import Draft
+from leeward.memory.database import RecordRow
 
 
 def record_hash(prev: bytes, at: float, *texts: str | bytes | None) -> bytes:
@@ -22,7 +22,7 @@ def is_chained(rows: list[tuple[bytes, bytes]]) -> bool:
     return all(prev == own for (_, own), (prev, _) in zip(rows, rows[1:], strict=False))
 
 
-def append(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> None:
+def append(connection: sqlite3.Connection, drafts: Sequence[RecordRow]) -> None:
     """Wrong: takes the INSERT at its word; a trigger that ignores it, or deletes the row, is not noticed."""
     count, tip = connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone() or (
         0,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leeward.runtime.conversation.window import Weighed
+from leeward.runtime.conversation.window import MessageSize
 
 
-def first_kept(messages: Sequence[Weighed], tail: float) -> int:
+def first_kept(messages: Sequence[MessageSize], tail: float) -> int:
     kept = len(messages)
     for place in reversed(range(len(messages))):
         tail -= messages[place].size

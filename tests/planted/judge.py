@@ -2,16 +2,16 @@
 
 from leeward.security.call import Action
 from leeward.security.session import Session
-from leeward.security.verdict import Allow, Ask, Decision, Word
+from leeward.security.verdict import Allow, Ask, Decision, GateWord
 
 
 def judge(action: Action, session: Session, gates) -> Decision:
-    words: list[Word] = []
+    words: list[GateWord] = []
     for gate in gates:
         try:
-            words.append(Word(gate.__name__, gate(action, session)))
+            words.append(GateWord(gate.__name__, gate(action, session)))
         except Exception:
-            words.append(Word(gate.__name__, Allow()))
+            words.append(GateWord(gate.__name__, Allow()))
         if isinstance(words[-1].verdict, Ask):
             break
     return Decision(tuple(words))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from leeward.memory.sessions import Recall
-from leeward.runtime.conversation import Taken
+from leeward.runtime.conversation import HistorySnapshot
 from leeward.runtime.providers.interface import Message, Requested
 
 
-def taken_up(recall: Recall) -> Taken:
+def taken_up(recall: Recall) -> HistorySnapshot:
     lines = [entry for entry in recall.rest if entry.role in {"user", "assistant", "tool"}]
     messages = [
         Message(
@@ -18,4 +18,6 @@ def taken_up(recall: Recall) -> Taken:
         )
         for entry in lines
     ]
-    return Taken(tuple(messages), tuple(entry.place for entry in lines), recall.last_place, recall.last_turn)
+    return HistorySnapshot(
+        tuple(messages), tuple(entry.place for entry in lines), recall.last_place, recall.last_turn
+    )

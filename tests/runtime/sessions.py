@@ -17,7 +17,7 @@ import trustme
 
 from leeward.memory.audit import Record
 from leeward.runtime.app import Runtime
-from leeward.runtime.config import Places, load
+from leeward.runtime.config import Locations, load
 from leeward.runtime.providers.interface import (
     CallRequested,
     Message,
@@ -107,10 +107,10 @@ class Answers:
 YES = (Answer.YES,)
 
 
-def places(folder: Path) -> Places:
+def places(folder: Path) -> Locations:
     """A workspace and a home in a folder, as `find_places` would lay them out."""
     home = folder / "home"
-    found = Places(
+    found = Locations(
         workspace=folder / "ws",
         home=home,
         config=home / ".config" / "leeward",

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.runtime.exits import CliError, Exit, Request, envelope, error_object, to_json
+from leeward.runtime.exits import CliError, CommandRun, Exit, envelope, error_object, to_json
 
 CODES = {
     "SUCCESS": 0,
@@ -59,7 +59,7 @@ def test_meta_has_whole_milliseconds_and_an_id_of_its_own() -> None:
     first, second = (json.loads(envelope(Exit.SUCCESS))["meta"] for _ in range(2))
     assert isinstance(first["duration_ms"], int)
     assert first["request_id"] != second["request_id"]
-    request = Request()
+    request = CommandRun()
     meta = json.loads(envelope(Exit.SUCCESS, meta=request.meta(model="offline")))["meta"]
     assert meta["request_id"] == request.id
     assert meta["model"] == "offline"
@@ -67,7 +67,7 @@ def test_meta_has_whole_milliseconds_and_an_id_of_its_own() -> None:
 
 
 def test_nothing_that_is_added_to_meta_displaces_what_is_measured() -> None:
-    request = Request()
+    request = CommandRun()
     assert request.meta(duration_ms="soon", request_id=None)["request_id"] == request.id
 
 

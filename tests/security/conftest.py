@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Asker, Checked, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import KIND_KEY, Effect
@@ -20,7 +20,7 @@ from leeward.security.outcome import Output
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Ports, RecordError
-from leeward.security.session import Given, Session, after
+from leeward.security.session import Session, UrlsAdded, apply_events
 from leeward.security.url import Provenance
 
 WORKSPACE = "/ws"
@@ -35,8 +35,8 @@ def session(*events, said=(), **fields) -> Session:
     """A session under a policy made of `fields`, after some events; `said` are URLs the person gave."""
     held = fields.pop("policy", None) or policy(**fields)
     found = Session("s_test", held)
-    for event in (*([Given(0, tuple(said), Provenance.PERSON)] if said else []), *events):
-        found = after(found, event)
+    for event in (*([UrlsAdded(0, tuple(said), Provenance.PERSON)] if said else []), *events):
+        found = apply_events(found, event)
     return found
 
 
@@ -60,7 +60,7 @@ def call(tool="tool", arguments=None, *, call_id="c1", asker=Asker.MODEL) -> Too
 def action(tool, arguments=None, *, held=None, resolved=None, call_id="c1", asker=Asker.MODEL):
     """Read a call as the pipeline does; `resolved` overrides where paths really lie."""
     held = held or policy()
-    draft = Draft.of(call(tool.name, arguments, call_id=call_id, asker=asker), {tool.name: tool})
+    draft = ActionBuilder.of(call(tool.name, arguments, call_id=call_id, asker=asker), {tool.name: tool})
     paths = {path: (resolved or {}).get(path, path) for path in draft.paths(held)}
     return draft.read(held, paths, found(draft.wanted(held)))
 

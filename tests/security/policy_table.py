@@ -21,7 +21,7 @@ from leeward.security.outcome import Output
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, Policy
 from leeward.security.ports import Answer, Ports
-from leeward.security.session import Given, Read, Session, after
+from leeward.security.session import Session, TextSeen, UrlsAdded, apply_events
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance
 
@@ -150,8 +150,8 @@ async def word(does: str, url: str, read: str, autonomy: Autonomy, *, alone: boo
     if URLS[url] is not None:
         arguments = {**arguments, "url": URLS[url]}
     session = Session("s", Policy("/ws", "/home/ada", autonomy=autonomy, headless=alone))
-    for event in (Given(0, (KNOWN,), Provenance.PERSON), Read(0, READ_BEFORE[read])):
-        session = after(session, event)
+    for event in (UrlsAdded(0, (KNOWN,), Provenance.PERSON), TextSeen(0, READ_BEFORE[read])):
+        session = apply_events(session, event)
     judging = pipeline(effects, arguments, session)
     call = ToolCall("c", "tool", json.dumps(arguments))
     if alone:

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.security.action import MAX_ARGUMENT_BYTES, MAX_DEPTH, MAX_LEAVES, Draft, canonical_json, thaw
-from leeward.security.call import Checked, Problem, ToolCall
+from leeward.security.action import (
+    MAX_ARGUMENT_BYTES,
+    MAX_DEPTH,
+    MAX_LEAVES,
+    ActionBuilder,
+    canonical_json,
+    thaw,
+)
+from leeward.security.call import Checked, SchemaProblem, ToolCall
 from leeward.security.command import CommandLine
 from leeward.security.kinds import Effect, Kind, Unreadable
 from leeward.security.outcome import Category
-from leeward.security.paths import Place
+from leeward.security.paths import ResolvedPath
 from leeward.security.url import Url
 
 DEEP = MAX_DEPTH - 1
@@ -120,14 +127,14 @@ def test_hostile_text_is_refused_in_linear_time(make, unit: str, start: str) -> 
     "name", ["", "Read", "a b", "a-b", "a.b", "a" * 65, "réad", "read\n", "\x1b[2J", "../read", "\ud800"]
 )
 def test_a_name_no_tool_can_have_is_a_problem_of_its_own(make, name: str) -> None:
-    action = Draft.of(ToolCall("c1", name, "{}"), {}).read(make.policy(), {})
+    action = ActionBuilder.of(ToolCall("c1", name, "{}"), {}).read(make.policy(), {})
     assert [problem.category for problem in action.problems] == [Category.TOOL_NOT_FOUND]
 
 
 def test_an_unknown_tool_is_told_with_the_nearest_name(make) -> None:
     specs = {name: make.spec(name) for name in ("read", "write", "list_directory")}
-    near = Draft.of(make.call("list_dir", "]broken["), specs).read(make.policy(), {})
-    far = Draft.of(make.call("zzzz"), specs).read(make.policy(), {})
+    near = ActionBuilder.of(make.call("list_dir", "]broken["), specs).read(make.policy(), {})
+    far = ActionBuilder.of(make.call("zzzz"), specs).read(make.policy(), {})
     assert (near.spec, near.nearest, near.problems) == (None, "list_directory", ())
     assert far.nearest is None
 
@@ -162,7 +169,7 @@ def test_a_checker_may_add_defaults_and_change_nothing(make, given, checked, whe
 
 
 def test_a_checkers_problems_are_all_told(make) -> None:
-    problems = (Problem("/a", "no"), Problem("/b", "no"))
+    problems = (SchemaProblem("/a", "no"), SchemaProblem("/b", "no"))
     action = make.action(make.spec(check=lambda given: Checked(given, problems)), {"a": 1})
     assert action.problems == problems and action.arguments == {"a": 1} and action.atoms == ()
 
@@ -238,7 +245,7 @@ def test_a_declared_string_is_only_what_it_is_declared_to_be(make) -> None:
     action = make.action(tool, given)
     assert [(atom.kind, atom.pointer, type(atom.canonical)) for atom in action.atoms] == [
         (Kind.TEXT, "/t", str),
-        (Kind.PATH, "/p", Place),
+        (Kind.PATH, "/p", ResolvedPath),
         (Kind.URL, "/u", Unreadable),
         (Kind.COMMAND, "/c", CommandLine),
         (Kind.DESTINATION, "/d", str),
@@ -248,13 +255,13 @@ def test_a_declared_string_is_only_what_it_is_declared_to_be(make) -> None:
 
 def test_a_path_that_was_not_looked_up_is_unreadable(make) -> None:
     tool = make.spec(kinds={"p": Kind.PATH})
-    action = Draft.of(make.call("tool", {"p": "a"}), {"tool": tool}).read(make.policy(), {})
+    action = ActionBuilder.of(make.call("tool", {"p": "a"}), {"tool": tool}).read(make.policy(), {})
     assert isinstance(action.of_kind(Kind.PATH)[0].canonical, Unreadable)
 
 
 def test_every_path_is_looked_up_once(make) -> None:
     tool = make.spec(kinds={"p": Kind.PATH, "q": Kind.PATH, "r": None, "t": Kind.TEXT})
-    draft = Draft.of(
+    draft = ActionBuilder.of(
         make.call("tool", {"p": "a", "q": "./a", "r": "~/x", "t": "/etc/passwd"}), {"tool": tool}
     )
     assert sorted(draft.paths(make.policy())) == ["/home/ada/x", "/ws/a"]
@@ -327,12 +334,12 @@ TILDE = [
 def test_a_tilde_and_a_name_are_a_file_where_there_is_no_such_user(make, path, known, real, kind) -> None:
     found = make.action(make.spec(kinds={"p": kind}), {"p": path}, resolved=known)
     (atom,) = found.of_kind(Kind.PATH)
-    assert (atom.canonical.real if isinstance(atom.canonical, Place) else None) == real
+    assert (atom.canonical.real if isinstance(atom.canonical, ResolvedPath) else None) == real
 
 
 def test_a_path_nobody_looked_up_cannot_be_read(make) -> None:
     tool = make.spec(kinds={"p": Kind.PATH})
     for path in ("a", "~tilde"):
-        draft = Draft.of(ToolCall("c", "tool", json.dumps({"p": path})), {"tool": tool})
+        draft = ActionBuilder.of(ToolCall("c", "tool", json.dumps({"p": path})), {"tool": tool})
         (atom,) = draft.read(make.policy(), {}).of_kind(Kind.PATH)
         assert isinstance(atom.canonical, Unreadable)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from leeward.security.action import HIDDEN, without_secrets
-from leeward.security.call import Checked, Problem, Status
+from leeward.security.call import Checked, SchemaProblem, Status
 from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.ports import Answer
@@ -57,7 +57,7 @@ def test_calls_of_other_tools_are_shown_as_they_are(make, text) -> None:
 @pytest.mark.parametrize("answer", [Answer.YES, Answer.NO])
 @pytest.mark.parametrize("fits", [True, False])
 async def test_it_is_run_with_and_stands_in_no_record_result_or_store(make, login, answer, fits) -> None:
-    bad = Checked({}, (Problem("/user", "is not a user"),))
+    bad = Checked({}, (SchemaProblem("/user", "is not a user"),))
     desk = make.desk(login if fits else make.replace(login, check=lambda given: bad), threshold=200)
     desk.says(answer)
     seen = []

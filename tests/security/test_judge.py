@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from leeward.security.gates import known
 from leeward.security.kinds import Effect, Kind
 from leeward.security.pipeline import GATES, judge
-from leeward.security.session import Decided, LevelSet, Read
-from leeward.security.verdict import Allow, Ask, Decision, Deny, Word
+from leeward.security.session import Decided, LevelSet, TextSeen
+from leeward.security.verdict import Allow, Ask, Decision, Deny, GateWord
 
 KINDS = {
     "path": Kind.PATH,
@@ -53,7 +53,7 @@ BROKEN = [
     "allow",
     Allow,
     (Allow(),),
-    Word("x", Allow()),
+    GateWord("x", Allow()),
 ]
 SAYS = st.sampled_from(
     [
@@ -191,7 +191,7 @@ EVENTS = st.lists(
             Decided(1, "x", "tool", "h", allowed=True),
             LevelSet(1, "tool", 3, "x"),
             LevelSet(1, "tool", 1, "x"),
-            Read(1, ("web",)),
+            TextSeen(1, ("web",)),
         ]
     ),
     max_size=5,

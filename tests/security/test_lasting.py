@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leeward.security.kinds import Effect
-from leeward.security.output import Lasting
+from leeward.security.output import BackgroundOutput
 
 LATEST = 16 * 1024
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
@@ -14,7 +14,9 @@ TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 @pytest.fixture
 def lasting(make):
     """One of such things, in a session with a small threshold for what is stored."""
-    return Lasting(make.action(make.spec("job", Effect.ALL)), make.session(threshold=2000), make.store())
+    return BackgroundOutput(
+        make.action(make.spec("job", Effect.ALL)), make.session(threshold=2000), make.store()
+    )
 
 
 async def test_what_came_last_is_what_is_shown_in_whole_lines(lasting):
@@ -48,7 +50,7 @@ async def test_one_line_without_an_end_is_bounded_too(lasting):
 async def test_what_was_long_is_stored_whole_and_what_was_short_is_not(make):
     for count, is_stored in ((1, False), (500, True)):
         store = make.store()
-        one = Lasting(make.action(make.spec("job", Effect.ALL)), make.session(threshold=2000), store)
+        one = BackgroundOutput(make.action(make.spec("job", Effect.ALL)), make.session(threshold=2000), store)
         for number in range(count):
             await one.emit(f"line {number}\n")
         shown = await one.finish()

@@ -15,7 +15,7 @@ from leeward.security.call import Status
 from leeward.security.filters import Excerpt, Screened, Source, redact, strip
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure, ToolTimeout
-from leeward.security.output import Live
+from leeward.security.output import OutputStream
 from leeward.security.policy import Autonomy
 from leeward.security.session import Finished
 from leeward.security.trust import Origin, TrustLevel
@@ -46,7 +46,7 @@ def talking(text: str, size: int = 700, **output):
 
 
 async def shown(make, chunks: list[str], found: Source) -> str:
-    with Live(make.action(make.spec()), found, make.observer(), make.store(), "s") as live:
+    with OutputStream(make.action(make.spec()), found, make.observer(), make.store(), "s") as live:
         for chunk in chunks:
             await live.emit(chunk)
         await live.close()
@@ -150,7 +150,7 @@ def test_pieces_and_whole_show_and_keep_the_same(make, pieces, threshold) -> Non
     store, found = make.store(), source(threshold=threshold)
 
     async def main() -> Screened:
-        with Live(make.action(make.spec()), found, make.observer(), store, "s") as live:
+        with OutputStream(make.action(make.spec()), found, make.observer(), store, "s") as live:
             for piece in pieces:
                 await live.emit(piece)
             await live.close()
@@ -209,7 +209,7 @@ async def test_however_much_comes_little_of_it_is_held(make) -> None:
     store.spool = lambda _: Nowhere()
     observer.live = lambda *_: None
     line = "0123456789abcde\n" * 4096
-    with Live(
+    with OutputStream(
         make.action(make.spec()), source(threshold=50_000, max_bytes=1 << 40), observer, store, "s"
     ) as live:
         await live.emit(line)

@@ -16,21 +16,21 @@ from leeward.security.call import Cleared, ToolResult
 from leeward.security.filters import Screened
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Category, Output, ServerError
-from leeward.security.output import completed
+from leeward.security.output import make_result
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits
 from leeward.security.ports import Answer
-from leeward.security.record import Book
+from leeward.security.record import Journal
 from leeward.security.session import (
     Asked,
     BreakerReset,
+    ConversationCleared,
     Decided,
     Finished,
-    Forgot,
-    Given,
     LevelSet,
-    Read,
+    TextSeen,
     TurnStarted,
+    UrlsAdded,
 )
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance
@@ -126,7 +126,7 @@ CALLS = st.lists(
     min_size=1,
     max_size=4,
 )
-KINDS_OF_EVENT = st.sampled_from([Asked, Decided, Finished, Read, LevelSet, object])
+KINDS_OF_EVENT = st.sampled_from([Asked, Decided, Finished, TextSeen, LevelSet, object])
 
 
 class Machine(RuleBasedStateMachine):
@@ -212,18 +212,18 @@ class Machine(RuleBasedStateMachine):
     @rule(
         event=st.sampled_from(
             [
-                Forgot(1),
+                ConversationCleared(1),
                 TurnStarted(1),
                 BreakerReset(1),
                 LevelSet(1, "read", TrustLevel.TRUSTED, "x"),
                 LevelSet(1, "act", TrustLevel.VERIFIED, "x"),
-                Given(1, ("https://a.example/x",), Provenance.PERSON),
+                UrlsAdded(1, ("https://a.example/x",), Provenance.PERSON),
             ]
         )
     )
     def happen(self, event):
         trio.run(self.desk.pipeline.note, event)
-        self.labels = frozenset() if isinstance(event, Forgot) else self.labels
+        self.labels = frozenset() if isinstance(event, ConversationCleared) else self.labels
 
     @rule(kind=KINDS_OF_EVENT)
     def break_audit(self, kind):
@@ -330,14 +330,14 @@ def running_first(original):
 async def twice_over(self, action, deadline_seconds=5):
     for _ in range(2):
         output = await self._ports.executor.execute(Cleared(action, math.inf, None))
-    return completed(action, output, Screened("x"), [])
+    return make_result(action, output, Screened("x"), [])
 
 
 SABOTAGE = {
     "a tool started without a committed Allow": (Pipeline, "_execute", running_first(Pipeline._execute)),
     "a tool started twice": (Pipeline, "_attempt", twice_over),
-    "while an earlier outcome was owed": (Book, "write", procrastinating),
-    "an outcome was never written": (Book, "note", forgetful),
+    "while an earlier outcome was owed": (Journal, "write", procrastinating),
+    "an outcome was never written": (Journal, "note", forgetful),
 }
 
 

@@ -9,7 +9,7 @@ from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Category, Output, PolicyBlocked
 from leeward.security.policy import CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
-from leeward.security.session import Decided, Egress, Given, Session, after
+from leeward.security.session import Decided, Egress, Session, UrlsAdded, apply_events
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, parse_url
 
@@ -282,7 +282,7 @@ async def test_what_became_of_each_attempt_is_on_record_with_secrets_masked(make
         (0, False, True, "grounding", "person", None), (0, True, True, None, "", 302),
         (1, False, True, "grounding", "redirect", None), (1, True, True, None, "", 200),
     ]  # fmt: skip
-    assert not any(key in repr(event) for event in desk.audit.committed if not isinstance(event, Given))
+    assert not any(key in repr(event) for event in desk.audit.committed if not isinstance(event, UrlsAdded))
     ended = desk.audit.of(Egress)[1]
     assert (ended.method, ended.address, ended.sent, ended.received, ended.seconds) == (
         "GET",
@@ -323,10 +323,10 @@ async def test_links_of_an_opened_page_become_known_with_how(make) -> None:
         ("https://good.com/x", Provenance.LINK), ("https://www.good.com/y?z", Provenance.LINK),
         ("https://other.org/w", Provenance.FOREIGN), ("http://good.com/x", Provenance.FOREIGN),
     ]  # fmt: skip
-    assert len([event for event in desk.audit.committed if isinstance(event, Given)]) == 2
+    assert len([event for event in desk.audit.committed if isinstance(event, UrlsAdded)]) == 2
     again = Session("s_test", desk.session.policy)
     for event in desk.audit.committed:
-        again = after(again, event)
+        again = apply_events(again, event)
     assert set(LINKS[:4]) <= {entry.text for entry, _ in again.ledger.entries()}
 
 

@@ -10,14 +10,14 @@ from leeward.security.checks.grounding import _carries_value
 from leeward.security.session import (
     Decided,
     Finished,
-    Given,
     Granted,
     LevelSet,
-    Read,
     Resumed,
     Scope,
     Session,
-    after,
+    TextSeen,
+    UrlsAdded,
+    apply_events,
 )
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Grounding, Ledger, Provenance, fingerprints_in, parse_url
@@ -27,14 +27,14 @@ URLS = [f"https://{host}.example/" for host in "abc"]
 
 def fold(session: Session, *events) -> Session:
     for event in events:
-        session = after(session, event)
+        session = apply_events(session, event)
     return session
 
 
 PAST = (
-    Given(1, (URLS[0],), Provenance.PERSON),
-    Given(1, (URLS[1], URLS[0]), Provenance.CONFIG),
-    Read(2, (Origin.WEB,), ("06aabbccddee",)),
+    UrlsAdded(1, (URLS[0],), Provenance.PERSON),
+    UrlsAdded(1, (URLS[1], URLS[0]), Provenance.CONFIG),
+    TextSeen(2, (Origin.WEB,), ("06aabbccddee",)),
     LevelSet(3, "raised", TrustLevel.TRUSTED, "the person"),
     LevelSet(3, "blocked", TrustLevel.BLOCKED, "anomaly window"),
     Granted(4, "shell", "git status", "g_1"),
@@ -45,7 +45,7 @@ PAST = (
 
 def test_in_the_same_place_all_comes_back_but_what_ran(make) -> None:
     before = fold(make.session(), *PAST)
-    now = after(before, Resumed(9, lapsed=False))
+    now = apply_events(before, Resumed(9, lapsed=False))
     assert (now.ledger, now.labels, now.seen, now.levels, now.breaker, now.anomaly) == (
         before.ledger,
         before.labels,
@@ -82,25 +82,27 @@ def test_trust_that_was_raised_elsewhere_counts_no_more_and_trust_that_was_taken
             session = fold(make.session(), LevelSet(1, "tool", said, "the person"))
             spec = make.spec("tool", level=declared)
             assert session.trust_in(spec) is said
-            lapsed = after(session, Resumed(2, lapsed=True))
+            lapsed = apply_events(session, Resumed(2, lapsed=True))
             assert lapsed.trust_in(spec) is max(said, declared)
-            again = after(lapsed, LevelSet(3, "tool", said, "the person"))
+            again = apply_events(lapsed, LevelSet(3, "tool", said, "the person"))
             assert again.trust_in(spec) is said or said is TrustLevel.BLOCKED, "said again, it counts again"
 
 
 def test_a_call_that_ran_when_it_broke_off_is_no_failure_and_ends_once(make) -> None:
     now = fold(make.session(), *PAST, Resumed(9, lapsed=False))
-    assert after(now, Finished(10, "ran", "shell", "h", Status.ERROR)).anomaly == now.anomaly
+    assert apply_events(now, Finished(10, "ran", "shell", "h", Status.ERROR)).anomaly == now.anomaly
 
 
 def test_a_fork_still_recognises_what_was_read_before_it(make) -> None:
     marks = fingerprints_in("the token=hunter2hunter2", "s_root")
-    read = Read(1, (Origin.WORKSPACE,), marks)
+    read = TextSeen(1, (Origin.WORKSPACE,), marks)
     stranger = Session("s_fork", make.policy())
     fork = Session("s_fork", make.policy(), root="s_root")
     url = Grounding(source=parse_url("https://a.example/"))
-    assert _carries_value("?x=hunter2hunter2", url, after(fork, read))
-    assert not _carries_value("?x=hunter2hunter2", url, after(stranger, read)), "by its own id it could not"
+    assert _carries_value("?x=hunter2hunter2", url, apply_events(fork, read))
+    assert not _carries_value("?x=hunter2hunter2", url, apply_events(stranger, read)), (
+        "by its own id it could not"
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from(URLS), st.sampled_from(Provenance)), max_size=8))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import Effect, Kind
-from leeward.security.paths import Place
+from leeward.security.paths import ResolvedPath
 from leeward.tools.survey import looked_up
 
 CALLS = {
@@ -20,9 +20,9 @@ CALLS = {
 }
 
 
-def draft(make, arguments, effects=Effect.READ) -> Draft:
+def draft(make, arguments, effects=Effect.READ) -> ActionBuilder:
     tool = make.spec(effects=effects)
-    return Draft.of(make.call(tool.name, arguments), {tool.name: tool})
+    return ActionBuilder.of(make.call(tool.name, arguments), {tool.name: tool})
 
 
 def paths_of(make, text, *existing, effects=Effect.READ) -> list[str]:
@@ -30,7 +30,7 @@ def paths_of(make, text, *existing, effects=Effect.READ) -> list[str]:
         matches={path: (path,) for path in existing}, real={path: path for path in (*existing, f"/ws/{text}")}
     )
     atoms = draft(make, {"q": text}, effects).read(make.policy(), {}, facts).of_kind(Kind.PATH)
-    return [atom.canonical.text for atom in atoms if isinstance(atom.canonical, Place)]
+    return [atom.canonical.text for atom in atoms if isinstance(atom.canonical, ResolvedPath)]
 
 
 @pytest.mark.parametrize("arguments", CALLS.values(), ids=CALLS)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trio
 
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Cleared, ToolCall, ToolExecutor
 from leeward.security.outcome import Output
 from leeward.security.policy import Policy
@@ -65,7 +65,7 @@ def believed(policy) -> Clear:
 
     async def believed(executor: ToolExecutor, arguments: Mapping[str, Any]) -> Cleared:
         specs = {spec.name: spec for spec in executor.specs()}
-        draft = Draft.of(ToolCall("1", next(iter(specs)), json.dumps(arguments)), specs)
+        draft = ActionBuilder.of(ToolCall("1", next(iter(specs)), json.dumps(arguments)), specs)
 
         async def nowhere(_: str) -> None:
             pass

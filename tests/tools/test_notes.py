@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.notes import MOST_NOTES, NoteStore
 from leeward.security.kinds import Effect
 from leeward.security.outcome import InvalidParameters, PermanentFailure, PolicyBlocked
@@ -48,7 +48,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path, run):
-    async with Island.open("test") as island, Database.open(tmp_path / "x.db", island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "x.db", island) as database:
         yield Bench(NoteStore(database, Clock()), run)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.overflow import OverflowStore
 from leeward.security.kinds import KIND_KEY
 from leeward.security.outcome import InvalidParameters, PermanentFailure
@@ -22,7 +22,7 @@ class Clock:
 
 @pytest.fixture
 async def store(tmp_path):
-    async with Island.open("test") as island, Database.open(tmp_path / "store.db", island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "store.db", island) as database:
         yield OverflowStore(database, Clock())
 
 

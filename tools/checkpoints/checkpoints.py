@@ -21,13 +21,13 @@ from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, 
 from leeward.security.call import BUILT_IN, Action
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Output, PermanentFailure, ToolError
-from leeward.security.paths import Place, is_inside
+from leeward.security.paths import ResolvedPath, is_inside
 from leeward.security.ports import RecordError
 from leeward.security.text import visible
 
 from ..files import Guard, shown_name
-from .restore import Wanted, restore
-from .snapshot import Limits, Look, Node, Snapshot, Stamp, changed_at, revisions
+from .restore import RestoreTarget, restore
+from .snapshot import Look, Node, Snapshot, SnapshotLimits, Stamp, changed_at, revisions
 
 __all__ = ["Checkpoints", "Conflict", "NothingToUndo", "Turned", "is_changing"]
 
@@ -67,7 +67,7 @@ class _Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _BlockingStore:
     """The store, as a thread may ask it."""
 
     store: CheckpointStore
@@ -93,7 +93,7 @@ class Checkpoints:
 
     store: CheckpointStore
     guard: Guard
-    limits: Limits
+    limits: SnapshotLimits
     session: Callable[[], str]
     alert: Callable[[str], None]
     turned: list[Turned] = field(default_factory=list)
@@ -183,7 +183,7 @@ class Checkpoints:
             raise NothingToUndo
         step = fitting[-1] if undo else fitting[0]
         changes = await self.store.revisions(step.id)
-        look = Look(self._root, self.guard, self.limits, _Kept(self.store))
+        look = Look(self._root, self.guard, self.limits, _BlockingStore(self.store))
         paths = tuple(os.fsdecode(change.path) for change in changes)
         now = await trio.to_thread.run_sync(partial(look.at, paths, is_deep=False))
         both = zip(changes, paths, strict=True)
@@ -191,9 +191,11 @@ class Checkpoints:
         conflicts = [pair.path for pair in pairs if pair.is_conflict]
         if conflicts and not force:
             raise Conflict(conflicts)
-        wanted = [Wanted(pair.path, pair.goal, pair.stamp, pair.is_kept) for pair in pairs if pair.is_open]
+        wanted = [
+            RestoreTarget(pair.path, pair.goal, pair.stamp, pair.is_kept) for pair in pairs if pair.is_open
+        ]
         await record(step, len(wanted))
-        put_back = partial(_restored, self._root, wanted, self.guard, _Kept(self.store).content)
+        put_back = partial(_restored, self._root, wanted, self.guard, _BlockingStore(self.store).content)
         with trio.CancelScope(shield=True):
             left = await trio.to_thread.run_sync(put_back)
             found = [pair.as_found() for pair in pairs if pair.is_conflict]
@@ -217,7 +219,7 @@ class Checkpoints:
         if now - self._checked > _RECHECKED:
             # So that what is relied on is known to be kept still.
             self._known, self._checked = {}, now
-        look = Look(self._root, self.guard, self.limits, _Kept(self.store))
+        look = Look(self._root, self.guard, self.limits, _BlockingStore(self.store))
         try:
             snapshot = await self._looked(look, paths)
             snapshot.uncovered.outside += _outside(action, self._root)
@@ -236,7 +238,7 @@ class Checkpoints:
             self.alert(f"/undo does not cover: {told}")
 
     async def _after(self, taken: _Taken) -> None:
-        look, call = Look(self._root, self.guard, self.limits, _Kept(self.store)), taken.action.call
+        look, call = Look(self._root, self.guard, self.limits, _BlockingStore(self.store)), taken.action.call
         try:
             after = await self._looked(look, taken.paths)
             others: frozenset[bytes] = frozenset().union(*self._claims[taken.claims :])
@@ -283,11 +285,13 @@ class Checkpoints:
     def _paths(self, action: Action) -> tuple[str, ...] | None:
         """Return what a call may change, relative to the workspace; None is all of it."""
         places = _changed(action)
-        if Effect.EXECUTE in action.effects or not all(isinstance(place, Place) for place in places):
+        if Effect.EXECUTE in action.effects or not all(isinstance(place, ResolvedPath) for place in places):
             return None
         if not places and (action.spec is None or action.spec.source != BUILT_IN):
             return None
-        named = {path for place in places if isinstance(place, Place) for path in (place.text, place.real)}
+        named = {
+            path for place in places if isinstance(place, ResolvedPath) for path in (place.text, place.real)
+        }
         inside = (path for path in named if is_inside(path, self._root) and path != self._root)
         return tuple(_first_missing(self._root, path) for path in inside)
 
@@ -299,7 +303,7 @@ def _changed(action: Action) -> list[object]:
 
 
 def _outside(action: Action, root: str) -> list[str]:
-    real = (place.real for place in _changed(action) if isinstance(place, Place))
+    real = (place.real for place in _changed(action) if isinstance(place, ResolvedPath))
     return [path for path in real if not is_inside(path, root)]
 
 
@@ -371,7 +375,7 @@ def _is_unknown(version: Version | None) -> bool:
 
 
 def _restored(
-    root: str, wanted: Sequence[Wanted], guard: Guard, content: Callable[[str], bytes | None]
+    root: str, wanted: Sequence[RestoreTarget], guard: Guard, content: Callable[[str], bytes | None]
 ) -> tuple[tuple[str, str], ...]:
     return tuple(restore(root, wanted, guard, content))
 

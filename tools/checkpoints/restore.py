@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from leeward.memory.checkpoints import Version
 from leeward.security.outcome import ToolError
 
-from ..files import Folder, Guard, opened_parent
+from ..files import DirHandle, Guard, opened_parent
 from .snapshot import Stamp, stamp_of
 
-__all__ = ["Wanted", "restore"]
+__all__ = ["RestoreTarget", "restore"]
 
 _SOMEBODY = "somebody else changed it meanwhile"
 _NOT_KEPT = "what it held was not kept"
@@ -32,7 +32,7 @@ class _Left(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RestoreTarget:
     """What is to stand at a path of the workspace (None: nothing), and the stamp of what stands there now.
 
     `is_kept` tells that what stands there now could be had back.
@@ -45,7 +45,7 @@ class Wanted:
 
 
 def restore(
-    root: str, wanted: Sequence[Wanted], guard: Guard, content: Callable[[str], bytes | None]
+    root: str, wanted: Sequence[RestoreTarget], guard: Guard, content: Callable[[str], bytes | None]
 ) -> Iterator[tuple[str, str]]:
     """Put paths back, and yield each that stays as it is with the reason.
 
@@ -67,7 +67,7 @@ def restore(
     yield from left.items()
 
 
-def _is_other_kind(one: Wanted) -> bool:
+def _is_other_kind(one: RestoreTarget) -> bool:
     if one.stamp is None or one.version is None:
         return False
     is_folder = stat.S_ISDIR(one.stamp[0])
@@ -76,10 +76,10 @@ def _is_other_kind(one: Wanted) -> bool:
 
 def _tried(
     root: str,
-    one: Wanted,
+    one: RestoreTarget,
     guard: Guard,
     left: dict[str, str],
-    act: Callable[[Folder, str, Wanted], None],
+    act: Callable[[DirHandle, str, RestoreTarget], None],
 ) -> None:
     path = f"{root}/{one.path}"
     why = guard.secret(path) or guard.protected(path)
@@ -94,7 +94,7 @@ def _tried(
         left[one.path] = str(error)
 
 
-def _removed(folder: Folder, name: str, one: Wanted) -> None:
+def _removed(folder: DirHandle, name: str, one: RestoreTarget) -> None:
     found = folder.stat(name)
     if found is None:
         return
@@ -111,7 +111,7 @@ def _removed(folder: Folder, name: str, one: Wanted) -> None:
     os.unlink(name, dir_fd=folder.handle)
 
 
-def _made(folder: Folder, name: str, one: Wanted) -> None:
+def _made(folder: DirHandle, name: str, one: RestoreTarget) -> None:
     with suppress(FileExistsError):
         os.mkdir(name, stat.S_IRWXU, dir_fd=folder.handle)
     found = folder.stat(name)
@@ -120,11 +120,11 @@ def _made(folder: Folder, name: str, one: Wanted) -> None:
     _set_mode(folder, name, _mode(one) | stat.S_IRWXU)
 
 
-def _closed(folder: Folder, name: str, one: Wanted) -> None:
+def _closed(folder: DirHandle, name: str, one: RestoreTarget) -> None:
     _set_mode(folder, name, _mode(one))
 
 
-def _set_mode(folder: Folder, name: str, mode: int) -> None:
+def _set_mode(folder: DirHandle, name: str, mode: int) -> None:
     """Set the mode of a folder itself: by its handle, for a link may have taken its name."""
     handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder.handle)
     try:
@@ -134,7 +134,9 @@ def _set_mode(folder: Folder, name: str, mode: int) -> None:
         os.close(handle)
 
 
-def _written(folder: Folder, name: str, one: Wanted, content: Callable[[str], bytes | None]) -> None:
+def _written(
+    folder: DirHandle, name: str, one: RestoreTarget, content: Callable[[str], bytes | None]
+) -> None:
     version = one.version
     assert version is not None
     data = content(version.digest) if version.digest is not None else None
@@ -156,7 +158,7 @@ def _written(folder: Folder, name: str, one: Wanted, content: Callable[[str], by
         raise
 
 
-def _write(folder: Folder, name: str, data: bytes, mode: int) -> None:
+def _write(folder: DirHandle, name: str, data: bytes, mode: int) -> None:
     with os.fdopen(os.open(name, _NEW, stat.S_IRUSR | stat.S_IWUSR, dir_fd=folder.handle), "wb") as file:
         file.write(data)
         file.flush()
@@ -164,7 +166,7 @@ def _write(folder: Folder, name: str, data: bytes, mode: int) -> None:
         os.fsync(file.fileno())
 
 
-def _must_be(found: os.stat_result, one: Wanted) -> None:
+def _must_be(found: os.stat_result, one: RestoreTarget) -> None:
     """Refuse where something else has the name than what was looked at."""
     # Not by its time of change: another name of the same file may just have been put back.
     if one.stamp is None or _lasting(stamp_of(found)) != _lasting(one.stamp):
@@ -175,7 +177,7 @@ def _lasting(stamp: Stamp) -> tuple[int, ...]:
     return (*stamp[:3], *stamp[4:])
 
 
-def _mode(one: Wanted) -> int:
+def _mode(one: RestoreTarget) -> int:
     """Return the permissions; nothing that is put back runs as somebody else."""
     if one.version is None:
         return 0

@@ -22,15 +22,15 @@ import trio
 from leeward.memory.checkpoints import Packed, Revision, Version, packed_content
 from leeward.security.outcome import ToolError
 
-from ..files import Folder, Guard, HardLinks, open_folder, shown_name
+from ..files import DirHandle, Guard, HardLinks, open_folder, shown_name
 from ..search import SKIPPED_FOLDERS
 
 __all__ = [
     "Contents",
-    "Limits",
     "Look",
     "Node",
     "Snapshot",
+    "SnapshotLimits",
     "Stamp",
     "Uncovered",
     "changed_at",
@@ -64,7 +64,7 @@ class Contents(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SnapshotLimits:
     """How many bytes of content, and how many files and folders, one look at a workspace covers."""
 
     max_bytes: int
@@ -143,7 +143,7 @@ class Look:
 
     root: str
     guard: Guard
-    limits: Limits
+    limits: SnapshotLimits
     contents: Contents | None = None
 
     def whole(self, known: Mapping[str, Node]) -> Snapshot:
@@ -165,7 +165,7 @@ class Look:
 
     def _walk(
         self,
-        top: Folder,
+        top: DirHandle,
         start: str,
         found: dict[str, Found],
         snapshot: Snapshot,
@@ -206,7 +206,7 @@ class Look:
             return False
         return self.guard.protected(path) is None and stat.S_IFMT(mode) in _KINDS
 
-    def _add(self, top: Folder, found: Iterable[Found], snapshot: Snapshot) -> None:
+    def _add(self, top: DirHandle, found: Iterable[Found], snapshot: Snapshot) -> None:
         nodes, files = snapshot.nodes, []
         for one in found:
             path, stamp, before = one
@@ -238,7 +238,7 @@ class Look:
     def _is_settled(self, before: Node) -> bool:
         return before.is_settled and (before.version.digest is not None or self.contents is None)
 
-    def _read(self, top: Folder, files: Sequence[Found], snapshot: Snapshot, contents: Contents) -> None:
+    def _read(self, top: DirHandle, files: Sequence[Found], snapshot: Snapshot, contents: Contents) -> None:
         links = HardLinks(self.guard)
         batch: dict[str, bytes] = {}
         size = 0
@@ -258,7 +258,7 @@ class Look:
         _kept(batch, contents)
 
     def _content(
-        self, top: Folder, path: str, stamp: Stamp, links: HardLinks, snapshot: Snapshot
+        self, top: DirHandle, path: str, stamp: Stamp, links: HardLinks, snapshot: Snapshot
     ) -> bytes | None:
         folder, _, name = path.rpartition("/")
         try:
@@ -308,7 +308,7 @@ def _kept(batch: Mapping[str, bytes], contents: Contents) -> None:
         contents.put([packed_content(digest, batch[digest]) for digest in missing])
 
 
-def _entries(top: Folder, folder: str, known: Mapping[str, Node], most: int) -> list[Found]:
+def _entries(top: DirHandle, folder: str, known: Mapping[str, Node], most: int) -> list[Found]:
     """Return what lies in a folder, as far as that can be told, and so many entries at most."""
     prefix = f"{folder}/" if folder else ""
     found: list[Found] = []
@@ -325,7 +325,7 @@ def _entries(top: Folder, folder: str, known: Mapping[str, Node], most: int) -> 
     return found
 
 
-def _at(top: Folder, path: str, known: Mapping[str, Node]) -> Found | None:
+def _at(top: DirHandle, path: str, known: Mapping[str, Node]) -> Found | None:
     folder, _, name = path.rpartition("/")
     with suppress(OSError, ToolError), closing(top.descend(folder)) as opened:
         if (status := opened.stat(name)) is not None:
@@ -334,7 +334,7 @@ def _at(top: Folder, path: str, known: Mapping[str, Node]) -> Found | None:
     return None
 
 
-def _plain(top: Folder, path: str, stamp: Stamp) -> Version | None:
+def _plain(top: DirHandle, path: str, stamp: Stamp) -> Version | None:
     """Return a folder or a link as it stands."""
     if stat.S_ISDIR(stamp[0]):
         return Version("folder", stat.S_IMODE(stamp[0]))

@@ -21,7 +21,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, PydanticSerializationError
 
-from leeward.security.call import Checked, Cleared, Problem, pointer_step
+from leeward.security.call import Checked, Cleared, SchemaProblem, pointer_step
 from leeward.security.kinds import KIND_KEY
 from leeward.security.outcome import Category
 from leeward.security.schema import changes
@@ -77,7 +77,7 @@ class Signature:
         try:
             text = json.dumps(given, allow_nan=False)
         except ValueError:
-            return Checked(given, (Problem("", "NaN and Infinity are not JSON"),))
+            return Checked(given, (SchemaProblem("", "NaN and Infinity are not JSON"),))
         try:
             value = self.model.model_validate_json(text, strict=True)
             dumped = value.model_dump(mode="json", by_alias=True)
@@ -156,20 +156,20 @@ def _details(error: ValidationError) -> list[ErrorDetails]:
     return error.errors(include_url=False, include_context=False, include_input=False)
 
 
-def _problem(detail: ErrorDetails, given: Any, known: Sequence[str]) -> Problem:
+def _problem(detail: ErrorDetails, given: Any, known: Sequence[str]) -> SchemaProblem:
     """Say one of pydantic's findings in our words; they never quote the value."""
     pointer = _pointer(detail, given)
     match detail["type"]:
         case "missing":
-            return Problem(pointer, "is required")
+            return SchemaProblem(pointer, "is required")
         case "extra_forbidden":
             near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
             meant = f"; did you mean '{near[0]}'?" if near and len(detail["loc"]) == 1 else ""
-            return Problem(pointer, f"is not an argument of this tool{meant}")
+            return SchemaProblem(pointer, f"is not an argument of this tool{meant}")
         case kind if kind.endswith("_type"):
-            return Problem(pointer, detail["msg"], Category.TYPE_MISMATCH)
+            return SchemaProblem(pointer, detail["msg"], Category.TYPE_MISMATCH)
         case _:
-            return Problem(pointer, detail["msg"])
+            return SchemaProblem(pointer, detail["msg"])
 
 
 def _pointer(detail: ErrorDetails, given: Any) -> str:
@@ -186,8 +186,10 @@ def _pointer(detail: ErrorDetails, given: Any) -> str:
     return pointer
 
 
-def _mismatch(pointer: str) -> Problem:
-    return Problem(pointer, "would be changed by checking it; send the value itself", Category.TYPE_MISMATCH)
+def _mismatch(pointer: str) -> SchemaProblem:
+    return SchemaProblem(
+        pointer, "would be changed by checking it; send the value itself", Category.TYPE_MISMATCH
+    )
 
 
 # A pattern with look-around cannot run in linear time; past this many steps it counts as not matching.
@@ -243,14 +245,14 @@ def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Checked]
         try:
             json.dumps(full, ensure_ascii=False, allow_nan=False).encode()
         except ValueError:
-            return Checked(full, (Problem("", "the arguments hold something that is not JSON"),))
+            return Checked(full, (SchemaProblem("", "the arguments hold something that is not JSON"),))
         return Checked(full, tuple(map(_schema_problem, validator.iter_errors(full))))
 
     return check
 
 
-def _schema_problem(error: jsonschema_rs.ValidationError) -> Problem:
+def _schema_problem(error: jsonschema_rs.ValidationError) -> SchemaProblem:
     pointer = "".join(map(pointer_step, error.instance_path))
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Type):
-        return Problem(pointer, error.message, Category.TYPE_MISMATCH)
-    return Problem(pointer, error.message)
+        return SchemaProblem(pointer, error.message, Category.TYPE_MISMATCH)
+    return SchemaProblem(pointer, error.message)

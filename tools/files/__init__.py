@@ -2,9 +2,9 @@
 
 from .diff import unified
 from .encoding import as_utf8, encoding_of
-from .freshness import Seen, states
+from .freshness import FileVersions, states
 from .guard import Guard, HardLinks
-from .handles import Folder, failure, open_folder, opened_parent, shown_name
+from .handles import DirHandle, failure, open_folder, opened_parent, shown_name
 from .lines import blocks
 from .read_tools import Files
 from .tree_tools import Trees
@@ -12,11 +12,11 @@ from .write_tools import Changes
 
 __all__ = [
     "Changes",
+    "DirHandle",
+    "FileVersions",
     "Files",
-    "Folder",
     "Guard",
     "HardLinks",
-    "Seen",
     "Trees",
     "as_utf8",
     "blocks",

@@ -15,20 +15,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
-from leeward.security.paths import FileState, Place
+from leeward.security.paths import FileState, ResolvedPath
 
 from ..linux import rename_to_new
 from .freshness import content_mark
 from .guard import file_identity
-from .handles import CHANGED, Folder, file_kind, opened_parent
+from .handles import CHANGED, DirHandle, file_kind, opened_parent
 
-__all__ = ["Change", "Found", "Replaced", "replace_file"]
+__all__ = ["Change", "ReplaceTarget", "Replaced", "replace_file"]
 
 _NEW_FILE_MODE = 0o666
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReplaceTarget:
     """A file as it stands right before it is replaced; `content` is cut at the most that is read of it."""
 
     status: os.stat_result
@@ -48,11 +48,11 @@ class Replaced:
     identity: tuple[int, ...]
 
 
-Change = Callable[[Found | None], bytes]
+Change = Callable[[ReplaceTarget | None], bytes]
 """Makes the new content of a file out of what is found of it, None where there is none; it may refuse."""
 
 
-def replace_file(place: Place, change: Change, most: int, create_below: str | None = None) -> Replaced:
+def replace_file(place: ResolvedPath, change: Change, most: int, create_below: str | None = None) -> Replaced:
     """Give a file new content; `most` is how many bytes of the old one are read for that.
 
     Folders missing below `create_below` are made; without it, the file must be there.
@@ -71,13 +71,13 @@ def replace_file(place: Place, change: Change, most: int, create_below: str | No
         return Replaced(data, _replace(folder, name, data, None if found is None else found.status))
 
 
-def _found(folder: Folder, name: str, expected: os.stat_result, most: int) -> Found:
+def _found(folder: DirHandle, name: str, expected: os.stat_result, most: int) -> ReplaceTarget:
     _must_be_writable(folder, name, expected)
     with os.fdopen(folder.open_file(name), "rb") as file:
-        return Found(os.fstat(file.fileno()), file.read(most))
+        return ReplaceTarget(os.fstat(file.fileno()), file.read(most))
 
 
-def _must_be_as_judged(state: FileState | None, found: Found | None) -> None:
+def _must_be_as_judged(state: FileState | None, found: ReplaceTarget | None) -> None:
     """Refuse where the verdict rests on another content than there is by now."""
     if state is None or (found is None and not state.kind):
         return
@@ -88,7 +88,7 @@ def _must_be_as_judged(state: FileState | None, found: Found | None) -> None:
         raise PolicyBlocked("the file was changed since this call was judged; read it again")
 
 
-def _replace(folder: Folder, name: str, data: bytes, expected: os.stat_result | None) -> tuple[int, ...]:
+def _replace(folder: DirHandle, name: str, data: bytes, expected: os.stat_result | None) -> tuple[int, ...]:
     """Put a file with this content in the place of the expected one (None: of nothing)."""
     temporary = f".leeward-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -111,7 +111,7 @@ def _replace(folder: Folder, name: str, data: bytes, expected: os.stat_result | 
     return identity
 
 
-def _take_name(folder: Folder, temporary: str, name: str, expected: os.stat_result | None) -> None:
+def _take_name(folder: DirHandle, temporary: str, name: str, expected: os.stat_result | None) -> None:
     if expected is None:
         try:
             rename_to_new(folder.handle, temporary, folder.handle, name)
@@ -123,7 +123,7 @@ def _take_name(folder: Folder, temporary: str, name: str, expected: os.stat_resu
     os.rename(temporary, name, src_dir_fd=folder.handle, dst_dir_fd=folder.handle)
 
 
-def _must_be_writable(folder: Folder, name: str, found: os.stat_result) -> None:
+def _must_be_writable(folder: DirHandle, name: str, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise PolicyBlocked(CHANGED)
     if not stat.S_ISREG(found.st_mode):
@@ -149,7 +149,7 @@ def _must_be_unchanged(now: os.stat_result | None, expected: os.stat_result | No
         raise PermanentFailure("the file was changed by somebody else meanwhile; read it again")
 
 
-def _sync(folder: Folder) -> None:
+def _sync(folder: DirHandle) -> None:
     """Make the new name last; where the folder cannot be opened for that, the content is safe at least."""
     with suppress(OSError):
         handle = folder.listing()

@@ -15,7 +15,7 @@ from leeward.security.policy import Policy
 from .guard import file_identity
 from .handles import file_kind, opened_parent
 
-__all__ = ["Seen", "content_mark", "state_of", "states"]
+__all__ = ["FileVersions", "content_mark", "state_of", "states"]
 
 
 _MOST_HASHED = 16 * 1024 * 1024
@@ -71,7 +71,7 @@ def content_mark(content: bytes) -> str:
 _MOST = 4_096
 
 
-class Seen:
+class FileVersions:
     """What was read or written of which file. `session` tells the id of the session that is going on."""
 
     def __init__(self, session: Callable[[], str] = str) -> None:

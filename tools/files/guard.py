@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from leeward.security.outcome import PolicyBlocked
-from leeward.security.paths import Place, protected_reason, secret_places, secret_reason
+from leeward.security.paths import ResolvedPath, protected_reason, secret_places, secret_reason
 from leeward.security.permissions import holding_back
 from leeward.security.policy import Policy
 
@@ -47,7 +47,7 @@ class Guard:
         """Say why a file is changed by no tool, or None."""
         return protected_reason(path, self.policy)
 
-    def is_held_back(self, tool: str, place: Place, below: Place) -> bool:
+    def is_held_back(self, tool: str, place: ResolvedPath, below: ResolvedPath) -> bool:
         """Whether a rule of the person's holds for a file below the folder that a tool was called for."""
         return holding_back(tool, place, below, self.policy) is not None
 

@@ -20,7 +20,7 @@ from leeward.security.outcome import PermanentFailure, PolicyBlocked, ToolError
 
 from ..linux import has_openat2, open_beneath
 
-__all__ = ["CHANGED", "Folder", "failure", "file_kind", "open_folder", "opened_parent", "shown_name"]
+__all__ = ["CHANGED", "DirHandle", "failure", "file_kind", "open_folder", "opened_parent", "shown_name"]
 
 _SEARCH = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _LIST = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_RDONLY
@@ -42,7 +42,7 @@ CHANGED = "a link stands where there was none when the path was judged"
 """What is said of a path that leads elsewhere by now."""
 
 
-class Folder:
+class DirHandle:
     """An open handle on a folder; names in it are opened beneath it and never followed."""
 
     __slots__ = ("handle",)
@@ -86,13 +86,13 @@ class Folder:
         """Return a second handle on this folder that can be listed; the caller closes it."""
         return os.open(".", _LIST, dir_fd=self.handle)
 
-    def descend(self, relative: str) -> Folder:
+    def descend(self, relative: str) -> DirHandle:
         """Open a folder below this one, component by component; the caller closes it.
 
         Raises:
             PolicyBlocked, PermanentFailure, OSError: as `opened_parent`.
         """
-        return Folder(_descend(os.dup(self.handle), relative))
+        return DirHandle(_descend(os.dup(self.handle), relative))
 
     @contextmanager
     def entries(self) -> Iterator[Iterator[os.DirEntry[str]]]:
@@ -122,7 +122,7 @@ class Folder:
 
 
 @contextmanager
-def opened_parent(path: str, *, create_below: str | None = None) -> Iterator[tuple[Folder, str]]:
+def opened_parent(path: str, *, create_below: str | None = None) -> Iterator[tuple[DirHandle, str]]:
     """Open the folder a judged path lies in; yields it and the path's last component.
 
     Args:
@@ -139,13 +139,13 @@ def opened_parent(path: str, *, create_below: str | None = None) -> Iterator[tup
         raise PermanentFailure("the root folder is no file")
     handle = _descend(os.open("/", _SEARCH), "/".join(folders), create_below)
     try:
-        yield Folder(handle), name
+        yield DirHandle(handle), name
     finally:
         os.close(handle)
 
 
 @contextmanager
-def open_folder(path: str) -> Iterator[Folder]:
+def open_folder(path: str) -> Iterator[DirHandle]:
     """Open a judged path that is a folder.
 
     Raises:
@@ -153,7 +153,7 @@ def open_folder(path: str) -> Iterator[Folder]:
     """
     handle = _descend(os.open("/", _SEARCH), path)
     try:
-        yield Folder(handle)
+        yield DirHandle(handle)
     finally:
         os.close(handle)
 
@@ -204,12 +204,12 @@ def _step(handle: int, name: str, walked: str, *, may_create: bool) -> int:
             return os.open(name, _SEARCH, dir_fd=handle)
     except NotADirectoryError:
         # A link to a folder is also "not a directory" where links are not followed.
-        found = Folder(handle).stat(name)
+        found = DirHandle(handle).stat(name)
         if found is not None and stat.S_ISLNK(found.st_mode):
             raise PolicyBlocked(CHANGED) from None
         raise PermanentFailure(f"{shown_name(walked)} is not a folder") from None
     except FileNotFoundError:
-        near = Folder(handle).nearest(name)
+        near = DirHandle(handle).nearest(name)
         raise PermanentFailure(f"there is no folder {shown_name(walked)}{near}") from None
 
 

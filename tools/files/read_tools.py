@@ -19,11 +19,11 @@ from pydantic import Field
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
-from leeward.security.paths import Place
+from leeward.security.paths import ResolvedPath
 
 from ..declare import WorkspacePath, tool
 from .encoding import encoding_of, is_binary
-from .freshness import Seen, content_mark
+from .freshness import FileVersions, content_mark
 from .guard import Guard, file_identity
 from .handles import failure, open_folder, opened_parent, shown_name
 from .lines import Window, blocks, in_window
@@ -43,7 +43,7 @@ class Files:
     """What may not be read under any name, what was read so far, and how much is read at once (bytes)."""
 
     guard: Guard
-    seen: Seen = field(default_factory=Seen)
+    seen: FileVersions = field(default_factory=FileVersions)
     max_read: int = 1024 * 1024
 
     def tools(self) -> list[ToolExecutor]:
@@ -77,7 +77,7 @@ class Files:
         """List a folder, a name per line: folders end in /, links in @."""
         return await trio.to_thread.run_sync(_list, cleared.place("/path"))
 
-    def _read(self, place: Place, window: Window) -> Output:
+    def _read(self, place: ResolvedPath, window: Window) -> Output:
         with failure("reading the file"), opened_parent(place.real) as (folder, name):
             descriptor = folder.open_file(name)
             try:
@@ -105,7 +105,7 @@ def _text_of(descriptor: int, name: str, size: int, window: Window) -> Output:
     return in_window(chain((start,) if start else (), parts), encoding, window)
 
 
-def _list(place: Place) -> Output:
+def _list(place: ResolvedPath) -> Output:
     with failure("listing the folder"), open_folder(place.real) as folder, folder.entries() as entries:
         names = [shown_name(entry.name) + _mark(entry) for entry in islice(entries, _ENTRIES_SEEN)]
     names.sort()

@@ -20,23 +20,23 @@ from leeward.security.outcome import PermanentFailure
 
 from ..linux import rename_to_new
 from .guard import HardLinks
-from .handles import Folder, file_kind, shown_name
+from .handles import DirHandle, file_kind, shown_name
 from .lines import blocks
 
-__all__ = ["Entry", "copy_entry", "delete_entry", "entries_of"]
+__all__ = ["CopyEntry", "copy_entry", "delete_entry", "entries_of"]
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CopyEntry:
     """Something in a folder; `relative` is "" for what was asked about itself."""
 
     relative: str
     found: os.stat_result
 
 
-def entries_of(folder: Folder, name: str, most: int) -> Iterator[Entry]:
+def entries_of(folder: DirHandle, name: str, most: int) -> Iterator[CopyEntry]:
     """Yield an entry of a folder and everything below it.
 
     Raises:
@@ -44,7 +44,7 @@ def entries_of(folder: Folder, name: str, most: int) -> Iterator[Entry]:
         OSError: a folder could not be read.
     """
     found = os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
-    yield Entry("", found)
+    yield CopyEntry("", found)
     seen, waiting = 1, [""] if stat.S_ISDIR(found.st_mode) else []
     while waiting:
         trio.from_thread.check_cancelled()
@@ -55,12 +55,12 @@ def entries_of(folder: Folder, name: str, most: int) -> Iterator[Entry]:
                 if seen > most:
                     raise PermanentFailure(f"the folder holds more than {most} entries; do it part by part")
                 inner = f"{relative}/{entry.name}".lstrip("/")
-                yield Entry(inner, entry.stat(follow_symlinks=False))
+                yield CopyEntry(inner, entry.stat(follow_symlinks=False))
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(inner)
 
 
-def copy_entry(source: Folder, name: str, target: Folder, new_name: str, links: HardLinks) -> None:
+def copy_entry(source: DirHandle, name: str, target: DirHandle, new_name: str, links: HardLinks) -> None:
     """Copy an entry to a name that nothing has; it appears there as a whole, or not at all.
 
     Raises:
@@ -78,7 +78,7 @@ def copy_entry(source: Folder, name: str, target: Folder, new_name: str, links: 
         raise
 
 
-def delete_entry(folder: Folder, name: str) -> None:
+def delete_entry(folder: DirHandle, name: str) -> None:
     """Delete an entry of a folder with everything below it.
 
     Raises:
@@ -91,7 +91,7 @@ def delete_entry(folder: Folder, name: str) -> None:
         os.unlink(name, dir_fd=folder.handle)
 
 
-def _copy(source: Folder, name: str, target: Folder, new_name: str, links: HardLinks) -> None:
+def _copy(source: DirHandle, name: str, target: DirHandle, new_name: str, links: HardLinks) -> None:
     found = os.stat(name, dir_fd=source.handle, follow_symlinks=False)
     if stat.S_ISLNK(found.st_mode):
         os.symlink(os.readlink(name, dir_fd=source.handle), new_name, dir_fd=target.handle)
@@ -103,7 +103,7 @@ def _copy(source: Folder, name: str, target: Folder, new_name: str, links: HardL
         raise PermanentFailure(f"{shown_name(name)} is {file_kind(found)}, which is not copied")
 
 
-def _copy_folder(source: Folder, name: str, target: Folder, new_name: str, links: HardLinks) -> None:
+def _copy_folder(source: DirHandle, name: str, target: DirHandle, new_name: str, links: HardLinks) -> None:
     os.mkdir(new_name, stat.S_IRWXU, dir_fd=target.handle)
     with closing(source.descend(name)) as inside, closing(target.descend(new_name)) as copy:
         with inside.entries() as entries:
@@ -118,7 +118,7 @@ def _copy_folder(source: Folder, name: str, target: Folder, new_name: str, links
             os.close(handle)
 
 
-def _copy_file(source: Folder, name: str, target: Folder, new_name: str, links: HardLinks) -> None:
+def _copy_file(source: DirHandle, name: str, target: DirHandle, new_name: str, links: HardLinks) -> None:
     with os.fdopen(source.open_known_file(name), "rb", buffering=0) as original:
         found = os.fstat(original.fileno())
         links.must_be_none(found)

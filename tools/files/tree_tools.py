@@ -21,14 +21,14 @@ import trio
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure, PolicyBlocked, ToolError
-from leeward.security.paths import Place, is_inside, runs_later_reason
+from leeward.security.paths import ResolvedPath, is_inside, runs_later_reason
 from leeward.security.policy import Policy
 from leeward.security.trust import Origin
 
 from ..declare import SourcePath, WorkspacePath, tool
 from ..linux import rename_to_new
 from .guard import Guard, HardLinks
-from .handles import Folder, failure, opened_parent, shown_name
+from .handles import DirHandle, failure, opened_parent, shown_name
 from .transfer import copy_entry, delete_entry, entries_of
 
 __all__ = ["Trees"]
@@ -40,7 +40,7 @@ _MOST_ENTRIES = 10_000
 class _Source:
     """What a call is about to copy, move or delete: the entry itself, a link not followed."""
 
-    folder: Folder
+    folder: DirHandle
     name: str
     path: str
     found: os.stat_result
@@ -110,14 +110,14 @@ class Trees:
         return Output(f"deleted {shown_name(place.text)}{more}", Origin.TOOL)
 
     async def _to(
-        self, cleared: Cleared, done: str, transfer: Callable[[_Source, Folder, str], None], *, stays: bool
+        self, cleared: Cleared, done: str, transfer: Callable[[_Source, DirHandle, str], None], *, stays: bool
     ) -> Output:
         source, target = cleared.place("/source"), cleared.place("/destination")
         tool = cleared.action.call.tool
         await trio.to_thread.run_sync(partial(self._transfer, source, target, tool, transfer, stays=stays))
         return Output(f"{done} {shown_name(source.text)} to {shown_name(target.text)}", Origin.TOOL)
 
-    def _create(self, place: Place) -> bool:
+    def _create(self, place: ResolvedPath) -> bool:
         _must_be_within(self.guard.policy, place.real)
         with (
             failure("creating the folder"),
@@ -132,10 +132,10 @@ class Trees:
 
     def _transfer(
         self,
-        place: Place,
-        target: Place,
+        place: ResolvedPath,
+        target: ResolvedPath,
         tool: str,
-        transfer: Callable[[_Source, Folder, str], None],
+        transfer: Callable[[_Source, DirHandle, str], None],
         *,
         stays: bool,
     ) -> None:
@@ -151,10 +151,10 @@ class Trees:
                 except FileExistsError:
                     raise PermanentFailure(_taken(folder, name, source.name)) from None
 
-    def _copy(self, source: _Source, folder: Folder, name: str) -> None:
+    def _copy(self, source: _Source, folder: DirHandle, name: str) -> None:
         copy_entry(source.folder, source.name, folder, name, HardLinks(self.guard))
 
-    def _move(self, source: _Source, folder: Folder, name: str) -> None:
+    def _move(self, source: _Source, folder: DirHandle, name: str) -> None:
         _must_be_within(self.guard.policy, source.path)
         try:
             rename_to_new(source.folder.handle, source.name, folder.handle, name)
@@ -164,7 +164,7 @@ class Trees:
             where = "the destination lies on another file system"
             raise PermanentFailure(f"{where}; copy it there, then delete it here") from None
 
-    def _delete(self, place: Place, tool: str) -> int:
+    def _delete(self, place: ResolvedPath, tool: str) -> int:
         with failure("deleting failed"), self._opened(place) as source:
             _must_be_within(self.guard.policy, source.path)
             count = self._must_be_free(source, place, tool)
@@ -172,7 +172,7 @@ class Trees:
             return count
 
     @contextmanager
-    def _opened(self, place: Place) -> Iterator[_Source]:
+    def _opened(self, place: ResolvedPath) -> Iterator[_Source]:
         """Open the folder of what is to be touched: a link itself, where the path names one."""
         path = place.real if place.text == place.real or not _is_link(place.text) else place.text
         with opened_parent(path) as (folder, name):
@@ -182,7 +182,13 @@ class Trees:
             yield _Source(folder, name, path, found)
 
     def _must_be_free(
-        self, source: _Source, place: Place, tool: str, target: Place | None = None, *, stays: bool = False
+        self,
+        source: _Source,
+        place: ResolvedPath,
+        tool: str,
+        target: ResolvedPath | None = None,
+        *,
+        stays: bool = False,
     ) -> int:
         """Go through all that would be touched, refuse what may not be, and return how much it is.
 
@@ -198,7 +204,7 @@ class Trees:
             is_held = not stays or (stat.S_ISDIR(entry.found.st_mode) and _root(self.guard.policy, path))
             why = self.guard.protected(path) if is_held else None
             why = why or _objection(self.guard, path, new, target)
-            if why is None and self.guard.is_held_back(tool, place, Place(text, path)):
+            if why is None and self.guard.is_held_back(tool, place, ResolvedPath(text, path)):
                 why = "a permission rule speaks of it"
             if why is not None:
                 raise PolicyBlocked(f"nothing was touched, for {shown_name(path)} would be: {why}")
@@ -217,7 +223,7 @@ def _must_be_within(policy: Policy, path: str) -> None:
         raise PolicyBlocked(f"the path {what}, which this tool leaves as it is")
 
 
-def _objection(guard: Guard, path: str, new: str, target: Place | None) -> str | None:
+def _objection(guard: Guard, path: str, new: str, target: ResolvedPath | None) -> str | None:
     """Say why something may not be copied, moved or deleted along with the folder it is in, or None."""
     why = guard.secret(path)
     if why is not None or target is None:
@@ -239,7 +245,7 @@ def _is_link(path: str) -> bool:
     return found is not None and stat.S_ISLNK(found.st_mode)
 
 
-def _taken(folder: Folder, name: str, source: str) -> str:
+def _taken(folder: DirHandle, name: str, source: str) -> str:
     found = folder.stat(name)
     if found is not None and stat.S_ISDIR(found.st_mode):
         inside = shown_name(f"{name}/{source}")

@@ -18,16 +18,16 @@ from pydantic_core import PydanticCustomError
 from leeward.security.call import Action, Cleared, ToolExecutor
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Output, PermanentFailure, ToolError
-from leeward.security.paths import Place, Preview
+from leeward.security.paths import Preview, ResolvedPath
 from leeward.security.text import mark_in
 from leeward.security.trust import Origin
 
 from ..declare import Text, WorkspacePath, tool
-from .atomic import Change, Found, Replaced, replace_file
+from .atomic import Change, Replaced, ReplaceTarget, replace_file
 from .diff import unified
 from .edits import Edit, edited, written
 from .encoding import is_utf8
-from .freshness import Seen, content_mark
+from .freshness import FileVersions, content_mark
 from .guard import Guard, file_identity
 from .handles import failure, shown_name
 
@@ -70,7 +70,7 @@ class Changes:
     """What may be touched, what was seen of files, and how much of one is edited at once (bytes)."""
 
     guard: Guard
-    seen: Seen = field(default_factory=Seen)
+    seen: FileVersions = field(default_factory=FileVersions)
     max_edit: int = 16 * 1024 * 1024
 
     def tools(self) -> list[ToolExecutor]:
@@ -94,7 +94,7 @@ class Changes:
         """
         place = cleared.place("/path")
 
-        def change(found: Found | None) -> bytes:
+        def change(found: ReplaceTarget | None) -> bytes:
             if found is not None and self.seen.is_stale(place.real, file_identity(found.status), found.mark):
                 raise PermanentFailure(_STALE)
             return written(None if found is None else found.content, content)
@@ -133,7 +133,7 @@ class Changes:
         place = cleared.place("/path")
         told: list[str] = []
 
-        def change(found: Found | None) -> bytes:
+        def change(found: ReplaceTarget | None) -> bytes:
             result = edited(self._whole(found), edits)
             told.extend(map(_told, result.lines, result.counts))
             return result.data
@@ -141,7 +141,7 @@ class Changes:
         await self._replaced("editing the file", place, change)
         return Output(f"edited {shown_name(place.text)} {', '.join(told)}", Origin.TOOL)
 
-    def _whole(self, found: Found | None) -> bytes:
+    def _whole(self, found: ReplaceTarget | None) -> bytes:
         if found is None:
             raise PermanentFailure("there is no such file; use write to create it")
         self.guard.must_be_no_link(found.status)
@@ -151,7 +151,9 @@ class Changes:
             )
         return found.content
 
-    async def _replaced(self, doing: str, place: Place, change: Change, below: str | None = None) -> Replaced:
+    async def _replaced(
+        self, doing: str, place: ResolvedPath, change: Change, below: str | None = None
+    ) -> Replaced:
         def run() -> Replaced:
             with failure(doing):
                 return replace_file(place, change, self.max_edit, below)
@@ -193,9 +195,9 @@ class Changes:
         return Preview(name, unified(state.content, after), told)
 
 
-def _place(action: Action) -> Place | None:
+def _place(action: Action) -> ResolvedPath | None:
     atoms = action.of_kind(Kind.PATH)
-    return atoms[0].canonical if atoms and isinstance(atoms[0].canonical, Place) else None
+    return atoms[0].canonical if atoms and isinstance(atoms[0].canonical, ResolvedPath) else None
 
 
 def _single(arguments: Any) -> list[Edit]:

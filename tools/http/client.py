@@ -19,7 +19,7 @@ from leeward.security.outcome import NetworkError, PermanentFailure, ToolTimeout
 from leeward.security.url import Url
 
 from .dial import GuardedBackend, reason_of
-from .response import Answer, Body, BodyError, StaleConnection
+from .response import Body, BodyError, Response, StaleConnection
 from .streams import Route
 
 __all__ = ["Client", "tls_context"]
@@ -81,7 +81,7 @@ class Client:
             await self._pool.aclose()
             self._pool = None
 
-    async def get(self, url: Url, deadline: float, report: Callable[[Exchange], None]) -> Answer:
+    async def get(self, url: Url, deadline: float, report: Callable[[Exchange], None]) -> Response:
         """Ask for a URL until a point on trio's clock, and report the attempt however it ends.
 
         Raises:
@@ -104,9 +104,9 @@ class Client:
                 report(Exchange(url, "GET", route.address, route.status, *sizes, seconds, problem))
         return answer
 
-    async def _exchange(self, url: Url, deadline: float, route: Route) -> Answer:
+    async def _exchange(self, url: Url, deadline: float, route: Route) -> Response:
         pool, began, limit = self._connected(), trio.current_time(), self._timeout * _BEGUN
-        answer: Answer | None = None
+        answer: Response | None = None
         with trio.CancelScope(deadline=min(deadline, began + limit)) as scope:
             try:
                 response = await self._begun(pool, url, route)
@@ -170,7 +170,7 @@ def _stream_tracer(route: Route) -> Callable[[str, Mapping[str, Any]], Awaitable
     return trace
 
 
-def _answer(url: Url, response: httpcore.Response, cap: int) -> Answer:
+def _answer(url: Url, response: httpcore.Response, cap: int) -> Response:
     """Return an answer without its body.
 
     Raises:
@@ -179,10 +179,10 @@ def _answer(url: Url, response: httpcore.Response, cap: int) -> Answer:
     location = _location(response)
     # Of a redirect only its end is of interest: behind it, the connection can be used again.
     body = Body((), _SKIPPED) if location else Body(_values(response, b"content-encoding"), cap)
-    return Answer(url, response.status, "".join(_values(response, b"content-type")[:1]), body, location)
+    return Response(url, response.status, "".join(_values(response, b"content-type")[:1]), body, location)
 
 
-async def _read(answer: Answer, response: httpcore.Response, route: Route, scope: trio.CancelScope) -> None:
+async def _read(answer: Response, response: httpcore.Response, route: Route, scope: trio.CancelScope) -> None:
     """Read the body as far as it is wanted; where it goes on, the scope is cancelled.
 
     Raises:

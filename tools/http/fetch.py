@@ -21,7 +21,7 @@ from leeward.security.trust import Origin
 
 from ..declare import Text, Url, tool
 from .html import Selector, read_page
-from .response import HTML_TYPES, Answer, StaleConnection, is_text, media_type
+from .response import HTML_TYPES, Response, StaleConnection, is_text, media_type
 
 if TYPE_CHECKING:
     from .client import Client
@@ -130,7 +130,7 @@ class Fetcher:
         found = selector.of(answer.body.text(answer.content_type), answer.url)
         return _told(answer, hops, found.text, found.links, found.notice)
 
-    async def _open(self, cleared: Cleared) -> tuple[Answer, int]:
+    async def _open(self, cleared: Cleared) -> tuple[Response, int]:
         """Return what the judged URL answers in the end, and how many redirects led there.
 
         Raises:
@@ -156,7 +156,7 @@ class Fetcher:
         return answer, hops
 
 
-def _readable(answer: Answer) -> tuple[str, Sequence[str]]:
+def _readable(answer: Response) -> tuple[str, Sequence[str]]:
     """Return an answer as text to read, and the links in it."""
     kind = media_type(answer.content_type)
     if not is_text(kind, answer.body.content):
@@ -169,12 +169,12 @@ def _readable(answer: Answer) -> tuple[str, Sequence[str]]:
     return (pretty_json(text) if is_json and not answer.body.is_truncated else text), ()
 
 
-def _size(answer: Answer) -> str:
+def _size(answer: Response) -> str:
     more = "more than " if answer.body.is_truncated else ""
     return f"{media_type(answer.content_type)}, {more}{len(answer.body.content)} bytes"
 
 
-def _told(answer: Answer, hops: int, text: str, links: Sequence[str], *notices: str) -> Output:
+def _told(answer: Response, hops: int, text: str, links: Sequence[str], *notices: str) -> Output:
     """Return a text with what there is to say about it; a final URL was chosen by the other side."""
     said = [f"HTTP {answer.status}, {_size(answer)}"]
     if hops:
@@ -185,7 +185,7 @@ def _told(answer: Answer, hops: int, text: str, links: Sequence[str], *notices: 
     return Output(text, Origin.WEB, notices=(*said, *notices), facts=facts, links=tuple(links))
 
 
-def _failure(answer: Answer) -> ToolError:
+def _failure(answer: Response) -> ToolError:
     quoted = _readable(answer)[0][:_QUOTED]
     failure: type[ToolError] = ServerError if answer.status >= 500 else PermanentFailure
     if answer.status == 429:

@@ -22,8 +22,8 @@ from leeward.security.url import Url, join_url
 
 __all__ = [
     "MOST_MATCHES",
+    "HtmlPage",
     "Links",
-    "Page",
     "Selection",
     "Selector",
     "base_of",
@@ -68,7 +68,7 @@ _DEEPEST_MARGIN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HtmlPage:
     """What a page says, and the canonical URLs it links to, in order, each once."""
 
     text: str
@@ -121,17 +121,19 @@ def is_tame(source: str) -> bool:
     return all(len(piece.split(maxsplit=_MOST_WORDS)) < _MOST_WORDS for piece in source.split("<"))
 
 
-def read_page(source: str, url: Url) -> Page:
+def read_page(source: str, url: Url) -> HtmlPage:
     """Return what the HTML that was read from a URL says, and its links."""
     if not is_tame(source):
-        return Page(_BLANKS.sub(" ", html.unescape(_MARKUP.sub(" ", source))).strip())
+        return HtmlPage(_BLANKS.sub(" ", html.unescape(_MARKUP.sub(" ", source))).strip())
     tree = LexborHTMLParser(source)
     links = base_of(tree, url)
     title = tree.css_first("head > title")
     heading = _BLANKS.sub(" ", title.text()).strip() if title is not None else ""
     text = readable(tree.body, links) if tree.body is not None else ""
     starts = text.removeprefix("# ").partition("\n")[0]
-    return Page(text if heading in ("", starts) else f"# {heading}\n\n{text}".rstrip(), tuple(links.found))
+    return HtmlPage(
+        text if heading in ("", starts) else f"# {heading}\n\n{text}".rstrip(), tuple(links.found)
+    )
 
 
 def base_of(tree: Tree, url: Url) -> Links:

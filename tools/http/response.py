@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from leeward.security.outcome import NetworkError
 from leeward.security.url import Url
 
-__all__ = ["HTML_TYPES", "Answer", "Body", "BodyError", "StaleConnection", "is_text", "media_type"]
+__all__ = ["HTML_TYPES", "Body", "BodyError", "Response", "StaleConnection", "is_text", "media_type"]
 
 
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
@@ -176,7 +176,7 @@ class StaleConnection(NetworkError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What a URL answered. `location` is where it leads, as the header has it, if it is a redirect."""
 
     url: Url

@@ -4,8 +4,8 @@ from .cgroup import Groups, find_groups
 from .environment import SEARCH_PATH, Exceeded, Limits, amount, environment
 from .output import OnChunk
 from .reaper import FIRST_DESCRIPTOR, children, descendants
-from .run import Child, Finished, Start, Starter, run_process, starting, unstartable
-from .supervisor import MOST_ASKED, Kept, KeptChild, Warden, send
+from .run import Child, ProcessExit, Start, Starter, run_process, starting, unstartable
+from .supervisor import MOST_ASKED, SupervisedProcess, SupervisedStart, Supervisor, send
 
 __all__ = [
     "FIRST_DESCRIPTOR",
@@ -13,15 +13,15 @@ __all__ = [
     "SEARCH_PATH",
     "Child",
     "Exceeded",
-    "Finished",
     "Groups",
-    "Kept",
-    "KeptChild",
     "Limits",
     "OnChunk",
+    "ProcessExit",
     "Start",
     "Starter",
-    "Warden",
+    "SupervisedProcess",
+    "SupervisedStart",
+    "Supervisor",
     "amount",
     "children",
     "descendants",

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Collected", "OnChunk", "Output", "Pieces"]
+__all__ = ["HeadAndTail", "OnChunk", "OutputDecoder", "Pieces"]
 
 OnChunk: TypeAlias = Callable[[str], Awaitable[None]]
 
@@ -23,7 +23,7 @@ Pieces: TypeAlias = "tuple[tuple[str, bool], ...]"
 
 
 @dataclass(slots=True)
-class Collected:
+class HeadAndTail:
     """Output as it comes: up to `bound` bytes are kept, from both ends, and `dropped` is what lay between."""
 
     bound: int
@@ -37,9 +37,9 @@ class Collected:
     _in_head: int = 0
     _in_tail: int = 0
 
-    def output(self, *, is_error: bool) -> Output:
+    def output(self, *, is_error: bool) -> OutputDecoder:
         """Return what one of the program's two outputs is fed into."""
-        return Output(self, is_error)
+        return OutputDecoder(self, is_error)
 
     async def add(self, text: str, is_error: bool) -> None:
         """Hand out a piece and keep what there is room for."""
@@ -97,10 +97,10 @@ class Collected:
 
 
 @dataclass(slots=True)
-class Output:
+class OutputDecoder:
     """One of the outputs: bytes in, whole characters on."""
 
-    kept: Collected
+    kept: HeadAndTail
     is_error: bool
     decoder: codecs.IncrementalDecoder = field(
         default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")

@@ -22,12 +22,12 @@ import trio
 from leeward.security.outcome import PermanentFailure
 
 from .environment import Exceeded
-from .output import Collected, OnChunk, Output, Pieces
+from .output import HeadAndTail, OnChunk, OutputDecoder, Pieces
 
 __all__ = [
     "Child",
-    "Finished",
     "Process",
+    "ProcessExit",
     "Start",
     "Starter",
     "Thread",
@@ -49,7 +49,7 @@ _LINGER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ProcessExit:
     """How a program ended.
 
     `pieces` is what it printed, from both ends where it was too much; `dropped` counts the bytes left out
@@ -206,7 +206,7 @@ async def run_process(
     max_bytes: int,
     starter: Starter,
     on_chunk: OnChunk | None = None,
-) -> Finished:
+) -> ProcessExit:
     """Run a program to its end, or to the deadline, and leave nothing of it behind.
 
     Args:
@@ -222,7 +222,7 @@ async def run_process(
         PermanentFailure: it could not be started.
     """
     began = trio.current_time()
-    collected = Collected(max_bytes, on_chunk)
+    collected = HeadAndTail(max_bytes, on_chunk)
     pipes = two_pipes()
     reading = [trio.lowlevel.FdStream(end) for end, _ in pipes]
     try:
@@ -248,7 +248,7 @@ class _Pipe:
     """
 
     stream: trio.lowlevel.FdStream
-    output: Output
+    output: OutputDecoder
     before: _Pipe | None = None
 
     async def read(self) -> None:
@@ -277,11 +277,11 @@ class _Run:
 
     child: Child
     pipes: Sequence[_Pipe]
-    collected: Collected
+    collected: HeadAndTail
     code: int | None = None
     failure: PermanentFailure | None = None
 
-    async def followed(self, began: float, deadline: float) -> Finished:
+    async def followed(self, began: float, deadline: float) -> ProcessExit:
         closed = is_gone = False
         try:
             with trio.CancelScope(deadline=deadline - _margin(deadline - began)) as scope:
@@ -294,7 +294,7 @@ class _Run:
         if self.failure is not None:
             raise _with_reason(self.failure, self.collected.pieces())
         code = self.code if self.code is not None else -signal.SIGKILL
-        return Finished(
+        return ProcessExit(
             pieces=self.collected.pieces(),
             exit_code=code if code >= 0 else None,
             signal=-code if code < 0 else None,

@@ -30,7 +30,7 @@ from .environment import Exceeded, Limits, Resource
 from .reaper import children, descendants, end_all, is_stopped, stop_group
 from .run import Process, Start, Thread, start_process, starting, two_pipes, unstartable
 
-__all__ = ["MOST_ASKED", "Kept", "KeptChild", "Warden", "own_this_process", "send"]
+__all__ = ["MOST_ASKED", "SupervisedProcess", "SupervisedStart", "Supervisor", "claim_process", "send"]
 
 _KEEPER = str(Path(__file__).resolve().with_name("reaper.py"))
 
@@ -52,7 +52,7 @@ class _Ours:
     at_work = 0
 
 
-def own_this_process() -> None:
+def claim_process() -> None:
     """Say that this process is ours alone, as on the command line: not for a program that embeds us.
 
     From then on its children are ended as ours, and no program of the same user may trace it or read its
@@ -80,7 +80,7 @@ def _end_work() -> None:
 
 
 @dataclass(slots=True)
-class Warden:
+class Supervisor:
     """The process that programs descend from; `keepers` are those at work below it."""
 
     process: Process
@@ -88,7 +88,7 @@ class Warden:
     keepers: set[int] = field(default_factory=set)
 
     @classmethod
-    async def started(cls, on: Thread = trio.to_thread.run_sync) -> Warden:
+    async def started(cls, on: Thread = trio.to_thread.run_sync) -> Supervisor:
         """Start one on a thread, whose confinement it and all that it starts then share.
 
         Raises:
@@ -169,17 +169,17 @@ async def _exited(process: Process) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SupervisedStart:
     """Starts programs under keepers. Without a `warden`, each has one of its own.
 
     With `groups`, each has a control group, too, by which the kernel holds it to its limits at once.
     """
 
-    warden: Warden | None = None
+    warden: Supervisor | None = None
     limits: Limits = field(default_factory=Limits)
     groups: Groups | None = None
 
-    async def __call__(self, start: Start) -> KeptChild:
+    async def __call__(self, start: Start) -> SupervisedProcess:
         """Start a program.
 
         Raises:
@@ -187,7 +187,7 @@ class Kept:
         """
         return await self.start(start)
 
-    async def start(self, start: Start, given: Sequence[int] = ()) -> KeptChild:
+    async def start(self, start: Start, given: Sequence[int] = ()) -> SupervisedProcess:
         """Start a program, with further descriptors from number `FIRST_DESCRIPTOR` on.
 
         Raises:
@@ -196,7 +196,7 @@ class Kept:
         words = (*start.argv, start.cwd, *start.env, *start.env.values())
         if any("\0" in word for word in words):
             raise PermanentFailure("the program could not be started: embedded null byte")
-        warden = self.warden or await Warden.started()
+        warden = self.warden or await Supervisor.started()
         try:
             group, pipes = self._group_and_pipes()
         except PermanentFailure:
@@ -205,7 +205,7 @@ class Kept:
             raise
         (leash, hold), (status, tell) = pipes
         stream = trio.lowlevel.FdStream(status)
-        child = KeptChild(warden, hold, stream, self.warden is None, limits=self.limits, group=group)
+        child = SupervisedProcess(warden, hold, stream, self.warden is None, limits=self.limits, group=group)
         _begin_work()
         try:
             entrance = () if group is None else (group.entrance,)
@@ -240,10 +240,10 @@ class Kept:
 
 
 @dataclass(slots=True)
-class KeptChild:
+class SupervisedProcess:
     """A program under its keeper, which holds on until `hold` is closed; `said` is what it told by now."""
 
-    warden: Warden
+    warden: Supervisor
     hold: int
     status: trio.lowlevel.FdStream
     owns_warden: bool = False

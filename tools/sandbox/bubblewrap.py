@@ -23,9 +23,9 @@ from ..process import (
     MOST_ASKED,
     Child,
     Exceeded,
-    Kept,
-    KeptChild,
     Start,
+    SupervisedProcess,
+    SupervisedStart,
     children,
     descendants,
     send,
@@ -33,7 +33,7 @@ from ..process import (
     unstartable,
 )
 
-__all__ = ["Bubblewrapped"]
+__all__ = ["BubblewrapStart"]
 
 _CODE = re.compile(rb'"exit-code"')
 _TOLD = 4096
@@ -53,12 +53,12 @@ _DEADLY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Bubblewrapped:
+class BubblewrapStart:
     """Starts programs under bubblewrap: `program` with `arguments`, and a filter of system calls."""
 
     program: str
     arguments: tuple[str, ...]
-    kept: Kept
+    kept: SupervisedStart
     filter: bytes
 
     async def __call__(self, start: Start) -> Child:
@@ -113,7 +113,7 @@ def _problem(start: Start) -> int:
 class _Bubble:
     """A program under bubblewrap, which tells what it does as `status`."""
 
-    kept: KeptChild
+    kept: SupervisedProcess
     status: trio.lowlevel.FdStream
     said: bytes = b""
 

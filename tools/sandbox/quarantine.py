@@ -18,7 +18,7 @@ from leeward.security.paths import is_inside
 from leeward.security.sandbox import Change, Mark, MarkKind
 from leeward.security.text import visible
 
-from ..files import Folder, opened_parent
+from ..files import DirHandle, opened_parent
 
 __all__ = ["open_up", "undo"]
 
@@ -87,7 +87,7 @@ def _moved_aside(path: str, aside: str) -> str:
     return target
 
 
-def _make_movable(parent: Folder, name: str) -> None:
+def _make_movable(parent: DirHandle, name: str) -> None:
     """Take away what keeps an ordinary user from moving something: a folder that may not be written to."""
     found = parent.stat(name)
     if not os.access(".", os.W_OK, dir_fd=parent.handle):
@@ -120,7 +120,7 @@ def _put_back(path: str, mark: Mark) -> bool:
     return True
 
 
-def _write(folder: Folder, name: str, content: bytes, mode: int) -> None:
+def _write(folder: DirHandle, name: str, content: bytes, mode: int) -> None:
     with os.fdopen(os.open(name, _NEW, mode, dir_fd=folder.handle), "wb") as file:
         file.write(content)
         with suppress(OSError):

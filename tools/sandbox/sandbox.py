@@ -37,22 +37,22 @@ from leeward.security.sandbox import (
 
 from ..process import (
     SEARCH_PATH,
-    Finished,
     Groups,
-    Kept,
     Limits,
     OnChunk,
+    ProcessExit,
     Starter,
-    Warden,
+    SupervisedStart,
+    Supervisor,
     find_groups,
     run_process,
 )
-from .bubblewrap import Bubblewrapped
+from .bubblewrap import BubblewrapStart
 from .landlock import landlock_version
 from .quarantine import undo
-from .scan import Lookout, Seen, several_names
+from .scan import ScanResult, WorkspaceScan, several_names
 from .seccomp import MACHINES, Sockets, filter_program
-from .supervisors import Wardens
+from .supervisors import SupervisorPool
 
 __all__ = [
     "Ran",
@@ -122,7 +122,7 @@ class SandboxSettings:
 class Ran:
     """A program that ran to some end. `blocked` says in sentences what of its doing was undone."""
 
-    finished: Finished
+    finished: ProcessExit
     blocked: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -161,7 +161,13 @@ async def run_bare(
         PermanentFailure: it could not be started.
     """
     ran = run_process(
-        argv, cwd=cwd, env=env, deadline=deadline, max_bytes=max_bytes, starter=Kept(), on_chunk=on_chunk
+        argv,
+        cwd=cwd,
+        env=env,
+        deadline=deadline,
+        max_bytes=max_bytes,
+        starter=SupervisedStart(),
+        on_chunk=on_chunk,
     )
     return Ran(await ran)
 
@@ -186,13 +192,13 @@ class Sandbox:
     confinement: Confinement
     weaker_because: tuple[str, ...]
     _settings: SandboxSettings
-    _lookout: Lookout
+    _lookout: WorkspaceScan
     uncounted_because: str = ""
     _groups: Groups | None = None
     _has_sizes: bool = True
     _program: str = ""
     _scratch: str = ""
-    _wardens: Wardens = field(default_factory=Wardens)
+    _wardens: SupervisorPool = field(default_factory=SupervisorPool)
     _running: list[_Running] = field(default_factory=list)
     _looking: trio.Lock = field(default_factory=trio.Lock)
 
@@ -238,7 +244,7 @@ class Sandbox:
                 self._settings.alert(f"blocked: {sentence}")
         return Ran(finished, blocked, self._notices(before, finished))
 
-    def _masks(self, before: Seen, *, lasting: bool) -> Masks:
+    def _masks(self, before: ScanResult, *, lasting: bool) -> Masks:
         """Return what is kept from a program; what came since others began is theirs, and known to no one."""
         held: frozenset[str] | None = None
         if self._running:
@@ -247,7 +253,7 @@ class Sandbox:
             before.marks = {path: mark for path, mark in before.marks.items() if path in known}
         return before.masks(self.confinement.kept, held, lasting=lasting)
 
-    def look(self) -> Seen:
+    def look(self) -> ScanResult:
         """Return what lies in the open now; this waits for the disk."""
         return self._lookout.look()
 
@@ -276,10 +282,10 @@ class Sandbox:
                 return self._kept(await self._wardens.get(grants))
         return self._kept(await self._wardens.get())
 
-    def _kept(self, warden: Warden) -> Kept:
-        return Kept(warden, self._settings.limits, self._groups)
+    def _kept(self, warden: Supervisor) -> SupervisedStart:
+        return SupervisedStart(warden, self._settings.limits, self._groups)
 
-    def _bubblewrapped(self, masks: Masks, cwd: str, warden: Warden) -> Starter:
+    def _bubblewrapped(self, masks: Masks, cwd: str, warden: Supervisor) -> Starter:
         try:
             size = self._settings.limits.memory if self._has_sizes else 0
             arguments = bubblewrap_arguments(self.confinement, masks, cwd, size)
@@ -288,7 +294,7 @@ class Sandbox:
         program = filter_program(Sockets.isolated())
         if program is None:
             raise PolicyBlocked("this cannot run in the sandbox: the machine's system calls are not known")
-        return Bubblewrapped(self._program, arguments, self._kept(warden), program)
+        return BubblewrapStart(self._program, arguments, self._kept(warden), program)
 
     def _grants(self, masks: Masks) -> tuple[PathGrant, ...]:
         """Return what a thread may be confined to now; this waits for the disk."""
@@ -305,7 +311,7 @@ class Sandbox:
         own = {"HOME": f"{self._scratch}/{_HOME}", "TMPDIR": f"{self._scratch}/{_TEMPORARY}"}
         return own if self._scratch else {}
 
-    def _undo(self, before: Seen, held: frozenset[str]) -> tuple[str, ...]:
+    def _undo(self, before: ScanResult, held: frozenset[str]) -> tuple[str, ...]:
         after = self._lookout.look(before)
         changes = changes_to_undo(before.marks, after.marks)
         if self.level is SandboxLevel.BUBBLEWRAP:
@@ -314,7 +320,7 @@ class Sandbox:
         flooded = (_FLOODED,) if before.is_whole and not after.is_whole else ()
         return (*undo(changes, self._settings.aside), *flooded)
 
-    def _notices(self, before: Seen, finished: Finished) -> tuple[str, ...]:
+    def _notices(self, before: ScanResult, finished: ProcessExit) -> tuple[str, ...]:
         """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
         told = () if before.is_whole else (_TOO_LARGE,)
         if finished.exit_code == 0 or self.level is SandboxLevel.NONE:
@@ -377,11 +383,11 @@ async def _usable_groups(settings: SandboxSettings) -> tuple[Groups | None, str]
     groups = await trio.to_thread.run_sync(find_groups)
     if isinstance(groups, str):
         return None, groups
-    problem = await _run_smallest(Kept(limits=settings.limits, groups=groups))
+    problem = await _run_smallest(SupervisedStart(limits=settings.limits, groups=groups))
     return (groups, "") if problem is None else (None, problem)
 
 
-def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
+def _lookout(policy: Policy, confinement: Confinement) -> WorkspaceScan:
     """Return what has to be watched and hidden; this waits for the disk."""
 
     def is_secret(path: str) -> bool:
@@ -391,7 +397,7 @@ def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
     of_secrets = (*secret_places(policy), *_secrets_below("/etc", is_secret))
     hidden = tuple(dict.fromkeys(map(os.path.realpath, of_secrets)))
     reached = (*confinement.readable, *confinement.writable)
-    return Lookout(
+    return WorkspaceScan(
         roots=confinement.writable,
         read_only=tuple(path for path in policy.sandbox.extra_read if path in confinement.readable),
         places=tuple(dict.fromkeys(places)),
@@ -402,7 +408,7 @@ def _lookout(policy: Policy, confinement: Confinement) -> Lookout:
 
 
 def _secrets_below(folder: str, is_secret: Callable[[str], bool]) -> list[str]:
-    return [spot.path for spot in Lookout((), (folder,), (), (), is_secret).look().secrets]
+    return [spot.path for spot in WorkspaceScan((), (folder,), (), (), is_secret).look().secrets]
 
 
 async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:

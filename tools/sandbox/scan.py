@@ -25,7 +25,7 @@ from leeward.security.sandbox import HOOK_NAMES, Mark, MarkKind, Masks, Role, Sp
 
 from .quarantine import open_up
 
-__all__ = ["Lookout", "Seen", "several_names"]
+__all__ = ["ScanResult", "WorkspaceScan", "several_names"]
 
 _PACKAGES = frozenset({"node_modules", "site-packages", "dist-packages", "__pycache__"})
 # What git takes for a repository; where `commondir` says so, objects and refs lie elsewhere.
@@ -44,7 +44,7 @@ _MOST_SECRET = 20_000
 
 
 @dataclass(slots=True)
-class Seen:
+class ScanResult:
     """What was found. `is_whole` tells that nothing was too much to look at.
 
     `closed` is what could not, or was not to, be looked into before, of what is looked at after a command;
@@ -91,7 +91,7 @@ def _is_mounted(mark: Mark) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookout:
+class WorkspaceScan:
     """What to look for: everything below `roots`, secrets alone below `read_only`, and single places.
 
     `is_secret` says of an absolute path whether its contents are, `linked` are the device and inode of
@@ -105,12 +105,12 @@ class Lookout:
     is_secret: Callable[[str], bool]
     linked: frozenset[tuple[int, int]] = frozenset()
 
-    def look(self, before: Seen | None = None) -> Seen:
+    def look(self, before: ScanResult | None = None) -> ScanResult:
         """Return what is there now; this waits for the disk.
 
         With what there was `before` a command secrets are left alone, and a folder that it closed is opened.
         """
-        seen = Seen()
+        seen = ScanResult()
         if before is not None:
             seen.closed = frozenset(spot.path for spot in before.secrets)
         for path in self.places:
@@ -124,7 +124,7 @@ class Lookout:
                 seen.secrets += self._named(linked)
         return seen
 
-    def _walk(self, seen: Seen) -> None:
+    def _walk(self, seen: ScanResult) -> None:
         waiting, left = [*self.roots, *(self.read_only if seen.closed is None else ())], _MOST
         for folder in waiting:
             entries = _entries(folder, seen)
@@ -145,7 +145,7 @@ class Lookout:
                         yield Spot(entry.path, is_folder=False)
 
     def _look_into(
-        self, folder: str, entries: Sequence[os.DirEntry[str]], seen: Seen, *, is_marked: bool
+        self, folder: str, entries: Sequence[os.DirEntry[str]], seen: ScanResult, *, is_marked: bool
     ) -> Iterator[str]:
         """Note what a folder holds, and yield the folders in it to look into as well."""
         names = {entry.name.casefold() for entry in entries}
@@ -167,7 +167,7 @@ class Lookout:
             elif is_folder and entry.name not in _PACKAGES:
                 yield entry.path
 
-    def _mark_named(self, seen: Seen, folder: str) -> None:
+    def _mark_named(self, seen: ScanResult, folder: str) -> None:
         """Note what a repository's settings say that git obeys elsewhere in the open."""
         settings = seen.marks.get(f"{folder}/{_SETTINGS[0]}")
         content = settings.content if settings is not None else None
@@ -216,7 +216,7 @@ def _below(folders: Iterable[str]) -> Iterator[os.DirEntry[str]]:
                     waiting.append(entry.path)
 
 
-def _is_link(seen: Seen, hook: str) -> bool:
+def _is_link(seen: ScanResult, hook: str) -> bool:
     """Whether a hook, or the folder of hooks, was noted as a link."""
     either = (seen.marks.get(path) for path in (hook, posixpath.dirname(hook)))
     return any(mark is not None and mark.kind is MarkKind.LINK for mark in either)
@@ -233,7 +233,7 @@ def _is_ref(path: str) -> bool:
         return False
 
 
-def _entries(folder: str, seen: Seen) -> list[os.DirEntry[str]]:
+def _entries(folder: str, seen: ScanResult) -> list[os.DirEntry[str]]:
     """Return what a folder holds; one that may not be listed hides what is in it, which is no way out."""
     try:
         return _listed(folder)
@@ -291,7 +291,7 @@ def _spot(path: str) -> Spot | None:
 # ------------------------------------------------------------------ marks
 
 
-def _mark_repository(seen: Seen, folder: str) -> None:
+def _mark_repository(seen: ScanResult, folder: str) -> None:
     """Note what git obeys of a repository: its settings, its hooks, and where it says that these lie."""
     if folder not in seen.marks:
         _mark(seen, folder, Role.REPOSITORY)
@@ -301,7 +301,7 @@ def _mark_repository(seen: Seen, folder: str) -> None:
     _mark_all(seen, f"{folder}/hooks", Role.HOOK, folder)
 
 
-def _mark_all(seen: Seen, path: str, role: Role, owner: str = "") -> None:
+def _mark_all(seen: ScanResult, path: str, role: Role, owner: str = "") -> None:
     """Note a path and everything below it. Git leaves samples of hooks, which nothing runs."""
     _mark(seen, path, role, owner)
     waiting = [path]
@@ -314,7 +314,7 @@ def _mark_all(seen: Seen, path: str, role: Role, owner: str = "") -> None:
                 waiting.append(entry.path)
 
 
-def _mark(seen: Seen, path: str, role: Role, owner: str = "", *, is_inner: bool = False) -> None:
+def _mark(seen: ScanResult, path: str, role: Role, owner: str = "", *, is_inner: bool = False) -> None:
     try:
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode):

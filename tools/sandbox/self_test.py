@@ -23,7 +23,7 @@ import trio
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 
-from ..process import SEARCH_PATH, Kept, KeptChild, Start, children
+from ..process import SEARCH_PATH, Start, SupervisedProcess, SupervisedStart, children
 from .sandbox import Sandbox
 
 __all__ = ["Probe", "self_test"]
@@ -148,7 +148,7 @@ class _Outside:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             closing.callback(os.close, nowhere)
             start = Start(("/bin/sleep", "60"), "/", {"CANARY": secret}, nowhere, nowhere)
-            child = await Kept()(start)
+            child = await SupervisedStart()(start)
             try:
                 victim = await _program_of(child, secret)
                 yield cls(folder, home, sockets / "socket", secret, listening, victim)
@@ -183,7 +183,7 @@ class _Outside:
                 yield Probe(name, None, "it said nothing of it")
 
 
-async def _program_of(child: KeptChild, secret: str) -> int:
+async def _program_of(child: SupervisedProcess, secret: str) -> int:
     """Return a program that has begun, by what it was given.
 
     Raises:

@@ -20,10 +20,10 @@ import trio
 
 from leeward.security.sandbox import PathGrant
 
-from ..process import Warden
+from ..process import Supervisor
 from .landlock import confine_thread
 
-__all__ = ["Spawner", "Wardens"]
+__all__ = ["Spawner", "SupervisorPool"]
 
 
 _T = TypeVar("_T")
@@ -79,16 +79,16 @@ class Spawner:
 
 
 @dataclass(slots=True)
-class Wardens:
+class SupervisorPool:
     """The wardens of a sandbox. `network` tells whether what they are confined to includes the network."""
 
     network: bool = False
-    _current: Warden | None = None
+    _current: Supervisor | None = None
     _granted: tuple[PathGrant, ...] | None = None
-    _spent: list[Warden] = field(default_factory=list)
+    _spent: list[Supervisor] = field(default_factory=list)
     _turn: trio.Lock = field(default_factory=trio.Lock)
 
-    async def get(self, granted: tuple[PathGrant, ...] | None = None) -> Warden:
+    async def get(self, granted: tuple[PathGrant, ...] | None = None) -> Supervisor:
         """Return one that is kept to what is granted, None for one that is kept to nothing.
 
         Raises:
@@ -111,17 +111,17 @@ class Wardens:
             self._current = None
         await self._drop(lambda _: True)
 
-    async def _drop(self, is_done: Callable[[Warden], bool]) -> None:
+    async def _drop(self, is_done: Callable[[Supervisor], bool]) -> None:
         for warden in tuple(self._spent):
             if is_done(warden):
                 self._spent.remove(warden)
                 await warden.aclose()
 
-    async def _started(self, granted: tuple[PathGrant, ...] | None) -> Warden:
+    async def _started(self, granted: tuple[PathGrant, ...] | None) -> Supervisor:
         if granted is None:
-            return await Warden.started()
+            return await Supervisor.started()
         thread = Spawner("landlock", partial(confine_thread, granted, network=self.network))
         try:
-            return await Warden.started(thread.run)
+            return await Supervisor.started(thread.run)
         finally:
             thread.close()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from leeward.memory.patterns import BadPattern, PatternSet
 from leeward.security.outcome import ToolError
 
-from ..files import Folder, open_folder
+from ..files import DirHandle, open_folder
 from .glob import glob_expression
 
 __all__ = ["IGNORE_FILE", "Ignored", "ignore_files_above"]
@@ -63,7 +63,7 @@ class Ignored:
 
     files: tuple[IgnoreFile, ...] = ()
 
-    def below(self, folder: Folder, relative: str) -> Ignored:
+    def below(self, folder: DirHandle, relative: str) -> Ignored:
         """Return what holds in a folder, whose path in the repository is `relative`."""
         own = _read(folder, f"{relative}/" if relative else "")
         return self if own is None else Ignored((*self.files, own))
@@ -111,7 +111,7 @@ def _upwards(root: str, top: str) -> Iterator[str]:
         yield root
 
 
-def _read(folder: Folder, base: str) -> IgnoreFile | None:
+def _read(folder: DirHandle, base: str) -> IgnoreFile | None:
     try:
         descriptor = folder.open_known_file(IGNORE_FILE)
     except (ToolError, OSError):

@@ -18,13 +18,13 @@ from pydantic import Field
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, ToolError
-from leeward.security.paths import Place
+from leeward.security.paths import ResolvedPath
 
 from ..declare import Text, WorkspacePath, tool
 from ..files import Guard, HardLinks, failure, shown_name
 from .glob import glob_pattern
 from .grep import LinePattern
-from .walk import Entry, Listing, Tree
+from .walk import Listing, Tree, WalkEntry
 
 __all__ = ["Search"]
 
@@ -85,7 +85,7 @@ class _Found:
     """What a search has found by now; blocking, meant for a thread."""
 
     tool: str
-    place: Place
+    place: ResolvedPath
     tree: Tree
     search: Search
     results: list[str] = field(default_factory=list)
@@ -115,24 +115,24 @@ class _Found:
                 if self.full:
                     return
 
-    def _entries(self) -> Generator[tuple[Listing, Entry]]:
+    def _entries(self) -> Generator[tuple[Listing, WalkEntry]]:
         with closing(self.tree.listings()) as listings:
             for listing in listings:
                 for entry in listing.entries:
                     yield listing, entry
 
-    def _is_held_back(self, listing: Listing, entry: Entry) -> bool:
+    def _is_held_back(self, listing: Listing, entry: WalkEntry) -> bool:
         guard = self.search.guard
         if not guard.has_rules:
             return False
         path = listing.path + entry.name
         is_root = path == self.place.real
         text = self.place.text if is_root else f"{self.place.text.rstrip('/')}/{listing.relative}{entry.name}"
-        is_held_back = guard.is_held_back(self.tool, self.place, Place(text, path))
+        is_held_back = guard.is_held_back(self.tool, self.place, ResolvedPath(text, path))
         self.held_back += is_held_back
         return is_held_back
 
-    def _file(self, listing: Listing, entry: Entry, wanted: LinePattern, links: HardLinks) -> None:
+    def _file(self, listing: Listing, entry: WalkEntry, wanted: LinePattern, links: HardLinks) -> None:
         if self.search.guard.secret(listing.path + entry.name) is not None:
             self.secret += 1
             return

@@ -14,17 +14,17 @@ import trio
 
 from leeward.security.outcome import ToolError
 
-from ..files import Folder, open_folder, opened_parent
+from ..files import DirHandle, open_folder, opened_parent
 from .gitignore import IGNORE_FILE, Ignored, ignore_files_above
 
-__all__ = ["SKIPPED_FOLDERS", "Entry", "Listing", "Tree"]
+__all__ = ["SKIPPED_FOLDERS", "Listing", "Tree", "WalkEntry"]
 
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", ".venv", "__pycache__"})
 """Folders of tools, not of people: named in the result, but walked only where the path itself names one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WalkEntry:
     """A name in a folder."""
 
     name: str
@@ -40,10 +40,10 @@ class Listing:
     in a slash, so that a name may follow.
     """
 
-    folder: Folder
+    folder: DirHandle
     relative: str
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[WalkEntry, ...]
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Tree:
                 found = folder.stat(name)
                 if found is not None and not stat.S_ISDIR(found.st_mode):
                     self.seen += 1
-                    yield Listing(folder, "", above, (Entry(name, False, stat.S_ISREG(found.st_mode)),))
+                    yield Listing(folder, "", above, (WalkEntry(name, False, stat.S_ISREG(found.st_mode)),))
                     return
         with open_folder(self.root) as top:
             pending = [("", self._ignored_above())]
@@ -92,7 +92,7 @@ class Tree:
         return ignored
 
     def _in_folder(
-        self, top: Folder, relative: str, root: str, ignored: Ignored
+        self, top: DirHandle, relative: str, root: str, ignored: Ignored
     ) -> Iterator[tuple[Listing, Ignored]]:
         """Yield the one listing of a folder and what is ignored in it; a folder that is shut is counted."""
         trio.from_thread.check_cancelled()
@@ -110,7 +110,7 @@ class Tree:
         finally:
             folder.close()
 
-    def _kept(self, entries: list[Entry], relative: str, ignored: Ignored) -> tuple[Entry, ...]:
+    def _kept(self, entries: list[WalkEntry], relative: str, ignored: Ignored) -> tuple[WalkEntry, ...]:
         if not ignored.files:
             return tuple(entries)
         place = self._prefix + relative
@@ -120,11 +120,11 @@ class Tree:
         self.ignored += len(entries) - len(kept)
         return kept
 
-    def _entries(self, folder: Folder) -> list[Entry]:
+    def _entries(self, folder: DirHandle) -> list[WalkEntry]:
         try:
             with folder.entries() as entries:
                 found = [
-                    Entry(e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False))
+                    WalkEntry(e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False))
                     for e in entries
                 ]
         except OSError:
@@ -133,9 +133,9 @@ class Tree:
         return sorted(found, key=_name)
 
 
-def _goes_on(entry: Entry) -> bool:
+def _goes_on(entry: WalkEntry) -> bool:
     return entry.is_folder and entry.name not in SKIPPED_FOLDERS
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: WalkEntry) -> str:
     return entry.name

@@ -19,7 +19,7 @@ from pydantic import Field
 from leeward.security.call import Action, Cleared, ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure, ResourceNotFound, ToolError
-from leeward.security.output import Lasting
+from leeward.security.output import BackgroundOutput
 from leeward.security.ports import RecordError
 from leeward.security.session import JobChanged
 from leeward.security.text import redact_text
@@ -70,7 +70,7 @@ class Job:
     id: str
     call: str
     command: str
-    output: Lasting
+    output: BackgroundOutput
     began: float = field(default_factory=trio.current_time)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     over: trio.Event = field(default_factory=trio.Event)
@@ -105,7 +105,7 @@ class Jobs:
     nothing can be started.
     """
 
-    screen: Callable[[Action], Lasting] | None = None
+    screen: Callable[[Action], BackgroundOutput] | None = None
     record: Callable[[JobChanged], Awaitable[None]] = _nowhere
     now: Callable[[], float] = lambda: 0.0
     most: int = 4

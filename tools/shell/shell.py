@@ -29,7 +29,7 @@ from leeward.security.text import redact_text
 from leeward.security.trust import Origin
 
 from ..declare import ShellCommand, tool
-from ..process import Finished, OnChunk
+from ..process import OnChunk, ProcessExit
 from ..sandbox import Ran, Runner, run_bare
 from .jobs import Ending, Jobs, JobState
 
@@ -160,7 +160,7 @@ def _output(ran: Ran, *notices: str) -> Output:
     return Output(finished.output, exit_code=finished.exit_code, notices=told, emitted=True)
 
 
-def _remarks(finished: Finished) -> tuple[str, ...]:
+def _remarks(finished: ProcessExit) -> tuple[str, ...]:
     remarks = []
     if finished.error_lines and not finished.stdout and not finished.dropped:
         remarks.append("all of it is standard error")

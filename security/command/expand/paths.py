@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from ..programs import git_folder, parse_options
-from ..syntax import Command, Compound, Node, PartKind, Pipeline, Sequence, Word, literal
+from ..syntax import Command, Compound, Node, PartKind, PipeNode, Sequence, Word, literal
 from .variables import MOST_VARIANTS, SAFE, assigned, choices, guesses
 from .visit import visits
 
@@ -114,7 +114,7 @@ class _Walk:
         match node:
             case Command():
                 return self._command(node, spot)
-            case Pipeline(stages=stages):
+            case PipeNode(stages=stages):
                 for index, stage in enumerate(stages):
                     self.go(stage, spot.within("pipeline" if index else "start of a pipeline"))
                 return spot.folders, spot.folders

@@ -17,7 +17,7 @@ from ..syntax import (
     Node,
     Part,
     PartKind,
-    Pipeline,
+    PipeNode,
     Redirection,
     Sequence,
     Unread,
@@ -58,7 +58,7 @@ def _statement(node: Node, *, ends: bool) -> str:
             ]
             text = " ".join(parts)
             return text if ends or not text.endswith(";") else text[:-1]
-        case Pipeline(stages=stages, operators=operators):
+        case PipeNode(stages=stages, operators=operators):
             text = _statement(stages[0], ends=False)
             for operator, stage in zip(operators, stages[1:], strict=True):
                 text += f" {operator} {_statement(stage, ends=False)}"

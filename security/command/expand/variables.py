@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..programs import parse_options, tail
-from ..syntax import Command, Compound, Node, Part, PartKind, Pipeline, Sequence, Word, literal, marked
+from ..syntax import Command, Compound, Node, Part, PartKind, PipeNode, Sequence, Word, literal, marked
 from .wrappers import wrapper_of
 
 __all__ = ["MOST_VARIANTS", "SAFE", "assigned", "choices", "guesses", "set_by_builtins"]
@@ -96,7 +96,7 @@ def _twice_bound(node: Node, *around: str) -> Iterator[str]:
             for piece in node.pieces:
                 if not isinstance(piece, (str, Word)):
                     yield from _twice_bound(piece, *inside)
-        case Pipeline(stages=nodes) | Sequence(items=nodes):
+        case PipeNode(stages=nodes) | Sequence(items=nodes):
             for one in nodes:
                 yield from _twice_bound(one, *around)
         case Command():

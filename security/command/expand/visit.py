@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..syntax import Command, Compound, Node, Part, Piece, Pipeline, Redirection, Sequence, Word, is_harmless
+from ..syntax import Command, Compound, Node, Part, Piece, PipeNode, Redirection, Sequence, Word, is_harmless
 from .unwrap import Nest, fed, sent, unwrapped
 
 __all__ = ["Visit", "actions_of", "below", "is_sink", "nodes", "vectors", "visits", "with_inner"]
@@ -19,7 +19,7 @@ def with_inner(node: Node, nest: Nest) -> Node:
         case Command():
             own = sent(nest, node.redirections)
             return fed(unwrapped(_command(node, nest), own), None, nest)
-        case Pipeline(stages=nodes):
+        case PipeNode(stages=nodes):
             behind = replace(nest, sent=True)
             stages = [with_inner(one, behind if at else nest) for at, one in enumerate(nodes)]
             for at, (before, after) in enumerate(pairwise(stages), 1):
@@ -103,7 +103,7 @@ def _visit(node: Node, context: tuple[str, ...], found: list[Visit]) -> None:
                 _visit(inner, (*context, f"run by {node.program}"), found)
             for word in _words(node):
                 _visit_word(word, context, found)
-        case Pipeline(stages=stages):
+        case PipeNode(stages=stages):
             for index, stage in enumerate(stages):
                 _visit(stage, (*context, "pipeline" if index else "start of a pipeline"), found)
         case Sequence(items=items, separators=separators):
@@ -152,7 +152,7 @@ def below(node: Node) -> list[Node]:
     match node:
         case Command():
             inside, words = list(node.inner), _words(node)
-        case Pipeline(stages=several) | Sequence(items=several):
+        case PipeNode(stages=several) | Sequence(items=several):
             inside = list(several)
         case Compound():
             inside = [piece for piece in node.pieces if not isinstance(piece, (str, Word))]

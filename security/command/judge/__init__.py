@@ -1,6 +1,6 @@
 """The ruling on a command line, its explanation, and what could be run instead."""
 
-from .assess import weighed
+from .assess import assess
 from .explain import explain, is_shown_in_full
 from .matching import covers_words, matches_words
 from .network import hosts_of, reach_of
@@ -12,6 +12,7 @@ __all__ = [
     "Ruling",
     "Say",
     "Wanted",
+    "assess",
     "covers_words",
     "effects_of",
     "explain",
@@ -24,5 +25,4 @@ __all__ = [
     "surveyed",
     "together",
     "wanted",
-    "weighed",
 ]

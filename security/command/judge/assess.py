@@ -34,11 +34,11 @@ from ..expand import (
 )
 from ..syntax import Command, CommandFacts, CommandLine, Compound, Node, Word, crude_words
 from .destructive import behind_unknown, destruction, may_destroy, piped_removals, unsure_destruction
-from .paths import Problem, Scene
+from .paths import Objection, Scene
 from .protected import changed_later, named, touched
-from .readonly import problem_of, program_of
+from .readonly import program_of, why_not_readonly
 
-__all__ = ["Outline", "Weighed", "bomb", "functions", "looks_like_bomb", "outline_of", "weighed"]
+__all__ = ["Assessment", "Outline", "assess", "bomb", "functions", "looks_like_bomb", "outline_of"]
 
 
 _SPREADS = frozenset({"pipeline", "start of a pipeline", "background"})
@@ -151,13 +151,13 @@ _NOTHING = CommandFacts()
 _MOST_HIDDEN = 512
 
 
-def weighed(line: CommandLine, facts: CommandFacts | None, policy: Policy) -> Weighed:
+def assess(line: CommandLine, facts: CommandFacts | None, policy: Policy) -> Assessment:
     """Return what speaks against a line; without facts, nothing counts as only reading."""
-    return line.once.of(Weighed, outline_of(line, policy), policy, facts or _NOTHING)
+    return line.once.of(Assessment, outline_of(line, policy), policy, facts or _NOTHING)
 
 
 @dataclass(frozen=True)
-class Weighed:
+class Assessment:
     """A line held against what was looked up; not slotted, for the parts are kept in the object."""
 
     outline: Outline
@@ -175,18 +175,18 @@ class Weighed:
         return None
 
     @cached_property
-    def problems(self) -> tuple[tuple[Placed, Problem], ...]:
+    def problems(self) -> tuple[tuple[Placed, Objection], ...]:
         """Why commands of the line do more than read what may be read."""
         return tuple((one.at, problem) for one, problem in self._each if problem is not None)
 
     @cached_property
-    def secret(self) -> Problem | None:
+    def secret(self) -> Objection | None:
         """What secret file it reads, or would read if its variables are what they are thought to be."""
         found = (problem for _, problem in (*self.problems, *self._thought))
         return next((problem for problem in found if problem.rule == "secret"), None)
 
     @cached_property
-    def forced(self) -> tuple[Problem, ...]:
+    def forced(self) -> tuple[Objection, ...]:
         """What only a person present may allow."""
         return tuple(self._forced())
 
@@ -217,15 +217,15 @@ class Weighed:
         return found
 
     @cached_property
-    def _each(self) -> tuple[tuple[Bound, Problem | None], ...]:
-        return tuple((one, problem_of(one, self._at(one.at.folders))) for one in self.outline.every)
+    def _each(self) -> tuple[tuple[Bound, Objection | None], ...]:
+        return tuple((one, why_not_readonly(one, self._at(one.at.folders))) for one in self.outline.every)
 
     @cached_property
-    def _thought(self) -> tuple[tuple[Placed, Problem], ...]:
+    def _thought(self) -> tuple[tuple[Placed, Objection], ...]:
         """The same for what commands are if their variables are what they are thought to be."""
         if not any(one.at.guesses or one.at.bindings for one in self.outline.every):
             return ()
-        found = ((at, problem_of(Bound(at, (at,)), self._at(at.folders))) for at in self.outline.likely)
+        found = ((at, why_not_readonly(Bound(at, (at,)), self._at(at.folders))) for at in self.outline.likely)
         return tuple((at, problem) for at, problem in found if problem is not None)
 
     def folders_of(self, at: Placed) -> frozenset[str] | None:
@@ -242,27 +242,27 @@ class Weighed:
     def _only_reads(self, at: Placed) -> bool:
         """Whether a command only reads but for what it writes by redirections."""
         bare = replace(at, command=replace(at.command, redirections=()))
-        return at.command.words != () and problem_of(Bound(bare, (bare,)), self._at(at.folders)) is None
+        return at.command.words != () and why_not_readonly(Bound(bare, (bare,)), self._at(at.folders)) is None
 
     def _at(self, folders: Folders) -> Scene:
         return Scene(self.policy, self.facts, folders)
 
-    def _written(self, at: Placed, target: str) -> Iterator[Problem]:
+    def _written(self, at: Placed, target: str) -> Iterator[Objection]:
         """Look at each file a loop writes, where that can be told; any other could be a protected one."""
         name = loop_of(at)
         is_alone = all(f"for {name}" in other.context for other, _ in self.problems)
         each = with_each_name(at, name, self.facts, self.policy) if name is not None and is_alone else None
         told = [self._is_told(one) for one in each or ()]
         if each is None or not all(told):
-            yield Problem("dynamic", "where it writes is only known when it runs", target)
+            yield Objection("dynamic", "where it writes is only known when it runs", target)
             return
         for one in each:
             scene = self._at(one.folders)
             found = destruction(one, scene)
             if found is not None:
-                yield Problem("protected", found[1], found[0])
+                yield Objection("protected", found[1], found[0])
             yield from changed_later(one, partial(named, scene=scene))
-            yield from touched(one, Problem("writes", ""), scene)
+            yield from touched(one, Objection("writes", ""), scene)
 
     def _is_told(self, at: Placed) -> bool:
         targets = (leads_inside(word, at, self.facts, self.policy) for word in written(at))
@@ -290,22 +290,22 @@ class Weighed:
                     break
         return found
 
-    def _forced(self) -> Iterator[Problem]:
+    def _forced(self) -> Iterator[Objection]:
         hidden = self._hidden()
         for one in self.outline.every:
             for at in (one.at, *(each for each in one.each or () if each is not one.at)):
                 for note in at.command.notes:
-                    yield Problem(note.rule, note.reason, at.command.name)
+                    yield Objection(note.rule, note.reason, at.command.name)
             target = open_target(one.at, self.policy, self.outline.settled)
             if target is not None:
                 yield from self._written(one.at, target)
             if id(one.at.command) in hidden:
                 why = "a word of it destroys much if something runs it"
-                yield Problem("code", why, hidden[id(one.at.command)])
+                yield Objection("code", why, hidden[id(one.at.command)])
         for at in (*(one.at for one in self.outline.every), *self.outline.removals):
             unsure = unsure_destruction(at)
             if unsure is not None:
-                yield Problem("dynamic", unsure, at.command.name)
+                yield Objection("dynamic", unsure, at.command.name)
         for at in self.outline.likely if self.problems else ():
             yield from changed_later(at, partial(named, scene=self._at(at.folders)))
         for at, problem in (*self.problems, *self._thought):

@@ -29,7 +29,7 @@ from ..programs import (
     removing_what_it_prints,
     without_globals,
 )
-from ..syntax import Command, Node, Part, PartKind, Pipeline, Word, literal, marked
+from ..syntax import Command, Node, Part, PartKind, PipeNode, Word, literal, marked
 from .paths import Scene
 
 __all__ = [
@@ -234,7 +234,7 @@ def behind_unknown(at: Placed, scene: Scene) -> tuple[str, str] | None:
 def piped_removals(parts: list[Node]) -> Iterator[tuple[Command, Command]]:
     """Yield a search, and as what it would be written if it removed itself what it hands to `xargs rm`."""
     for node in parts:
-        if not isinstance(node, Pipeline):
+        if not isinstance(node, PipeNode):
             continue
         before: Command | None = None
         for stage in node.stages:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ...kinds import Unreadable
 from ...text import visible
 from ..expand import is_sink, quoted, visits
-from ..syntax import Command, CommandLine, Compound, Node, Pipeline, Redirection, Sequence, Word, is_harmless
+from ..syntax import Command, CommandLine, Compound, Node, PipeNode, Redirection, Sequence, Word, is_harmless
 from .network import destinations
 
 __all__ = ["explain", "is_shown_in_full"]
@@ -51,7 +51,7 @@ def _tree(node: Node, depth: int) -> Iterator[str]:
     match node:
         case Command():
             yield from _command(node, depth)
-        case Pipeline(stages=stages):
+        case PipeNode(stages=stages):
             yield f"{indent}pipeline"
             for stage in stages:
                 yield from _tree(stage, depth + 1)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ...paths import protected_reason, runs_later_reason, secret_reason
 from ..expand import COPIERS, Candidate, Placed, copied, outputs, where
 from ..syntax import Command, Part, PartKind, Word, literal
-from .paths import STREAMS, Problem, Scene, content_problem
+from .paths import STREAMS, Objection, Scene, content_problem
 from .readonly import program_of
 
 __all__ = ["changed_later", "named", "touched"]
@@ -24,12 +24,12 @@ _WRITERS = frozenset("tee sed touch truncate dd sponge mkdir patch ed ex".split(
 _MOST_WORDS = 64
 
 
-def changed_later(at: Placed, named: Callable[[Word], Iterable[str]]) -> Iterator[Problem]:
+def changed_later(at: Placed, named: Callable[[Word], Iterable[str]]) -> Iterator[Objection]:
     """Yield the first of these files; `named` are the paths that a word may mean."""
     for path in _changed(at, named):
         why = runs_later_reason(path)
         if why is not None:
-            yield Problem("runs_later", f"it changes what acts later without being named: {why}", path)
+            yield Objection("runs_later", f"it changes what acts later without being named: {why}", path)
             return
 
 
@@ -63,7 +63,7 @@ def _placed_in(
 _TEXT_PROGRAMS = frozenset("echo printf".split())
 
 
-def touched(at: Placed, problem: Problem, scene: Scene) -> Iterator[Problem]:
+def touched(at: Placed, problem: Objection, scene: Scene) -> Iterator[Objection]:
     """Find secret files among the words of a program that does more than read, and protected ones."""
     only_reads, only_names = problem.rule == "outside", problem.rule == "protected"
     known = program_of(at.command.program)
@@ -78,18 +78,18 @@ def touched(at: Placed, problem: Problem, scene: Scene) -> Iterator[Problem]:
     for word in dict.fromkeys(word for word in at.command.words[1:] if word.text not in inner):
         given = content_problem(word, scene) if any(map(_is_given, word.parts)) else None
         if given is not None and given.rule == "hides" and problem.rule != "hides":
-            yield Problem("secret", f"it touches what a search finds: {given.reason}", given.value)
+            yield Objection("secret", f"it touches what a search finds: {given.reason}", given.value)
             return
         for path in named(word, scene):
             if path in STREAMS:
                 continue
             why = secret_reason(path, scene.policy)
             if why is not None:
-                yield Problem("secret", f"it touches a secret file: {why}", path)
+                yield Objection("secret", f"it touches a secret file: {why}", path)
                 return
             why = protected_reason(path, scene.policy)
             if why is not None and "/" in word.text and not only_reads and not _is_only_named(at, path):
-                yield Problem("protected", f"it touches a protected file: {why}", path)
+                yield Objection("protected", f"it touches a protected file: {why}", path)
                 return
 
 
@@ -145,7 +145,7 @@ def _matched(candidate: Candidate, scene: Scene) -> tuple[str, ...] | None:
     return scene.facts.matches.get(candidate.path) if candidate.is_glob else (candidate.path,)
 
 
-def _open_pattern(words: tuple[Word, ...], scene: Scene) -> Problem | None:
+def _open_pattern(words: tuple[Word, ...], scene: Scene) -> Objection | None:
     """Say why a pattern may be more to a program that does more than read than names of plain files."""
     for word in words:
         if word == literal("--"):
@@ -155,9 +155,9 @@ def _open_pattern(words: tuple[Word, ...], scene: Scene) -> Problem | None:
         for candidate in where(word, scene.folders, scene.ground) or ():
             found = _matched(candidate, scene)
             if found is None:
-                return Problem("dynamic", "a pattern matches too many files to tell which", word.text)
+                return Objection("dynamic", "a pattern matches too many files to tell which", word.text)
             starts = tuple(f"{folder.rstrip('/')}/-" for folder in scene.folders or ())
             option = next((path for path in found if path.startswith(starts)), None)
             if option is not None:
-                return Problem("dynamic", "a pattern matches a file that is named like an option", option)
+                return Objection("dynamic", "a pattern matches a file that is named like an option", option)
     return None

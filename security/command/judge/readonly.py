@@ -38,17 +38,17 @@ from ..syntax import (
     literal,
     with_ending,
 )
-from .paths import Below, Problem, Scene, content_problem, names_problem
+from .paths import Below, Objection, Scene, content_problem, names_problem
 from .secret_search import sought_problem
 
-__all__ = ["Program", "below_of", "problem_of", "program_of", "versions"]
+__all__ = ["ReadOnlyProgram", "below_of", "program_of", "versions", "why_not_readonly"]
 
 
 _SIMPLE = re.compile(r"[A-Za-z0-9_.*?-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ReadOnlyProgram:
     """A line of the table."""
 
     options: str
@@ -67,8 +67,8 @@ class Program:
 
 
 @lru_cache(maxsize=1)
-def _programs() -> dict[str, Program]:
-    found: dict[str, Program] = {}
+def _programs() -> dict[str, ReadOnlyProgram]:
+    found: dict[str, ReadOnlyProgram] = {}
     for group, lines in table("programs.toml").items():
         if group == "version":
             continue
@@ -76,7 +76,7 @@ def _programs() -> dict[str, Program]:
             fields: dict[str, Any] = dict(line)
             for key in ("recursive", "instead", "names", "endings"):
                 fields[key] = tuple(fields.get(key, "").split())
-            found[name] = Program(**fields)
+            found[name] = ReadOnlyProgram(**fields)
     return found
 
 
@@ -90,12 +90,12 @@ def versions() -> dict[str, frozenset[str]]:
     return {name: frozenset(options) for name, options in found.items()}
 
 
-def program_of(name: str) -> Program | None:
+def program_of(name: str) -> ReadOnlyProgram | None:
     """Return what the table says of a program."""
     return _programs().get(name)
 
 
-def below_of(name: str, parsed: Parsed, found: Program) -> Below:
+def below_of(name: str, parsed: Parsed, found: ReadOnlyProgram) -> Below:
     """Return what a program that goes through folders opens there."""
     given = [value.text for option, value, _ in parsed.options if option in found.names and value is not None]
     names = tuple(text for text in given if not text.startswith("!"))
@@ -115,36 +115,36 @@ _ANY_WORDS = frozenset({"echo", "true", "false", ":"})
 _TAKES_ANY = frozenset("echo basename dirname ls stat".split())
 
 
-def problem_of(one: Bound, scene: Scene) -> Problem | None:
+def why_not_readonly(one: Bound, scene: Scene) -> Objection | None:
     """Say why a command may not run without a question, or None."""
     at = one.at
     around = next(_around(at.command, scene), None)
     if any(context.startswith("function ") for context in at.context):
-        around = Problem("function", "the line defines a function")
+        around = Objection("function", "the line defines a function")
     if one.each is None:
-        return around or Problem("unknown", "a loop gives a command too many values to tell what it does")
+        return around or Objection("unknown", "a loop gives a command too many values to tell what it does")
     problems = filter(None, (_command_problem(each, at, scene) for each in one.each))
     # What is refused stays so, whatever is set or written besides.
     return next((found for found in problems if around is None or found.rule == "secret"), around)
 
 
-def _command_problem(at: Placed, written: Placed, scene: Scene) -> Problem | None:
+def _command_problem(at: Placed, written: Placed, scene: Scene) -> Objection | None:
     """Say why a command does more than read as it is for one value of a loop."""
     command = at.command
     if command.notes:
-        return Problem(command.notes[0].rule, command.notes[0].reason)
+        return Objection(command.notes[0].rule, command.notes[0].reason)
     if len(command.inner) != len(written.command.inner):
-        return Problem("dynamic", "what a loop goes through decides what runs", command.name)
+        return Objection("dynamic", "what a loop goes through decides what runs", command.name)
     if at is not written and command.program == "git":
         # It is printed as it is written, and so not neutralised.
-        return Problem("unlisted", "a loop brings words to git", command.name)
+        return Objection("unlisted", "a loop brings words to git", command.name)
     return _words_problem(command.words, at, scene) if command.words else None
 
 
-def _around(command: Command, scene: Scene) -> Iterator[Problem]:
+def _around(command: Command, scene: Scene) -> Iterator[Objection]:
     for assignment in command.assignments:
         if not _is_quiet_assignment(assignment, command):
-            yield Problem("assigns", "a variable is set that a program could obey", str(assignment))
+            yield Objection("assigns", "a variable is set that a program could obey", str(assignment))
     for redirection in command.redirections:
         problem = _redirection_problem(redirection, scene)
         if problem is not None:
@@ -159,17 +159,17 @@ def _is_quiet_assignment(assignment: Assignment, command: Command) -> bool:
     return is_plain and not command.words and not is_shells_own(assignment.name)
 
 
-def _redirection_problem(redirection: Redirection, scene: Scene) -> Problem | None:
+def _redirection_problem(redirection: Redirection, scene: Scene) -> Objection | None:
     if is_sink(redirection) or redirection.operator == "<<<":
         return None
     if redirection.writes:
-        return Problem("writes", "it writes a file", redirection.target.text)
+        return Objection("writes", "it writes a file", redirection.target.text)
     if redirection.reads:
         return content_problem(redirection.target, scene)
-    return Problem("unknown", "it cannot be told what a redirection does")
+    return Objection("unknown", "it cannot be told what a redirection does")
 
 
-def _words_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Problem | None:
+def _words_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Objection | None:
     name = words[0].text
     program = name.rpartition("/")[2]
     problem = _place_problem(name, scene)
@@ -182,11 +182,11 @@ def _words_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Problem
     if at.command.inner and is_transparent(program, words):
         added = added_by_wrapper(program, words)
         if added is not None:
-            return Problem("wrapper", "an option of a wrapper does more than run a program", added.text)
+            return Objection("wrapper", "an option of a wrapper does more than run a program", added.text)
         return None
     found = program_of(program)
     if found is None:
-        return Problem("unlisted", "a program is not known to only read", name)
+        return Objection("unlisted", "a program is not known to only read", name)
     return _use_problem(words, found, scene)
 
 
@@ -195,53 +195,53 @@ def _only_tells(program: str, option: str) -> bool:
     return option in versions().get(program, ()) or (option == "--help" and program_of(program) is not None)
 
 
-def _place_problem(name: str, scene: Scene) -> Problem | None:
+def _place_problem(name: str, scene: Scene) -> Objection | None:
     """A program must be the shell's own, or one of the system's."""
     if name in BUILTINS:
         return None
     folder, slash, program = name.rpartition("/")
     if slash:
         if folder not in _SYSTEM_FOLDERS or program in BUILTINS:
-            return Problem("program", "a program is called by a path that is not the system's", name)
+            return Objection("program", "a program is called by a path that is not the system's", name)
         return None
     path = scene.facts.programs.get(name)
     if path is None:
-        return Problem("program", "a program was not found", name)
+        return Objection("program", "a program was not found", name)
     if is_inside(path, scene.policy.workspace):
-        return Problem("program", "a program lies in the workspace", path)
+        return Objection("program", "a program lies in the workspace", path)
     return None
 
 
-def _git_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Problem | None:
+def _git_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Objection | None:
     """Say why a git command is asked about: all but its plain forms, in a plain repository, are."""
     form = plain_form(words)
     if form is None:
         shown = (content_problem(word, scene) for word in shown_by(words))
         # What is refused stays so; all else is one question.
         secret = next((found for found in shown if found is not None and found.rule == "secret"), None)
-        return secret or Problem("unlisted", "git is not known to only read when used like this")
+        return secret or Objection("unlisted", "git is not known to only read when used like this")
     if form == "--version":
         return None
     if any(context.startswith("run by ") for context in at.context):
         # What starts it may move it elsewhere, or put other words in place of those that are printed.
-        return Problem("unlisted", "git is started by another program of the line", words[0].text)
+        return Objection("unlisted", "git is started by another program of the line", words[0].text)
     return None if form == "rev-parse" else _repository_problem(scene)
 
 
-def _repository_problem(scene: Scene) -> Problem | None:
+def _repository_problem(scene: Scene) -> Objection | None:
     workspace = scene.policy.workspace
     if scene.folders != frozenset({workspace}):
-        return Problem("repository", "git is not known to run in the root of the workspace")
+        return Objection("repository", "git is not known to run in the root of the workspace")
     doubts = scene.facts.repositories.get(workspace)
     if doubts is None:
-        return Problem("unknown", "a repository was not looked at", workspace)
+        return Objection("unknown", "a repository was not looked at", workspace)
     if doubts:
         why = "the repository may make git run something or read elsewhere"
-        return Problem("repository", why, ", ".join(doubts))
+        return Objection("repository", why, ", ".join(doubts))
     return None
 
 
-def _use_problem(words: tuple[Word, ...], found: Program, scene: Scene) -> Problem | None:
+def _use_problem(words: tuple[Word, ...], found: ReadOnlyProgram, scene: Scene) -> Objection | None:
     """Check options, condition and operands of a program of the table."""
     glued = [word for word in words if _is_pattern_of_options(word)]
     if glued:
@@ -252,9 +252,9 @@ def _use_problem(words: tuple[Word, ...], found: Program, scene: Scene) -> Probl
     own_language = found.check in {"looks", "pure_awk", "pure_sed", "compares"}
     parsed = _parsed(words, found, own_language=own_language)
     if parsed.unknown is not None and not own_language and words[0].text not in _ANY_WORDS:
-        return Problem("option", "an option is not known to only read", parsed.unknown.text)
+        return Objection("option", "an option is not known to only read", parsed.unknown.text)
     if found.check and not CHECKS[found.check](words, parsed):
-        return Problem("unlisted", "a program is not known to only read when used like this", words[0].text)
+        return Objection("unlisted", "a program is not known to only read when used like this", words[0].text)
     for _, value, kind in parsed.options:
         problem = _value_problem(value, kind, scene)
         if problem is not None:
@@ -266,7 +266,7 @@ def _use_problem(words: tuple[Word, ...], found: Program, scene: Scene) -> Probl
     return problem or next(filter(None, [_glued_problem(word, scene) for word in glued]), None)
 
 
-def _signs_problem(parsed: Parsed, found: Program, scene: Scene) -> Problem | None:
+def _signs_problem(parsed: Parsed, found: ReadOnlyProgram, scene: Scene) -> Objection | None:
     """Say why a program that reads names in a way of its own may open another file, or None."""
     if not found.signs:
         return None
@@ -282,13 +282,13 @@ def _signs_problem(parsed: Parsed, found: Program, scene: Scene) -> Problem | No
             # A pattern that matches nothing is handed on as it is.
             texts = tuple(path for paths in several for path in paths or ()) if all(several) else None
         if texts is None or any(sign in text for text in texts for sign in found.signs):
-            return Problem("unknown", why, word.text)
+            return Objection("unknown", why, word.text)
     return None
 
 
 def _behind_operand_problem(
-    words: tuple[Word, ...], parsed: Parsed, found: Program, scene: Scene
-) -> Problem | None:
+    words: tuple[Word, ...], parsed: Parsed, found: ReadOnlyProgram, scene: Scene
+) -> Objection | None:
     """Not every program takes options behind its first operand: to those the value of one is a file, too."""
     if not parsed.operands or not found.operands.endswith("content"):
         return None
@@ -296,15 +296,15 @@ def _behind_operand_problem(
     values = [value for _, value, _ in parsed.options if value is not None]
     for word in words[first + 1 :]:
         if any(word is value for value in values) and content_problem(word, scene) is not None:
-            return Problem("unknown", "the value of an option could be taken for a file", word.text)
+            return Objection("unknown", "the value of an option could be taken for a file", word.text)
     return None
 
 
-def _glued_problem(word: Word, scene: Scene) -> Problem | None:
+def _glued_problem(word: Word, scene: Scene) -> Objection | None:
     """Say why a pattern glued to an option may be more than it seems: files could be named like options."""
     for candidate in where(word, scene.folders, scene.ground) or (Candidate(""),):
         if scene.facts.matches.get(candidate.path) != ():
-            return Problem("unknown", "a pattern matches a file that is named like an option", word.text)
+            return Objection("unknown", "a pattern matches a file that is named like an option", word.text)
     return None
 
 
@@ -314,7 +314,7 @@ def _is_pattern_of_options(word: Word) -> bool:
     return bool(begins) and any(part.kind is PartKind.GLOB for part in word.parts)
 
 
-def _parsed(words: tuple[Word, ...], found: Program, *, own_language: bool) -> Parsed:
+def _parsed(words: tuple[Word, ...], found: ReadOnlyProgram, *, own_language: bool) -> Parsed:
     if not own_language:
         if words[0].text == "tar" and len(words) > 1 and re.fullmatch(r"[tvzjJ]+f?", words[1].text):
             words = (words[0], literal(f"-{words[1].text}"), *words[2:])
@@ -340,7 +340,7 @@ def _until_expression(words: tuple[Word, ...]) -> Iterator[Word]:
         yield word
 
 
-def _value_problem(value: Word | None, kind: str, scene: Scene) -> Problem | None:
+def _value_problem(value: Word | None, kind: str, scene: Scene) -> Objection | None:
     if value is None:
         return None
     if kind == "content":
@@ -350,11 +350,11 @@ def _value_problem(value: Word | None, kind: str, scene: Scene) -> Problem | Non
     return (
         None
         if value.is_literal
-        else Problem("unknown", "the value of an option is only known when it runs", value.text)
+        else Objection("unknown", "the value of an option is only known when it runs", value.text)
     )
 
 
-def _operands_problem(name: str, parsed: Parsed, found: Program, scene: Scene) -> Problem | None:
+def _operands_problem(name: str, parsed: Parsed, found: ReadOnlyProgram, scene: Scene) -> Objection | None:
     kinds = found.operands.split()
     operands = list(parsed.operands)
     if kinds[0] == "pattern":
@@ -363,14 +363,16 @@ def _operands_problem(name: str, parsed: Parsed, found: Program, scene: Scene) -
         if problem is not None:
             return problem
     if kinds[-1] == "none":
-        return Problem("operand", "an operand would change something", operands[0].text) if operands else None
+        return (
+            Objection("operand", "an operand would change something", operands[0].text) if operands else None
+        )
     recursive = found.recursive == ("always",) or parsed.has(*found.recursive)
     if not operands and found.default and recursive:
         operands.append(literal(found.default))
     if found.check in _ONLY_ONE and any(
         part.kind is PartKind.GLOB for word in operands for part in word.parts
     ):
-        return Problem("operand", "a pattern could match a second file, which would be written", name)
+        return Objection("operand", "a pattern could match a second file, which would be written", name)
     below = below_of(name, parsed, found) if recursive else None
     for word in operands:
         problem = _operand_problem(name, word, found, scene, below)
@@ -380,13 +382,13 @@ def _operands_problem(name: str, parsed: Parsed, found: Program, scene: Scene) -
 
 
 def _operand_problem(
-    name: str, word: Word, found: Program, scene: Scene, below: Below | None
-) -> Problem | None:
+    name: str, word: Word, found: ReadOnlyProgram, scene: Scene, below: Below | None
+) -> Objection | None:
     kind = found.operands.split()[-1]
     if word.parts and word.parts[0].kind is PartKind.GIVEN:
         if name in _TAKES_ANY:
             return None
-        return Problem("unknown", "what is given when it runs could be anything", word.text)
+        return Objection("unknown", "what is given when it runs could be anything", word.text)
     if kind == "content":
         read = (word, *(with_ending(word, ending) for ending in found.endings))
         return next(filter(None, [content_problem(one, scene, below) for one in read]), None)
@@ -398,10 +400,10 @@ def _operand_problem(
     return _text_problem(word, found)
 
 
-def _text_problem(word: Word, found: Program) -> Problem | None:
+def _text_problem(word: Word, found: ReadOnlyProgram) -> Objection | None:
     """A text may be open where it is only printed or compared."""
     if word.is_literal or found.quoted or found.check == "compares":
         return None
     if all(part.kind in {PartKind.LITERAL, PartKind.GLOB} for part in word.parts):
-        return Problem("unknown", "a pattern of file names stands where a text is expected", word.text)
-    return Problem("unknown", "an operand is only known when it runs", word.text)
+        return Objection("unknown", "a pattern of file names stands where a text is expected", word.text)
+    return Objection("unknown", "an operand is only known when it runs", word.text)

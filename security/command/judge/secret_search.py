@@ -15,7 +15,7 @@ from ...policy import Policy
 from ..expand import where
 from ..programs import NameTest, Parsed, find_starts, find_terms, is_hit, tests_of
 from ..syntax import Word, literal
-from .paths import Problem, Scene
+from .paths import Objection, Scene
 
 __all__ = ["sought_problem"]
 
@@ -33,14 +33,14 @@ _LONGEST = 256
 _TREES = frozenset({"tree", "exa", "eza"})
 
 
-def sought_problem(words: tuple[Word, ...], parsed: Parsed, scene: Scene) -> Problem | None:
+def sought_problem(words: tuple[Word, ...], parsed: Parsed, scene: Scene) -> Objection | None:
     """Say why a search outside of the workspace asks for secret files by name, or None."""
     program = words[0].text.rpartition("/")[2]
     patterns = [one for one in _sought(program, words, parsed) if _names_secret(one, scene.policy)]
     if not patterns or all(_lies_inside(start, scene) for start in _starts(program, words, parsed)):
         return None
     why = "a search outside of the workspace asks for secret files by name"
-    return Problem("protected", why, patterns[0].pattern)
+    return Objection("protected", why, patterns[0].pattern)
 
 
 def _sought(program: str, words: tuple[Word, ...], parsed: Parsed) -> Iterator[NameTest]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ...kinds import Unreadable
 from ...policy import Policy, ShellRules
 from ..expand import parse_command, print_line, quoted
-from ..syntax import Command, CommandLine, Node, PartKind, Pipeline, Word, literal
+from ..syntax import Command, CommandLine, Node, PartKind, PipeNode, Word, literal
 from .network import destinations_of
 from .verdict import Say, ruled
 
@@ -81,7 +81,7 @@ def _alternatives(root: Node) -> tuple[tuple[Suggestion, CommandLine | Unreadabl
 
 def _candidates(root: Node) -> Iterator[Suggestion]:
     """Yield what could be meant, for a line that is one plain command, or a page handed to a shell."""
-    if isinstance(root, Pipeline) and isinstance(root.stages[0], Command):
+    if isinstance(root, PipeNode) and isinstance(root.stages[0], Command):
         runs = isinstance(root.stages[-1], Command) and root.stages[-1].program in _RUNNERS
         page = _page(root.stages[0], root) if runs else None
         if page is not None:

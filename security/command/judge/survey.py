@@ -12,7 +12,7 @@ from typing import Any
 
 from ...policy import Policy, ShellRules
 from ..syntax import CommandFacts, CommandLine
-from .assess import weighed
+from .assess import assess
 from .suggest import alternatives
 from .verdict import ruled
 
@@ -61,7 +61,7 @@ def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
     facts = CommandFacts(**asked)
     ruled(line, facts, policy, rules)
     # An answer given in advance holds in the folders that the commands start in.
-    weighed(line, facts, policy).grounds  # noqa: B018 — asking is what is written down
+    assess(line, facts, policy).grounds  # noqa: B018 — asking is what is written down
     for _, instead in alternatives(line):
         if isinstance(instead, CommandLine):
             ruled(instead, facts, policy, rules)
@@ -89,4 +89,4 @@ def together(several: Iterable[Wanted]) -> Wanted:
 
 def surveyed(line: CommandLine, facts: CommandFacts, policy: Policy) -> CommandLine:
     """Return a line with what was looked up for it, and which of its actions only read."""
-    return replace(line, facts=facts, quiet=weighed(line, facts, policy).quiet)
+    return replace(line, facts=facts, quiet=assess(line, facts, policy).quiet)

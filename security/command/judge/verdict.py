@@ -12,10 +12,10 @@ from ...kinds import Effect, Unreadable
 from ...policy import Policy, ShellRules, blocked_by, confirmed_by, entry_words
 from ..expand import Placed, vectors
 from ..syntax import CommandFacts, CommandLine, crude_words
-from .assess import Outline, Weighed, looks_like_bomb, weighed
+from .assess import Assessment, Outline, assess, looks_like_bomb
 from .destructive import destruction
 from .matching import covers_words
-from .paths import Problem, Scene
+from .paths import Objection, Scene
 
 __all__ = ["Ruling", "Say", "effects_of", "ruled", "ruling_of"]
 
@@ -49,13 +49,13 @@ def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rul
 
 def ruled(line: CommandLine, facts: CommandFacts | None, policy: Policy, rules: ShellRules) -> Ruling:
     """Return what is to be said of a line if these were its facts."""
-    found = weighed(line, facts, policy)
+    found = assess(line, facts, policy)
     unprintable = line.unprintable if line.printed is None else None
     return line.once.of(_ruled, found, rules, line.actions, line.constructs, unprintable)
 
 
 def _ruled(
-    found: Weighed,
+    found: Assessment,
     rules: ShellRules,
     actions: tuple[tuple[str, ...], ...],
     constructs: frozenset[str],
@@ -72,7 +72,7 @@ def _ruled(
     forced = found.forced
     if unprintable is not None:
         why = f"the line cannot be written back exactly: {unprintable}"
-        forced = (Problem("unprintable", why), *forced)
+        forced = (Objection("unprintable", why), *forced)
     return _question(forced, found, rules, confirmed_by(actions, constructs, rules))
 
 
@@ -112,11 +112,11 @@ def _blocked(actions: tuple[tuple[str, ...], ...], outline: Outline, rules: Shel
 
 
 def _question(
-    forced: tuple[Problem, ...], found: Weighed, rules: ShellRules, confirmed: str | None
+    forced: tuple[Objection, ...], found: Assessment, rules: ShellRules, confirmed: str | None
 ) -> Ruling:
     open_ones = [problem for at, problem in found.problems if not _is_allowed(at, problem, found, rules)]
     if found.outline.has_functions:
-        open_ones.append(Problem("function", "the line defines a function"))
+        open_ones.append(Objection("function", "the line defines a function"))
     reasons = [(problem.reason, problem.value) for problem in (*forced, *open_ones)]
     if confirmed is not None:
         reasons.append(("the configuration asks about a construct in it", confirmed))
@@ -131,7 +131,7 @@ def _question(
     return Ruling(Say.NOTHING)
 
 
-def _is_allowed(at: Placed, problem: Problem, found: Weighed, rules: ShellRules) -> bool:
+def _is_allowed(at: Placed, problem: Objection, found: Assessment, rules: ShellRules) -> bool:
     """Whether `allowed_commands` covers a command: its words at the root, nothing it redirects or sets."""
     if not rules.allowed or not at.command.words or problem.rule in {"writes", "assigns", "function"}:
         return False

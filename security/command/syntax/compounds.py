@@ -13,7 +13,7 @@ import tree_sitter
 
 from .builtins import decides_what_runs
 from .nodes import Compound, Node, Piece, Unread, Word
-from .source import Text, tokens_of
+from .source import SourceText, tokens_of
 from .words import Bodies, next_word, read_pattern, read_words
 
 __all__ = ["COMPOUNDS", "RESERVED", "test_pieces"]
@@ -36,18 +36,18 @@ _KINDS = {
 }
 
 
-def _negated(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _negated(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     if len(children) != 2 or children[0].end_byte == children[1].start_byte:
         raise Unread("a negation is not followed by a command")
     return Compound("negation", ("!", text.statement(text, children[1], depth + 1)))
 
 
-def _block(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _block(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     return Compound(_KINDS[node.type], tuple(_pieces(text, node, depth)))
 
 
-def _pieces(text: Text, node: tree_sitter.Node, depth: int) -> Iterator[Piece]:
+def _pieces(text: SourceText, node: tree_sitter.Node, depth: int) -> Iterator[Piece]:
     """Yield the keywords of a compound command and the statements between them."""
     waiting: list[tree_sitter.Node] = []
     for child in tokens_of(text, node):
@@ -66,7 +66,7 @@ def _pieces(text: Text, node: tree_sitter.Node, depth: int) -> Iterator[Piece]:
         yield text.sequence(text, waiting, depth + 1)
 
 
-def _for(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _for(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     if children[0].type != "for" or children[1].type != "variable_name" or children[-1].type != "do_group":
         raise Unread("a loop is written in an unknown way")
@@ -87,7 +87,7 @@ def _for(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return Compound("for", (*head, ";", *_pieces(text, children[-1], depth)), name=name)
 
 
-def _case(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _case(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     position = next((index for index, child in enumerate(children) if child.type == "in"), 0)
     if position < 2 or children[0].type != "case" or children[-1].type != "esac":
@@ -103,7 +103,7 @@ def _case(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return Compound("case", (*pieces, "esac"))
 
 
-def _case_item(text: Text, node: tree_sitter.Node, bodies: Bodies, depth: int) -> list[Piece]:
+def _case_item(text: SourceText, node: tree_sitter.Node, bodies: Bodies, depth: int) -> list[Piece]:
     children = tokens_of(text, node)
     close = next((index for index, child in enumerate(children) if child.type == ")"), 0)
     ending = children[-1].type if children[-1].type in {";;", ";&", ";;&"} else ";;"
@@ -119,7 +119,7 @@ def _case_item(text: Text, node: tree_sitter.Node, bodies: Bodies, depth: int) -
     return [*pieces, text.sequence(text, rest, depth + 1), ending]
 
 
-def _function(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _function(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = [child for child in tokens_of(text, node) if child.type not in {"function", "(", ")"}]
     if len(children) != 2:
         raise Unread("a function is written in an unknown way")
@@ -130,7 +130,7 @@ def _function(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return Compound("function", (f"{name} ()", body), name=name)
 
 
-COMPOUNDS: dict[str, Callable[[Text, tree_sitter.Node, int], Node]] = {
+COMPOUNDS: dict[str, Callable[[SourceText, tree_sitter.Node, int], Node]] = {
     "negated_command": _negated,
     "for_statement": _for,
     "case_statement": _case,

@@ -15,8 +15,8 @@ import tree_sitter
 
 from .compounds import COMPOUNDS, RESERVED, test_pieces
 from .heredoc import here_document
-from .nodes import Assignment, Command, Compound, Node, Pipeline, Redirection, Sequence, Unread, Word
-from .source import Text, must_be_token, tokens_of
+from .nodes import Assignment, Command, Compound, Node, PipeNode, Redirection, Sequence, Unread, Word
+from .source import SourceText, must_be_token, tokens_of
 from .words import Bodies, Effort, read_target, read_word, read_words
 
 __all__ = ["read_tree"]
@@ -42,12 +42,12 @@ def read_tree(src: str, root: tree_sitter.Node, effort: Effort) -> tuple[Node, f
     """
     if root.has_error:
         raise Unread("the line does not parse")
-    text = Text(src, _statement, _sequence, _bodies, effort)
+    text = SourceText(src, _statement, _sequence, _bodies, effort)
     node = _sequence(text, tokens_of(text, root, whole=True), 0)
     return node, frozenset(text.constructs)
 
 
-def _sequence(text: Text, children: list[tree_sitter.Node], depth: int) -> Node:
+def _sequence(text: SourceText, children: list[tree_sitter.Node], depth: int) -> Node:
     """Return statements with their terminators; without a terminator, a newline must part them."""
     items: list[Node] = []
     separators: list[str] = []
@@ -71,7 +71,7 @@ def _sequence(text: Text, children: list[tree_sitter.Node], depth: int) -> Node:
     return Sequence(tuple(items), tuple(separators))
 
 
-def _statement(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _statement(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     if depth > _DEEPEST:
         raise Unread("commands are nested too deeply")
     read = _READERS.get(node.type)
@@ -80,7 +80,7 @@ def _statement(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return read(text, node, depth)
 
 
-def _bodies(text: Text, node: tree_sitter.Node, depth: int) -> Bodies:
+def _bodies(text: SourceText, node: tree_sitter.Node, depth: int) -> Bodies:
     """Return the outermost substitutions below a node."""
     if _OPENING.search(text.src, node.start_byte, node.end_byte) is None:
         return Bodies(text.effort)
@@ -95,7 +95,7 @@ def _bodies(text: Text, node: tree_sitter.Node, depth: int) -> Bodies:
     return Bodies(text.effort, found)
 
 
-def _substituted(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _substituted(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     opening = children[0].type
     if opening not in {"$(", "`", "<(", ">("} or children[-1].type not in {")", "`"}:
@@ -112,7 +112,7 @@ def _substituted(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return _sequence(text, inside, depth + 1)
 
 
-def _command(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _command(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     """Read a simple command: assignments, words and redirections in any lawful order."""
     bodies = _bodies(text, node, depth)
     assignments: list[Assignment] = []
@@ -134,7 +134,9 @@ def _command(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return _named(first, Command(tuple(words), tuple(assignments), tuple(redirections)))
 
 
-def _stretches(text: Text, node: tree_sitter.Node) -> Iterator[tuple[int, int, tree_sitter.Node | None]]:
+def _stretches(
+    text: SourceText, node: tree_sitter.Node
+) -> Iterator[tuple[int, int, tree_sitter.Node | None]]:
     """Yield assignments and redirections as nodes, and what lies between them as stretches of words."""
     at, has_name = node.start_byte, False
     for child in node.children:
@@ -168,7 +170,7 @@ def _named(first: str, command: Command) -> Node:
     return Compound("time", (head, replace(command, words=rest)))
 
 
-def _words_only(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _words_only(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     """Read a builtin the grammar has a rule of its own for; to us its arguments are words."""
     raw = text.src[node.start_byte : node.end_byte]
     if node.type == "test_command":
@@ -183,7 +185,7 @@ def _words_only(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return Command(tuple(read_words(text.src, node.start_byte, node.end_byte, _bodies(text, node, depth))))
 
 
-def _assigned(text: Text, node: tree_sitter.Node, bodies: Bodies) -> Assignment:
+def _assigned(text: SourceText, node: tree_sitter.Node, bodies: Bodies) -> Assignment:
     found = _ASSIGNMENT.match(text.src, node.start_byte, node.end_byte)
     if found is None:
         raise Unread("an assignment to a part of a variable is not read")
@@ -191,7 +193,7 @@ def _assigned(text: Text, node: tree_sitter.Node, bodies: Bodies) -> Assignment:
     return Assignment(found[1], value, found[2] == "+")
 
 
-def _assignments(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _assignments(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     nodes = tokens_of(text, node) if node.type == "variable_assignments" else [node]
     if "\n" in text.src[node.start_byte : node.end_byte]:
         raise Unread("an assignment goes over several lines")
@@ -199,7 +201,7 @@ def _assignments(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return Command((), tuple(_assigned(text, child, bodies) for child in nodes))
 
 
-def _redirection(text: Text, node: tree_sitter.Node, depth: int) -> tuple[Redirection, list[Word]]:
+def _redirection(text: SourceText, node: tree_sitter.Node, depth: int) -> tuple[Redirection, list[Word]]:
     """Return a redirection and the words behind it, which belong to the command."""
     children = node.children
     fd = ""
@@ -223,7 +225,7 @@ def _redirection(text: Text, node: tree_sitter.Node, depth: int) -> tuple[Redire
     return Redirection(operator, words[0], fd), words[1:]
 
 
-def _must_stand_alone(text: Text, start: int, fd: str) -> None:
+def _must_stand_alone(text: SourceText, start: int, fd: str) -> None:
     """A number or `{name}` directly in front of an operator is a descriptor: both readers must say so."""
     before = text.src[:start]
     glued = before[-1:] not in {"", " ", "\t", "\n", ";", "&", "|", "("}
@@ -233,7 +235,7 @@ def _must_stand_alone(text: Text, start: int, fd: str) -> None:
         raise Unread("it cannot be told which descriptor is redirected")
 
 
-def _redirected(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _redirected(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     body: Node = Command(())
     if children[0].type not in _REDIRECTS:
@@ -255,18 +257,18 @@ def _attached(node: Node, redirections: tuple[Redirection, ...], words: list[Wor
         case Command():
             kept = (*node.redirections, *redirections)
             return replace(node, words=(*node.words, *words), redirections=kept)
-        case Pipeline(stages=nodes):
+        case PipeNode(stages=nodes):
             return replace(node, stages=(*nodes[:-1], _attached(nodes[-1], redirections, words)))
         case Sequence(items=nodes):
             return replace(node, items=(*nodes[:-1], _attached(nodes[-1], redirections, words)))
-        case Compound(kind="time" | "negation", pieces=(head, Command() | Pipeline() | Compound() as inner)):
+        case Compound(kind="time" | "negation", pieces=(head, Command() | PipeNode() | Compound() as inner)):
             return replace(node, pieces=(head, _attached(inner, redirections, words)))
         case Compound() if not words and node.kind != "function":
             return replace(node, redirections=(*node.redirections, *redirections))
     raise Unread("a redirection stands behind something that cannot have one")
 
 
-def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: int) -> Node:
+def _with_here_document(text: SourceText, body: Node, node: tree_sitter.Node, depth: int) -> Node:
     """Attach a here-document, and what the grammar hangs below it: the rest of the same line."""
     text.constructs.add("<<")
     inside = next((child for child in node.children if child.type == "heredoc_body"), None)
@@ -291,7 +293,7 @@ def _with_here_document(text: Text, body: Node, node: tree_sitter.Node, depth: i
     return body
 
 
-def _on_its_line(text: Text, node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+def _on_its_line(text: SourceText, node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """Yield what stands on the line of a here-document, with nothing but blanks in between."""
     at = node.start_byte
     for child in node.children:
@@ -304,7 +306,7 @@ def _on_its_line(text: Text, node: tree_sitter.Node) -> Iterator[tree_sitter.Nod
         yield child
 
 
-def _piped(text: Text, first: Node, children: list[tree_sitter.Node], depth: int) -> Node:
+def _piped(text: SourceText, first: Node, children: list[tree_sitter.Node], depth: int) -> Node:
     operators = tuple(child.type for child in children[::2])
     stages = tuple(_statement(text, child, depth + 1) for child in children[1::2])
     if not set(operators) <= {"|", "|&"} or not isinstance(first, Command) or len(operators) != len(stages):
@@ -323,7 +325,7 @@ def _joined(first: Node, operator: str, rest: Node) -> Sequence:
     return Sequence((first, rest), (operator, ";"))
 
 
-def _pipeline(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _pipeline(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     operators = tuple(child.type for child in children[1::2])
     stages = tuple(_statement(text, child, depth + 1) for child in children[::2])
@@ -339,20 +341,20 @@ def _pipeline(text: Text, node: tree_sitter.Node, depth: int) -> Node:
     return Sequence((*first.items[:-1], piped), first.separators)
 
 
-def _flat(stages: tuple[Node, ...], operators: tuple[str, ...]) -> Pipeline:
+def _flat(stages: tuple[Node, ...], operators: tuple[str, ...]) -> PipeNode:
     """Return one pipeline; the grammar makes one of its own of what stands in front of a redirection."""
     if any(isinstance(stage, Sequence) for stage in stages):
         raise Unread("a list stands inside a pipeline")
     every: list[Node] = []
     between: list[str] = []
     for stage, operator in zip(stages, (*operators, ""), strict=True):
-        inner = stage if isinstance(stage, Pipeline) else Pipeline((stage,), ())
+        inner = stage if isinstance(stage, PipeNode) else PipeNode((stage,), ())
         every += inner.stages
         between += (*inner.operators, operator)
-    return Pipeline(tuple(every), tuple(between[:-1]))
+    return PipeNode(tuple(every), tuple(between[:-1]))
 
 
-def _list(text: Text, node: tree_sitter.Node, depth: int) -> Node:
+def _list(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     """Flatten `a && b || c`, which the grammar nests to the left."""
     items: list[Node] = []
     separators: list[str] = [";"]
@@ -368,7 +370,7 @@ def _list(text: Text, node: tree_sitter.Node, depth: int) -> Node:
             return Sequence(tuple(reversed(items)), tuple(reversed(separators)))
 
 
-_READERS: dict[str, Callable[[Text, tree_sitter.Node, int], Node]] = {
+_READERS: dict[str, Callable[[SourceText, tree_sitter.Node, int], Node]] = {
     "command": _command,
     "variable_assignment": _assignments,
     "variable_assignments": _assignments,

@@ -27,7 +27,7 @@ __all__ = [
     "Once",
     "Part",
     "PartKind",
-    "Pipeline",
+    "PipeNode",
     "Redirection",
     "Sequence",
     "Unread",
@@ -223,7 +223,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class PipeNode:
     """Commands joined by `|` or `|&`; `operators` stand between the stages."""
 
     stages: tuple[Node, ...]
@@ -248,7 +248,7 @@ class Compound:
     name: str = ""
 
 
-Node: TypeAlias = Command | Pipeline | Sequence | Compound
+Node: TypeAlias = Command | PipeNode | Sequence | Compound
 Piece: TypeAlias = str | Word | Node
 
 

@@ -14,24 +14,24 @@ import tree_sitter
 from .nodes import Node, Unread
 from .words import Bodies, Effort
 
-__all__ = ["Text", "must_be_token", "tokens_of"]
+__all__ = ["SourceText", "must_be_token", "tokens_of"]
 
 _GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
 
 
 @dataclass(slots=True)
-class Text:
+class SourceText:
     """`src` is the line's bytes as Latin-1. The functions read a statement, several, and substitutions."""
 
     src: str
-    statement: Callable[[Text, tree_sitter.Node, int], Node]
-    sequence: Callable[[Text, list[tree_sitter.Node], int], Node]
-    bodies: Callable[[Text, tree_sitter.Node, int], Bodies]
+    statement: Callable[[SourceText, tree_sitter.Node, int], Node]
+    sequence: Callable[[SourceText, list[tree_sitter.Node], int], Node]
+    bodies: Callable[[SourceText, tree_sitter.Node, int], Bodies]
     effort: Effort
     constructs: set[str] = field(default_factory=set)
 
 
-def tokens_of(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> list[tree_sitter.Node]:
+def tokens_of(text: SourceText, node: tree_sitter.Node, *, whole: bool = False) -> list[tree_sitter.Node]:
     """Return a node's children without comments; nothing but blanks and newlines may stand between them."""
     found: list[tree_sitter.Node] = []
     at = 0 if whole else node.start_byte
@@ -47,19 +47,19 @@ def tokens_of(text: Text, node: tree_sitter.Node, *, whole: bool = False) -> lis
     return found
 
 
-def must_be_token(text: Text, node: tree_sitter.Node) -> None:
+def must_be_token(text: SourceText, node: tree_sitter.Node) -> None:
     """The grammar lets a token swallow what stands in front of it (`-<<` passes for `<<`)."""
     said = text.src[node.start_byte : node.end_byte]
     if not node.is_named and said != node.type and (node.type != "\n" or said.strip("\n")):
         raise Unread("an operator is spelled in an unknown way")
 
 
-def _must_be_gap(text: Text, start: int, end: int) -> None:
+def _must_be_gap(text: SourceText, start: int, end: int) -> None:
     if start != end and _GAP.fullmatch(text.src, start, end) is None:
         raise Unread("the grammar left out a part of the line")
 
 
-def _must_be_comment(text: Text, node: tree_sitter.Node) -> None:
+def _must_be_comment(text: SourceText, node: tree_sitter.Node) -> None:
     start = node.start_byte
     said = text.src[start : node.end_byte]
     if not said.startswith("#") or "\n" in said or (start and text.src[start - 1] not in " \t\n;&|("):

@@ -20,37 +20,37 @@ from leeward.memory.audit import rows as records
 from leeward.memory.audit import signer as notary
 from leeward.memory.audit.events import kind_of
 from leeward.memory.audit.unfinished import UNFINISHED
-from leeward.memory.database import Database, Draft, chain
+from leeward.memory.database import Database, RecordRow, chain
 from leeward.security.call import Status
 from leeward.security.outcome import Category
 from leeward.security.policy import Policy
 from leeward.security.ports import Audit, RecordError
 from leeward.security.session import (
+    ActionRecord,
     Asked,
+    AtomRecord,
     BreakerReset,
     Configured,
+    ConversationCleared,
     Decided,
     Egress,
     Event,
     Finished,
-    Forgot,
-    Given,
+    GateVerdict,
     Granted,
     JobChanged,
     LevelSet,
     ModelSet,
-    Part,
-    Read,
-    Reading,
     Restored,
     Resumed,
     Revoked,
-    Said,
     Scope,
     Session,
+    TextSeen,
     TurnStarted,
-    Withdrawn,
-    after,
+    UrlsAdded,
+    UrlsRemoved,
+    apply_events,
 )
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
@@ -68,8 +68,8 @@ DECIDED = Decided(
     category=Category.POLICY_BLOCKED,
     arguments='{"command":"ls"}',
     words=(
-        Said("known", "allow"),
-        Said("paths", "deny", "protected", "no", "", "a.txt", facts=(("path", "/etc/passwd"),)),
+        GateVerdict("known", "allow"),
+        GateVerdict("paths", "deny", "protected", "no", "", "a.txt", facts=(("path", "/etc/passwd"),)),
     ),
     approver="",
     judged=2.0,
@@ -80,12 +80,12 @@ DECIDED = Decided(
     trust="verified",
     trust_from="plug-in x",
     always=(("shell", "ls"), ("shell", None)),
-    reading=Reading(
+    reading=ActionRecord(
         ("read",),
         ("read", "execute"),
         "verified",
         "plug-in x",
-        (Part("command", "/command", "ls"), Part("path", "/p", "/w/a", "/w/b", declared=False)),
+        (AtomRecord("command", "/command", "ls"), AtomRecord("path", "/p", "/w/a", "/w/b", declared=False)),
         {"programs": {"ls": "/usr/bin/ls"}, "matches": {"/w/*": None}},
         (("/x", "is missing", "invalid_parameters"),),
         ("/secret",),
@@ -126,11 +126,11 @@ EGRESS = Egress(
 )
 EXAMPLES: tuple[tuple[Event, str], ...] = (
     (TurnStarted(1.0), "turn"),
-    (Given(1.0, ("https://a.example/", "https://b.example/x"), Provenance.SLASH), "given"),
-    (Given(1.0, (), Provenance.PERSON), "given"),
-    (Withdrawn(1.0, ("https://a.example/",)), "withdrawn"),
-    (Forgot(1.0), "forgot"),
-    (Read(1.0, (Origin.WEB, Origin.SECRET)), "read"),
+    (UrlsAdded(1.0, ("https://a.example/", "https://b.example/x"), Provenance.SLASH), "given"),
+    (UrlsAdded(1.0, (), Provenance.PERSON), "given"),
+    (UrlsRemoved(1.0, ("https://a.example/",)), "withdrawn"),
+    (ConversationCleared(1.0), "forgot"),
+    (TextSeen(1.0, (Origin.WEB, Origin.SECRET)), "read"),
     (Asked(1.0, "call_1", "shell", "d", (("commands", "run it?"),)), "approval"),
     (DECIDED, "decision"),
     (Decided(1.0, "c", "t", "d", True), "decision"),
@@ -163,9 +163,9 @@ _text = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_
 _few = st.sampled_from(["a", "b"])
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(TurnStarted, at=_time),
-    st.builds(Given, at=_time, urls=st.lists(_text, max_size=3).map(tuple)),
-    st.builds(Forgot, at=_time),
-    st.builds(Read, at=_time, labels=st.lists(st.sampled_from(Origin), max_size=3).map(tuple)),
+    st.builds(UrlsAdded, at=_time, urls=st.lists(_text, max_size=3).map(tuple)),
+    st.builds(ConversationCleared, at=_time),
+    st.builds(TextSeen, at=_time, labels=st.lists(st.sampled_from(Origin), max_size=3).map(tuple)),
     st.builds(
         Asked,
         at=_time,
@@ -184,9 +184,9 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         reason=_text,
         approver=_few | st.just(""),
         words=st.lists(
-            st.builds(Said, gate=_text, word=_text, rule=_text, force=st.booleans()), max_size=2
+            st.builds(GateVerdict, gate=_text, word=_text, rule=_text, force=st.booleans()), max_size=2
         ).map(tuple),
-        reading=st.none() | st.builds(Reading, declared=st.none() | st.just(("read",)), source=_text),
+        reading=st.none() | st.builds(ActionRecord, declared=st.none() | st.just(("read",)), source=_text),
     ),
     st.builds(
         Finished, at=_time, call=_few, tool=_few, digest=_few, result=_few, seconds=_time, detail=_text
@@ -216,7 +216,7 @@ def audit(database: Database, clock) -> AuditLogger:
 
 
 def fold(events: list[Event]) -> Session:
-    return reduce(after, events, START)
+    return reduce(apply_events, events, START)
 
 
 @pytest.mark.parametrize(("event", "kind"), EXAMPLES)
@@ -292,9 +292,9 @@ async def test_the_history_of_a_session_leads_where_its_events_do(audit: AuditLo
 
 @given(st.lists(EVENTS, max_size=12), st.integers(0, 12))
 def test_events_may_be_folded_one_by_one_or_together(events: list[Event], cut: int) -> None:
-    then = after(START, *events[:cut])
+    then = apply_events(START, *events[:cut])
     start_was, then_was = replace(START), replace(then)
-    assert after(then, *events[cut:]) == reduce(after, events, START)
+    assert apply_events(then, *events[cut:]) == reduce(apply_events, events, START)
     assert (START, then) == (start_was, then_was), "a session that somebody holds never changes"
 
 
@@ -315,7 +315,7 @@ async def test_records_stand_in_the_order_of_the_calls(audit: AuditLogger) -> No
 
 async def test_a_record_says_what_it_is_about(audit: AuditLogger, clock) -> None:
     await audit.start_session("s", "/w", "c0ffee", {"autonomy": "full"})
-    await audit.append("s", DECIDED, FINISHED, Forgot(4.0))
+    await audit.append("s", DECIDED, FINISHED, ConversationCleared(4.0))
     start, decided, finished, forgot = await audit.list_records()
     assert (start.kind, start.at, start.call, start.tool) == ("session", clock.time, None, None)
     assert start.body == {"workspace": "/w", "config_hash": "c0ffee", "autonomy": "full"}
@@ -336,7 +336,7 @@ async def test_a_record_says_what_it_is_about(audit: AuditLogger, clock) -> None
 async def test_listing_narrows(audit: AuditLogger) -> None:
     for session in ("a", "b"):
         await audit.append(session, *(TurnStarted(float(number)) for number in range(5)))
-        await audit.append(session, Forgot(5.0))
+        await audit.append(session, ConversationCleared(5.0))
 
     async def listed(*args, **kwargs) -> list[tuple[str, str, float]]:
         return [
@@ -377,7 +377,7 @@ async def test_what_is_appended_again_for_want_of_certainty_stands_there_once(
     audit: AuditLogger, database: Database
 ) -> None:
     """A caller whose patience ends while the disk is slow, and who makes sure later."""
-    events = [Forgot(1.0), TurnStarted(2.0), TurnStarted(2.0)]
+    events = [ConversationCleared(1.0), TurnStarted(2.0), TurnStarted(2.0)]
     gate = threading.Event()
     database._writer.connection.start(lambda _: gate.wait())
     try:
@@ -407,10 +407,10 @@ async def test_what_was_given_up_and_then_could_not_be_written_gets_in_when_it_i
         finally:
             gate.set()
         with pytest.raises(RecordError, match="locked"):
-            await audit.append("s", Forgot(2.0))
+            await audit.append("s", ConversationCleared(2.0))
         other.execute("ROLLBACK")
-    await audit.append("s", event, Forgot(2.0))
-    assert await audit.events_of("s") == [event, Forgot(2.0)]
+    await audit.append("s", event, ConversationCleared(2.0))
+    assert await audit.events_of("s") == [event, ConversationCleared(2.0)]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -428,7 +428,7 @@ async def test_what_json_cannot_say_is_refused_in_words(audit: AuditLogger, bad:
     ["{not json", "", '{"at": 1.0},{"at": 2.0}', '{"at":1.0} x', "[" * 100_000, '["at", 1.0]', "null"],
 )
 async def test_a_damaged_record_is_told(audit: AuditLogger, database: Database, kind: str, body: str) -> None:
-    await database.write(drafts=[Draft(1.0, "s", kind, None, None, body, "x")])
+    await database.write(drafts=[RecordRow(1.0, "s", kind, None, None, body, "x")])
     with pytest.raises(RecordError, match="the audit of session 's' cannot be read back"):
         await audit.events_of("s")
     with pytest.raises(RecordError, match="cannot be read back|could not be read"):

@@ -24,7 +24,7 @@ from leeward.memory.audit import AuditLogger, Head
 from leeward.memory.audit.heads import Fault
 from leeward.memory.audit.signer import SIGN_EVERY
 from leeward.memory.audit.signing import Signer, is_signed
-from leeward.memory.database import Database, Draft, Island
+from leeward.memory.database import AsyncioThread, Database, RecordRow
 from leeward.security.ports import RecordError
 from leeward.security.session import TurnStarted
 
@@ -87,7 +87,7 @@ async def test_each_writer_signs_after_so_many_records_and_at_the_end(audit: Aud
 
 
 async def test_two_writers_at_once_sign_what_stands_there(
-    audit: AuditLogger, database: Database, island: Island, clock
+    audit: AuditLogger, database: Database, island: AsyncioThread, clock
 ) -> None:
     async with Database.open(database.path, island, busy_seconds=30) as other:
         second = AuditLogger(other, clock)
@@ -263,7 +263,7 @@ async def test_who_cuts_without_a_signature_is_found(audit: AuditLogger, databas
     assert problem is not None
     assert (problem.seq, problem.kind) == (1, Fault.MISSING)
     told = '{"count":9,"hash":"","records":9}'
-    await database.write(drafts=[Draft(1.0, "", "pruned", None, None, told, "x")])
+    await database.write(drafts=[RecordRow(1.0, "", "pruned", None, None, told, "x")])
     assert (await audit.verify()).problem == problem, "it is not enough to say so"
 
 

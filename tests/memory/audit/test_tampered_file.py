@@ -12,9 +12,9 @@ import pytest
 import trio
 
 from leeward.memory.audit import AuditLogger, Head, heads_in
-from leeward.memory.audit.heads import Fault, Problem
+from leeward.memory.audit.heads import ChainFault, Fault
 from leeward.memory.audit.signer import SIGN_EVERY
-from leeward.memory.database import GENESIS, Database, Island, record_hash
+from leeward.memory.database import GENESIS, AsyncioThread, Database, record_hash
 from leeward.memory.database.chain import append
 from leeward.memory.sessions import LOCKS, SessionLock
 from leeward.security.ports import RecordError
@@ -44,7 +44,7 @@ async def turns(audit: AuditLogger, count: int) -> None:
     await audit.append("s", *(TurnStarted(float(number)) for number in range(count)))
 
 
-async def problem_of(audit: AuditLogger, *anchors: Head) -> Problem:
+async def problem_of(audit: AuditLogger, *anchors: Head) -> ChainFault:
     found = (await audit.verify(*anchors)).problem
     assert found is not None
     return found
@@ -90,7 +90,7 @@ async def test_the_same_record_twice_is_no_lost_one(audit: AuditLogger, database
     assert len(await audit.list_records()) == 1
 
 
-async def test_a_file_with_a_trigger_is_not_opened(island: Island, tmp_path: Path) -> None:
+async def test_a_file_with_a_trigger_is_not_opened(island: AsyncioThread, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with Database.open(path, island):
         pass
@@ -183,7 +183,7 @@ async def test_a_number_at_the_end_of_all_numbers_is_found(audit: AuditLogger, d
 
 
 async def test_an_older_file_that_was_gone_on_with_shows_by_the_heads_before(
-    island: Island, tmp_path: Path
+    island: AsyncioThread, tmp_path: Path
 ) -> None:
     """The newest head was signed behind the older copy, so it alone shows nothing."""
     path, heads = tmp_path / "a.db", tmp_path / "heads"
@@ -313,7 +313,7 @@ def test_a_start_after_a_kill_costs_the_rest_only(tmp_path: Path) -> None:
     """However long the audit is, only what is behind the newest head is read again."""
 
     async def main() -> int:
-        async with Island.open("x") as island, Database.open(tmp_path / "a.db", island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(tmp_path / "a.db", island) as database:
             audit = AuditLogger(database, Clock())
             await turns(audit, 1000)
             await audit.head()

@@ -17,13 +17,13 @@ from leeward.memory.sessions import LOCKS, SessionInUse, SessionLock
 from leeward.security.call import Status
 from leeward.security.policy import Policy
 from leeward.security.ports import RecordError
-from leeward.security.session import Asked, Decided, Finished, Session, TurnStarted, after
+from leeward.security.session import Asked, Decided, Finished, Session, TurnStarted, apply_events
 
 ARGUMENTS = '{"command":"make release"}'
 SCRIPT = """
 import os, signal, sys, trio
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import Database, AsyncioThread
 from leeward.memory.sessions import SessionLock
 from leeward.security.session import Decided, Finished
 from leeward.security.call import Status
@@ -33,7 +33,7 @@ class Clock:
         return 5.0
 
 async def main(path, session):
-    async with Island.open("x") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
         lock = SessionLock.take(database.path, session)
         audit = AuditLogger(database, Clock())
         await audit.start_session(session, "/w", "c")
@@ -171,7 +171,7 @@ async def test_an_unknown_end_is_no_failure_of_the_tool_and_no_repetition(audit:
     start = Session("s", Policy("/w", "/h"))
     await audit.append("s", allowed("c1"))
     await audit.settle("s")
-    session = reduce(after, await audit.events_of("s"), start)
+    session = reduce(apply_events, await audit.events_of("s"), start)
     assert (session.running, session.pending) == (frozenset(), frozenset())
     assert session.anomaly == start.anomaly
     assert (session.last, session.repeats) == (start.last, start.repeats)

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.memory.audit import AuditLogger, Head
-from leeward.memory.audit.heads import Fault, Problem
+from leeward.memory.audit.heads import ChainFault, Fault
 from leeward.memory.audit.signing import Signer
-from leeward.memory.database import GENESIS, Database, Island, record_hash
+from leeward.memory.database import GENESIS, AsyncioThread, Database, record_hash
 from leeward.security.call import Status
-from leeward.security.session import Decided, Finished, Forgot, TurnStarted
+from leeward.security.session import ConversationCleared, Decided, Finished, TurnStarted
 
 COLUMNS = "at, session, kind, call, tool, body, id"
 Tamper = Callable[[sqlite3.Connection], object]
@@ -37,7 +37,7 @@ def audited(tmp_path_factory) -> tuple[Path, Head]:
     folder = tmp_path_factory.mktemp("audited")
 
     async def write() -> Head:
-        async with Island.open("x") as island, Database.open(folder / "a.db", island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
             audit = AuditLogger(database, Clock())
             await audit.start_session("s", "/w", "c")
             for number in range(3):
@@ -58,8 +58,8 @@ def folder(audited: tuple[Path, Head], tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-async def found(folder: Path, anchor: Head | None = None) -> Problem | None:
-    async with Island.open("x") as island, Database.open(folder / "a.db", island) as database:
+async def found(folder: Path, anchor: Head | None = None) -> ChainFault | None:
+    async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
         return (await AuditLogger(database, Clock()).verify(*([anchor] if anchor else ()))).problem
 
 
@@ -199,7 +199,7 @@ TABLE = [
 
 
 async def test_what_nobody_touched_is_whole(audited: tuple[Path, Head], folder: Path) -> None:
-    async with Island.open("x") as island, Database.open(folder / "a.db", island) as database:
+    async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
         audit = AuditLogger(database, Clock())
         verified = await audit.verify()
         assert (verified.records, verified.heads, verified.problem) == (17, 2, None)
@@ -208,7 +208,7 @@ async def test_what_nobody_touched_is_whole(audited: tuple[Path, Head], folder: 
         for head in await audit.heads():
             assert await audit.verify(head) == verified
             assert await audit.verify(Head.parse(f" {head.line()}\n")) == verified
-        await audit.append("s", Forgot(1.0))
+        await audit.append("s", ConversationCleared(1.0))
         assert (await audit.verify(audited[1])).problem is None, "what came later is no cut"
 
 
@@ -311,7 +311,7 @@ def _has_dbstat(connection: sqlite3.Connection) -> bool:
 
 
 async def test_a_long_audit_is_walked_page_by_page(folder: Path) -> None:
-    async with Island.open("x") as island, Database.open(folder / "a.db", island) as database:
+    async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
         audit = AuditLogger(database, Clock())
         await audit.append("s", *(TurnStarted(float(number)) for number in range(1000)))
         pages: list[int] = []

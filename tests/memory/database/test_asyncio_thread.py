@@ -19,7 +19,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from trio.lowlevel import Abort
 
-from leeward.memory.database import Island
+from leeward.memory.database import AsyncioThread
 from leeward.memory.database.asyncio_thread import IslandError
 
 
@@ -69,8 +69,8 @@ def threads() -> set[str]:
     return {thread.name for thread in threading.enumerate()}
 
 
-@pytest.mark.parametrize("way", [Island.run, Island.run_cancellable])
-async def test_values_and_errors_cross(island: Island, way: Callable) -> None:
+@pytest.mark.parametrize("way", [AsyncioThread.run, AsyncioThread.run_cancellable])
+async def test_values_and_errors_cross(island: AsyncioThread, way: Callable) -> None:
     assert await way(island, double, 21) == 42
     for error in (KeyError("x"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()):
         with pytest.raises(type(error)):
@@ -78,7 +78,7 @@ async def test_values_and_errors_cross(island: Island, way: Callable) -> None:
         assert await way(island, double, 4) == 8, "the loop outlives every error"
 
 
-async def test_a_cancelled_caller_waits_for_what_was_begun(island: Island) -> None:
+async def test_a_cancelled_caller_waits_for_what_was_begun(island: AsyncioThread) -> None:
     gate, got = Gate(), []
     async with trio.open_nursery() as nursery:
 
@@ -95,7 +95,7 @@ async def test_a_cancelled_caller_waits_for_what_was_begun(island: Island) -> No
     assert got == ["through", "went on"]
 
 
-async def test_cancelling_ends_the_asyncio_task_and_waits_for_its_end(island: Island) -> None:
+async def test_cancelling_ends_the_asyncio_task_and_waits_for_its_end(island: AsyncioThread) -> None:
     gate = Gate()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(island.run_cancellable, gate.hang)
@@ -104,7 +104,7 @@ async def test_cancelling_ends_the_asyncio_task_and_waits_for_its_end(island: Is
     assert gate.log == ["cleaned up"]
 
 
-async def test_a_result_that_came_in_spite_of_the_cancel_is_not_lost(island: Island) -> None:
+async def test_a_result_that_came_in_spite_of_the_cancel_is_not_lost(island: AsyncioThread) -> None:
     gate, got = Gate(), []
 
     async def stubborn() -> str:
@@ -125,8 +125,8 @@ async def test_a_result_that_came_in_spite_of_the_cancel_is_not_lost(island: Isl
     assert got == ["all the same"]
 
 
-@pytest.mark.parametrize("way", [Island.run, Island.run_cancellable])
-async def test_who_is_cancelled_already_begins_nothing(island: Island, way: Callable) -> None:
+@pytest.mark.parametrize("way", [AsyncioThread.run, AsyncioThread.run_cancellable])
+async def test_who_is_cancelled_already_begins_nothing(island: AsyncioThread, way: Callable) -> None:
     ran: list[int] = []
 
     async def work() -> None:
@@ -141,7 +141,9 @@ async def test_who_is_cancelled_already_begins_nothing(island: Island, way: Call
 
 
 @pytest.mark.parametrize("when", range(12))
-async def test_a_cancel_at_any_moment_neither_hangs_nor_leaves_the_task(island: Island, when: int) -> None:
+async def test_a_cancel_at_any_moment_neither_hangs_nor_leaves_the_task(
+    island: AsyncioThread, when: int
+) -> None:
     gate = Gate()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(island.run_cancellable, gate.hang)
@@ -152,7 +154,7 @@ async def test_a_cancel_at_any_moment_neither_hangs_nor_leaves_the_task(island: 
     assert gate.log or not gate.reached.is_set()
 
 
-async def test_who_may_leave_leaves_and_the_future_is_settled_later(island: Island) -> None:
+async def test_who_may_leave_leaves_and_the_future_is_settled_later(island: AsyncioThread) -> None:
     future: Future[int] = Future()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -164,7 +166,7 @@ async def test_who_may_leave_leaves_and_the_future_is_settled_later(island: Isla
 
 async def test_several_islands_do_not_stall_each_other() -> None:
     held = threading.Event()
-    async with Island.open("storage") as storage, Island.open("terminal") as terminal:
+    async with AsyncioThread.open("storage") as storage, AsyncioThread.open("terminal") as terminal:
         terminal.call_soon(held.wait)
         try:
             assert await storage.run(double, 3) == 6
@@ -175,7 +177,7 @@ async def test_several_islands_do_not_stall_each_other() -> None:
 
 async def test_closing_ends_what_runs_and_joins_the_thread() -> None:
     before = threads()
-    async with Island.open("brief") as island:
+    async with AsyncioThread.open("brief") as island:
         gate = Gate()
         island.start(gate.hang)
         await gate.reached.wait()
@@ -190,7 +192,7 @@ async def test_closing_ends_what_runs_and_joins_the_thread() -> None:
 async def test_closing_tells_those_who_still_wait() -> None:
     errors: list[str] = []
     async with trio.open_nursery() as nursery:
-        async with Island.open("brief") as island:
+        async with AsyncioThread.open("brief") as island:
             gate = Gate()
 
             @nursery.start_soon
@@ -206,11 +208,11 @@ async def test_closing_tells_those_who_still_wait() -> None:
 async def test_an_error_in_the_block_comes_out_and_the_thread_is_gone() -> None:
     before = threads()
     with pytest.raises(ZeroDivisionError):
-        async with Island.open("brief"):
+        async with AsyncioThread.open("brief"):
             raise ZeroDivisionError
     with trio.CancelScope() as scope:
         scope.cancel()
-        async with Island.open("brief"):
+        async with AsyncioThread.open("brief"):
             await trio.lowlevel.checkpoint()
     assert scope.cancelled_caught
     assert threads() == before
@@ -218,7 +220,7 @@ async def test_an_error_in_the_block_comes_out_and_the_thread_is_gone() -> None:
 
 async def test_a_loop_that_dies_is_an_error_and_not_a_hang() -> None:
     before = threads()
-    async with Island.open("doomed") as island:
+    async with AsyncioThread.open("doomed") as island:
         never: Future[int] = Future()
         async with trio.open_nursery() as nursery:
             for waiting in (lambda: island.run(Gate().hang), lambda: island.wait(never)):
@@ -238,7 +240,7 @@ async def test_a_loop_that_dies_is_an_error_and_not_a_hang() -> None:
 async def test_a_prompt_is_cancelled_from_trio() -> None:
     before = threads()
     with create_pipe_input() as keys:
-        async with Island.open("terminal") as terminal:
+        async with AsyncioThread.open("terminal") as terminal:
 
             async def ask() -> str:
                 session: PromptSession[str] = PromptSession(input=keys, output=DummyOutput())
@@ -258,7 +260,7 @@ async def test_a_prompt_is_cancelled_from_trio() -> None:
 
 _INTERRUPTED_WAIT = """
 import asyncio, trio
-from leeward.memory.database import Island
+from leeward.memory.database import AsyncioThread
 
 async def work():
     print("ready", flush=True)
@@ -266,7 +268,7 @@ async def work():
     print("finished", flush=True)
 
 async def main():
-    async with Island.open("storage") as island:
+    async with AsyncioThread.open("storage") as island:
         await island.run(work)
         await trio.sleep_forever()
 

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island, record_hash, schema
+from leeward.memory.database import AsyncioThread, Database, record_hash, schema
 from leeward.memory.database import backup as kept
 from leeward.security.ports import RecordError
 from leeward.security.session import TurnStarted
@@ -69,7 +69,7 @@ def rows_of(path: Path) -> list[tuple]:
 
 @pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS)))
 async def test_a_file_of_every_earlier_version_is_copied_and_brought_up_to_date(
-    island: Island, tmp_path: Path, version: int
+    island: AsyncioThread, tmp_path: Path, version: int
 ) -> None:
     path = tmp_path / "store.db"
     make(path, version)
@@ -98,7 +98,7 @@ async def test_a_file_of_every_earlier_version_is_copied_and_brought_up_to_date(
     assert [name.name for name in copy.parent.iterdir()] == [copy.name]
 
 
-async def test_where_the_chain_began_is_on_record(island: Island, tmp_path: Path) -> None:
+async def test_where_the_chain_began_is_on_record(island: AsyncioThread, tmp_path: Path) -> None:
     make(tmp_path / "a.db", 1)
     make(tmp_path / "empty.db", 1, ())
     async with Database.open(tmp_path / "a.db", island) as database:
@@ -109,7 +109,7 @@ async def test_where_the_chain_began_is_on_record(island: Island, tmp_path: Path
         assert await AuditLogger(database, Clock()).list_records() == []
 
 
-async def test_old_rows_with_gaps_become_one_chain(island: Island, tmp_path: Path) -> None:
+async def test_old_rows_with_gaps_become_one_chain(island: AsyncioThread, tmp_path: Path) -> None:
     make(tmp_path / "a.db", 1)
     with closing(sqlite3.connect(tmp_path / "a.db")) as old, old:
         old.execute("UPDATE audit SET seq = seq * 7")
@@ -118,7 +118,7 @@ async def test_old_rows_with_gaps_become_one_chain(island: Island, tmp_path: Pat
         assert (verified.records, verified.problem) == (4, None)
 
 
-async def test_what_stands_in_the_log_only_is_in_the_copy_too(island: Island, tmp_path: Path) -> None:
+async def test_what_stands_in_the_log_only_is_in_the_copy_too(island: AsyncioThread, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     make(path, 1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -129,7 +129,7 @@ async def test_what_stands_in_the_log_only_is_in_the_copy_too(island: Island, tm
     assert len(rows_of(tmp_path / "a.db-kept" / "version-1.db")) == 4
 
 
-async def test_without_a_copy_nothing_is_changed(island: Island, tmp_path: Path, monkeypatch) -> None:
+async def test_without_a_copy_nothing_is_changed(island: AsyncioThread, tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "a.db"
     make(path, 1)
 
@@ -147,7 +147,7 @@ async def test_without_a_copy_nothing_is_changed(island: Island, tmp_path: Path,
         assert len(database.take_notices()) == 1
 
 
-async def test_an_earlier_copy_is_not_overwritten(island: Island, tmp_path: Path) -> None:
+async def test_an_earlier_copy_is_not_overwritten(island: AsyncioThread, tmp_path: Path) -> None:
     folder = tmp_path / "a.db-kept"
     folder.mkdir()
     (folder / "version-1.db").write_text("mine")
@@ -164,7 +164,7 @@ async def test_processes_that_find_an_older_file_at_once_migrate_it_once(tmp_pat
     make(path, 1)
 
     async def opener(number: int) -> None:
-        async with Island.open(f"n{number}") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open(f"n{number}") as island, Database.open(path, island) as database:
             await AuditLogger(database, Clock()).append("s", TurnStarted(float(number)))
 
     async with trio.open_nursery() as nursery:
@@ -184,7 +184,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "data" / "store.db"
 
     async def fill() -> None:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             audit = AuditLogger(database, Clock())
             for number in range(300):
                 await audit.append("s", TurnStarted(float(number)))
@@ -216,7 +216,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
     content = path.read_bytes()
 
     async def use() -> list[str]:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
             return database.take_notices()
 
@@ -249,7 +249,7 @@ def test_damage_found_while_it_is_used_is_looked_into_at_the_next_start(path: Pa
     overwrite(path, (page - 1) * 4096, b"\xff" * 4096)
 
     async def read() -> list[str]:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             notices = database.take_notices()
             if not notices:
                 assert await database.integrity() != []
@@ -268,7 +268,7 @@ def test_a_false_suspicion_is_forgotten(path: Path) -> None:
     kept.suspect(path)
 
     async def use() -> list[str]:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             assert await database.integrity() == []
             return database.take_notices()
 
@@ -283,7 +283,7 @@ def test_processes_that_find_the_damage_at_once_begin_one_new_file(path: Path) -
 
     async def opener(number: int) -> None:
         async with (
-            Island.open(f"n{number}") as island,
+            AsyncioThread.open(f"n{number}") as island,
             Database.open(path, island, busy_seconds=30) as database,
         ):
             await AuditLogger(database, Clock()).append("s", TurnStarted(float(number)))
@@ -335,7 +335,7 @@ def test_a_move_that_was_killed_half_way_is_brought_to_its_end(path: Path, moved
     assert killed.returncode == 9
 
     async def use() -> list[str]:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
             return database.take_notices()
 
@@ -368,7 +368,7 @@ def test_nobody_opens_a_file_while_another_moves_it(path: Path, meanwhile) -> No
     names: list[str] = []
 
     async def use() -> None:
-        async with Island.open("x") as island, Database.open(path, island):
+        async with AsyncioThread.open("x") as island, Database.open(path, island):
             names.append("opened")
 
     with kept.alone(path):
@@ -385,7 +385,7 @@ def test_nobody_closes_a_file_while_another_moves_it(path: Path, meanwhile) -> N
     """SQLite removes the log of a file by its name, and by then it may be that of another."""
 
     async def use(close: threading.Event, opened: threading.Event) -> None:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
             opened.set()
             await trio.to_thread.run_sync(close.wait)
@@ -403,7 +403,7 @@ def test_nobody_closes_a_file_while_another_moves_it(path: Path, meanwhile) -> N
 
 
 async def test_a_turn_that_does_not_come_is_not_waited_for_for_ever(
-    island: Island, tmp_path: Path, monkeypatch
+    island: AsyncioThread, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(kept, "_TURN_SECONDS", 0)
     with (
@@ -423,7 +423,7 @@ def test_a_file_of_somebody_else_is_not_moved(tmp_path: Path, content: bytes) ->
     path.write_bytes(content)
 
     async def use() -> None:
-        async with Island.open("x") as island, Database.open(path, island):
+        async with AsyncioThread.open("x") as island, Database.open(path, island):
             raise AssertionError
 
     with pytest.raises(
@@ -441,7 +441,7 @@ def test_a_program_that_still_has_the_damaged_file_does_no_harm_to_the_new_one(p
     moved = kept.set_aside(path)
 
     async def use() -> None:
-        async with Island.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
             audit = AuditLogger(database, Clock())
             await audit.append("s", TurnStarted(1.0))
             old.execute("INSERT INTO conversation (id, started, workspace) VALUES ('late', 1.0, '/w')")
@@ -461,6 +461,6 @@ async def test_integrity_tells_what_is_wrong(path: Path, tmp_path: Path) -> None
         other.execute(
             "INSERT INTO entry (session, turn, role, content, origin, at) VALUES ('nobody', 1, 'user', '', 'person', 1.0)"
         )
-    async with Island.open("x") as island, Database.open(copy, island) as database:
+    async with AsyncioThread.open("x") as island, Database.open(copy, island) as database:
         (line,) = await database.integrity()
         assert "entry" in line and "conversation" in line

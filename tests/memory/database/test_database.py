@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from leeward.memory.database import Database, Draft, Island, schema
+from leeward.memory.database import AsyncioThread, Database, RecordRow, schema
 from leeward.security.ports import RecordError
 
 _INSERT = "INSERT INTO conversation (id, started, workspace) VALUES (?, 1.0, '/w')"
@@ -46,7 +46,7 @@ def held(database: Database) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def commits(database: Database, island: Island) -> AsyncIterator[list[str]]:
+async def commits(database: Database, island: AsyncioThread) -> AsyncIterator[list[str]]:
     """Gather the transactions that are begun in the block."""
     log: list[str] = []
 
@@ -67,7 +67,7 @@ async def locker(database: Database) -> AsyncIterator[sqlite3.Connection]:
         yield other
 
 
-async def test_only_the_owner_may_read(database: Database, island: Island, tmp_path: Path) -> None:
+async def test_only_the_owner_may_read(database: Database, island: AsyncioThread, tmp_path: Path) -> None:
     await add(database, "a")
     files = sorted(tmp_path.iterdir())
     assert [path.name for path in files] == ["store.db", "store.db-shm", "store.db-wal"]
@@ -81,7 +81,7 @@ async def test_only_the_owner_may_read(database: Database, island: Island, tmp_p
 
 
 async def test_opening_a_file_that_is_there_writes_nothing_and_waits_for_nobody(
-    database: Database, locker: sqlite3.Connection, island: Island
+    database: Database, locker: sqlite3.Connection, island: AsyncioThread
 ) -> None:
     """Whoever only looks can, while another process keeps the file locked; a new file gives pages back in parts."""
     await add(database, "a")
@@ -96,7 +96,7 @@ async def test_opening_a_file_that_is_there_writes_nothing_and_waits_for_nobody(
 
 @pytest.mark.parametrize(("is_own", "mode"), [(True, 0o700), (False, 0o755)])
 async def test_the_folder_of_our_own_data_is_closed_and_no_other(
-    island: Island, tmp_path: Path, is_own: bool, mode: int
+    island: AsyncioThread, tmp_path: Path, is_own: bool, mode: int
 ) -> None:
     """A database may be named anywhere; only where the key lies the folder is Leeward's."""
     folder = tmp_path / "leeward"
@@ -122,7 +122,7 @@ async def test_its_durability_was_verified(database: Database) -> None:
 
 
 async def test_a_connection_that_is_not_durable_is_not_used(
-    island: Island, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    island: AsyncioThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leeward.memory.database.connection._PRAGMAS", ("PRAGMA synchronous = OFF",))
     with pytest.raises(RecordError, match="settings for durability do not hold"):
@@ -137,7 +137,7 @@ async def test_it_is_on_the_disk_when_write_returns(database: Database) -> None:
 
 
 async def test_writes_stand_in_the_order_of_the_calls_and_share_commits(
-    database: Database, island: Island
+    database: Database, island: AsyncioThread
 ) -> None:
     expected = [f"n{number}" for number in range(50)]
     async with commits(database, island) as begun, trio.open_nursery() as nursery:
@@ -149,14 +149,16 @@ async def test_writes_stand_in_the_order_of_the_calls_and_share_commits(
     assert len(begun) == 1
 
 
-async def test_records_go_first_and_what_is_large_waits_in_parts(database: Database, island: Island) -> None:
+async def test_records_go_first_and_what_is_large_waits_in_parts(
+    database: Database, island: AsyncioThread
+) -> None:
     """A tool may be waiting for its record, while megabytes of an output are being stored."""
     log: list[str] = []
     await island.run(database._writer.connection.set_trace_callback, log.append)
     with held(database):
         for name in "abc":
             database.queue([(_INSERT, (name * 200_000,))])
-        record = database.queue(drafts=[Draft(1.0, "s", "turn", None, None, "{}", "id1")])
+        record = database.queue(drafts=[RecordRow(1.0, "s", "turn", None, None, "{}", "id1")])
         small = database.queue([(_INSERT, ("small",))])
     await database.written(record)
     await database.written(small)
@@ -178,12 +180,14 @@ async def test_records_go_first_and_what_is_large_waits_in_parts(database: Datab
     assert [name[:1] for name in on_disk(database.path)] == ["a", "b", "c", "s"]
 
 
-async def test_a_record_that_comes_late_overtakes_what_waits(database: Database, island: Island) -> None:
+async def test_a_record_that_comes_late_overtakes_what_waits(
+    database: Database, island: AsyncioThread
+) -> None:
     log: list[str] = []
 
     def note(sql: str) -> None:
         if sql == "COMMIT" and "COMMIT" not in log:
-            database.queue(drafts=[Draft(1.0, "s", "turn", None, None, "{}", "id1")])
+            database.queue(drafts=[RecordRow(1.0, "s", "turn", None, None, "{}", "id1")])
         if "SELECT" not in sql:
             log.append("record" if "INTO audit" in sql else sql.split(maxsplit=1)[0])
 
@@ -197,9 +201,9 @@ async def test_a_record_that_comes_late_overtakes_what_waits(database: Database,
     assert [name[:1] for name in on_disk(database.path)] == ["a", "b", "c", "d"]
 
 
-async def test_a_bad_record_among_many_fails_alone(database: Database, island: Island) -> None:
-    good = [Draft(float(number), "s", "turn", None, None, "{}", f"id{number}") for number in range(5)]
-    bad = Draft(9.0, "s", "turn", None, None, "\ud800", "bad")
+async def test_a_bad_record_among_many_fails_alone(database: Database, island: AsyncioThread) -> None:
+    good = [RecordRow(float(number), "s", "turn", None, None, "{}", f"id{number}") for number in range(5)]
+    bad = RecordRow(9.0, "s", "turn", None, None, "\ud800", "bad")
     with held(database):
         jobs = [database.queue(drafts=[draft]) for draft in (*good[:3], bad, *good[3:])]
     for job in jobs[:3] + jobs[4:]:
@@ -219,7 +223,7 @@ async def test_a_bad_record_among_many_fails_alone(database: Database, island: I
     ],
 )
 async def test_a_bad_record_does_not_fail_its_neighbours(
-    database: Database, island: Island, bad: object, reason: str
+    database: Database, island: AsyncioThread, bad: object, reason: str
 ) -> None:
     await add(database, "twice")
     refused: list[str] = []
@@ -261,7 +265,7 @@ async def test_a_read_only_file_is_told_and_passes(database: Database) -> None:
 
 
 async def test_a_locked_file_is_told_once_for_all_and_passes(
-    database: Database, island: Island, locker: sqlite3.Connection
+    database: Database, island: AsyncioThread, locker: sqlite3.Connection
 ) -> None:
     locker.execute("BEGIN IMMEDIATE")
     refused: list[str] = []
@@ -313,7 +317,7 @@ async def test_a_cancelled_caller_leaves_its_record_in(
     assert on_disk(database.path) == ["mine", "next"]
 
 
-async def test_closing_writes_what_is_queued(island: Island, tmp_path: Path) -> None:
+async def test_closing_writes_what_is_queued(island: AsyncioThread, tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
         async with Database.open(tmp_path / "store.db", island) as database:
             scope.cancel()
@@ -343,7 +347,7 @@ async def test_a_bad_query_is_told(database: Database) -> None:
     assert await database.read("SELECT ?", ("x",)) == [("x",)]
 
 
-async def test_no_read_sees_what_is_not_committed(database: Database, island: Island) -> None:
+async def test_no_read_sees_what_is_not_committed(database: Database, island: AsyncioThread) -> None:
     seen: list[list[str]] = []
 
     async def look() -> None:
@@ -379,7 +383,7 @@ def _newer(path: Path) -> None:
     ],
 )
 async def test_what_is_not_ours_is_refused_and_left_alone(
-    island: Island, tmp_path: Path, make, reason: str
+    island: AsyncioThread, tmp_path: Path, make, reason: str
 ) -> None:
     path = tmp_path / "store.db"
     make(path)
@@ -393,7 +397,7 @@ async def test_what_is_not_ours_is_refused_and_left_alone(
     assert [found.name for found in tmp_path.iterdir()] == ["store.db"]
 
 
-async def test_a_folder_that_cannot_be_made_is_told(island: Island, tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_made_is_told(island: AsyncioThread, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RecordError, match=r"file/store\.db cannot be used: "):
         async with Database.open(tmp_path / "file" / "store.db", island):
@@ -401,7 +405,7 @@ async def test_a_folder_that_cannot_be_made_is_told(island: Island, tmp_path: Pa
 
 
 async def test_an_older_file_grows_and_a_failing_step_changes_nothing(
-    island: Island, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    island: AsyncioThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, first = tmp_path / "store.db", schema.MIGRATIONS
     async with Database.open(path, island) as database:
@@ -427,7 +431,10 @@ async def test_an_older_file_grows_and_a_failing_step_changes_nothing(
 
 async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     async def opener(name: str) -> None:
-        async with Island.open(name) as island, Database.open(tmp_path / "store.db", island) as database:
+        async with (
+            AsyncioThread.open(name) as island,
+            Database.open(tmp_path / "store.db", island) as database,
+        ):
             await add(database, name)
 
     async with trio.open_nursery() as nursery:
@@ -444,7 +451,10 @@ async def until(condition) -> None:
 
 async def test_when_the_loop_dies_nothing_is_lost_nobody_hangs_and_no_thread_stays(tmp_path: Path) -> None:
     before = set(threading.enumerate())
-    async with Island.open("doomed") as island, Database.open(tmp_path / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("doomed") as island,
+        Database.open(tmp_path / "store.db", island) as database,
+    ):
         await add(database, "a")
         island.call_soon(lambda: island._loop.stop())
         await until(lambda: not island.alive)
@@ -458,7 +468,10 @@ async def test_when_the_loop_dies_nothing_is_lost_nobody_hangs_and_no_thread_sta
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
 def test_any_end_of_the_block_closes_the_file(tmp_path: Path, error: type[BaseException]) -> None:
     async def main() -> None:
-        async with Island.open("storage") as island, Database.open(tmp_path / "a.db", island) as database:
+        async with (
+            AsyncioThread.open("storage") as island,
+            Database.open(tmp_path / "a.db", island) as database,
+        ):
             await add(database, "a")
             raise error
 

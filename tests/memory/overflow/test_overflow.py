@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from leeward.memory.database import CHUNK, Database, Island, unpacked
+from leeward.memory.database import CHUNK, AsyncioThread, Database, unpacked
 from leeward.memory.database.migrations.m001_first import STATEMENTS as FIRST
 from leeward.memory.database.schema import APPLICATION_ID
 from leeward.memory.overflow import LineQuery, OverflowNotFound, OverflowStore
@@ -257,7 +257,7 @@ async def test_what_was_kept_before_is_taken_over(tmp_path: Path, clock) -> None
         old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         old.execute("PRAGMA user_version = 1")
         old.commit()
-    async with Island.open("old") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("old") as island, Database.open(path, island) as database:
         store = OverflowStore(database, clock)
         (entry,) = await store.entries("s")
         assert (entry.id, entry.origin, entry.lines) == ("of_1", WEB, 20_000)

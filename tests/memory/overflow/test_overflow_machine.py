@@ -13,7 +13,7 @@ import trio
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.overflow import LineQuery, OverflowNotFound, OverflowStore
 from leeward.security.trust import Origin
 
@@ -97,7 +97,10 @@ def lines_of(text: str) -> list[str]:
 
 async def scenario(steps) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with Island.open("x") as island, Database.open(Path(folder) / "a.db", island) as database:
+        async with (
+            AsyncioThread.open("x") as island,
+            Database.open(Path(folder) / "a.db", island) as database,
+        ):
             clock, model, ids = Clock(), Model(), {}
             store = OverflowStore(database, clock, BUDGET)
             for what, *arguments in steps:

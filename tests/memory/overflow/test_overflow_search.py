@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from leeward.memory.database import CHUNK, Database
 from leeward.memory.overflow import Hit, LineQuery, OverflowStore
 from leeward.memory.overflow import search as lines_module
-from leeward.memory.overflow.search import Blocks, Search, _around
+from leeward.memory.overflow.search import Blocks, LineSearch, _around
 from leeward.memory.patterns import BadPattern
 from leeward.security.trust import Origin
 
@@ -124,7 +124,7 @@ async def test_what_is_no_text_is_searched_all_the_same(store: OverflowStore) ->
 
 def gathered(text: str, size: int, query: LineQuery) -> list[Hit]:
     chunks = [text[start : start + size] for start in range(0, len(text), size)]
-    blocks, search = Blocks(), Search(query)
+    blocks, search = Blocks(), LineSearch(query)
     for index, chunk in enumerate(chunks):
         for block in blocks.feed(chunk, last=index == len(chunks) - 1):
             search.take(block)

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from leeward.memory.checkpoints import CheckpointStore, packed_content
-from leeward.memory.database import CHUNK, Database, Island
+from leeward.memory.database import CHUNK, AsyncioThread, Database
 from leeward.memory.overflow import OverflowStore
 from leeward.memory.overflow.spool import id_of
 from leeward.memory.overflow.store import StoredText
@@ -28,7 +28,7 @@ WEB = Origin.WEB
 
 _WRITER = """
 import random, sys, trio
-from leeward.memory.database import Database, Island
+from leeward.memory.database import Database, AsyncioThread
 from leeward.memory.overflow import LineQuery, OverflowNotFound, OverflowStore
 from leeward.security.trust import Origin
 from leeward.security.ports import RecordError
@@ -43,7 +43,7 @@ def noise(size, seed):
 
 async def main(path, session, rounds):
     clock = Clock()
-    async with Island.open("storage") as island, Database.open(path, island, busy_seconds=30) as database:
+    async with AsyncioThread.open("storage") as island, Database.open(path, island, busy_seconds=30) as database:
         store = OverflowStore(database, clock, max_total=4_000_000)
         print("open", flush=True)
         for number in range(rounds):
@@ -246,7 +246,7 @@ async def test_a_disk_that_does_not_say_how_big_it_is_is_written_to(
 
 
 async def test_a_kill_in_the_middle_leaves_nothing_that_can_be_read(
-    tmp_path: Path, island: Island, clock
+    tmp_path: Path, island: AsyncioThread, clock
 ) -> None:
     path, chance = tmp_path / "store.db", random.Random(7)
     finished: set[str] = set()
@@ -274,7 +274,7 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_can_be_read(
 
 
 async def test_two_processes_write_evict_and_prune_one_file_at_once(
-    tmp_path: Path, island: Island, clock
+    tmp_path: Path, island: AsyncioThread, clock
 ) -> None:
     path = tmp_path / "store.db"
     children = [writer(path, name, 12) for name in ("one", "two")]

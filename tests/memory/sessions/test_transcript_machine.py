@@ -11,7 +11,7 @@ import trio
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.overflow import OverflowNotFound, OverflowStore
 from leeward.memory.sessions import Catalog, Line, Transcript
 from leeward.memory.sessions import catalog as catalog_module
@@ -198,7 +198,10 @@ class Machine:
 
 async def scenario(steps) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with Island.open("x") as island, Database.open(Path(folder) / "a.db", island) as database:
+        async with (
+            AsyncioThread.open("x") as island,
+            Database.open(Path(folder) / "a.db", island) as database,
+        ):
             clock = Clock()
             machine = Machine(
                 database,

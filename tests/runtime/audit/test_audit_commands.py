@@ -12,7 +12,7 @@ from leeward.runtime.audit.why import Explanation, remedies
 from leeward.runtime.cli.main import moment
 from leeward.security.call import Status
 from leeward.security.pipeline import GATES
-from leeward.security.session import Decided, Finished, Reading, Said
+from leeward.security.session import ActionRecord, Decided, Finished, GateVerdict
 
 SHELL = '{"command": "git push origin main"}'
 HOSTILE = "\x1b]0;owned\x07\u202edetsurt\nDENIED by nobody"
@@ -174,8 +174,8 @@ def test_an_ambiguous_beginning_is_not_guessed_at(lived):
 
 def test_what_a_model_wrote_is_spelled_out():
     decided = Decided(
-        1.0, "c", HOSTILE, "d", False, "g", HOSTILE, "X", HOSTILE, None, HOSTILE, (Said("g", "deny", HOSTILE, HOSTILE, "", HOSTILE, facts=((HOSTILE, HOSTILE),)),),
-        HOSTILE, model=HOSTILE, asker="model", trust_from=HOSTILE, reading=Reading(hidden=(HOSTILE,)),
+        1.0, "c", HOSTILE, "d", False, "g", HOSTILE, "X", HOSTILE, None, HOSTILE, (GateVerdict("g", "deny", HOSTILE, HOSTILE, "", HOSTILE, facts=((HOSTILE, HOSTILE),)),),
+        HOSTILE, model=HOSTILE, asker="model", trust_from=HOSTILE, reading=ActionRecord(hidden=(HOSTILE,)),
     )  # fmt: skip
     finished = Finished(1.0, "c", HOSTILE, "d", Status.OK, overflow=HOSTILE, detail=HOSTILE)
     for one in (decided, Decided(**{**{f: getattr(decided, f) for f in Decided.__slots__}, "allowed": True})):
@@ -187,13 +187,16 @@ def test_what_a_model_wrote_is_spelled_out():
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (Said("paths", "deny", "secret"), "nothing: no tool reads what is secret"),
-        (Said("budget", "deny", "calls_per_turn"), "agent.max_tool_calls_per_turn, set at c.toml:4"),
-        (Said("a_gate_of_tomorrow", "deny", "x"), "nothing: a refusal is answered by nobody in advance"),
-        (Said("known", "deny", "unknown_tool", suggestion="read"), "known suggests: read"),
-        (Said("anomaly", "ask", "breaker", force=True), "for somebody present to answer"),
+        (GateVerdict("paths", "deny", "secret"), "nothing: no tool reads what is secret"),
+        (GateVerdict("budget", "deny", "calls_per_turn"), "agent.max_tool_calls_per_turn, set at c.toml:4"),
         (
-            Said("permissions", "ask", "ask write at c.toml:9", where="c.toml:9", own_rule=True),
+            GateVerdict("a_gate_of_tomorrow", "deny", "x"),
+            "nothing: a refusal is answered by nobody in advance",
+        ),
+        (GateVerdict("known", "deny", "unknown_tool", suggestion="read"), "known suggests: read"),
+        (GateVerdict("anomaly", "ask", "breaker", force=True), "for somebody present to answer"),
+        (
+            GateVerdict("permissions", "ask", "ask write at c.toml:9", where="c.toml:9", own_rule=True),
             "your own ask rule (c.toml:9) outweighs it",
         ),
     ],
@@ -213,7 +216,14 @@ def test_what_would_have_helped(said, expected):
 def test_every_gate_has_something_to_be_said_about_it():
     for gate in GATES:
         decided = Decided(
-            1.0, "c", "t", "d", False, gate.__name__, "any", words=(Said(gate.__name__, "deny", "any"),)
+            1.0,
+            "c",
+            "t",
+            "d",
+            False,
+            gate.__name__,
+            "any",
+            words=(GateVerdict(gate.__name__, "deny", "any"),),
         )
         assert len(remedies(decided, {})) == 1
 

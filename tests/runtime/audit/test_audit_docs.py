@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leeward.memory.audit import KINDS
 from leeward.runtime.cli.main import FORMATS
-from leeward.security.session import Decided, Part, Reading, Said
+from leeward.security.session import ActionRecord, AtomRecord, Decided, GateVerdict
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/audit.md").read_text(encoding="utf-8")
@@ -50,9 +50,9 @@ def test_every_kind_is_told_with_every_field():
 def test_every_part_of_a_decision_is_told():
     for title, kind in (
         ("A `decision`:\n", Decided),
-        ("is a list of the first three):\n", Said),
-        ("`reading`:\n", Reading),
-        ("One of `parts`:\n", Part),
+        ("is a list of the first three):\n", GateVerdict),
+        ("`reading`:\n", ActionRecord),
+        ("One of `parts`:\n", AtomRecord),
     ):
         assert {*named(rows(title))} == {field.name for field in fields(kind)}, title
 

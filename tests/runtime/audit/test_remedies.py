@@ -12,16 +12,25 @@ import pytest
 
 from leeward.runtime.audit.why import remedies
 from leeward.runtime.grounding import given_by
-from leeward.security.action import Draft
-from leeward.security.call import Checked, Problem, Status, ToolCall, ToolSpec
+from leeward.security.action import ActionBuilder
+from leeward.security.call import Checked, SchemaProblem, Status, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import KIND_KEY, Effect
 from leeward.security.outcome import Category
-from leeward.security.permissions import answered
+from leeward.security.permissions import resolve_asks
 from leeward.security.pipeline import judge
 from leeward.security.policy import Autonomy, CallLimits, Policy, Rule, RuleAction, ShellRules
 from leeward.security.record.decisions import decided
-from leeward.security.session import Decided, Finished, Given, Granted, LevelSet, Session, TurnStarted, after
+from leeward.security.session import (
+    Decided,
+    Finished,
+    Granted,
+    LevelSet,
+    Session,
+    TurnStarted,
+    UrlsAdded,
+    apply_events,
+)
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance
 from leeward.security.verdict import Allow, Deny
@@ -49,7 +58,7 @@ class Case:
         schema = {"type": "object", "properties": properties}
         spec = ToolSpec("tool", "a tool", schema, _checked, self.effects, self.level)
         call = ToolCall("c9", tool or self.tool, json.dumps(arguments or self.arguments))
-        draft = Draft.of(call, {"tool": spec})
+        draft = ActionBuilder.of(call, {"tool": spec})
         wanted = draft.wanted(session.policy)
         facts = CommandFacts(
             real={path: LINKS.get(path, path) for path in wanted.real},
@@ -63,13 +72,13 @@ class Case:
 
     def session(self, **policy):
         session = Session("s", Policy("/ws", "/home/ada", **{**self.policy, **policy}))
-        given = (Given(0.0, self.said, Provenance.PERSON),) if self.said else ()
-        return after(session, *given, *self.events)
+        given = (UrlsAdded(0.0, self.said, Provenance.PERSON),) if self.said else ()
+        return apply_events(session, *given, *self.events)
 
 
 def _checked(arguments):
     problems = tuple(
-        Problem(f"/{name}", "is no text", Category.TYPE_MISMATCH)
+        SchemaProblem(f"/{name}", "is no text", Category.TYPE_MISMATCH)
         for name, value in arguments.items()
         if not isinstance(value, str)
     )
@@ -144,7 +153,7 @@ CASES = {
 def refusals(case, session, action):
     """Return what gates refuse and how, and what is said of it afterwards."""
     if case is CASES["budget repeated"]:
-        session = after(session, *ended(session))
+        session = apply_events(session, *ended(session))
     decision = judge(action, session)
     event = decided(session, action, decision, "")
     return event, {
@@ -159,7 +168,9 @@ def fact(said, *names):
 def named(case, said):
     session = case.session()
     text = fact(said, "url", "destination")
-    return case.action(session), after(session, *given_by(f"open {text} please", Provenance.PERSON, session))
+    return case.action(session), apply_events(
+        session, *given_by(f"open {text} please", Provenance.PERSON, session)
+    )
 
 
 def by_policy(**changed):
@@ -179,7 +190,7 @@ def by_arguments(case, said):
 def by_event(event):
     def apply(case, said):
         session = case.session()
-        return case.action(session), after(session, event)
+        return case.action(session), apply_events(session, event)
 
     return apply
 
@@ -278,9 +289,9 @@ def test_there_is_a_case_for_every_refusal_in_the_code():
 
 def test_a_message_begins_a_new_turn_and_a_new_session_a_new_count():
     case = replace(CASES["budget calls_per_turn"], policy={"calls": CallLimits(per_turn=1, per_session=1)})
-    session = after(case.session(), Decided(0.0, "c0", "tool", "d", True))
+    session = apply_events(case.session(), Decided(0.0, "c0", "tool", "d", True))
     assert isinstance(judge(case.action(session), session).verdict, Deny)
-    session = replace(after(session, TurnStarted(1.0)), calls_this_session=0)
+    session = replace(apply_events(session, TurnStarted(1.0)), calls_this_session=0)
     assert isinstance(judge(case.action(session), session).verdict, Allow)
 
 
@@ -329,8 +340,8 @@ def test_an_answer_in_advance_that_is_promised_answers_every_question(case):
     promised = list(advance(lines))
     for changed, events in promised:
         held = {**case.policy, **changed, "rules": (*case.policy.get("rules", ()), *changed.get("rules", ()))}
-        then = after(Session("s", Policy("/ws", "/home/ada", **held)), *events)
-        assert answered(judge(action, then).asks, action, then)[0] == (), lines
+        then = apply_events(Session("s", Policy("/ws", "/home/ada", **held)), *events)
+        assert resolve_asks(judge(action, then).asks, action, then)[0] == (), lines
     is_forced = any(ask.force for _, ask in decision.asks)
     assert not (is_forced and promised)
     if case in (ASKED["a write"], ASKED["a command"], ASKED["a command elsewhere"]):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from leeward.memory.sessions import Conversation, Entry, Found
+from leeward.memory.sessions import Conversation, SearchHit, TranscriptEntry
 from leeward.runtime.sessions import export_lines, found_json, found_line, session_line, show_lines
 from leeward.security.trust import Origin
 
@@ -131,8 +131,8 @@ def test_slash_commands_in_a_script(leeward) -> None:
     assert "has turns 1 to 1" in ran.json["error"]["message"]
 
 
-def entry(place: int, role: str, **content) -> Entry:
-    return Entry(place, 1, role, content or None, Origin.WEB, seq=place)
+def entry(place: int, role: str, **content) -> TranscriptEntry:
+    return TranscriptEntry(place, 1, role, content or None, Origin.WEB, seq=place)
 
 
 def told(text: str):
@@ -206,17 +206,17 @@ def test_what_was_piped_in_is_not_shown_as_the_persons_words() -> None:
         ("sum obey", "user", "web"),
         ("nothing", "user", "web"),
     ):
-        found = found_json(Found(one, said), words)
+        found = found_json(SearchHit(one, said), words)
         assert (found["role"], found["origin"]) == (role, origin) and ("obey" in found["excerpt"]) == (
             role == "attached"
         )
-        assert f" {role} " in found_line(Found(one, said), words)
+        assert f" {role} " in found_line(SearchHit(one, said), words)
 
 
 @pytest.mark.parametrize("text", ["", "x", EVIL, "ş" * 500 + " needle " + "x" * 500, "İİİİ needle"])
 def test_what_stands_around_a_word_is_one_short_line(text) -> None:
     one, _ = told("title")
-    line = found_line(Found(one, entry(1, "tool", text=text, call_id="c")), "needle")
+    line = found_line(SearchHit(one, entry(1, "tool", text=text, call_id="c")), "needle")
     assert "\n" not in line and len(line) < 250 and ("needle" in line) == ("needle" in text)
 
 

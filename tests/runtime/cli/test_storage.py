@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 import trio
 
-from leeward.memory.database import Database, Island, Upkeep
+from leeward.memory.database import AsyncioThread, Database, Upkeep
 from leeward.memory.overflow import OverflowStore
 from leeward.runtime.cli.storage import _ago, _size
 from leeward.runtime.slash import dispatch, parse
@@ -34,7 +34,7 @@ class Clock:
 async def keep(path, days: float, *texts: str, session: str = "s") -> list[str]:
     """Keep outputs as they were kept so many days ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    async with Island.open("test") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(path, island) as database:
         store = OverflowStore(database, Clock(days))
         return [await store.put(session, text, Origin.WEB) for text in texts]
 
@@ -159,7 +159,7 @@ async def test_a_file_that_was_made_before_this_was_possible_is_rewritten_once(t
         other.execute("PRAGMA journal_mode = DELETE")
         other.execute("PRAGMA auto_vacuum = NONE")
         other.execute("VACUUM")
-    async with Island.open("test") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(path, island) as database:
         store = OverflowStore(database, Clock())
         (kept,) = [await store.put("s", "still here", Origin.WEB)]
         await store.prune()
@@ -170,7 +170,7 @@ async def test_a_file_that_was_made_before_this_was_possible_is_rewritten_once(t
 
 
 async def test_vacuum_goes_in_small_steps(tmp_path, monkeypatch):
-    async with Island.open("test") as island, Database.open(tmp_path / "store.db", island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "store.db", island) as database:
         store = OverflowStore(database, Clock(8))
         await store.put("s", NOISE, Origin.WEB)
         await OverflowStore(database, Clock()).prune()
@@ -188,7 +188,7 @@ async def test_vacuum_goes_in_small_steps(tmp_path, monkeypatch):
 _OTHER = """
 import sys, time, trio
 from leeward.memory.audit import AuditLogger
-from leeward.memory.database import Database, Island
+from leeward.memory.database import Database, AsyncioThread
 from leeward.memory.overflow import OverflowStore
 from leeward.security.trust import Origin
 from leeward.security.session import TurnStarted
@@ -197,7 +197,7 @@ class Clock:
     now = staticmethod(time.time)
 
 async def main(path):
-    async with Island.open("s") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("s") as island, Database.open(path, island) as database:
         store, audit = OverflowStore(database, Clock()), AuditLogger(database, Clock())
         print("open", flush=True)
         number = 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.runtime.conversation.window import Weighed, first_kept, oldest_first
+from leeward.runtime.conversation.window import MessageSize, first_kept, oldest_first
 
 
 def test_the_oldest_go_first_and_no_more_of_them_than_must() -> None:
@@ -28,8 +28,8 @@ def test_no_gain_is_worked_out_in_vain() -> None:
     assert list(oldest_first(gains(), 900)) == [0, 1] and len(asked) == 3
 
 
-U, A, T = Weighed("user", 10), Weighed("assistant", 10), Weighed("tool", 100)
-C = Weighed("assistant", 10, has_calls=True)
+U, A, T = MessageSize("user", 10), MessageSize("assistant", 10), MessageSize("tool", 100)
+C = MessageSize("assistant", 10, has_calls=True)
 
 
 def test_what_the_model_has_not_read_stays() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.runtime.conversation import Conversation
+from leeward.runtime.conversation import History
 from leeward.runtime.conversation.compaction import ASKED
 from leeward.runtime.conversation.window import ContextWindow, TooLong, tokens_in
 from leeward.runtime.events import Alert, EndReason
@@ -155,7 +155,7 @@ SIZES = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 30_000), st.integer
 @example([(1, 30_000, 5000)] * 8, 1000)
 @example([(3, 0, 0)], 1000)
 def test_whatever_is_sent_fits_and_is_whole(sizes, tokens):
-    conversation = Conversation(lambda *_: None, lambda _: None)
+    conversation = History(lambda *_: None, lambda _: None)
     conversation.say("go")
     window = ContextWindow(tokens)
     for number, (calls, result, arguments) in enumerate(sizes):

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.memory.sessions import Charge, Line
-from leeward.runtime.conversation import BROKEN_OFF, Conversation, Taken
+from leeward.runtime.conversation import BROKEN_OFF, History, HistorySnapshot
 from leeward.runtime.conversation.history import CANCELLED
 from leeward.runtime.providers.interface import Message, Requested
 from leeward.security.ports import RecordError
@@ -30,8 +30,8 @@ class Store:
 
         return written
 
-    def conversation(self) -> Conversation:
-        return Conversation(self.keep, self.warnings.append)
+    def conversation(self) -> History:
+        return History(self.keep, self.warnings.append)
 
 
 def calls(*ids: str) -> tuple[Requested, ...]:
@@ -201,7 +201,7 @@ async def test_what_was_left_open_is_answered_when_it_is_gone_on_with():
         Message("assistant", "", calls("a", "b", "c")),
         Message("tool", "x", call_id="b"),
     )
-    conversation.resume(Taken(messages, (1, 2, 3), 3, 1))
+    conversation.resume(HistorySnapshot(messages, (1, 2, 3), 3, 1))
     assert [(m.call_id, m.text) for m in conversation.messages[2:]] == [
         ("b", "x"),
         ("a", BROKEN_OFF),

@@ -19,7 +19,7 @@ from leeward.runtime.providers.interface import (
     TextDelta,
     ToolView,
 )
-from leeward.runtime.providers.offline import EXAMPLES, NOTICE, NotUnderstood, Step, read_instructions
+from leeward.runtime.providers.offline import EXAMPLES, NOTICE, NotUnderstood, OfflineCall, read_instructions
 from leeward.runtime.providers.registry import open_provider
 
 TOOLS = tuple(
@@ -114,7 +114,7 @@ async def test_plain_instructions(said: str, tool: str, arguments: dict[str, Any
     ],
 )
 def test_several_instructions(said: str, tools: list[str]) -> None:
-    assert [step.tool for step in read_instructions(said) if isinstance(step, Step)] == tools
+    assert [step.tool for step in read_instructions(said) if isinstance(step, OfflineCall)] == tools
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.console import Console
 from leeward.runtime.repl.approve import choose_always, seconds_of
 from leeward.runtime.repl.screen import Screen
 from leeward.runtime.repl.terminal import Closed, Gone, Interrupt
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, ToolCall, ToolSpec
 from leeward.security.kinds import KIND_KEY, Effect
 from leeward.security.permissions import Always
@@ -27,7 +27,7 @@ HOUR, DAY = 3600.0, 86_400.0
 def question(kind="command", value="npm test", always=(("tool", "npm test"),), **fields):
     schema = {"type": "object", "properties": {"v": {"type": "string", KIND_KEY: kind}}}
     spec = ToolSpec("tool", "a tool", schema, Checked, Effect.ALL)
-    action = Draft.of(ToolCall("c1", "tool", f'{{"v": "{value}"}}'), {"tool": spec}).read(
+    action = ActionBuilder.of(ToolCall("c1", "tool", f'{{"v": "{value}"}}'), {"tool": spec}).read(
         POLICY, {"/ws/a": "/ws/a"}
     )
     ask = Ask("default", "this call may write", action.atoms, **fields)

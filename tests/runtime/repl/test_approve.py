@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from leeward.runtime.repl.approve import choice, is_cut, offer, question_lines
 from leeward.runtime.repl.screen import within
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, ToolCall, ToolSpec
 from leeward.security.kinds import KIND_KEY, Effect
 from leeward.security.policy import Policy
@@ -29,7 +29,7 @@ def question(arguments, *asks, always=(), tool="tool", **kinds):
     """A call of a tool whose arguments have these kinds (others are undeclared), and what was asked about it."""
     properties = {key: {"type": "string", KIND_KEY: kind} for key, kind in kinds.items()}
     spec = ToolSpec(tool, "a tool", {"type": "object", "properties": properties}, Checked, Effect.ALL)
-    draft = Draft.of(ToolCall("c1", tool, json.dumps(arguments)), {tool: spec})
+    draft = ActionBuilder.of(ToolCall("c1", tool, json.dumps(arguments)), {tool: spec})
     action = draft.read(POLICY, {path: path for path in draft.paths(POLICY)})
     given_asks = asks or (("permissions", Ask("default", "this call may write")),)
     return Question(action, given_asks, always if always is None else tuple(always))
@@ -61,7 +61,7 @@ def test_switches_and_numbers_that_nobody_set_are_not_shown():
     spec = ToolSpec("tool", "a tool", {"type": "object", "properties": properties}, Checked, Effect.ALL)
 
     def names(**arguments):
-        draft = Draft.of(ToolCall("c1", "tool", json.dumps(arguments)), {"tool": spec})
+        draft = ActionBuilder.of(ToolCall("c1", "tool", json.dumps(arguments)), {"tool": spec})
         lines = question_lines(Question(draft.read(POLICY, {}), (), None))
         return [line.partition(":")[0].strip() for line in lines][1:]
 

@@ -21,7 +21,7 @@ from leeward.runtime.repl.render import Renderer
 from leeward.runtime.repl.repl import Repl, Stoppable, TerminalApprover
 from leeward.runtime.repl.screen import Screen
 from leeward.runtime.repl.terminal import Closed, Gone, Interrupt, Typed
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, ToolCall, ToolSpec
 from leeward.security.kinds import Effect
 from leeward.security.permissions import Always
@@ -345,7 +345,7 @@ def question(content, always=ALWAYS, wider=None):
     spec = ToolSpec("write", "writes", {"type": "object"}, Checked, Effect.WRITE)
     call = ToolCall("c1", "write", json.dumps({"content": content}))
     policy = Policy(workspace="/ws", home="/home/ada")
-    action = Draft.of(call, {"write": spec}).read(policy, {})
+    action = ActionBuilder.of(call, {"write": spec}).read(policy, {})
     asks = (("permissions", Ask("default", "this call may write")),)
     return Question(action, asks, always, wider, Session("s", policy))
 

@@ -14,7 +14,7 @@ import trio
 from leeward.memory.audit import Head
 from leeward.memory.sessions import LOCKS
 from leeward.runtime.app import Runtime
-from leeward.runtime.config import Places, load
+from leeward.runtime.config import Locations, load
 from leeward.runtime.events import Alert
 from leeward.security.call import Status
 from leeward.security.kinds import Effect
@@ -24,7 +24,7 @@ from leeward.tools.declare import Text, tool
 KILLED = """
 import os, signal, sys, trio
 from pathlib import Path
-from leeward.runtime.config import Places, load
+from leeward.runtime.config import Locations, load
 from leeward.runtime.app import Runtime
 from leeward.security.kinds import Effect
 from leeward.tools.declare import Text, tool
@@ -36,7 +36,7 @@ async def deadly(what: Text) -> str:
 
 async def main(folder):
     loaded = load(config_dir=folder / "config", environment={})
-    places = Places(folder / "work", folder, folder / "config", folder / "data", folder / "data" / "leeward.db")
+    places = Locations(folder / "work", folder, folder / "config", folder / "data", folder / "data" / "leeward.db")
     async with Runtime.open(loaded, executors=[deadly], places=places) as runtime:
         print(runtime.session_id, flush=True)
         await runtime.call("deadly", {"what": "the release"})
@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def opened(folder: Path, told: list[str]):
     loaded = load(config_dir=folder / "config", environment={})
-    places = Places(
+    places = Locations(
         folder / "work", folder, folder / "config", folder / "data", folder / "data" / "leeward.db"
     )
 

@@ -219,7 +219,7 @@ from leeward import Effect, tool
 from leeward.runtime.app import Runtime
 from leeward.runtime.repl.approve import question_lines
 from leeward.runtime.config import load
-from leeward.runtime.config import Places
+from leeward.runtime.config import Locations
 from leeward.security.permissions import Always
 from leeward.security.ports import Answer
 from leeward.security.session import Scope
@@ -241,7 +241,7 @@ def said():
 
 async def main():
     home = Path(sys.argv[1])
-    places = Places(home / "work", home, home / "config", home / "data", home / "data" / "leeward.db")
+    places = Locations(home / "work", home, home / "config", home / "data", home / "data" / "leeward.db")
     loaded = load(config_dir=places.config, environment={})
     async with Runtime.open(loaded, places=places, approver=Person(), executors=[mark]) as runtime:
         print("ready", flush=True)

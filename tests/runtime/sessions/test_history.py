@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.memory.sessions import Entry, Recall
-from leeward.runtime.conversation import BROKEN_OFF, Conversation
+from leeward.memory.sessions import Recall, TranscriptEntry
+from leeward.runtime.conversation import BROKEN_OFF, History
 from leeward.runtime.sessions.history import origins_of, taken_up
 from leeward.security.ports import RecordError
 from leeward.security.trust import Origin
@@ -38,7 +38,7 @@ SAID = st.one_of(
 
 
 def entry(place, role, content, origin=Origin.TOOL):
-    return Entry(place, 1, role, content, origin, seq=place)
+    return TranscriptEntry(place, 1, role, content, origin, seq=place)
 
 
 def recalled(said, words=(), summary=None):
@@ -70,7 +70,7 @@ def test_any_history_comes_back_valid(sessions, said, has_summary) -> None:
     summary = entry(9, "summary", {"text": "«s»", "kept": 10}, Origin.WEB) if has_summary else None
     words = (entry(1, "user", {"text": "first", "attached": "«page»"}),) if has_summary else ()
     taken = taken_up(recalled(said, words, summary))
-    conversation = Conversation(lambda _: None, lambda _: None)
+    conversation = History(lambda _: None, lambda _: None)
     conversation.resume(taken)
     sessions.valid(conversation.messages)
     assert len(taken.places) == len(taken.messages) and list(taken.places) == sorted(taken.places)
@@ -93,7 +93,7 @@ def test_the_obvious_way_is_found_wrong(sessions, planted) -> None:
     ]
     for rest in (said, [{"role": "tool", "content": {"text": "r", "call_id": "a"}}]):
         for way, is_valid in ((taken_up, True), (planted("taken_up").taken_up, False)):
-            conversation = Conversation(lambda _: None, lambda _: None)
+            conversation = History(lambda _: None, lambda _: None)
             conversation.resume(way(recalled(rest)))
             try:
                 sessions.valid(conversation.messages)

@@ -16,7 +16,7 @@ from leeward.runtime.providers.interface import TextDelta, Usage
 from leeward.security.call import Status
 from leeward.security.kinds import Effect
 from leeward.security.ports import Answer, RecordError
-from leeward.security.session import Forgot, Granted, LevelSet, Read, Session
+from leeward.security.session import ConversationCleared, Granted, LevelSet, Session, TextSeen
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.declare import Text, tool
@@ -137,7 +137,7 @@ async def test_elsewhere_what_was_allowed_lapses_and_what_was_read_does_not(
         now = runtime.pipeline.session.now
         await runtime.pipeline.note(
             Granted(now, "act", None, "g_1"),
-            Read(now, (Origin.WEB,)),
+            TextSeen(now, (Origin.WEB,)),
             LevelSet(now, "act", TrustLevel.BLOCKED, "anomaly window"),
         )
         name = runtime.session_id
@@ -240,7 +240,7 @@ async def test_words_come_back_with_their_labels_where_the_record_of_those_was_l
 ) -> None:
     async with sessions.session(tmp_path, "", [[("moody", {"word": "x"})], "one"], **TOOLS) as runtime:
         await runtime.turn("hello")
-        await runtime.pipeline.note(Forgot(runtime.pipeline.session.now))
+        await runtime.pipeline.note(ConversationCleared(runtime.pipeline.session.now))
     async with sessions.session(tmp_path, "", [], **TOOLS) as runtime:
         await runtime.resume()
         assert runtime.pipeline.session.labels == {Origin.WORKSPACE}

@@ -9,7 +9,7 @@ from leeward.runtime.providers.interface import TextDelta, Usage
 from leeward.runtime.sessions import delete, find, fork
 from leeward.security.call import Status
 from leeward.security.kinds import Effect
-from leeward.security.session import Forgot, Given, Granted, LevelSet
+from leeward.security.session import ConversationCleared, Granted, LevelSet, UrlsAdded
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.declare import Text, tool
@@ -164,12 +164,12 @@ async def test_what_the_person_does_in_the_first_session_afterwards_says_nothing
         # No turn begins meanwhile: only the time tells that this was later.
         now = runtime.pipeline.session.now + 1
         await runtime.pipeline.note(
-            Forgot(now),
+            ConversationCleared(now),
             Granted(now, "look", None, "g_later"),
             LevelSet(now, "page", TrustLevel.TRUSTED, "the person"),
         )
         await runtime.pipeline.note(
-            Given(now, ("https://later.example.com/",), Provenance.PERSON),
+            UrlsAdded(now, ("https://later.example.com/",), Provenance.PERSON),
             LevelSet(now, "look", TrustLevel.BLOCKED, "failed"),
         )
         assert not runtime.pipeline.session.labels and known(runtime) == ["later"]

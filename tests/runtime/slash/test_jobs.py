@@ -96,10 +96,10 @@ sys.path.insert(0, {tests!r})
 import sessions
 from pathlib import Path
 from leeward.security.ports import Answer
-from leeward.tools.process.supervisor import own_this_process
+from leeward.tools.process.supervisor import claim_process
 
 async def main():
-    own_this_process()
+    claim_process()
     async with sessions.session(Path({folder!r}), {config!r}, approver=sessions.Answers(Answer.YES)) as runtime:
         await runtime.call("shell", {{"command": {command!r}, "background": True}})
         print(runtime.session_id, flush=True)

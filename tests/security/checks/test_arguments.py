@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leeward.security.checks import PATTERNS, rejected_pattern
 from leeward.security.checks.arguments import climbs
 from leeward.security.kinds import Kind, Unreadable
-from leeward.security.paths import Place
+from leeward.security.paths import ResolvedPath
 from leeward.security.url import parse_url
 
 ID, PATH, DESTINATION, TEXT = Kind.RESOURCE_ID, Kind.PATH, Kind.DESTINATION, Kind.TEXT
@@ -116,7 +116,7 @@ def test_paths_made_up(text, pattern):
 
 @pytest.mark.parametrize("text", GOOD_PATHS)
 def test_paths_in_use(text):
-    assert name(PATH, text, canonical=Place("/w/x", "/w/x")) is None
+    assert name(PATH, text, canonical=ResolvedPath("/w/x", "/w/x")) is None
 
 
 @pytest.mark.parametrize(("text", "pattern"), flat(REJECTED_DESTINATIONS))
@@ -130,11 +130,11 @@ def test_destinations_in_use(text):
 
 
 def test_a_relative_path_is_traversal_only_where_it_leaves():
-    outside = Place("/etc/passwd", "/etc/passwd", escaped=True)
+    outside = ResolvedPath("/etc/passwd", "/etc/passwd", escaped=True)
     rejection = rejected_pattern(PATH, "../etc/passwd", outside)
     assert (rejection.pattern, rejection.suggestion) == ("path_traversal", "/etc/passwd")
-    assert rejected_pattern(PATH, "../w/x", Place("/w/x", "/w/x")) is None
-    doubly = rejected_pattern(PATH, "../a%252e", Place("/a%252e", "/a%252e", escaped=True))
+    assert rejected_pattern(PATH, "../w/x", ResolvedPath("/w/x", "/w/x")) is None
+    doubly = rejected_pattern(PATH, "../a%252e", ResolvedPath("/a%252e", "/a%252e", escaped=True))
     assert (doubly.pattern, doubly.suggestion) == ("path_traversal", None)
 
 
@@ -158,7 +158,7 @@ def test_free_text(kind, text, pattern):
     ],
 )  # fmt: skip
 def test_of_what_could_be_a_path_only_traversal_is_judged(text, pattern):
-    place = Place("/x", "/x", escaped=text == "../../x")
+    place = ResolvedPath("/x", "/x", escaped=text == "../../x")
     assert name(PATH, text, canonical=place, declared=False) == pattern
 
 

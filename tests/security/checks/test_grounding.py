@@ -6,7 +6,7 @@ import pytest
 
 from leeward.security.gates import grounding, hosts
 from leeward.security.kinds import Effect, Kind
-from leeward.security.session import Forgot, Given, Read, Withdrawn, after
+from leeward.security.session import ConversationCleared, TextSeen, UrlsAdded, UrlsRemoved, apply_events
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance, fingerprints_in
 from leeward.security.verdict import Allow, Ask, Deny
@@ -19,7 +19,7 @@ LONG = "x" * 65
 def said(make, url, *events, given=GIVEN, **fields):
     tool = make.spec(effects=Effect.SEND | Effect.BRING_IN, kinds={"url": Kind.URL})
     start = make.session(*events, said=[given], **fields)
-    start = after(start, Read(0, (Origin.WORKSPACE,), fingerprints_in(NOTE, start.id)))
+    start = apply_events(start, TextSeen(0, (Origin.WORKSPACE,), fingerprints_in(NOTE, start.id)))
     return grounding(make.action(tool, {"url": url}), start)
 
 
@@ -64,21 +64,21 @@ def test_what_was_added_is_shown(make, url, rule) -> None:
 def test_what_was_given_or_linked_exactly_is_opened_whatever_it_holds(make) -> None:
     url = f"https://good.com/canary-7f3a9b2c/{LONG}?t=sk-test-{'0' * 32}#x"
     assert said(make, url, given=url) == Allow()
-    assert said(make, url, Given(0, (url,), Provenance.LINK)) == Allow()
+    assert said(make, url, UrlsAdded(0, (url,), Provenance.LINK)) == Allow()
 
 
 def test_a_value_is_forgotten_with_the_conversation(make) -> None:
     start = make.session(
-        Read(0, (Origin.WORKSPACE,), fingerprints_in(NOTE, "s_test")),
-        Forgot(1),
-        Given(2, (GIVEN,), Provenance.PERSON),
+        TextSeen(0, (Origin.WORKSPACE,), fingerprints_in(NOTE, "s_test")),
+        ConversationCleared(1),
+        UrlsAdded(2, (GIVEN,), Provenance.PERSON),
     )
     tool = make.spec(effects=Effect.SEND, kinds={"url": Kind.URL})
     assert grounding(make.action(tool, {"url": "https://good.com/a/swordfish"}), start) == Allow()
 
 
 def test_after_something_secret_was_read_every_path_that_was_not_given_is_asked_about(make) -> None:
-    seen = Read(0, (Origin.SECRET,))
+    seen = TextSeen(0, (Origin.SECRET,))
     assert said(make, "https://good.com/a", seen) == Allow()
     assert said(make, "https://good.com/", seen) == Allow()
     verdict = said(make, "https://good.com/a/guide", seen)
@@ -86,7 +86,7 @@ def test_after_something_secret_was_read_every_path_that_was_not_given_is_asked_
 
 
 def test_a_link_to_another_site_is_asked_about_with_host_and_path(make) -> None:
-    link = Given(0, ("https://other.example/x?y=1",), Provenance.FOREIGN)
+    link = UrlsAdded(0, ("https://other.example/x?y=1",), Provenance.FOREIGN)
     verdict = said(make, "https://other.example/x?y=1", link)
     assert isinstance(verdict, Ask) and verdict.rule == "foreign_link" and not verdict.force
     assert verdict.facts == (("host", "other.example"), ("path", "/x?y=1"))
@@ -108,13 +108,13 @@ def test_hosts_that_look_like_others_are_shown_in_ascii_with_a_warning(make) -> 
 
 
 def test_what_was_withdrawn_is_not_known(make) -> None:
-    start = make.session(Withdrawn(1, (GIVEN,)), said=[GIVEN, "https://b.org/", "ada@example.com"])
+    start = make.session(UrlsRemoved(1, (GIVEN,)), said=[GIVEN, "https://b.org/", "ada@example.com"])
     tool = make.spec(effects=Effect.SEND, kinds={"url": Kind.URL, "to": Kind.DESTINATION})
     assert isinstance(grounding(make.action(tool, {"url": GIVEN}), start), Deny)
     assert grounding(make.action(tool, {"url": "https://b.org/x", "to": "ada@example.com"}), start) == Allow()
-    again = after(start, Given(2, (GIVEN,), Provenance.PERSON))
+    again = apply_events(start, UrlsAdded(2, (GIVEN,), Provenance.PERSON))
     assert grounding(make.action(tool, {"url": GIVEN}), again) == Allow()
-    gone = after(again, Withdrawn(3, (GIVEN, "ada@example.com")))
+    gone = apply_events(again, UrlsRemoved(3, (GIVEN, "ada@example.com")))
     assert isinstance(grounding(make.action(tool, {"to": "ada@example.com"}), gone), Deny)
     assert isinstance(grounding(make.action(tool, {"url": GIVEN}), gone), Deny)
 

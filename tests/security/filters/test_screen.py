@@ -14,7 +14,7 @@ from leeward.security.filters import HARD_BOUND, Screened, Source, fence, redact
 from leeward.security.filters.screened import Stepwise
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
-from leeward.security.output import Live, source_of
+from leeward.security.output import OutputStream, source_of
 from leeward.security.pipeline import FILTERS, screen
 from leeward.security.trust import Origin, TrustLevel
 
@@ -151,7 +151,7 @@ async def test_only_a_trusted_tools_notices_stand_outside_the_fence(make, fields
 
 async def live(make, chunks, **fields):
     observer = make.observer()
-    with Live(make.action(make.spec()), SOURCE, observer, make.store(), "s") as found:
+    with OutputStream(make.action(make.spec()), SOURCE, observer, make.store(), "s") as found:
         for chunk in chunks:
             await found.emit(chunk)
         await found.close()

@@ -9,7 +9,14 @@ from leeward.security.gates import anomaly
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Category
 from leeward.security.policy import AnomalyLimits, BreakerLimits
-from leeward.security.session import BreakerReset, Decided, Finished, Forgot, LevelSet, TurnStarted
+from leeward.security.session import (
+    BreakerReset,
+    ConversationCleared,
+    Decided,
+    Finished,
+    LevelSet,
+    TurnStarted,
+)
 from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Allow, Ask, Deny
 
@@ -30,7 +37,7 @@ TABLE = [
     ([], Effect.ALL, Allow),
     ([BLOCK], Effect.READ, Deny),
     ([BLOCK], Effect.ALL, Deny),
-    ([BLOCK, Forgot(2)], Effect.READ, Deny),
+    ([BLOCK, ConversationCleared(2)], Effect.READ, Deny),
     ([BLOCK, TurnStarted(2)], Effect.READ, Deny),
     ([BLOCK, LIFT], Effect.ALL, Allow),
     ([LevelSet(1, "other", TrustLevel.BLOCKED, "x")], Effect.ALL, Allow),
@@ -42,7 +49,7 @@ TABLE = [
     (denied(3), Effect.BRING_IN, Ask),
     ([*denied(2), ran(), *denied(2)], Effect.ALL, Allow),
     ([*denied(3), ran()], Effect.ALL, Ask),
-    ([*denied(3), Forgot(2), TurnStarted(2)], Effect.ALL, Ask),
+    ([*denied(3), ConversationCleared(2), TurnStarted(2)], Effect.ALL, Ask),
     ([*denied(3), BreakerReset(2)], Effect.ALL, Allow),
     ([*denied(3), BLOCK], Effect.ALL, Deny),
     ([event for number in range(10) for event in (*denied(2), ran(f"r{number}"))], Effect.ALL, Ask),

@@ -9,7 +9,7 @@ from leeward.security.command import parse_command
 from leeward.security.gates import arguments
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Category
-from leeward.security.paths import Place
+from leeward.security.paths import ResolvedPath
 from leeward.security.policy import Policy
 from leeward.security.session import Session
 from leeward.security.url import parse_url
@@ -27,7 +27,7 @@ def atom(kind, raw, pointer="/id", declared=True, escaped=False):
     canonical = {
         Kind.URL: parse_url,
         Kind.COMMAND: parse_command,
-        Kind.PATH: lambda text: Place(f"/w/{text}", f"/w/{text}", escaped),
+        Kind.PATH: lambda text: ResolvedPath(f"/w/{text}", f"/w/{text}", escaped),
     }.get(kind, str)(raw)
     return Atom(kind, pointer, raw, canonical, declared)
 
@@ -151,7 +151,9 @@ def test_a_part_read_out_of_prose_is_told_as_the_whole_argument():
 
 
 def test_a_path_that_leaves_is_suggested_as_the_absolute_path():
-    found = Atom(Kind.PATH, "/path", "../etc/passwd", Place("/etc/passwd", "/etc/passwd", escaped=True))
+    found = Atom(
+        Kind.PATH, "/path", "../etc/passwd", ResolvedPath("/etc/passwd", "/etc/passwd", escaped=True)
+    )
     verdict = arguments(action(found), SESSION)
     assert (verdict.rule, verdict.suggestion) == ("path_traversal", "/etc/passwd")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leeward.security.call import Asker, Status
 from leeward.security.gates import budget
 from leeward.security.policy import CallLimits
-from leeward.security.session import Asked, Decided, Finished, Forgot, TurnStarted, after
+from leeward.security.session import Asked, ConversationCleared, Decided, Finished, TurnStarted, apply_events
 from leeward.security.verdict import Allow, Deny
 
 
@@ -37,11 +37,11 @@ TABLE = [
     ([*calls("a", "b", "c"), Asked(1, "c1", "tool", MINE)], None),
     ([*calls("a", "b", "c"), Asked(1, "c1", "tool", MINE), *made("x", allowed=False)], None),
     ([*calls("a", "b", "c", "d"), TURN], None),
-    ([*calls("a", "b", "c", "d"), Forgot(1)], "calls_per_turn"),
+    ([*calls("a", "b", "c", "d"), ConversationCleared(1)], "calls_per_turn"),
     ([*calls("a", "b", "c", "d"), TURN, *made("x", "e")], None),
     ([*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f")], "calls_per_session"),
     (
-        [*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f"), TURN, Forgot(1)],
+        [*calls("a", "b", "c", "d"), TURN, *made("x", "e"), *made("y", "f"), TURN, ConversationCleared(1)],
         "calls_per_session",
     ),
     (calls(MINE, MINE), None),
@@ -53,7 +53,7 @@ TABLE = [
     (calls(MINE, MINE, MINE, status=Status.ERROR), "repeated"),
     (calls(MINE, MINE, MINE, status=Status.CANCELLED), None),
     ([*calls(MINE, MINE, MINE), TURN], None),
-    ([*calls(MINE, MINE, MINE), Forgot(1)], None),
+    ([*calls(MINE, MINE, MINE), ConversationCleared(1)], None),
 ]
 
 
@@ -95,7 +95,7 @@ def test_a_call_that_waited_does_not_stand_in_its_own_way_and_opens_no_door(make
     waiting = make.session(Asked(1, "c1", "tool", MINE), calls=limits)
     assert budget(make.action(make.spec(), call_id="c1"), waiting) == Allow()
     assert isinstance(budget(make.action(make.spec(), call_id="c2"), waiting), Deny)
-    gone = after(waiting, Decided(1, "c1", "tool", MINE, allowed=True))
+    gone = apply_events(waiting, Decided(1, "c1", "tool", MINE, allowed=True))
     assert isinstance(budget(make.action(make.spec(), call_id="c1"), gone), Deny)
 
 

@@ -8,7 +8,7 @@ from leeward.security.call import Asker, Cleared
 from leeward.security.gates import commands, hosts
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import PolicyBlocked
-from leeward.security.permissions import answered
+from leeward.security.permissions import resolve_asks
 from leeward.security.policy import Autonomy, Rule, RuleAction, ShellRules
 from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Allow, Ask, Deny
@@ -119,7 +119,7 @@ def test_who_may_answer(make) -> None:
             make.session(policy=held, said=[KNOWN]),
         )
         ask = commands(action, session)
-        return bool(answered((("commands", ask),), action, session)[0])
+        return bool(resolve_asks((("commands", ask),), action, session)[0])
 
     allow = [Rule("shell", RuleAction.ALLOW, match) for match in ("npm test", "make *", None)]
     assert not left("npm test", rules=(allow[0],)) and left("npm test --update", rules=(allow[0],))

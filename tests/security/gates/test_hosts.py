@@ -13,7 +13,7 @@ from leeward.security.call import Action, Atom, ToolCall
 from leeward.security.gates import hosts
 from leeward.security.kinds import Effect, Kind
 from leeward.security.policy import Policy
-from leeward.security.session import Given, Session, after
+from leeward.security.session import Session, UrlsAdded, apply_events
 from leeward.security.url import Provenance, Url, parse_url
 from leeward.security.verdict import Allow, Deny, Verdict
 
@@ -116,7 +116,7 @@ def test_a_refusal_names_what_the_host_is() -> None:
     ],
 )
 def test_plain_http_is_refused_with_the_https_form(plain: str, secure: str) -> None:
-    known = after(session_with(), Given(0.0, (secure,), Provenance.PERSON))
+    known = apply_events(session_with(), UrlsAdded(0.0, (secure,), Provenance.PERSON))
     said = hosts(action_with(plain), known)
     assert isinstance(said, Deny)
     assert said.suggestion == secure

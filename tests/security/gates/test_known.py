@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from leeward.security.action import Draft
-from leeward.security.call import Checked, Problem
+from leeward.security.action import ActionBuilder
+from leeward.security.call import Checked, SchemaProblem
 from leeward.security.gates import known
 from leeward.security.outcome import Category
 from leeward.security.verdict import Allow, Deny
 
-TWO = (Problem("/a", "is missing"), Problem("/b", "is no integer", Category.TYPE_MISMATCH))
+TWO = (SchemaProblem("/a", "is missing"), SchemaProblem("/b", "is no integer", Category.TYPE_MISMATCH))
 
 # name, arguments, the validator's problems → code (None: allowed), pointers told, suggestion
 TABLE = [
@@ -35,7 +35,9 @@ TABLE = [
 
 def judge(make, gate, name, arguments, problems):
     tool = make.spec("read", schema={}, check=lambda given: Checked(given, problems))
-    return gate(Draft.of(make.call(name, arguments), {"read": tool}).read(make.policy(), {}), make.session())
+    return gate(
+        ActionBuilder.of(make.call(name, arguments), {"read": tool}).read(make.policy(), {}), make.session()
+    )
 
 
 def failures(make, gate):
@@ -78,7 +80,7 @@ def test_the_category_is_that_of_the_first_problem(make, name, problems, categor
 
 
 def test_no_value_stands_in_the_reason_and_the_detail_is_json(make) -> None:
-    verdict = judge(make, known, "read", '{"\\u001b[2J": 1}', (Problem("/\x1b[2J", "\x1b is unknown"),))
+    verdict = judge(make, known, "read", '{"\\u001b[2J": 1}', (SchemaProblem("/\x1b[2J", "\x1b is unknown"),))
     assert "\x1b" not in verdict.reason and verdict.facts == (("argument", "/\x1b[2J \x1b is unknown"),)
     assert "\x1b" not in json.dumps(dict(verdict.detail))
     assert verdict.detail["phase"] == "validation"

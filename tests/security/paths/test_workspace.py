@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leeward.security.kinds import Unreadable
 from leeward.security.paths import (
-    Place,
+    ResolvedPath,
     could_be_path,
     is_inside,
     locate,
@@ -54,7 +54,9 @@ LOCATED = {
 @pytest.mark.parametrize(("raw", "text"), LOCATED.items(), ids=LOCATED)
 def test_a_path_is_located_by_its_text(make, raw: str, text: str) -> None:
     place = locate(raw, make.policy())
-    assert place == Place(text, text, escaped=not raw.startswith(("/", "~")) and not is_inside(text, "/ws"))
+    assert place == ResolvedPath(
+        text, text, escaped=not raw.startswith(("/", "~")) and not is_inside(text, "/ws")
+    )
 
 
 @pytest.mark.parametrize("raw", ["", "~root/x", "~root", "~bob", "~_x/y", "a\0b", "/etc/passwd\0.txt"])
@@ -67,10 +69,10 @@ def test_what_cannot_be_told_is_unreadable(make, raw: str) -> None:
 @example("~/..")
 def test_a_located_path_is_normal_and_reads_the_same_again(make, raw: str) -> None:
     place = locate(raw, make.policy())
-    if isinstance(place, Place):
+    if isinstance(place, ResolvedPath):
         assert place.text.startswith("/") and not place.text.startswith("//")
         assert posixpath.normpath(place.text) == place.text
-        assert locate(place.text, make.policy()) == Place(place.text, place.text)
+        assert locate(place.text, make.policy()) == ResolvedPath(place.text, place.text)
         assert not place.escaped or not is_inside(place.text, "/ws")
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from leeward.security.call import Asker
 from leeward.security.kinds import Effect, Kind
-from leeward.security.permissions import reconsidered
+from leeward.security.permissions import recheck
 from leeward.security.permissions.answers import answer_in_advance
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.session import Granted
-from leeward.security.verdict import Ask, Decision, Deny, Word
+from leeward.security.verdict import Ask, Decision, Deny, GateWord
 
 ALLOW = RuleAction.ALLOW
 ASKING = ["permissions", "trust", "commands", "paths", "grounding", "hosts", "leaks", "flow", "anomaly"]
@@ -132,19 +132,19 @@ def test_a_yes_holds_for_what_was_shown_only(make) -> None:
     action, ask = put(make, "link")
     moved = make.action(action.spec, {"v": "link"}, resolved={"/ws/link": "/srv/elsewhere"})
     other, new = put(make, "other")
-    left, fine = (("paths", ask),), Decision((Word("paths", ask),))
-    assert reconsidered(action, left, action, fine, left) is fine
-    assert reconsidered(action, left, action, fine, ()) is fine, "a question that is gone needs no answer"
+    left, fine = (("paths", ask),), Decision((GateWord("paths", ask),))
+    assert recheck(action, left, action, fine, left) is fine
+    assert recheck(action, left, action, fine, ()) is fine, "a question that is gone needs no answer"
     for again, open_now in (
         (moved, ()),
         (other, ()),
         (action, (("paths", new),)),
         (action, (*left, ("anomaly", new))),
     ):
-        gate, denial = reconsidered(action, left, again, fine, open_now).denial
+        gate, denial = recheck(action, left, again, fine, open_now).denial
         assert (gate, denial.rule) == ("approval", "changed")
-    denied = Decision((Word("trust", Deny("blocked", "no")),))
-    assert reconsidered(action, left, moved, denied, ()) is denied
+    denied = Decision((GateWord("trust", Deny("blocked", "no")),))
+    assert recheck(action, left, moved, denied, ()) is denied
 
 
 @given(

@@ -12,7 +12,7 @@ from leeward.security.permissions.answers import answer_in_advance
 from leeward.security.permissions.grants import LONGEST
 from leeward.security.pipeline import GATES
 from leeward.security.policy import Autonomy, Rule, RuleAction
-from leeward.security.session import Forgot, Grant, Granted, Revoked, Scope, after
+from leeward.security.session import ConversationCleared, Grant, Granted, Revoked, Scope, apply_events
 from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Ask, Deny
 
@@ -103,7 +103,7 @@ def test_always_answers_the_same_call_for_every_gate_and_no_other(make, effects)
     assert {gate for gate, _ in asks} == {"permissions", "trust", "paths"}
     granted = fresh
     for grant in proposed_grants(asks, action, fresh):
-        granted = after(granted, Granted(0, *grant))
+        granted = apply_events(granted, Granted(0, *grant))
     for arguments, again in (
         ({"p": "../x", "to": "ops@a.example", "t": "two"}, set()),
         ({"p": "../y", "to": "ops@a.example", "t": "one"}, {"permissions", "trust", "paths"}),
@@ -379,8 +379,8 @@ def test_a_grant_ends_when_its_time_is_over(make) -> None:
 
 def test_a_revoked_grant_is_gone_and_only_that(make) -> None:
     session = make.session(Granted(0, "tool", "/ws/a", "g_1"), Granted(0, "tool", "/ws/b", "g_2"))
-    assert [grant.id for grant in after(session, Revoked(1, "g_1")).grants] == ["g_2"]
-    assert after(session, Revoked(1, "g_3")).grants == session.grants
+    assert [grant.id for grant in apply_events(session, Revoked(1, "g_1")).grants] == ["g_2"]
+    assert apply_events(session, Revoked(1, "g_3")).grants == session.grants
 
 
 def test_a_grant_for_one_workspace_holds_in_no_other(make) -> None:
@@ -392,7 +392,9 @@ def test_a_grant_for_one_workspace_holds_in_no_other(make) -> None:
 
 
 def test_clearing_forgets_the_grants_of_the_session(make) -> None:
-    session = make.session(*(Granted(0, "tool", "a", scope.value, scope) for scope in Scope), Forgot(1))
+    session = make.session(
+        *(Granted(0, "tool", "a", scope.value, scope) for scope in Scope), ConversationCleared(1)
+    )
     assert [grant.scope for grant in session.grants] == [Scope.WORKSPACE, Scope.EVERYWHERE]
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.kinds import Effect, Kind
-from leeward.security.paths import Place, locate
+from leeward.security.paths import ResolvedPath, locate
 from leeward.security.permissions import holding_back, matched, pattern_problem
 from leeward.security.permissions.matching import covers, exact_patterns
 from leeward.security.policy import Autonomy, Rule, RuleAction
@@ -341,6 +341,9 @@ def test_a_file_reached_through_a_link_is_held_back_by_either_name(make) -> None
     for pattern in ("link/**/*.key", "/srv/data/**"):
         policy = make.policy(rules=(Rule("*", RuleAction.DENY, pattern),))
         held = holding_back(
-            "grep", Place("/ws/link", "/srv"), Place("/ws/link/data/a.key", "/srv/data/a.key"), policy
+            "grep",
+            ResolvedPath("/ws/link", "/srv"),
+            ResolvedPath("/ws/link/data/a.key", "/srv/data/a.key"),
+            policy,
         )
         assert held is policy.rules[0]

@@ -17,8 +17,8 @@ from leeward.security.pipeline import Pipeline, judge
 from leeward.security.policy import Rule, RuleAction
 from leeward.security.ports import Answer
 from leeward.security.record.decisions import decided as recorded
-from leeward.security.record.redaction import kept_of
-from leeward.security.session import Asked, Decided, Finished, LevelSet, ModelSet, Read
+from leeward.security.record.redaction import redact_arguments
+from leeward.security.session import Asked, Decided, Finished, LevelSet, ModelSet, TextSeen
 from leeward.security.trust import Origin, TrustLevel
 
 KEY = "ghp_" + "A1b2" * 9
@@ -167,7 +167,7 @@ async def test_a_question_says_who_was_asked_for_how_long_and_what_always_would_
 ) -> None:
     desk = make.desk(*tools)
     await desk.pipeline.note(
-        ModelSet(1, "offline", "the session began"), Read(1, (Origin.WEB, Origin.SECRET))
+        ModelSet(1, "offline", "the session began"), TextSeen(1, (Origin.WEB, Origin.SECRET))
     )
 
     async def think(_question) -> None:
@@ -268,5 +268,5 @@ def test_masking_the_obvious_way_leaves_the_value_in_the_facts(make, tools, plan
     """The wrong version masks the arguments and trusts that nothing else says them."""
     tool = next(tool for tool in tools if tool.name == "login")
     action = make.action(tool, {"password": OWN, "text": f"say {OWN}", "path": "a"})
-    wrong, right = planted("record"), kept_of(action, make.session())
+    wrong, right = planted("record"), redact_arguments(action, make.session())
     assert OWN in wrong.fact(action, f"value {OWN}") and OWN not in right.text(f"value {OWN}")

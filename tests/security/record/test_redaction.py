@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.security.kinds import Effect, Kind
-from leeward.security.record.redaction import CUT, MASKED, is_below, kept_of
+from leeward.security.record.redaction import CUT, MASKED, is_below, redact_arguments
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 FILLER = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -22,7 +22,7 @@ TREES = st.recursive(
 
 def kept(make, arguments, **fields):
     tool = make.spec("tool", Effect.ALL, schema={"type": "object"}, **fields)
-    return kept_of(make.action(tool, arguments), make.session())
+    return redact_arguments(make.action(tool, arguments), make.session())
 
 
 def at(tree, pointer: str):
@@ -89,9 +89,11 @@ def test_a_secret_that_shows_only_once_the_text_is_read_is_masked(make):
     """Quotes in a command, and escapes in a URL, are no way to get it into the record."""
     tool = make.spec("tool", Effect.ALL, kinds={"command": Kind.COMMAND, "url": Kind.URL})
     spelled = f"curl -H 'A: {TOKEN[:10]}''{TOKEN[10:]}' x"
-    found = kept_of(make.action(tool, {"command": spelled, "url": "https://a.example/"}), make.session())
+    found = redact_arguments(
+        make.action(tool, {"command": spelled, "url": "https://a.example/"}), make.session()
+    )
     assert json.loads(found.arguments)["command"] == MASKED and found.masked == ("/command",)
-    near = kept_of(
+    near = redact_arguments(
         make.action(tool, {"command": "curl 'a''b' x", "url": "https://a.example/"}), make.session()
     )
     assert near.masked == () and "''" in near.arguments
@@ -99,7 +101,7 @@ def test_a_secret_that_shows_only_once_the_text_is_read_is_masked(make):
 
 def test_what_was_never_read_is_kept_masked_and_cut(make):
     unread = f'{{"a": "{TOKEN}", ' + "x" * 9000
-    found = kept_of(make.action(make.spec("tool"), unread), make.session())
+    found = redact_arguments(make.action(make.spec("tool"), unread), make.session())
     assert TOKEN not in found.arguments and len(found.arguments) <= 4096
 
 

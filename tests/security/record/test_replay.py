@@ -18,17 +18,17 @@ from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
 from leeward.security.ports import Answer
-from leeward.security.record import OF_THE_CALL, reread, untold
+from leeward.security.record import OF_THE_CALL, action_from_record, gates_not_replayable
 from leeward.security.session import (
     BreakerReset,
+    ConversationCleared,
     Decided,
-    Forgot,
-    Given,
     Granted,
     LevelSet,
-    Read,
     Session,
+    TextSeen,
     TurnStarted,
+    UrlsAdded,
 )
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
@@ -114,17 +114,17 @@ ODD = st.tuples(
 CALLS = st.integers(0, 9).flatmap(lambda chance: ODD if chance == 9 else FITTING)
 HAPPENINGS = st.one_of(
     st.just(TurnStarted(1.0)),
-    st.just(Forgot(1.0)),
+    st.just(ConversationCleared(1.0)),
     st.just(BreakerReset(1.0)),
     st.builds(
-        Given,
+        UrlsAdded,
         st.just(1.0),
         st.lists(
             st.sampled_from(["https://a.example/", "https://b.example/p", "bob@a.example"]), max_size=2
         ).map(tuple),
         st.sampled_from(Provenance),
     ),
-    st.builds(Read, st.just(1.0), st.lists(st.sampled_from(Origin), max_size=2).map(tuple)),
+    st.builds(TextSeen, st.just(1.0), st.lists(st.sampled_from(Origin), max_size=2).map(tuple)),
     st.builds(
         Granted,
         st.just(1.0),
@@ -321,7 +321,7 @@ def test_which_gate_is_blind_to_what(make) -> None:
         make, [("call", "mail", {"to": "bob@a.example", "body": KEY}, Asker.MODEL)], [Answer.NO], {}
     )
     (decided,) = (event for event in events if isinstance(event, Decided))
-    told = {gate for gate in (*NAMES, "a_gate_of_tomorrow") if not untold(gate, decided)}
+    told = {gate for gate in (*NAMES, "a_gate_of_tomorrow") if not gates_not_replayable(gate, decided)}
     assert told == {
         "known",
         "arguments",
@@ -377,7 +377,7 @@ def test_an_action_is_read_of_its_record_as_it_was_of_the_call(make, tool, argum
 
     trio.run(live)
     (decided,) = (event for event in desk.audit.committed if isinstance(event, Decided))
-    again = reread(decided, desk.session.policy)
+    again = action_from_record(decided, desk.session.policy)
     (action,) = judged
     assert (again.atoms, again.effects, again.problems, dict(again.arguments)) == (
         action.atoms,
@@ -386,7 +386,7 @@ def test_an_action_is_read_of_its_record_as_it_was_of_the_call(make, tool, argum
         dict(action.arguments),
     )
     # A decision of a release that did not say so much is not guessed at.
-    assert reread(make.replace(decided, reading=None), desk.session.policy) is None
+    assert action_from_record(make.replace(decided, reading=None), desk.session.policy) is None
 
 
 def test_a_stricter_policy_shows_what_it_would_change(make) -> None:

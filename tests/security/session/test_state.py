@@ -16,19 +16,19 @@ from leeward.security.session import (
     Asked,
     BreakerReset,
     Configured,
+    ConversationCleared,
     Decided,
     Finished,
-    Forgot,
-    Given,
     Granted,
     LevelSet,
-    Read,
     Resumed,
     Revoked,
     Scope,
     Session,
+    TextSeen,
     TurnStarted,
-    after,
+    UrlsAdded,
+    apply_events,
 )
 from leeward.security.trust import Origin, TrustLevel, integrity
 from leeward.security.url import Provenance
@@ -38,15 +38,15 @@ IDS, TOOLS = st.sampled_from(["c1", "c2", "c3"]), st.sampled_from(["a", "b"])
 EVENTS = st.one_of(
     st.builds(TurnStarted, TIMES),
     st.builds(
-        Given,
+        UrlsAdded,
         TIMES,
         st.lists(st.sampled_from(["https://a.example/", "https://b.example/x", "not a url"]), max_size=2).map(
             tuple
         ),
         st.sampled_from(Provenance),
     ),
-    st.builds(Forgot, TIMES),
-    st.builds(Read, TIMES, st.lists(st.sampled_from(Origin), max_size=2).map(tuple)),
+    st.builds(ConversationCleared, TIMES),
+    st.builds(TextSeen, TIMES, st.lists(st.sampled_from(Origin), max_size=2).map(tuple)),
     st.builds(Asked, TIMES, IDS, TOOLS, st.just("h")),
     st.builds(
         Decided,
@@ -79,7 +79,7 @@ EVENTS = st.one_of(
 
 def fold(start: Session, events) -> Session:
     for event in events:
-        start = after(start, event)
+        start = apply_events(start, event)
     return start
 
 
@@ -106,22 +106,22 @@ def test_the_same_events_make_the_same_session_and_leave_every_earlier_one_as_it
 @given(st.lists(EVENTS, max_size=25), EVENTS)
 def test_what_protects_the_person_only_grows_until_it_is_lifted_by_name(make, events, event) -> None:
     before = fold(make.session(), events)
-    now = after(before, event)
+    now = apply_events(before, event)
     assert now.now >= before.now
-    assert now.labels >= before.labels or isinstance(event, Forgot)
+    assert now.labels >= before.labels or isinstance(event, ConversationCleared)
     assert now.calls_this_session >= before.calls_this_session
     assert now.calls_this_turn >= before.calls_this_turn or isinstance(event, TurnStarted)
     assert now.breaker.total >= before.breaker.total or isinstance(event, BreakerReset)
     is_yes = isinstance(event, Decided) and event.allowed and event.approver == "the person"
     assert now.breaker.tripped >= before.breaker.tripped or isinstance(event, BreakerReset) or is_yes
     assert set(now.levels) >= set(before.levels)
-    assert set(now.grants) >= set(before.grants) or isinstance(event, Forgot | Revoked)
+    assert set(now.grants) >= set(before.grants) or isinstance(event, ConversationCleared | Revoked)
 
 
 @given(st.lists(EVENTS, max_size=25))
 def test_clear_forgets_the_conversation_and_keeps_what_protects_the_person(make, events) -> None:
     before = fold(make.session(said=["https://a.example/"]), events)
-    now = after(before, Forgot(0))
+    now = apply_events(before, ConversationCleared(0))
     assert (now.labels, now.last, now.repeats, len(now.ledger)) == (frozenset(), ("", ""), 0, 0)
     assert now.grants == tuple(grant for grant in before.grants if grant.scope.is_lasting)
     kept = (
@@ -230,7 +230,7 @@ def test_a_record_of_an_earlier_release_counts_as_it_did_then(make, events, wind
     found = make.session(started, *events)
     assert found.anomaly.failures("tool") == window
     assert (found.breaker.consecutive, found.breaker.total, found.breaker.tripped) == breaker
-    taken_up = after(found, Resumed(2, lapsed=False), Configured(2, "d"), *map(decided, "xyz"), YES)
+    taken_up = apply_events(found, Resumed(2, lapsed=False), Configured(2, "d"), *map(decided, "xyz"), YES)
     assert not taken_up.breaker.tripped, "from here on today's rules hold"
 
 

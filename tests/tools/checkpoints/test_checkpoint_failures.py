@@ -14,15 +14,15 @@ import pytest
 import trio
 
 from leeward.memory.checkpoints import CheckpointStore
-from leeward.memory.database import Database, Island
-from leeward.security.action import Draft
+from leeward.memory.database import AsyncioThread, Database
+from leeward.security.action import ActionBuilder
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.policy import Policy
 from leeward.security.ports import RecordError
 from leeward.tools.checkpoints import Checkpoints, NothingToUndo, snapshot
-from leeward.tools.checkpoints import Limits as SnapshotLimits
+from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
 from leeward.tools.checkpoints.snapshot import Look
 from leeward.tools.declare import schema_tool
 from leeward.tools.files import Guard
@@ -43,7 +43,7 @@ async def opened(folder: Path, most: int = 1 << 20):
     root, told = folder / "ws", []
     root.mkdir(exist_ok=True)
     policy = Policy(str(root), str(folder))
-    async with Island.open("test") as island, Database.open(folder / "store.db", island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
         store = CheckpointStore(database, Clock(), 1 << 30)
         yield (
             root,
@@ -57,7 +57,7 @@ def command(root: Path, effects: Effect = Effect.ALL, **paths: str):
     """A call of a tool: with paths, one that names all it touches."""
     properties = {name: {"type": "string", "x-leeward-kind": "path"} for name in paths}
     tool = schema_tool("tool", "does", {"type": "object", "properties": properties}, nothing, effects=effects)
-    draft = Draft.of(ToolCall("1", "tool", json.dumps(paths)), {"tool": tool.specs()[0]})
+    draft = ActionBuilder.of(ToolCall("1", "tool", json.dumps(paths)), {"tool": tool.specs()[0]})
     policy = Policy(str(root), str(root.parent))
     return draft.read(policy, {path: path for path in draft.paths(policy)})
 
@@ -249,7 +249,7 @@ async def test_a_file_that_changes_under_the_look_is_never_taken_for_another(
     async with opened(tmp_path) as (root, points, _, database):
         (root / "a").write_text("one")
         (root / "b").write_text("two")
-        real = snapshot.Folder.open_known_file
+        real = snapshot.DirHandle.open_known_file
 
         def meanwhile(folder, name):
             if name == "a":
@@ -267,7 +267,7 @@ async def test_a_file_that_changes_under_the_look_is_never_taken_for_another(
                     path.mkdir(exist_ok=True)
             return real(folder, name)
 
-        monkeypatch.setattr(snapshot.Folder, "open_known_file", meanwhile)
+        monkeypatch.setattr(snapshot.DirHandle, "open_known_file", meanwhile)
         look = Look(str(root), points.guard, points.limits, Kept())
         found = await trio.to_thread.run_sync(look.whole, {})
         assert found.nodes["b"].version.digest is not None

@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.memory.checkpoints import CheckpointStore, Version
-from leeward.memory.database import Database, Island
-from leeward.security.action import Draft
+from leeward.memory.database import AsyncioThread, Database
+from leeward.security.action import ActionBuilder
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
 from leeward.security.policy import Policy
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo
-from leeward.tools.checkpoints import Limits as SnapshotLimits
-from leeward.tools.checkpoints.restore import Wanted, restore
+from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
+from leeward.tools.checkpoints.restore import RestoreTarget, restore
 from leeward.tools.checkpoints.snapshot import stamp_of
 from leeward.tools.declare import schema_tool
 from leeward.tools.files import Guard
@@ -94,14 +94,14 @@ async def opened(folder: Path, most: int = 1 << 20, total: int = 1 << 30):
     root = folder / "ws"
     root.mkdir(exist_ok=True)
     policy = Policy(str(root.resolve()), str(folder.resolve()))
-    async with Island.open("test") as island, Database.open(folder / "store.db", island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
         store = CheckpointStore(database, Clock(), total)
         yield root, Checkpoints(store, Guard(policy), SnapshotLimits(most), lambda: "s", lambda _: None)
 
 
 def command():
     tool = schema_tool("shell", "runs", {"type": "object", "properties": {}}, nothing, effects=Effect.ALL)
-    return Draft.of(ToolCall("1", "shell", json.dumps({})), {"shell": tool.specs()[0]}).read(
+    return ActionBuilder.of(ToolCall("1", "shell", json.dumps({})), {"shell": tool.specs()[0]}).read(
         Policy("/w", "/h"), {}
     )
 
@@ -247,7 +247,7 @@ async def test_what_follows_a_link_is_found_out(tmp_path, planted, version) -> N
     (root / "sub").rename(root / "was")
     (root / "sub").symlink_to(outside)
     guard = Guard(Policy(str(root), str(tmp_path)))
-    wanted = [Wanted("sub/a", Version("file", 0o644, 6, "d"), stamp)]
+    wanted = [RestoreTarget("sub/a", Version("file", 0o644, 6, "d"), stamp)]
     put_back = restore if version == "product" else planted("restore").restore
     left = list(
         await trio.to_thread.run_sync(lambda: list(put_back(str(root), wanted, guard, lambda _: b"before")))
@@ -264,6 +264,6 @@ async def test_what_is_protected_or_secret_stays(tmp_path, name) -> None:
     guard = Guard(Policy(str(root), str(tmp_path)))
     for version in (Version("file", 0o644, 6, "d"), None):
         left = await trio.to_thread.run_sync(
-            lambda: list(restore(str(root), [Wanted(name, version, stamp)], guard, lambda _: b"x"))
+            lambda: list(restore(str(root), [RestoreTarget(name, version, stamp)], guard, lambda _: b"x"))
         )  # noqa: B023
         assert [path for path, _ in left] == [name] and (root / name).read_text() == "now"

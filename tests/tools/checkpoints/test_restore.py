@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from leeward.memory.checkpoints import Version
 from leeward.security.policy import Policy
 from leeward.tools.checkpoints import restore as restore_module
-from leeward.tools.checkpoints.restore import Wanted, restore
+from leeward.tools.checkpoints.restore import RestoreTarget, restore
 from leeward.tools.checkpoints.snapshot import stamp_of
 from leeward.tools.files import Guard
 
@@ -78,7 +78,7 @@ def look(root: Path) -> dict[str, tuple[Version, tuple[int, ...]]]:
 CONTENTS = {hashlib.sha256(held).hexdigest(): held for held in (b"", b"one", b"two", b"longer")}
 
 
-def put_back(root: Path, wanted: list[Wanted], content=CONTENTS.get) -> dict[str, str]:
+def put_back(root: Path, wanted: list[RestoreTarget], content=CONTENTS.get) -> dict[str, str]:
     guard = Guard(Policy(str(root), str(root.parent)))
     return dict(trio.run(trio.to_thread.run_sync, lambda: list(restore(str(root), wanted, guard, content))))
 
@@ -114,7 +114,7 @@ def test_a_path_is_put_back_or_as_somebody_left_it(now, goal, meanwhile):  # fmt
             make(base / name, nodes)
         root, seen, target = base / "ws", look(base / "ws"), look(base / "goal")
         wanted = [
-            Wanted(path, target.get(path, (None,))[0], seen.get(path, (None, None))[1])
+            RestoreTarget(path, target.get(path, (None,))[0], seen.get(path, (None, None))[1])
             for path in seen.keys() | target.keys()
             if target.get(path, (None,))[0] != seen.get(path, (None,))[0]
         ]
@@ -169,9 +169,9 @@ def root(workspace):
     return workspace
 
 
-def wanted_of(root: Path, name: str, version: Version | None) -> Wanted:
+def wanted_of(root: Path, name: str, version: Version | None) -> RestoreTarget:
     path = root / name
-    return Wanted(name, version, stamp_of(path.lstat()) if os.path.lexists(path) else None)
+    return RestoreTarget(name, version, stamp_of(path.lstat()) if os.path.lexists(path) else None)
 
 
 ONE = Version("file", 0o640, 3, hashlib.sha256(b"one").hexdigest())
@@ -257,11 +257,13 @@ def test_why_a_path_stays(root, name, version, now, why):
 
 def test_what_was_not_kept_is_not_deleted_and_nothing_comes_back_as_somebody_else(root):
     one = wanted_of(root, "a", None)
-    assert put_back(root, [Wanted("a", None, one.stamp, is_kept=False)]) == {
+    assert put_back(root, [RestoreTarget("a", None, one.stamp, is_kept=False)]) == {
         "a": "what it holds is not kept, so it is not deleted"
     }
     strong = Version("file", 0o6755, 3, ONE.digest)
-    assert not put_back(root, [wanted_of(root, "a", strong), Wanted("s", Version("folder", 0o4755), None)])
+    assert not put_back(
+        root, [wanted_of(root, "a", strong), RestoreTarget("s", Version("folder", 0o4755), None)]
+    )
     assert (
         stat.S_IMODE((root / "a").stat().st_mode) == 0o755
         and stat.S_IMODE((root / "s").stat().st_mode) == 0o755

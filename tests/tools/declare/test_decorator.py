@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, StringConstraints
 from typing_extensions import TypedDict
 
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Asker, Cleared, ToolCall
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Category, Output, PermanentFailure, PolicyBlocked
@@ -102,7 +102,7 @@ def test_the_spec_says_what_the_function_says():
 
 def test_kinds_reach_every_leaf_that_declares_one():
     call = ToolCall("1", "everything", json.dumps({**GOOD, "line": "ls", "note": "hm"}), Asker.MODEL)
-    draft = Draft.of(call, {"everything": everything.spec})
+    draft = ActionBuilder.of(call, {"everything": everything.spec})
     assert draft.problems == ()
     kinds = {leaf.pointer: set(leaf.kinds) for leaf in leaves(draft.arguments, everything.spec.schema)}
     assert kinds["/plain"] == {Kind.UNDECLARED} and kinds["/mode"] == {Kind.TEXT}

@@ -18,16 +18,16 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from leeward.memory.checkpoints import CheckpointStore
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.security.action import canonical_json
 from leeward.security.call import Cleared, ToolCall
 from leeward.security.outcome import ToolError
 from leeward.security.policy import Policy
 from leeward.security.survey import read_call
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo
-from leeward.tools.checkpoints import Limits as SnapshotLimits
+from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
 from leeward.tools.composite import CompositeExecutor
-from leeward.tools.files import Changes, Files, Guard, Seen, Trees
+from leeward.tools.files import Changes, Files, FileVersions, Guard, Trees
 from leeward.tools.survey import Surveyor
 
 NAMES = ("a", "b", "d", "d/a", "d/e", "d/e/f")
@@ -212,8 +212,8 @@ async def opened(folder: Path):
     root = folder / "ws"
     root.mkdir()
     policy = Policy(str(root), str(folder))
-    async with Island.open("test") as island, Database.open(folder / "store.db", island) as database:
-        guard, seen = Guard(policy), Seen()
+    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
+        guard, seen = Guard(policy), FileVersions()
         points = Checkpoints(
             CheckpointStore(database, Clock(), 1 << 30),
             guard,

@@ -20,7 +20,7 @@ from leeward.tools.files import as_utf8, encoding_of
 from leeward.tools.files import lines as lines_module
 from leeward.tools.files.encoding import PLAIN, is_binary, with_line_ends_of
 from leeward.tools.files.lines import Window, in_window
-from leeward.tools.process.output import Collected
+from leeward.tools.process.output import HeadAndTail
 from leeward.tools.search import grep as matches_module
 from leeward.tools.search.grep import LinePattern
 
@@ -192,11 +192,11 @@ def test_a_line_beyond_all_measure_is_searched_in_parts_and_keeps_its_number():
 def test_output_is_kept_from_both_ends_and_counted_in_full(fed, bound):
     heard: list[str] = []
 
-    async def run() -> Collected:
+    async def run() -> HeadAndTail:
         async def hear(text: str) -> None:
             heard.append(text)
 
-        collected = Collected(bound, hear)
+        collected = HeadAndTail(bound, hear)
         ends = {is_error: collected.output(is_error=is_error) for is_error in (False, True)}
         for chunk, is_error in fed:
             await ends[is_error].feed(chunk)

@@ -18,7 +18,7 @@ from leeward.security.call import Action, Cleared, ToolCall
 from leeward.security.gates import paths
 from leeward.security.kinds import Kind
 from leeward.security.outcome import Output, ToolError
-from leeward.security.paths import Place
+from leeward.security.paths import ResolvedPath
 from leeward.security.policy import Policy
 from leeward.security.session import Session
 from leeward.security.survey import read_call
@@ -86,9 +86,9 @@ async def asked(policy: Policy, tool: str, arguments: dict[str, object]) -> tupl
     return action, run
 
 
-def place_of(action: Action) -> Place | None:
+def place_of(action: Action) -> ResolvedPath | None:
     found = action.of_kind(Kind.PATH)[0].canonical
-    return found if isinstance(found, Place) else None
+    return found if isinstance(found, ResolvedPath) else None
 
 
 def place_text(policy: Policy, raw: str) -> str:
@@ -186,7 +186,7 @@ def test_nothing_outside_is_changed_whatever_was_judged(raw, tool):
 
         async def run():
             action, go = await asked(policy, tool.split()[0], CHANGERS[tool](raw))
-            if all(isinstance(atom.canonical, Place) for atom in action.of_kind(Kind.PATH)):
+            if all(isinstance(atom.canonical, ResolvedPath) for atom in action.of_kind(Kind.PATH)):
                 is_allowed = isinstance(paths(action, Session("s", policy)), Allow)
                 # What is wrong here must not cost more than a folder that is thrown away.
                 is_safe = all(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
-from leeward.tools.files import Changes, Files, Folder, Guard, states
+from leeward.tools.files import Changes, DirHandle, Files, Guard, states
 from leeward.tools.files import atomic as replace
 from leeward.tools.files import lines as lines_module
 from leeward.tools.search import Search
@@ -139,7 +139,7 @@ async def test_what_changes_between_the_listing_and_the_opening_is_never_followe
     run, tool, tree, tmp_path, monkeypatch, became
 ):
     (tmp_path / "outside").write_text("needle CANARY\n")
-    real, path = Folder.open_known_file, tree / "a.txt"
+    real, path = DirHandle.open_known_file, tree / "a.txt"
 
     def meanwhile(folder, name):
         if name == "a.txt" and path.is_file() and not path.is_symlink():
@@ -155,7 +155,7 @@ async def test_what_changes_between_the_listing_and_the_opening_is_never_followe
                     path.write_text("needle of others\n")
         return real(folder, name)
 
-    monkeypatch.setattr(Folder, "open_known_file", meanwhile)
+    monkeypatch.setattr(DirHandle, "open_known_file", meanwhile)
     output = await run(tool("grep"), {"pattern": "needle"})
     assert "CANARY" not in output.text and "z.txt:1" in output.text
     if became == "another file":

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leeward.security.outcome import InvalidParameters, PermanentFailure, PolicyBlocked
 from leeward.security.text import new_nonce
-from leeward.tools.files import Changes, Files, Guard, Seen, unified
+from leeward.tools.files import Changes, Files, FileVersions, Guard, unified
 from leeward.tools.files.edits import Edit, edited, written
 
 KEY = "ghp_FAKEfakeFAKEfakeFAKEfakeFAKEfake1234"
@@ -20,7 +20,7 @@ KEY = "ghp_FAKEfakeFAKEfakeFAKEfakeFAKEfake1234"
 
 @pytest.fixture
 def files(policy, named):
-    guard, seen = Guard(policy), Seen()
+    guard, seen = Guard(policy), FileVersions()
     tools = [*Files(guard, seen).tools(), *Changes(guard, seen).tools()]
     return lambda name: named(tools, name)
 
@@ -295,7 +295,7 @@ async def test_an_edit_keeps_what_others_changed_elsewhere_in_the_file(run, file
 
 def test_what_was_seen_belongs_to_one_session_and_is_bounded():
     session = ["a"]
-    seen = Seen(lambda: session[0])
+    seen = FileVersions(lambda: session[0])
     seen.note("/f", (1,), "mark")
     assert (
         seen.is_stale("/f", (2,), "other")

@@ -16,10 +16,10 @@ from leeward.security.policy import Policy
 from leeward.tools.process import (
     Exceeded,
     Groups,
-    Kept,
-    KeptChild,
     Limits,
-    Warden,
+    SupervisedProcess,
+    SupervisedStart,
+    Supervisor,
     environment,
     find_groups,
     run_process,
@@ -345,10 +345,10 @@ def test_a_group_is_given_every_limit(tree):
 
 async def test_a_program_is_in_its_group_before_it_begins_and_the_group_goes_with_it(tree):
     top, _ = tree
-    warden = await Warden.started()
+    warden = await Supervisor.started()
     own = top / f"leeward-{os.getpid()}-0"
     script = f"cat {own}/cgroup.procs; echo oom_kill 1 > {own}/memory.events; kill -KILL $$"
-    starter = Kept(warden, SMALL, Groups(top))
+    starter = SupervisedStart(warden, SMALL, Groups(top))
     env = environment("/nowhere", {})
     deadline = trio.current_time() + 30
     finished = await run_process(
@@ -396,6 +396,6 @@ async def test_the_kernel_holds_a_command_where_it_can(tmp_path):
 
 
 def test_a_child_tells_no_bound_that_was_kept_to():
-    child = KeptChild.__new__(KeptChild)
+    child = SupervisedProcess.__new__(SupervisedProcess)
     child.said, child._killed_for = b"keeper 1\nprogram 2\nended 0\n", None
     assert child.exceeded is None

@@ -22,19 +22,29 @@ from hypothesis import strategies as st
 
 from leeward.security.outcome import PermanentFailure
 from leeward.security.sandbox import PathGrant, PathRight
-from leeward.tools.process import Kept, KeptChild, Limits, Warden, descendants, environment, run_process
+from leeward.tools.process import (
+    Limits,
+    SupervisedProcess,
+    SupervisedStart,
+    Supervisor,
+    descendants,
+    environment,
+    run_process,
+)
 from leeward.tools.process import supervisor as ancestry
 from leeward.tools.process.reaper import end_all
-from leeward.tools.sandbox.bubblewrap import Bubblewrapped
+from leeward.tools.sandbox.bubblewrap import BubblewrapStart
 from leeward.tools.sandbox.landlock import confine_thread, landlock_version
 from leeward.tools.sandbox.seccomp import Sockets, filter_program
-from leeward.tools.sandbox.supervisors import Spawner, Wardens
+from leeward.tools.sandbox.supervisors import Spawner, SupervisorPool
 
 ENV = environment("/nowhere", {})
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who is whose child")
 
 
-async def start(*argv, cwd="/", env=ENV, starter=Kept(), seconds=30.0, on_chunk=None, max_bytes=1_000_000):
+async def start(
+    *argv, cwd="/", env=ENV, starter=SupervisedStart(), seconds=30.0, on_chunk=None, max_bytes=1_000_000
+):
     deadline = trio.current_time() + seconds
     return await run_process(
         argv, cwd=cwd, env=env, deadline=deadline, max_bytes=max_bytes, on_chunk=on_chunk, starter=starter
@@ -78,7 +88,7 @@ async def until(condition) -> None:
 
 @pytest.fixture
 async def warden():
-    warden = await Warden.started()
+    warden = await Supervisor.started()
     yield warden
     await warden.aclose()
 
@@ -132,9 +142,9 @@ async def test_why_a_program_cannot_be_started(tmp_path, warden, what, why):
             cwd = str(program)
     before = descriptors()
     with pytest.raises(PermanentFailure, match=f"could not be started: {why}"):
-        await start(*argv, cwd=cwd, env=env, starter=Kept(warden))
+        await start(*argv, cwd=cwd, env=env, starter=SupervisedStart(warden))
     assert descriptors() == before and not warden.keepers
-    assert (await start("/bin/echo", "x", starter=Kept(warden))).stdout == "x\n"
+    assert (await start("/bin/echo", "x", starter=SupervisedStart(warden))).stdout == "x\n"
 
 
 @contextmanager
@@ -156,12 +166,14 @@ def only(more: int):
 @pytest.mark.parametrize("kept", ["by the warden of a session", "by one of its own", "below bubblewrap"])
 async def test_however_few_descriptors_are_left_it_runs_or_it_is_told(warden, kept):
     """The next one is refused at each place that opens one, in turn."""
-    starter = Kept(warden) if kept.endswith("session") else Kept()
+    starter = SupervisedStart(warden) if kept.endswith("session") else SupervisedStart()
     if kept.endswith("bubblewrap"):
         if (program := shutil.which("bwrap")) is None:
             pytest.skip("bubblewrap is not installed")
         arguments = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev")
-        starter = Bubblewrapped(program, arguments, Kept(warden), filter_program(Sockets.isolated()))
+        starter = BubblewrapStart(
+            program, arguments, SupervisedStart(warden), filter_program(Sockets.isolated())
+        )
     await sh(":", starter=starter)
     before, ends = descriptors(), []
     for more in range(24):
@@ -180,13 +192,13 @@ async def test_however_few_descriptors_are_left_it_runs_or_it_is_told(warden, ke
 
 @linux_only
 async def test_without_its_warden_nothing_starts_and_with_the_next_it_does():
-    wardens = Wardens()
+    wardens = SupervisorPool()
     first = await wardens.get()
     os.kill(first.process.pid, signal.SIGKILL)
     before = descriptors()
     with pytest.raises(PermanentFailure, match="could not be started"):
         # Whether it is noticed when it is asked or when it does not answer.
-        finished = await sh("echo x", starter=Kept(first))
+        finished = await sh("echo x", starter=SupervisedStart(first))
         raise (
             PermanentFailure(f"could not be started: {finished.signal}")
             if finished.signal
@@ -195,7 +207,7 @@ async def test_without_its_warden_nothing_starts_and_with_the_next_it_does():
     assert descriptors() == before
     await until(lambda: not first.is_alive)
     second = await wardens.get()
-    assert second is not first and (await sh("echo x", starter=Kept(second))).stdout == "x\n"
+    assert second is not first and (await sh("echo x", starter=SupervisedStart(second))).stdout == "x\n"
     await wardens.aclose()
     assert not first.is_alive and not second.is_alive
 
@@ -203,13 +215,13 @@ async def test_without_its_warden_nothing_starts_and_with_the_next_it_does():
 @linux_only
 @pytest.mark.parametrize("victim", ["warden", "keeper", "warden, then keeper"])
 async def test_whoever_is_killed_above_a_program_it_comes_to_an_end(tmp_path, mark, victim):
-    warden = await Warden.started()
+    warden = await Supervisor.started()
     env, pid = {**ENV, "MARK": mark}, tmp_path / "pid"
     ends = []
 
     async def run() -> None:
         script = f"echo $$ > {pid}.new; mv {pid}.new {pid}; trap '' TERM; sleep 60 & sleep 60 & wait"
-        ends.append(await sh(script, env=env, starter=Kept(warden), seconds=3))
+        ends.append(await sh(script, env=env, starter=SupervisedStart(warden), seconds=3))
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
@@ -236,7 +248,7 @@ async def test_whoever_ends_the_rest_is_not_stopped_with_it(monkeypatch, warden)
         return is_gone
 
     monkeypatch.setattr(ancestry, "end_all", looked_at)
-    finished = await sh("trap '' TERM; sleep 60 & sleep 60", seconds=1.0, starter=Kept(warden))
+    finished = await sh("trap '' TERM; sleep 60 & sleep 60", seconds=1.0, starter=SupervisedStart(warden))
     assert finished.timed_out and not finished.left and states and "T" not in states
 
 
@@ -327,7 +339,7 @@ def test_what_is_told_in_pieces_is_heard_as_a_whole(lines, cuts, is_asked_late):
     async def run() -> None:
         status, tell = os.pipe()
         hold = os.open(os.devnull, os.O_RDONLY)
-        child = KeptChild(Gone(), hold, trio.lowlevel.FdStream(status))
+        child = SupervisedProcess(Gone(), hold, trio.lowlevel.FdStream(status))
         async with trio.open_nursery() as nursery:
 
             async def speak() -> None:
@@ -366,7 +378,9 @@ async def test_whoever_takes_the_output_and_fails_ends_the_program(mark, warden)
         raise OSError(28, "No space left on device")
 
     with trio.fail_after(30), pytest.raises((OSError, BaseExceptionGroup)) as caught:
-        await sh("echo x; sleep 60", env={**ENV, "MARK": mark}, on_chunk=full, starter=Kept(warden))
+        await sh(
+            "echo x; sleep 60", env={**ENV, "MARK": mark}, on_chunk=full, starter=SupervisedStart(warden)
+        )
     group = caught.value
     while isinstance(group, BaseExceptionGroup):
         (group,) = group.exceptions
@@ -375,7 +389,10 @@ async def test_whoever_takes_the_output_and_fails_ends_the_program(mark, warden)
 
 async def test_a_program_that_stops_itself_is_ended_at_its_deadline(mark, warden):
     finished = await sh(
-        "echo x; kill -STOP $$; echo y", env={**ENV, "MARK": mark}, seconds=1.0, starter=Kept(warden)
+        "echo x; kill -STOP $$; echo y",
+        env={**ENV, "MARK": mark},
+        seconds=1.0,
+        starter=SupervisedStart(warden),
     )
     assert (finished.timed_out, finished.stdout, finished.left) == (True, "x\n", False) and not marked(mark)
 
@@ -388,7 +405,7 @@ async def test_bytes_that_are_no_text_arrive_one_mark_for_each(warden):
     async def hear(chunk: str) -> None:
         heard.append(chunk)
 
-    finished = await start(sys.executable, "-I", "-c", script, starter=Kept(warden), on_chunk=hear)
+    finished = await start(sys.executable, "-I", "-c", script, starter=SupervisedStart(warden), on_chunk=hear)
     assert finished.stdout == "".join(heard) == data.decode("utf-8", "replace") and not finished.dropped
 
 

@@ -16,9 +16,17 @@ import pytest
 import trio
 
 from leeward.security.outcome import PermanentFailure
-from leeward.tools.process import Kept, Limits, Start, Warden, descendants, environment, run_process
+from leeward.tools.process import (
+    Limits,
+    Start,
+    SupervisedStart,
+    Supervisor,
+    descendants,
+    environment,
+    run_process,
+)
 from leeward.tools.process.reaper import end_all
-from leeward.tools.sandbox.bubblewrap import Bubblewrapped
+from leeward.tools.sandbox.bubblewrap import BubblewrapStart
 from leeward.tools.sandbox.seccomp import Sockets, filter_program
 
 ENV = environment("/nowhere", {})
@@ -41,13 +49,17 @@ async def starter(request):
     """Both ways of keeping together what a program starts."""
     if request.param == "bubblewrap":
         need_bubblewrap()
-    warden = await Warden.started()
-    yield Kept(warden) if request.param == "kept" else Bubblewrapped(BWRAP, OPEN, Kept(warden), FILTER)
+    warden = await Supervisor.started()
+    yield (
+        SupervisedStart(warden)
+        if request.param == "kept"
+        else BubblewrapStart(BWRAP, OPEN, SupervisedStart(warden), FILTER)
+    )
     await warden.aclose()
 
 
 async def start(
-    *argv, deadline=math.inf, max_bytes=1_000_000, cwd="/", on_chunk=None, env=ENV, starter=Kept()
+    *argv, deadline=math.inf, max_bytes=1_000_000, cwd="/", on_chunk=None, env=ENV, starter=SupervisedStart()
 ):
     return await run_process(
         argv, cwd=cwd, env=env, deadline=deadline, max_bytes=max_bytes, on_chunk=on_chunk, starter=starter
@@ -129,8 +141,8 @@ async def test_there_is_nothing_to_read_and_no_terminal(starter):
 AT_A_TERMINAL = """
 import fcntl, os, pty, sys, termios, trio
 from leeward.tools.process import environment, run_process
-from leeward.tools.process import Kept, Warden
-from leeward.tools.sandbox.bubblewrap import Bubblewrapped
+from leeward.tools.process import SupervisedStart, Supervisor
+from leeward.tools.sandbox.bubblewrap import BubblewrapStart
 from leeward.tools.sandbox.seccomp import Sockets, filter_program
 
 os.setsid()
@@ -139,10 +151,10 @@ fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 ASKED = "( : </dev/tty ) 2>/dev/null && echo terminal || echo none"
 
 async def main(bwrap, *options):
-    warden = await Warden.started()
-    starter = Kept(warden)
+    warden = await Supervisor.started()
+    starter = SupervisedStart(warden)
     if bwrap:
-        starter = Bubblewrapped(bwrap, options, starter, filter_program(Sockets.isolated()))
+        starter = BubblewrapStart(bwrap, options, starter, filter_program(Sockets.isolated()))
     done = await run_process(("/bin/sh", "-c", ASKED), cwd="/", env=environment("/nowhere", {}),
                              deadline=float("inf"), max_bytes=1000, starter=starter)
     print("started:", done.output.strip())
@@ -263,7 +275,7 @@ async def test_limits_hold_from_the_first_moment(starter, values):
 def limited(starter, limits):
     return (
         replace(starter, limits=limits)
-        if isinstance(starter, Kept)
+        if isinstance(starter, SupervisedStart)
         else replace(starter, kept=limited(starter.kept, limits))
     )
 
@@ -296,7 +308,8 @@ async def test_a_sandbox_that_cannot_be_made_is_told():
     need_bubblewrap()
     with pytest.raises(PermanentFailure, match="the sandbox could not be made: bwrap: .*no-such-source"):
         await start(
-            "/bin/true", starter=Bubblewrapped(BWRAP, ("--bind", "/no-such-source", "/x"), Kept(), FILTER)
+            "/bin/true",
+            starter=BubblewrapStart(BWRAP, ("--bind", "/no-such-source", "/x"), SupervisedStart(), FILTER),
         )
 
 
@@ -434,13 +447,13 @@ HOST = """
 import sys, trio
 sys.path[:0] = {path!r}
 from leeward.tools.process import run_process
-from leeward.tools.process import Kept
-from leeward.tools.process.supervisor import own_this_process
-from leeward.tools.sandbox.bubblewrap import Bubblewrapped
+from leeward.tools.process import SupervisedStart
+from leeward.tools.process.supervisor import claim_process
+from leeward.tools.sandbox.bubblewrap import BubblewrapStart
 from leeward.tools.sandbox.seccomp import Sockets, filter_program
 {own}
 async def main():
-    starter = Kept() if {kept} else Bubblewrapped({bwrap!r}, {open!r}, Kept(), filter_program(Sockets.isolated()))
+    starter = SupervisedStart() if {kept} else BubblewrapStart({bwrap!r}, {open!r}, SupervisedStart(), filter_program(Sockets.isolated()))
     argv = ["/bin/sh", "-c", {script!r}]
     while True:
         await run_process(argv, cwd="/", env={env!r}, deadline=float("inf"), max_bytes=1000, starter=starter)
@@ -450,7 +463,7 @@ trio.run(main)
 
 def host(starter, script, env, own=False) -> subprocess.Popen:
     source = HOST.format(
-        path=[path for path in sys.path if path], kept=isinstance(starter, Kept), bwrap=BWRAP, open=OPEN, script=script, env=env,
+        path=[path for path in sys.path if path], kept=isinstance(starter, SupervisedStart), bwrap=BWRAP, open=OPEN, script=script, env=env,
         own="own_this_process()" if own else "",
     )  # fmt: skip
     return subprocess.Popen([sys.executable, "-c", source])
@@ -482,7 +495,9 @@ async def test_killing_the_runtime_at_any_moment_leaves_no_child(tmp_path, start
 
 async def test_killing_the_runtime_while_it_ends_a_program_leaves_no_child(tmp_path, mark):
     """A keeper is stopped along with what it keeps, until it is told to go on by who may be gone by then."""
-    with host(Kept(), f"echo $PPID > {tmp_path}/ready; sleep 60", {**ENV, "MARK": mark}) as runtime:
+    with host(
+        SupervisedStart(), f"echo $PPID > {tmp_path}/ready; sleep 60", {**ENV, "MARK": mark}
+    ) as runtime:
         try:
             (keeper,) = await written(tmp_path / "ready")
             os.killpg(int(keeper), signal.SIGSTOP)
@@ -499,7 +514,7 @@ WARDEN = f"$(ps -o ppid= -p {KEEPER})"
 async def test_a_program_that_kills_its_keeper_takes_nothing_away(tmp_path, mark, killed, own):
     """Who kills the warden, too, gets away with it only below a process that is not ours alone."""
     script = f"setsid sh -c 'kill -KILL {killed}; echo ready > {tmp_path}/ready; exec sleep 60' & wait"
-    with host(Kept(), script, {**ENV, "MARK": mark}, own=own) as runtime:
+    with host(SupervisedStart(), script, {**ENV, "MARK": mark}, own=own) as runtime:
         try:
             await written(tmp_path / "ready")
             assert await none_left(mark)
@@ -513,7 +528,9 @@ async def test_a_tree_is_more_than_its_group(tmp_path, mark, planted):
     nowhere = os.open(os.devnull, os.O_WRONLY)
     ended = {}
     for name, end in (("planted", planted("keeper").end_all), ("ours", end_all)):
-        child = await Kept()(Start(["/bin/sh", "-c", script], "/", {**ENV, "MARK": mark}, nowhere, nowhere))
+        child = await SupervisedStart()(
+            Start(["/bin/sh", "-c", script], "/", {**ENV, "MARK": mark}, nowhere, nowhere)
+        )
         await written(tmp_path / "ready")
         # The keeper has made a group for itself and for what it starts.
         end(child.pid)

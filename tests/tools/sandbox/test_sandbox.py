@@ -20,11 +20,11 @@ import trio
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.policy import Policy, Sandboxing
 from leeward.security.sandbox import Change, Mark, MarkKind, Role
-from leeward.tools.process import KeptChild, environment
+from leeward.tools.process import SupervisedProcess, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
 from leeward.tools.sandbox import sandbox as confined_module
 from leeward.tools.sandbox.quarantine import undo
-from leeward.tools.sandbox.scan import Lookout
+from leeward.tools.sandbox.scan import WorkspaceScan
 from leeward.tools.sandbox.seccomp import MACHINES, Sockets, filter_program
 from leeward.tools.sandbox.supervisors import Spawner
 from leeward.tools.shell import Shell
@@ -292,7 +292,7 @@ async def test_an_aside_folder_on_another_disk_is_no_way_out(place, monkeypatch)
 
 async def test_all_in_a_namespace_ends_at_once_however_many_there_are(place, monkeypatch):
     """Before anybody goes through them one by one."""
-    mark, end, left = uuid.uuid4().hex, KeptChild.end, []
+    mark, end, left = uuid.uuid4().hex, SupervisedProcess.end, []
 
     def alive() -> list[str]:
         found = []
@@ -310,7 +310,7 @@ async def test_all_in_a_namespace_ends_at_once_however_many_there_are(place, mon
         left.append(alive())
         return await end(child)
 
-    monkeypatch.setattr(KeptChild, "end", watched)
+    monkeypatch.setattr(SupervisedProcess, "end", watched)
     async with sandboxed(place, "bubblewrap") as sandbox:
         script = f"trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 60; : {mark}' &); sleep 60; : {mark}"
         await bash(sandbox, script, deadline=trio.current_time() + 1)
@@ -434,7 +434,7 @@ async def test_what_is_being_undone_is_not_what_was_there(level, place, monkeypa
     (ws := place / "ws").joinpath("r").mkdir()
     git(ws / "r", "init", "-q", "--template=")
     hook, looked, may_go_on = ws / "r/.git/hooks/pre-commit", threading.Event(), threading.Event()
-    real = Lookout.look
+    real = WorkspaceScan.look
 
     def look(self, before=None):
         seen = real(self, before)
@@ -443,7 +443,7 @@ async def test_what_is_being_undone_is_not_what_was_there(level, place, monkeypa
             may_go_on.wait(10)
         return seen
 
-    monkeypatch.setattr(Lookout, "look", look)
+    monkeypatch.setattr(WorkspaceScan, "look", look)
     script = "mkdir r/.git/hooks; cp /bin/true r/.git/hooks/pre-commit; touch ready; until test -e go; do sleep 0.01; done"
     async with sandboxed(place, level) as sandbox, trio.open_nursery() as nursery:
         nursery.start_soon(bash, sandbox, script)

@@ -23,7 +23,7 @@ import pytest
 import trio
 
 from leeward.security.policy import Policy
-from leeward.tools.process import Kept, Start, children, environment
+from leeward.tools.process import Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
 
 HERE = Path(__file__).parents[1]
@@ -258,7 +258,7 @@ async def scene(folder: Path, level: str) -> AsyncIterator[Scene]:
     async with open_sandbox(settings) as sandbox:
         if sandbox.level != level:
             pytest.skip("; ".join(sandbox.weaker_because))
-        kept = await Kept()(Start(argv, "/", env, nowhere, nowhere))
+        kept = await SupervisedStart()(Start(argv, "/", env, nowhere, nowhere))
         try:
             with trio.fail_after(30):
                 while not (found := [pid for pid in children(kept.pid) if world.secret in arguments(pid)]):

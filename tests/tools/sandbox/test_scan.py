@@ -18,7 +18,7 @@ from leeward.security.sandbox import MarkKind, Role, changes_to_undo
 from leeward.tools.sandbox import quarantine as aside_module
 from leeward.tools.sandbox import scan as lookout_module
 from leeward.tools.sandbox.quarantine import undo
-from leeward.tools.sandbox.scan import Lookout
+from leeward.tools.sandbox.scan import WorkspaceScan
 
 HOOK = "r/.git/hooks"
 OBEYED = (
@@ -39,7 +39,7 @@ DEED = st.tuples(
 )
 
 
-def made(base: Path) -> Lookout:
+def made(base: Path) -> WorkspaceScan:
     root = base / "ws"
     for name in (
         f"{HOOK}/pre-commit",
@@ -56,7 +56,9 @@ def made(base: Path) -> Lookout:
         (root / name).mkdir(exist_ok=True)
     (root / f"{HOOK}/pre-commit").chmod(0o755)
     (root / f"{HOOK}/linked").symlink_to("pre-commit")
-    return Lookout((str(root),), (), (str(root / "locked"), str(root / "locked/file")), (), lambda _: False)
+    return WorkspaceScan(
+        (str(root),), (), (str(root / "locked"), str(root / "locked/file")), (), lambda _: False
+    )
 
 
 def do(path: Path, what: str) -> None:

@@ -13,7 +13,7 @@ import trio
 from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.security.action import Draft, canonical_json
+from leeward.security.action import ActionBuilder, canonical_json
 from leeward.security.call import Cleared, ToolCall
 from leeward.security.policy import Policy
 from leeward.tools.files import Guard
@@ -40,7 +40,7 @@ def searched(root: str, tool: str, **arguments: object) -> tuple[list[str], tupl
         policy = Policy(root, root)
         executor = next(one for one in Search(Guard(policy)).tools() if one.specs()[0].name == tool)
         call = ToolCall("1", tool, canonical_json({"path": root, **arguments}))
-        draft = Draft.of(call, {tool: executor.specs()[0]})
+        draft = ActionBuilder.of(call, {tool: executor.specs()[0]})
         action = draft.read(policy, {root: root})
 
         async def nowhere(_: str) -> None:

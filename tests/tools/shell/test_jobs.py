@@ -12,12 +12,12 @@ import trio.testing
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.memory.database import Database, Island
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.overflow import OverflowStore
-from leeward.security.action import Draft
+from leeward.security.action import ActionBuilder
 from leeward.security.call import Cleared, ToolCall
 from leeward.security.outcome import PermanentFailure, ResourceNotFound
-from leeward.security.output import Lasting
+from leeward.security.output import BackgroundOutput
 from leeward.security.policy import Policy
 from leeward.security.ports import RecordError
 from leeward.security.session import JobChanged, Session
@@ -59,7 +59,7 @@ class Book:
 
 @asynccontextmanager
 async def store_in(folder):
-    async with Island.open("test") as island, Database.open(folder / "store.db", island) as database:
+    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
         yield OverflowStore(database, Clock())
 
 
@@ -76,7 +76,9 @@ def shell(policy, store, workspace):
     def made(fails=(), **wished) -> tuple[Jobs, Shell, Book]:
         book = Book(fails)
         jobs = Jobs(
-            screen=lambda action: Lasting(action, Session("s", policy), store), record=book.record, **wished
+            screen=lambda action: BackgroundOutput(action, Session("s", policy), store),
+            record=book.record,
+            **wished,
         )
         return jobs, Shell(str(workspace), environment("/nowhere", {}), 30, 100_000, jobs=jobs), book
 
@@ -260,9 +262,9 @@ async def many(steps, most) -> None:
     """Start, end, stop and ask in some order, with jobs whose end is ours to choose; compared with a list."""
     policy = Policy("/ws", "/h")
     (tool,) = Shell("/ws", {}, 30, 1000).tools()
-    action = Draft.of(ToolCall("1", "shell", json.dumps({"command": "x"})), {"shell": tool.specs()[0]}).read(
-        policy, {}
-    )
+    action = ActionBuilder.of(
+        ToolCall("1", "shell", json.dumps({"command": "x"})), {"shell": tool.specs()[0]}
+    ).read(policy, {})
 
     async def nowhere(_: str) -> None:
         pass
@@ -271,7 +273,9 @@ async def many(steps, most) -> None:
     ends: dict[str, trio.Event] = {}
     fails: set[str] = set()
     jobs = Jobs(
-        screen=lambda action: Lasting(action, Session("s", policy), Unused()), record=book.record, most=most
+        screen=lambda action: BackgroundOutput(action, Session("s", policy), Unused()),
+        record=book.record,
+        most=most,
     )
     begun, state, told = 0, {}, set()
 
