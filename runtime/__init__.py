@@ -1,4 +1,4 @@
-"""Puts it together: turns, models, the interfaces. Start with `parts.py`, the composition root.
+"""Puts it together: turns, models, the interfaces. Start with `composition.py`, the composition root.
 
 The names below are loaded when they are first used: `--help` needs none of them.
 """

@@ -1,7 +1,7 @@
 """What can be done with a session? Begin it, go on with it, say something in it, call a tool, leave it.
 
-What sessions stand on is opened in `parts.py`, the composition root; what may run is the pipeline's
-business, what a turn is stands in `turn.py`.
+What sessions stand on is opened in `composition.py`, the composition root; what may run is the pipeline's
+business, what a turn is stands in `conversation/turn.py`.
 """
 
 from __future__ import annotations

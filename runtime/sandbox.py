@@ -1,6 +1,6 @@
 """Which sandbox does a session have? Opened with it, and told of wherever the session is.
 
-What works here is found out in `tools/confined.py`, and whether it holds in `tools/selftest.py`; here it
+What works here is found out in `tools/sandbox/sandbox.py`, and whether it holds in `tools/sandbox/self_test.py`; here it
 becomes a part of the policy.
 """
 

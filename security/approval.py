@@ -20,8 +20,7 @@ from .call import Action, ToolCall
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Reply
 from .question import too_long
-from .record import Journal, egress, tell
-from .record import decisions as record
+from .record import Journal, asked_event, attempt_events, declined_event, tell
 from .session import THE_PERSON, Granted, Scope, Session
 from .verdict import Decision
 
@@ -83,7 +82,7 @@ class Approvals:
             RecordError: it could not be recorded, so nobody was asked.
         """
         asking, who = self.book.session, "cancelled"
-        event = record.asked(asking, action, left)
+        event = asked_event(asking, action, left)
         self.book.fold(event)
         try:
             await self.book.write(event)
@@ -102,8 +101,8 @@ class Approvals:
                 yield consulted
         finally:
             if who:
-                said = record.declined(asking, action, decision, left, who, self.book.now())
-                await self.book.note(said, *egress.attempts(said, action, asking))
+                said = declined_event(asking, action, decision, left, who, self.book.now())
+                await self.book.note(said, *attempt_events(said, action, asking))
 
     def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
         """Return the events of what an answer grants; the person is told where it can grant nothing."""

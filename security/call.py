@@ -63,7 +63,7 @@ class Exchange:
 
 
 class Follower(Protocol):
-    """What judges where a cleared call goes on to, and records where it went (`security/follow.py`)."""
+    """What judges where a cleared call goes on to, and records where it went (`redirects.py`)."""
 
     async def follow(self, reference: str, pointer: str | None = None) -> Url:
         """Return what a reference leads to from the URL at a pointer, once it is judged and on record."""

@@ -31,8 +31,7 @@ from .output import (
 )
 from .permissions import Asks, recheck, resolve_asks
 from .ports import Answer, Executor, Ports, RecordError
-from .record import Journal, egress
-from .record import decisions as record
+from .record import Journal, attempt_events, decided_event, finished_event
 from .redirects import Redirects
 from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
 from .session import Decided, Event, Granted, Session
@@ -154,10 +153,10 @@ class Pipeline:
         decision, left, approver = self.judged(action, session)
         if left and decision.denial is None:
             return await self._consult(action, decision, left)
-        return await self._end(action, decision, record.decided(session, action, decision, approver))
+        return await self._end(action, decision, decided_event(session, action, decision, approver))
 
     async def _end(self, action: Action, decision: Decision, decided: Decided, *grants: Granted) -> Ruling:
-        events: tuple[Event, ...] = (decided, *egress.attempts(decided, action, self.session), *grants)
+        events: tuple[Event, ...] = (decided, *attempt_events(decided, action, self.session), *grants)
         self._book.fold(*events)
         if decision.denial is None:
             return action, events
@@ -174,7 +173,7 @@ class Pipeline:
             decision, still_open, approver = self.judged(again, session)
             decision = recheck(action, asked, again, decision, still_open)
             grants = self._questions.granted(consulted) if decision.denial is None else ()
-            decided = record.decided(session, again, decision, *consulted.told(approver, session))
+            decided = decided_event(session, again, decision, *consulted.told(approver, session))
             return await self._end(again, decision, decided, *grants)
 
     async def _execute(self, action: Action, events: tuple[Event, ...]) -> ToolResult:
@@ -190,7 +189,7 @@ class Pipeline:
             result = unrecorded(action.call, str(error))
         finally:
             seconds = trio.current_time() - began
-            await self._book.note(record.finished(self.session, action, result, seconds, detail))
+            await self._book.note(finished_event(self.session, action, result, seconds, detail))
             await self._book.watch(action.call.tool)
         return result
 

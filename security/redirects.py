@@ -19,7 +19,7 @@ from .outcome import Output, PolicyBlocked
 from .output import is_trusted
 from .permissions import Asks
 from .ports import RecordError
-from .record import Journal, egress
+from .record import Journal, redirect_events, response_event
 from .session import Event, Session, UrlsAdded
 from .url import MAX_BYTES, Provenance, Url, join_url, parse_url, same_site, urls_in
 from .verdict import Decision
@@ -97,7 +97,7 @@ class Redirects:
         session = self._view(way, url)
         decision, left, approver = self.judged(action, session)
         problem = _exhausted(way, url) or _refusal(decision, left)
-        events: tuple[Event, ...] = egress.redirect_events(
+        events: tuple[Event, ...] = redirect_events(
             action, decision, left, approver, session, hop, problem
         )
         is_new = url != way.urls[-1]
@@ -112,7 +112,7 @@ class Redirects:
     def report(self, exchange: Exchange) -> None:
         """Take down what became of an attempt; it is written with the next record of the call."""
         if not self._is_over:
-            self.book.owe(egress.response_event(self.action, exchange, self._attempts, self.book.session))
+            self.book.owe(response_event(self.action, exchange, self._attempts, self.book.session))
 
     def found_in(self, output: Output, text: str) -> Iterator[Event]:
         """Yield how the links of an opened page, or the results of a search, become known.

@@ -169,8 +169,8 @@ def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
     assert held == shipped()
     assert {entry for entry in held if entry.endswith((".toml", ".typed"))} >= {
         "leeward/py.typed",
-        "leeward/security/secrets.toml",
-        "leeward/security/command/programs.toml",
+        "leeward/security/text/secrets.toml",
+        "leeward/security/command/programs/programs.toml",
     }
 
 

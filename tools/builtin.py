@@ -41,7 +41,7 @@ class BuiltinSettings:
     `store` may be read, and which saves and finds `notes`. `policy` says of what a tool finds on its own
     whether it may be opened. Times are in seconds, sizes in bytes: `max_output` is how much a program
     may print (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are
-    patterns as `security/domains.py` reads them; without allowed ones, all are. `passed_on` are variables
+    patterns as `security/url/hosts.py` reads them; without allowed ones, all are. `passed_on` are variables
     that programs get beside the usual ones. `runner` runs programs, `jobs` are those that go on in the
     background.
     """

@@ -178,7 +178,7 @@ def drop_capabilities() -> None:
 
 
 def load_filter(program: bytes) -> None:
-    """Put this thread, and all that it starts, under a filter of system calls (`seccomp.py`)."""
+    """Put this thread, and all that it starts, under a filter of system calls (`sandbox/seccomp.py`)."""
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))

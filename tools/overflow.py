@@ -1,6 +1,6 @@
 """The tool `read_overflow`: what is in an output that was too big to show?
 
-The store keeps texts and knows which session may read which (`memory/overflow.py`); here a page or the
+The store keeps texts and knows which session may read which (`memory/overflow/store.py`); here a page or the
 matching lines of one become a result.
 """
 

@@ -2,7 +2,7 @@
 
 A session is a fold over its rows, so they are also what a session is resumed from. How an event
 stands in a row is told in `events.py`, how the rows hold on to each other in `chain.py`, who signs
-them in `notary.py`; that a decision is here before its tool starts is the business of the pipeline.
+them in `signer.py`; that a decision is here before its tool starts is the business of the pipeline.
 
 A process may be killed between a decision and its outcome. Nobody can know then how far the call came,
 so nothing runs it again: the next one to start puts an outcome on record that says "unknown", and the

@@ -162,7 +162,7 @@ class AuditReports:
         return str(rows[0][0]) if rows else None
 
     async def figures(self, wanted: RecordFilter) -> dict[str, list[Row]]:
-        """Return the rows of every figure (see `runtime/audit_stats.py`) about calls that fit.
+        """Return the rows of every figure (see `runtime/audit/commands.py`) about calls that fit.
 
         Raises:
             RecordError: they could not be read.

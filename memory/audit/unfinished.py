@@ -1,6 +1,6 @@
 """Which calls began, and nobody knows how they ended? Those of sessions whose process was killed.
 
-A session that is open is locked (`session_lock.py`), and one that ended properly has no lock file any
+A session that is open is locked (`sessions/lock.py`), and one that ended properly has no lock file any
 more. A file without a lock is of one that could not finish: its calls that were allowed and have no
 outcome on record may have done anything, or nothing. One that left a command running ends with that.
 """

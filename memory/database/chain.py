@@ -2,8 +2,8 @@
 
 A record's hash is taken over the hash of the record before it and over all of its own columns, and both
 hashes stand in its row. Linking happens under the write lock, so that all processes which have the file
-open make one chain. What a broken chain looks like is told in `verify.py`, who vouches for it in
-`heads.py`.
+open make one chain. What a broken chain looks like is told in `audit/verify.py`, who vouches for it in
+`audit/heads.py`.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class SessionLock:
         """Give the lock back; again does no harm.
 
         Where something of the session is not settled, its file stays, as after a crash: whoever starts
-        next looks after it (`unfinished.py`).
+        next looks after it (`audit/unfinished.py`).
         """
         handle, self._handle = self._handle, -1
         if handle >= 0:

@@ -2,7 +2,7 @@
 
     {"tool": …, "args": {…} or "…", "said": "…", "urls": […], "seen": […], "workspace": "…"}
 
-All but the first two may be left out. What is answered about a call is `dryrun.py`'s; here lines are
+All but the first two may be left out. What is answered about a call is `dry_run.py`'s; here lines are
 read as they come and answered in order, a line that cannot be answered with an error object.
 """
 

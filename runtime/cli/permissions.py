@@ -1,6 +1,6 @@
 """The command `leeward permissions`: what is always-allowed beyond a session, and taking it back.
 
-What a running session makes of that stands in `grants.py`.
+What a running session makes of that stands in `sessions/grants.py`.
 """
 
 from __future__ import annotations

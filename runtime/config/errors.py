@@ -3,7 +3,7 @@
     CliError
     └── ConfigError    exit 2, code CONFIG_ERROR; `problems` holds every one that was found
 
-Finding them is `config_layers.py`'s work.
+Finding them is `layers.py`'s work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What does each layer say: a file, the environment, the flags? And what in it cannot be right?
 
 A layer is what was written, as a tree, with the place of every key. Laying one over the other, and
-what a workspace may say at all, is `config.py`'s matter.
+what a workspace may say at all, is `load.py`'s matter.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     defaults  <  the person's file  <  a trusted workspace's file (tighter only)  <  LEEWARD_*  <  flags
 
 `load` answers or raises `ConfigError` with every problem it found. Reading a layer is
-`config_layers.py`'s work, the keys stand in `config_models.py`, and what a gate may know of it all
-is cut out by `config_policy.py`.
+`layers.py`'s work, the keys stand in `models.py`, and what a gate may know of it all
+is cut out by `policy.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every key of the configuration: its type, default, range, meaning, and what a workspace may do to it.
 
-Models and nothing else: `config.py` layers them, `config_keys.py` lists them, `config_example.py`
+Models and nothing else: `load.py` layers them, `keys.py` lists them, `reference.py`
 writes them down for people. A key is described once, here.
 """
 

@@ -2,7 +2,7 @@
 
 A key without a `Narrowing` cannot be set by a workspace at all. Every comparison here names the
 parts of a new value that are looser than the old one; where it names none, nothing was widened.
-`config_models.py` says which key goes by which.
+`models.py` says which key goes by which.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What forms can a value have? The types that keys are made of, each with the words for a good value.
 
-Which key is of which type is said in `config_models.py`.
+Which key is of which type is said in `models.py`.
 """
 
 from __future__ import annotations

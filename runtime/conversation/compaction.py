@@ -1,6 +1,6 @@
 """How does a long conversation get short? What was said gives way to a summary that a model makes of it.
 
-What is summed up is chosen by `memory/compact.py` and stays in the store as it was. A summary is no
+What is summed up is chosen by `window.py` and stays in the store as it was. A summary is no
 better than the worst that was read by then: it is admitted and fenced like anything a tool brings.
 """
 

@@ -1,7 +1,7 @@
 """One turn: ask the model, run what it asks for, feed the results back, until it is done.
 
 A cancelled turn keeps what was said and answers what was not, so the next one starts from a valid
-history. In which order calls run stands in `batches.py`, what they may do is the pipeline's business,
+history. In which order calls run stands in `calls.py`, what they may do is the pipeline's business,
 how events look is the interfaces'.
 """
 

@@ -1,7 +1,7 @@
 """What goes into a model and what comes out of it, in words that belong to no provider.
 
 A provider translates at its edge, in both directions; no type of a wire format goes beyond it. What
-is done with the events is decided in `runtime/turn.py`.
+is done with the events is decided in `conversation/turn.py`.
 
     ModelError            kind           the process ends with   passes by itself
     ├── AUTH              the key was refused or is missing       8   no

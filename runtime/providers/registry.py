@@ -1,8 +1,8 @@
 """The models a turn can talk to: built in, scripted, or behind a service's dialect.
 
 `open_models` is the one way to get them: all models of a process share one client. What a model is told
-and what is done with its answer is decided in `runtime/turn.py`; where the settings come from, and who
-is asked again or in whose place, in `runtime/models.py`.
+and what is done with its answer is decided in `conversation/turn.py`; where the settings come from, and who
+is asked again or in whose place, in `model.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Nothing here decides anything: what a session may do is what its records say it was allowed, less what
 lapses because it is gone on with elsewhere or under another configuration. What is said of sessions to
-people stands in `sessions_text.py`.
+people stands in `text.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which parts of a text are secrets that nobody but the person should see?
 
-What is a secret stands in `secrets.py` and `secrets.toml`; here it becomes a filter.
+What is a secret stands in `text/secrets.py` and `secrets.toml`; here it becomes a filter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What in a text speaks to a terminal, or hides from a reader, instead of saying something?
 
-How it is found stands in `escapes.py` and `invisible.py`; here it becomes a filter.
+How it is found stands in `text/ansi.py` and `text/unicode.py`; here it becomes a filter.
 """
 
 from __future__ import annotations

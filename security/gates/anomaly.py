@@ -1,6 +1,6 @@
 """Denies what is blocked, and asks about effects once a session was denied too often.
 
-Counting is `window.py`'s, setting the level `book.py`'s. This gate says what follows.
+Counting is `session/anomaly.py`'s, setting the level `record/journal.py`'s. This gate says what follows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Does an identifier, path or URL carry a hallucination pattern (REQ-F-045)?
 
-The patterns stand in `patterns.py`; this gate holds every string of a call against those of its
+The patterns stand in `checks/arguments.py`; this gate holds every string of a call against those of its
 kind and tells all of them at once, so that a model can mend the call in one go.
 """
 

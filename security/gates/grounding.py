@@ -1,7 +1,7 @@
 """Was every URL and destination given by the person, or found where it may be followed?
 
 Whether its host is a fit one is left to `hosts`, its spelling to `arguments`; what there is to ask
-about one that is known stands in `doubts.py`.
+about one that is known stands in `checks/grounding.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What do the person's ask and deny rules, the autonomy level and the defaults say?
 
-Allow rules are not read here: they are answers, and `answers.py` gives them after every gate has
+Allow rules are not read here: they are answers, and `permissions/answers.py` gives them after every gate has
 spoken.
 """
 

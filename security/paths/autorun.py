@@ -2,7 +2,7 @@
 
 Whoever writes such a file acts when nobody looks: at the next commit, build, test run, login or
 session. So it is asked about whatever else is allowed (`gates/paths.py`), and only an answer that
-names it was meant for it (`answers.py`). Which files these are stands in `autorun.toml`; what git
+names it was meant for it (`permissions/answers.py`). Which files these are stands in `autorun.toml`; what git
 and Leeward themselves obey is protected (`workspace.py`). By text alone.
 """
 

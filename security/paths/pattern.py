@@ -1,7 +1,7 @@
 """Does a glob pattern that a person wrote mean a path?
 
 Held against each other part by part, so that no path can make it slow. What follows from a match is
-said where the pattern stands: `matching.py` for rules, `workspace.py` for `[tools.file]`.
+said where the pattern stands: `permissions/matching.py` for rules, `workspace.py` for `[tools.file]`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A pattern is held against canonical forms only, in the manner of what it is held
 
 A deny or ask rule speaks of an action if it matches any part of it, and of a command that begins with
 its words or names its path; an allow rule must cover all, word by word. What a pattern says of URLs
-is read by `url_pattern.py`.
+is read by `url/pattern.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What of a judgement is written down: from decisions and results to events.
 
-Every text passes `kept.py` on its way: secrets are masked and what is long is cut before anything is
+Every text passes `redaction.py` on its way: secrets are masked and what is long is cut before anything is
 hashed or written.
 """
 
@@ -26,7 +26,7 @@ from ..trust import TrustLevel
 from ..verdict import Allow, Ask, Decision, Deny, GateWord
 from .redaction import MASKED, RedactedArguments, redact_arguments
 
-__all__ = ["asked", "decided", "declined", "finished", "words_of"]
+__all__ = ["asked_event", "decided_event", "declined_event", "finished_event", "words_of"]
 
 _MOST_PARTS = 200
 _MOST_FACTS = 10
@@ -36,13 +36,13 @@ _LONGEST_LOOKED_UP = 32 * 1024
 _AS_WRITTEN = frozenset({Kind.TEXT, Kind.SECRET, Kind.UNDECLARED})
 
 
-def asked(session: Session, action: Action, asks: Asks) -> Asked:
+def asked_event(session: Session, action: Action, asks: Asks) -> Asked:
     """Return the event of a call that waits for a person."""
     questions = tuple((gate, ask.question) for gate, ask in asks)
     return Asked(session.now, action.call.id, _tool(action), session.keyed(action.digest), questions)
 
 
-def decided(
+def decided_event(
     session: Session, action: Action, decision: Decision, approver: str, waited: float = 0.0
 ) -> Decided:
     """Return the event of a decision: allowed if nothing was denied, whoever answered the Asks.
@@ -65,7 +65,7 @@ def decided(
     )
 
 
-def declined(
+def declined_event(
     session: Session, action: Action, decision: Decision, left: Asks, who: str, at: float | None = None
 ) -> Decided:
     """Return the event of a call whose open questions, `left`, found no yes; `who` may be "nobody".
@@ -239,7 +239,7 @@ def _facts_of(atom: Atom) -> CommandFacts | None:
     return atom.canonical.facts if isinstance(atom.canonical, CommandLine) else None
 
 
-def finished(
+def finished_event(
     session: Session, action: Action, result: ToolResult, seconds: float, detail: str = ""
 ) -> Finished:
     """Return the event of a call that came to its end."""

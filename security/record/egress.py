@@ -17,14 +17,14 @@ from ..session import Decided, Egress, Session
 from ..text import redact_text
 from ..url import Url
 from ..verdict import Decision
-from . import decisions as record
+from .decisions import decided_event, declined_event
 
-__all__ = ["attempts", "redirect_events", "response_event"]
+__all__ = ["attempt_events", "redirect_events", "response_event"]
 
 _MOST = 20
 
 
-def attempts(decided: Decided, action: Action, session: Session) -> tuple[Egress, ...]:
+def attempt_events(decided: Decided, action: Action, session: Session) -> tuple[Egress, ...]:
     """Return the events of the URLs a decision is about; none for a tool that neither sends nor brings in."""
     if not action.effects & (Effect.SEND | Effect.BRING_IN):
         return ()
@@ -68,13 +68,13 @@ def redirect_events(
     Nobody is asked in the midst of a call, so a question is a refusal; so is one hop too many.
     """
     if decision.denial is None and left:
-        decided = record.declined(session, action, decision, left, "nobody")
+        decided = declined_event(session, action, decision, left, "nobody")
     else:
-        decided = record.decided(session, action, decision, approver)
+        decided = decided_event(session, action, decision, approver)
         if problem and decided.allowed:
             decided = replace(decided, allowed=False, gate="follow", rule="too_many", reason=problem)
     decided = replace(decided, hop=number)
-    return decided, *attempts(decided, action, session)
+    return decided, *attempt_events(decided, action, session)
 
 
 def response_event(action: Action, exchange: Exchange, number: int, session: Session) -> Egress:

@@ -1,7 +1,7 @@
 """What did a program leave where others would obey it, and what of that must be undone?
 
 Git runs hooks and whatever its settings name; Leeward reads `.leeward`. No sandbox can keep away what does
-not exist yet, so the tree is compared before and after. Pure: `tools/lookout.py` looks and undoes. An
+not exist yet, so the tree is compared before and after. Pure: `tools/sandbox/scan.py` looks and undoes. An
 ordinary `git init`, `git clone` or `git worktree add` is nothing to undo.
 """
 

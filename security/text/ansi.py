@@ -3,7 +3,7 @@
 Escape sequences (ECMA-48 and what xterm added) and other controls are removed; a sequence that is
 never ended loses its introducer only, so that it cannot swallow what follows. Nothing that was
 written vanishes: text a carriage return would overwrite becomes a line of its own. Invisible
-characters are spelled out by `invisible.py`.
+characters are spelled out by `unicode.py`.
 """
 
 from __future__ import annotations

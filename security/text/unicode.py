@@ -3,7 +3,7 @@
 A few invisible characters belong to what people write: joiners inside Persian or Hindi words and
 between emoji, variation selectors, the tags of a flag. The same characters smuggle text past a
 reader, so each is judged by what stands around it. What follows is decided by whoever asks:
-`patterns.py` refuses, `escapes.py` shows, `visible` prepares a value for a person's eyes.
+`checks/arguments.py` refuses, `ansi.py` shows, `visible` prepares a value for a person's eyes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The same question is asked for two reasons. Of a person's words we want what they meant and no
 more, since it becomes a permission: `urls_in`, `urls_given`, `urls_hinted`. Of a string that a
 model put into a call we want whatever some client could open, since it is to be judged:
-`suspects_in`. What a URL means is left to `url.py`.
+`suspects_in`. What a URL means is left to `parse.py`.
 """
 
 from __future__ import annotations

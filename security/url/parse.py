@@ -3,7 +3,7 @@
 One parser answers for everyone: the canonical `Url.text` is what is judged, shown, recorded,
 grounded and sent. Browsers and HTTP clients repair broken URLs, each in its own way; here
 whatever would need a repair is refused, so that no two readers can disagree. Finding URLs in a
-text is left to `extract.py`, judging where they lead to `addresses.py`, and whether they may be
+text is left to `extract.py`, judging where they lead to `hosts.py`, and whether they may be
 opened at all to `ledger.py`.
 """
 

@@ -1,7 +1,7 @@
 """How is a file changed so that it holds all of the old or all of the new, whatever goes wrong?
 
 The new content goes to a file beside it, reaches the disk, and takes the name in one step. All names
-are used beneath the handle of the judged folder (`beneath.py`). A file that is not the one that was
+are used beneath the handle of the judged folder (`handles.py`). A file that is not the one that was
 judged, or that somebody changes meanwhile, stays as it is. Everything here blocks.
 """
 

@@ -1,7 +1,7 @@
 """May a file that a tool comes across below a judged folder be opened, and is it another by this name?
 
 The gates judge the path a call names. What a tool finds on its own is asked about here, with the same
-words of the policy (`security/workspace.py`). A hard link is another name of a file and no link that
+words of the policy (`security/paths/workspace.py`). A hard link is another name of a file and no link that
 could be followed: it is known by the device and inode it shares with a secret file.
 """
 

@@ -1,7 +1,7 @@
 """How are files and folders copied and deleted, all of them or none where that can be had?
 
 Everything is reached beneath handles, and no link is followed: a link is copied as a link and deleted as
-one. What may be touched was asked before (`trees.py`). Everything here blocks.
+one. What may be touched was asked before (`tree_tools.py`). Everything here blocks.
 """
 
 from __future__ import annotations

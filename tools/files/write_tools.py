@@ -1,6 +1,6 @@
 """The tools `write`, `edit` and `multi_edit`: what shall a file hold from now on?
 
-What a change makes of a file stands in `content.py`, how it gets onto the disk in `replace.py`. A
+What a change makes of a file stands in `edits.py`, how it gets onto the disk in `atomic.py`. A
 person who is asked is shown the difference, made from the content that the verdict rests on.
 """
 
@@ -61,7 +61,7 @@ class Replacement(BaseModel):
 
     @property
     def edit(self) -> Edit:
-        """The same as `content.py` takes it."""
+        """The same as `edits.py` takes it."""
         return Edit(self.old_string, self.new_string, self.replace_all)
 
 

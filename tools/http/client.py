@@ -1,7 +1,7 @@
 """How is one judged URL asked for, and what came back? Exactly one request; nothing is followed here.
 
 The URL's own parts go to httpcore's pool, so that nothing reads its text a second time; which address
-that means is `dial.py`'s business, what a body says `body.py`'s. What comes back is bounded in bytes
+that means is `dial.py`'s business, what a body says `response.py`'s. What comes back is bounded in bytes
 and in time, whatever the other side does.
 """
 

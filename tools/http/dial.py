@@ -1,8 +1,8 @@
 """Which address is connected to? The only file that opens sockets for tools.
 
 A name is resolved once, as an absolute name; every answer is judged by the table the gates use
-(`security/addresses.py`); what is connected to is a judged address and no name that could mean another
-by then. TLS, SNI and the Host header keep the name. What goes through a connection is `stream.py`'s
+(`security/url/hosts.py`); what is connected to is a judged address and no name that could mean another
+by then. TLS, SNI and the Host header keep the name. What goes through a connection is `streams.py`'s
 business, HTTP that of `client.py`.
 """
 
@@ -33,7 +33,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Connects httpcore's pool to judged addresses only.
 
     `allow_networks` are private networks (CIDR) that the person opened; never metadata addresses.
-    `allowed` and `denied` are the person's lists of hosts, as `security/domains.py` reads them.
+    `allowed` and `denied` are the person's lists of hosts, as `security/url/hosts.py` reads them.
     """
 
     allow_networks: tuple[str, ...] = ()

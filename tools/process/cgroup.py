@@ -2,7 +2,7 @@
 
 That needs a group that is ours to divide: one with the controllers `memory` and `pids` handed on, in which
 groups can be made. Whether there is one is found out by making one. Without, the keeper's own count is what
-bounds a command (`keeper.py`); that comes later than the kernel, and does not see the kernel's own memory.
+bounds a command (`reaper.py`); that comes later than the kernel, and does not see the kernel's own memory.
 """
 
 from __future__ import annotations

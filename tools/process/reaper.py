@@ -372,7 +372,7 @@ def _main() -> None:
     while True:
         byte, descriptors, _, _ = socket.recv_fds(control, 1, _MOST_DESCRIPTORS)
         if not byte:
-            # Who ends a tree stops its keeper for a moment (`ancestry.py`), and may have died in that one.
+            # Who ends a tree stops its keeper for a moment (`supervisor.py`), and may have died in that one.
             _signal(children(os.getpid()), signal.SIGCONT)
             return
         if os.fork() == 0:

@@ -2,8 +2,8 @@
 
 A program gets a session of its own, nothing to read, a pipe for each output and an environment made in
 `environment.py`. Whatever ends the run, everything it started is gone when it is over: in a sandbox with
-process numbers of its own because the kernel ends all of that, else by ancestry (`keeper.py`). What keeps
-a program in is decided by `confined.py`, what may be run at all elsewhere.
+process numbers of its own because the kernel ends all of that, else by ancestry (`reaper.py`). What keeps
+a program in is decided by `sandbox/sandbox.py`, what may be run at all elsewhere.
 """
 
 from __future__ import annotations

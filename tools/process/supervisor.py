@@ -1,6 +1,6 @@
 """How does a program have somebody above it who ends all it started? Each gets a keeper, forked off a warden.
 
-The warden is one small process of a session (`keeper.py`): starting a program is a message to it, with the
+The warden is one small process of a session (`reaper.py`): starting a program is a message to it, with the
 descriptors the program gets. A keeper ends everything below it when it is told to or when this process
 dies. A program that manages to kill its keeper leaves what it started to the warden, and one that kills
 the warden as well leaves it to this process, where that is ours alone.

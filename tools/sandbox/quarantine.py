@@ -1,6 +1,6 @@
 """How is undone what a program left where others would obey it? Moved aside, and put back what was there.
 
-What is to be undone is decided by `security/obeyed.py`. All of it is reached beneath handles and no link is
+What is to be undone is decided by `security/sandbox/tampering.py`. All of it is reached beneath handles and no link is
 followed: another program may still run, and would like to choose what is moved.
 """
 

@@ -1,7 +1,7 @@
 """What lies below a folder? Walked beneath handles, in order, without following a link.
 
 Blocking; in a thread of trio's it stops between two folders when its task was cancelled. What is done
-with an entry is `search.py`'s, what a project ignores stands in `ignore.py`.
+with an entry is `tools.py`'s, what a project ignores stands in `gitignore.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A background command was judged and is run like any other (`shell.py`); only its end is not waited for.
 It is bounded in time, ended with its session, and what it prints is screened as it comes
-(`security/lasting.py`). Everything about one is told by its id: its command is the model's own text.
+(`security/output.py`). Everything about one is told by its id: its command is the model's own text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What does a command line print, and how did it end? The tool `shell`.
 
 Which lines may run is decided before, by the gates; how a program is started and stopped is
-`process.py`'s. Here it is told: a program's own exit code is a result, whatever means that it did not
+`process/run.py`'s. Here it is told: a program's own exit code is a result, whatever means that it did not
 run to its own end is a failure, which takes along what was printed by then.
 """
 

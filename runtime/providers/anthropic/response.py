@@ -2,7 +2,7 @@
 
 A reply is a list of blocks. Those that hold the model's thoughts are signed and go back word for word;
 the reader keeps the order of all blocks, for that belongs to what was signed. How a request is written
-is left to `anthropic.py`.
+is left to `request.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How does Google's Gemini want the Chat Completions dialect? With a few things more, and simpler schemas.
 
 Gemini signs its thoughts and refuses a conversation in which one of its calls came back without the
-signature; how the signatures are kept is `chat.py`'s business. Calls that another model made never had
+signature; how the signatures are kept is `response.py`'s business. Calls that another model made never had
 one: Google documents a word to put in its place (Gemini API, "Thought signatures").
 """
 

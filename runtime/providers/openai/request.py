@@ -1,6 +1,6 @@
 """How is a request written in the Chat Completions dialect? OpenAI's own, and every server's that speaks it.
 
-How the reply reads is left to `chat.py`, the network to `remote.py`.
+How the reply reads is left to `response.py`, the network to `providers/remote.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Servers that speak this dialect differ in details; where they do, the reading that loses nothing is
 taken: ids that are missing are made, ids given twice are told apart, an index is not relied upon.
 What some of them want back with the next request is gathered beside it. How a request is written is
-left to `openai.py`.
+left to `request.py`.
 """
 
 from __future__ import annotations

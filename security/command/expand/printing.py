@@ -1,7 +1,7 @@
 """Writing what was read back as a shell line, so that no reader can take it for anything else.
 
 Every literal is quoted here; only globs, tildes, variables and substitutions that were read are left
-open. Plain forms of git run neutralised (`git.py`).
+open. Plain forms of git run neutralised (`command/programs/git.py`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from leeward.security.outcome import Category
 from leeward.security.permissions import resolve_asks
 from leeward.security.pipeline import judge
 from leeward.security.policy import Autonomy, CallLimits, Policy, Rule, RuleAction, ShellRules
-from leeward.security.record.decisions import decided
+from leeward.security.record.decisions import decided_event as decided
 from leeward.security.session import (
     Decided,
     Finished,

@@ -16,7 +16,7 @@ from leeward.security.paths import FileState
 from leeward.security.pipeline import Pipeline, judge
 from leeward.security.policy import Rule, RuleAction
 from leeward.security.ports import Answer
-from leeward.security.record.decisions import decided as recorded
+from leeward.security.record.decisions import decided_event as recorded
 from leeward.security.record.redaction import redact_arguments
 from leeward.security.session import Asked, Decided, Finished, LevelSet, ModelSet, TextSeen
 from leeward.security.trust import Origin, TrustLevel
