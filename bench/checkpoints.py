@@ -26,8 +26,7 @@ from leeward.security.call import Action, ToolCall
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
 from leeward.security.policy import Policy
-from leeward.tools.checkpoints import Checkpoints
-from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
+from leeward.tools.checkpoints import Checkpoints, SnapshotLimits
 from leeward.tools.declare import schema_tool
 from leeward.tools.files import Guard
 

@@ -70,10 +70,11 @@ _OLD = "SELECT id FROM checkpoint WHERE at < ? ORDER BY at"
 _TOO_MANY = "SELECT id FROM checkpoint WHERE session = ? ORDER BY id DESC LIMIT -1 OFFSET ?"
 _OLDEST = "SELECT id FROM checkpoint ORDER BY at LIMIT 10"
 _TOTAL = "SELECT total(stored) FROM content"
+# Of a content that a kill left incomplete nothing can be restored, whoever speaks of it.
 _UNUSED = (
-    "SELECT hash FROM content WHERE used_at < ?"
-    " AND NOT EXISTS (SELECT 1 FROM checkpoint_change WHERE was_hash = hash)"
-    " AND NOT EXISTS (SELECT 1 FROM checkpoint_change WHERE became_hash = hash) LIMIT 200"
+    "SELECT hash FROM content WHERE used_at < ? AND (NOT complete"
+    " OR NOT EXISTS (SELECT 1 FROM checkpoint_change WHERE was_hash = hash)"
+    " AND NOT EXISTS (SELECT 1 FROM checkpoint_change WHERE became_hash = hash)) LIMIT 200"
 )
 _SPENT = "UPDATE content SET complete = 0 WHERE hash = ?"
 _CHUNKS_OF = "SELECT number FROM content_chunk WHERE hash = ? ORDER BY number LIMIT 2"

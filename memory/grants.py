@@ -2,8 +2,8 @@
 
 A grant changes with its record: what an event changes here is written in the transaction that writes the
 event (`audit/logger.py`), so none holds that is not on record. A revoked or expired grant is removed here
-and stays in the audit. The read-only view for `leeward check` creates, writes and migrates nothing and holds up
-no writer.
+and stays in the audit. The read-only view for `leeward check` creates, writes and migrates nothing and holds
+up no writer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What becomes of a tool's output: whose words it is, where long ones are stored, what is returned.
 
-Output that is emitted while a tool runs is screened a piece at a time, shown, and stored once it is long: no more is
-held in memory than what is shown of it and a piece. What is stored has passed the same `strip` and `redact` as
-everything. The output of a background job is treated the same way and outlives its call; its latest lines can
-be had at any time, and pass the filters like any other output.
+Output that is emitted while a tool runs is screened a piece at a time, shown, and stored once it is long: no
+more is held in memory than what is shown of it and a piece. What is stored has passed the same `strip` and
+`redact` as everything. The output of a background job is treated the same way and outlives its call; its
+latest lines can be had at any time, and pass the filters like any other output.
 """
 
 from __future__ import annotations

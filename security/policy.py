@@ -231,9 +231,9 @@ class CallLimits:
 class Sandboxing:
     """`[tools.sandbox]`: what programs may reach, and what of it was found to hold.
 
-    `level` is what keeps programs in (`sandbox/confinement.py` names the levels), as it was found at start. `answers`
-    tells that it holds so well that it answers what `commands` asks: the person wished it, the self-test
-    found no way out, and only the workspace can be changed. Paths are absolute and resolved.
+    `level` is what keeps programs in (`sandbox/confinement.py` names the levels), as it was found at start.
+    `answers` tells that it holds so well that it answers what `commands` asks: the person wished it, the
+    self-test found no way out, and only the workspace can be changed. Paths are absolute and resolved.
     """
 
     level: str = "none"
@@ -249,13 +249,13 @@ class Policy:
 
     Paths are absolute and resolved. `secret_paths` may be neither read nor written by any tool,
     `protected_paths` not written; both hold folders and single files beside the built-in ones of
-    `paths/workspace.py`. `deny_read` and `allow_read` are globs of `[tools.file]`: what no tool reads, and what
-    a name alone does not make secret. `levels` maps a tool's name or its source to a trust level.
+    `paths/workspace.py`. `deny_read` and `allow_read` are globs of `[tools.file]`: what no tool reads, and
+    what a name alone does not make secret. `levels` maps a tool's name or its source to a trust level.
     `headless` tells that nobody can be asked. `search_tools` names tools whose results become known URLs;
-    `allow_http` and the two lists hold patterns as `url/hosts.py` reads them. `max_bytes` is the most of
-    one output that is looked at at all, and `threshold` the number of characters above which it is stored
-    and shown shortened. `shell` is what `[tools.shell]` says of commands, `sandbox` what keeps the
-    programs they start in.
+    `allow_http` and the two lists hold patterns as `url/hosts.py` reads them. `max_bytes` is the most of one
+    output that is looked at at all, and `threshold` the number of characters above which it is stored and
+    shown shortened. `shell` is what `[tools.shell]` says of commands, `sandbox` what keeps the programs they
+    start in.
     """
 
     workspace: str

@@ -97,9 +97,7 @@ class Redirects:
         session = self._view(way, url)
         decision, left, approver = self.judged(action, session)
         problem = _exhausted(way, url) or _refusal(decision, left)
-        events: tuple[Event, ...] = redirect_events(
-            action, decision, left, approver, session, hop, problem
-        )
+        events: tuple[Event, ...] = redirect_events(action, decision, left, approver, session, hop, problem)
         is_new = url != way.urls[-1]
         if isinstance(url, Url) and not problem and is_new and way.stays_on_site(url):
             events = (*events, UrlsAdded(session.now, (url.text,), Provenance.REDIRECT))

@@ -32,7 +32,7 @@ def test_the_bars_are_the_documented_ones() -> None:
     bars = bench("style_bars")
     assert bars.AT_LEAST["annotated_pct"] == 100
     assert bars.AT_MOST == {
-        "fn_code_p90": 20, "fn_over_60_pct": 1.5, "nesting_max": 4, "file_max": 400, "params_max": 8, "class_methods_max": 15, "cycles": 0, "comment_echo_pct": 3, "broad_except_swallowing": 3,
+        "fn_code_p90": 20, "fn_over_60_pct": 1.5, "nesting_max": 4, "file_max": 600, "params_max": 8, "class_methods_max": 15, "cycles": 0, "comment_echo_pct": 3, "broad_except_swallowing": 3,
     }  # fmt: skip
 
 
@@ -47,7 +47,7 @@ STYLE = {
     + "".join("    " * (depth + 1) + "if x:\n" for depth in range(5))
     + "    " * 6
     + "pass\n",
-    "file_max": "x = 1\n" * 401,
+    "file_max": "x = 1\n" * 601,
     "params_max": "def f(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int) -> None: ...\n",
     "class_methods_max": "class A:\n"
     + "".join(f"    def f{number}(self) -> None: ...\n" for number in range(16)),

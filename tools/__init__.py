@@ -1,1 +1,1 @@
-"""What a model may ask for. Start with `declare/` (how a tool is declared) and `composite.py` (all as one)."""
+"""What a model may ask for. Start with `declare/` (declaring a tool) and `composite.py` (all in one)."""

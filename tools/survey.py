@@ -1,8 +1,8 @@
 """Look up what judging needs to know of the machine, in a thread, before a call is judged.
 
 Links are followed, patterns expanded, programs searched for along a command's path, trees walked for secret
-names and for what leads out, and the settings of git repositories read. Nothing else is opened, and everything is
-bounded by counted work: what is too much to look up is left unknown.
+names and for what leads out, and the settings of git repositories read. Nothing else is opened, and
+everything is bounded by counted work: what is too much to look up is left unknown.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ async def _cross(leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: t
 
 
 async def settled(future: Future[T], on_cancel: Callable[[], Abort]) -> T:
-    """Wait for a future that a thread settles which ends with no loop; `on_cancel` as in `AsyncioThread.wait`."""
+    """Wait for a future that a thread settles without a loop; `on_cancel` as in `AsyncioThread.wait`."""
     return await _Sleeper(future, on_cancel).sleep()
 
 

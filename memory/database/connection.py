@@ -64,7 +64,8 @@ _REASONS = {
 # How often another process that opens the same new file is waited for.
 _TRIES = 20
 
-# Free pages can then be given back a few at a time (`maintenance.py`), where rewriting the whole file would keep
+# Free pages can then be given back a few at a time (`maintenance.py`), where rewriting the whole file would
+# keep
 # every other process from writing its records meanwhile. Counts for a new file only; said of one that is
 # there, it writes to it, waiting for the write lock: who only looks could not, while somebody writes.
 _OF_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"

@@ -1,7 +1,7 @@
 """How big is the file, what takes the room, is it whole, and how does it give back what is free?
 
-Nothing here deletes a row. What may go is decided where it is kept: outputs in `overflow/retention.py`, sessions
-in `sessions/catalog.py`, records of the audit in `audit/signer.py`.
+Nothing here deletes a row. What may go is decided where it is kept: outputs in `overflow/retention.py`,
+sessions in `sessions/catalog.py`, records of the audit in `audit/signer.py`.
 """
 
 from __future__ import annotations

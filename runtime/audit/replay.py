@@ -66,7 +66,8 @@ class Replayed:
     """A decision, made again.
 
     `was` and `now` are what every gate said and would say, `old` and `new` what followed and would
-    follow. `gates_not_replayable` says of each gate that cannot be told why; `new` is None where that leaves it open.
+    follow. `gates_not_replayable` says of each gate that cannot be told why; `new` is None where that leaves
+    it open.
     """
 
     decided: Decided

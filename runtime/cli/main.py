@@ -157,7 +157,7 @@ def _started(printer: Printer, *, is_ours: bool) -> Exit:
     foreground = importlib.import_module("..console.foreground", __package__)
     command = getattr(importlib.import_module(module, __package__), function)
     if is_ours:
-        importlib.import_module("leeward.tools.process").own_this_process()
+        importlib.import_module("leeward.tools.process").claim_process()
     gc.freeze()
     gc.enable()
     started: Exit = (foreground.interactive if name == "chat" else foreground.foreground)(command, printer)

@@ -4,7 +4,7 @@
 
 `load` answers or raises `ConfigError` with every problem it found. Reading a layer is
 `layers.py`'s work, the keys stand in `models.py`, and what a gate may know of it all
-is cut out by `policy.py`.
+is cut out by `security/policy.py`.
 """
 
 from __future__ import annotations
@@ -201,9 +201,7 @@ class _Reading:
             raise ConfigError(problems_of(error, Layer(tree, self._places))) from None
         there = {path: place for path, place in self._places.items() if self._is_there(path)}
         sources = {dotted(path): str(place) for path, place in there.items()}
-        canonical = json.dumps(config.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        digest = hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
-        return Loaded(config, MappingProxyType(sources), tuple(self._files), digest)
+        return Loaded(config, MappingProxyType(sources), tuple(self._files), _digest(config))
 
     def _is_there(self, path: KeyPath) -> bool:
         """Whether a place still speaks of something: a list may have been replaced by a shorter one."""
@@ -223,6 +221,22 @@ def _value_at(value: Any, path: KeyPath) -> Any:
     for name in path:
         value = getattr(value, str(name)) if isinstance(value, Section) else value[name]
     return value
+
+
+def _digest(config: Config) -> str:
+    """Return the SHA-256 (hex) of what a configuration says, by which a resumed session knows it again.
+
+    A key that 0.1.0 did not have counts only where it is set: else what a session was granted would lapse
+    because a release added a key.
+    """
+    values = config.model_dump(mode="json")
+    if values["tools"]["shell"]["memory"] == 0:
+        del values["tools"]["shell"]["memory"]
+    for rule in values["permissions"]["rules"]:
+        if rule["folder"] is None:
+            del rule["folder"]
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _tree(values: Mapping[KeyPath, Any]) -> dict[str, Any]:

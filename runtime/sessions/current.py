@@ -27,8 +27,7 @@ from leeward.security.record import tell
 from leeward.security.session import JobChanged, Session
 from leeward.security.text import visible
 from leeward.security.trust import Origin
-from leeward.tools.checkpoints import Checkpoints
-from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
+from leeward.tools.checkpoints import Checkpoints, SnapshotLimits
 from leeward.tools.files import Guard, shown_name
 from leeward.tools.shell import Job, Jobs, JobState
 

@@ -1,7 +1,8 @@
 """Can the command line be read, and may every program in it run?
 
-What a line does is weighed in `command/judge/verdict.py`, where it reaches out to in `command/judge/network.py`. A
-line that only reads gets no word; whether its hosts are listed ones is left to `hosts`.
+What a line does is weighed in `command/judge/verdict.py`, where it reaches out to in
+`command/judge/network.py`. A line that only reads gets no word; whether its hosts are listed ones is left to
+`hosts`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Events of a session and the values within them: each is recorded, and a session is a fold over them.
 
-The fold is in `state.py`, the JSON form in the audit in `memory/audit/events.py`. Texts in a decision's values are
-redacted and bounded (`record/redaction.py`), and hold all that is needed to explain the decision and to
-make it again (`record/replay.py`).
+The fold is in `state.py`, the JSON form in the audit in `memory/audit/events.py`. Texts in a decision's
+values are redacted and bounded (`record/redaction.py`), and hold all that is needed to explain the decision
+and to make it again (`record/replay.py`).
 """
 
 from __future__ import annotations

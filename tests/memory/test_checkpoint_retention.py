@@ -157,6 +157,7 @@ async def whole(database: Database) -> None:
     ],
     10_000_000,
 )
+@example([("half put", 0), ("step", "s", [(4, None)]), ("wait", 120.0)], 100_000)
 @example(
     [("half put", 0), ("wait", 2 * DAY), ("prune", 0), ("put", [4]), ("step", "s", [(4, 4)])], 10_000_000
 )

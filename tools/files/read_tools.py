@@ -1,7 +1,7 @@
 """The tools `read` and `list_directory`: what does a file or folder hold?
 
-Whether a path may be opened was judged (`security/gates/paths.py`); `handles.py` sees to it that it is the one
-opened. Blocking work happens in a thread, in pieces that can be cancelled between.
+Whether a path may be opened was judged (`security/gates/paths.py`); `handles.py` sees to it that it is the
+one opened. Blocking work happens in a thread, in pieces that can be cancelled between.
 """
 
 from __future__ import annotations

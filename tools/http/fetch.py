@@ -1,8 +1,8 @@
 """The tools fetch and web_scrape.
 
 Each hop is permitted by `Cleared.follow` and made by `client.py`. Status, type, final URL and what was
-left out are stated beside the text, in words of ours, for a page can print anything. JSON is laid out token by
-token: numbers keep their digits and strings their spelling.
+left out are stated beside the text, in words of ours, for a page can print anything. JSON is laid out token
+by token: numbers keep their digits and strings their spelling.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from .environment import SEARCH_PATH, Exceeded, Limits, amount, environment
 from .output import OnChunk
 from .reaper import FIRST_DESCRIPTOR, children, descendants
 from .run import Child, ProcessExit, Start, Starter, run_process, starting, unstartable
-from .supervisor import MOST_ASKED, SupervisedProcess, SupervisedStart, Supervisor, send
+from .supervisor import MOST_ASKED, SupervisedProcess, SupervisedStart, Supervisor, claim_process, send
 
 __all__ = [
     "FIRST_DESCRIPTOR",
@@ -24,6 +24,7 @@ __all__ = [
     "Supervisor",
     "amount",
     "children",
+    "claim_process",
     "descendants",
     "environment",
     "find_groups",

@@ -1,7 +1,8 @@
 """The environment and the limits every program is started with.
 
-The environment is made here, never the parent's, which holds its secrets: of the parent only language, time zone
-and user are taken over, and those parts of its PATH where toolchains are. Nothing in it waits for a terminal.
+The environment is made here, never the parent's, which holds its secrets: of the parent only language, time
+zone and user are taken over, and those parts of its PATH where toolchains are. Nothing in it waits for a
+terminal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How is a program started under bubblewrap, and what became of it?
 
-By its keeper, with a filter of system calls; the arguments are made in `security/sandbox/confinement.py`. What is in
-the sandbox ends with its first process. Should bubblewrap itself be killed while it makes one, its keeper
-ends what is left: bubblewrap would leave that waiting for it for ever.
+By its keeper, with a filter of system calls; the arguments are made in `security/sandbox/confinement.py`.
+What is in the sandbox ends with its first process. Should bubblewrap itself be killed while it makes one, its
+keeper ends what is left: bubblewrap would leave that waiting for it for ever.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How is a thread kept to some files, for good? Landlock, by its three system calls (Linux 5.13 and newer).
 
-What may be done where is decided by `security/sandbox/confinement.py`; here it becomes a ruleset of the kernel's.
-A ruleset binds the thread that takes it on and everything that thread starts from then on, so this is
-for a thread of the spawner only. What a kernel's version of Landlock does not know is left to seccomp.
+What may be done where is decided by `security/sandbox/confinement.py`; here it becomes a ruleset of the
+kernel's. A ruleset binds the thread that takes it on and everything that thread starts from then on, so this
+is for a thread of the spawner only. What a kernel's version of Landlock does not know is left to seccomp.
 """
 
 from __future__ import annotations

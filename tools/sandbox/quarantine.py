@@ -1,7 +1,7 @@
 """How is undone what a program left where others would obey it? Moved aside, and put back what was there.
 
-What is to be undone is decided by `security/sandbox/tampering.py`. All of it is reached beneath handles and no link is
-followed: another program may still run, and would like to choose what is moved.
+What is to be undone is decided by `security/sandbox/tampering.py`. All of it is reached beneath handles and
+no link is followed: another program may still run, and would like to choose what is moved.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What lies in the open that a program must not reach, and what did it leave there nevertheless?
 
 Looked at before and after every command: git's hooks and settings, `.leeward`, protected places, secrets
-and the sockets of running services. What may stay is decided by `security/sandbox/tampering.py`; what may not is
-moved aside in `quarantine.py`, and what was changed is put back. A folder of packages is not looked into: whoever
-may write there can change what the packages do anyway.
+and the sockets of running services. What may stay is decided by `security/sandbox/tampering.py`; what may not
+is moved aside in `quarantine.py`, and what was changed is put back. A folder of packages is not looked into:
+whoever may write there can change what the packages do anyway.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Conversations that can be gone on with: entries in their own order, what they cost, words to search for.
 
 The index of words holds no text of its own: what it was given stands in the entries, and leaves it with
-them. `sessions/transcript.py` gives and takes, for no trigger may touch such a table in a file that is not trusted.
+them. `sessions/transcript.py` gives and takes, for no trigger may touch such a table in a file that is not
+trusted.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 __all__ = ["STATEMENTS"]
 
-# `leeward_hash` is `chain.record_hash`, which `database/schema.py` makes known to SQLite for as long as this lasts.
+# `leeward_hash` is `chain.record_hash`, which `database/schema.py` makes known to SQLite for as long as this
+# lasts.
 STATEMENTS = (
     """
     CREATE TABLE chained (

@@ -1,4 +1,4 @@
-"""Visit everything a line consists of: to add what commands run, to list commands, to list argument vectors."""
+"""Visit everything a line consists of: to add what commands run, and to list commands or argument vectors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Assess a line on this machine, whatever the configuration says of commands.
 
-The outline is every command with where it runs and its form for each value of a loop. Each part of the assessment
-is worked out when it is first asked for, so that a survey looks up no more than is needed. Bombs, lines that
-start something without end, are recognised here.
+The outline is every command with where it runs and its form for each value of a loop. Each part of the
+assessment is worked out when it is first asked for, so that a survey looks up no more than is needed. Bombs,
+lines that start something without end, are recognised here.
 """
 
 from __future__ import annotations

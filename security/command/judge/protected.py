@@ -1,9 +1,9 @@
 """Secret or protected files that a program touches, now or by what something executes later.
 
 They are looked for among its words, whatever it does with them: as written, by what a pattern
-matches, behind the name of an option, and among what a search hands to it. Files changed by redirections and by
-programs that write, copy or move are held against what something runs later; what a script does inside is not
-known here.
+matches, behind the name of an option, and among what a search hands to it. Files changed by redirections and
+by programs that write, copy or move are held against what something runs later; what a script does inside is
+not known here.
 """
 
 from __future__ import annotations

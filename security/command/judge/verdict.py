@@ -1,7 +1,8 @@
 """What is to be said of a line: nothing, a question, a question only a person present answers, or no?
 
 The parts are elsewhere: `readonly.py` knows what only reads, `destructive.py` what is refused,
-`command/expand/unwrap.py` noted what cannot be told. Here they are weighed: the strictest word of any part decides.
+`command/expand/unwrap.py` noted what cannot be told. Here they are weighed: the strictest word of any part
+decides.
 """
 
 from __future__ import annotations

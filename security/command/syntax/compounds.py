@@ -1,4 +1,4 @@
-"""Loops, conditions, functions and groups: keywords, the statements between them, and the inside of `[[ … ]]`.
+"""Loops, conditions, functions and groups: keywords, their statements, and the inside of `[[ … ]]`.
 
 What `[[` compares as numbers it evaluates, and an evaluated text may run a command, so numbers must
 be digits there. Regular expressions are not read: quoting them, as a print must, changes them.

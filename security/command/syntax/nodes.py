@@ -3,8 +3,8 @@
     Word ─► Command ─► PipeNode | Sequence | Compound ─► CommandLine
 
 Everything here is frozen data. `grammar.py` makes it out of a parse, `expand/unwrap.py` adds what a
-command runs in turn, `expand/printing.py` writes it back as a line, and `judge/verdict.py` judges it. What is worked out of
-a line is kept with it, for one line is asked about several times on its way.
+command runs in turn, `expand/printing.py` writes it back as a line, and `judge/verdict.py` judges it. What is
+worked out of a line is kept with it, for one line is asked about several times on its way.
 """
 
 from __future__ import annotations

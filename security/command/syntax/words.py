@@ -2,9 +2,9 @@
 
 The grammar says where commands begin and end; the words in between are read here, character by
 character, so that both must agree. Text is UTF-8 read as Latin-1: one character for each byte, as
-the grammar counts. Whatever has no meaning here raises `Unread`. A pair of braces that holds neither a comma nor
-a range is text, but it makes bash pair the others in ways of its own, so a word with both kinds is not read.
-The words of a text that could not be read serve only to deny what is plainly destructive or blocked.
+the grammar counts. Whatever has no meaning here raises `Unread`. A pair of braces that holds neither a comma
+nor a range is text, but it makes bash pair the others in ways of its own, so a word with both kinds is not
+read. The words of a text that could not be read serve only to deny what is plainly destructive or blocked.
 """
 
 from __future__ import annotations

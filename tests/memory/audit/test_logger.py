@@ -79,7 +79,7 @@ DECIDED = Decided(
     labels=(Origin.WEB,),
     trust="verified",
     trust_from="plug-in x",
-    always=(("shell", "ls"), ("shell", None)),
+    always=(("shell", "ls", "/w/sub"), ("shell", None, None)),
     reading=ActionRecord(
         ("read",),
         ("read", "execute"),

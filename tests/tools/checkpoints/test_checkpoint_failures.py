@@ -21,8 +21,7 @@ from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.policy import Policy
 from leeward.security.ports import RecordError
-from leeward.tools.checkpoints import Checkpoints, NothingToUndo, snapshot
-from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
+from leeward.tools.checkpoints import Checkpoints, NothingToUndo, SnapshotLimits, snapshot
 from leeward.tools.checkpoints.snapshot import Look
 from leeward.tools.declare import schema_tool
 from leeward.tools.files import Guard

@@ -21,8 +21,7 @@ from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
 from leeward.security.policy import Policy
-from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo
-from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
+from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, SnapshotLimits
 from leeward.tools.checkpoints.restore import RestoreTarget, restore
 from leeward.tools.checkpoints.snapshot import stamp_of
 from leeward.tools.declare import schema_tool

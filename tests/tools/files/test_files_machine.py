@@ -24,8 +24,7 @@ from leeward.security.call import Cleared, ToolCall
 from leeward.security.outcome import ToolError
 from leeward.security.policy import Policy
 from leeward.security.survey import read_call
-from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo
-from leeward.tools.checkpoints import SnapshotLimits as SnapshotLimits
+from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, SnapshotLimits
 from leeward.tools.composite import CompositeExecutor
 from leeward.tools.files import Changes, Files, FileVersions, Guard, Trees
 from leeward.tools.survey import Surveyor
