@@ -186,7 +186,7 @@ def test_what_runs_leeward_cannot_be_changed_wherever_it_lies(tmp_path):
     )
     for path in (
         f"{os.path.realpath(sys.prefix)}/bin/python",
-        str(Path(__file__).resolve().parents[2] / "tools" / "process.py"),
+        str(Path(__file__).resolve().parents[2] / "tools" / "process" / "run.py"),
     ):
         assert protected_reason(path, policy) == "it belongs to Leeward or to what runs it"
 

@@ -35,7 +35,7 @@ from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance
 from leeward.security.verdict import Allow, Deny
 
-GATES = Path(__file__).parent.parent.parent / "security"
+GATES = Path(__file__).parents[3] / "security"
 KINDS = {"path": "path", "url": "url", "command": "command", "to": "destination"}
 LINKS = {"/ws/link": "/ws/.env"}
 

@@ -17,7 +17,7 @@ from leeward.security.session import LevelSet
 from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Deny
 
-TABLES = Path(__file__).parent / "command_tables"
+TABLES = Path(__file__).parents[1] / "command_tables"
 LINES = tuple(
     text
     for table in ("ordinary", "adversarial")

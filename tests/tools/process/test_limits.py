@@ -30,7 +30,7 @@ from leeward.tools.sandbox import SandboxSettings, open_sandbox
 from leeward.tools.sandbox import sandbox as confined_module
 from leeward.tools.shell import Shell
 
-TOOLS = str(Path(confined_module.__file__).resolve().parent)
+TOOLS = str(Path(confined_module.__file__).resolve().parents[1])
 PREFIXES = (os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), TOOLS)
 LEVELS = ("bubblewrap", "landlock", "none")
 MEMORY, TASKS = 96 << 20, 150

@@ -29,7 +29,7 @@ from leeward.tools.sandbox.seccomp import MACHINES, Sockets, filter_program
 from leeward.tools.sandbox.supervisors import Spawner
 from leeward.tools.shell import Shell
 
-TOOLS = str(Path(confined_module.__file__).resolve().parent)
+TOOLS = str(Path(confined_module.__file__).resolve().parents[1])
 PREFIXES = (os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), TOOLS)
 LEVELS = ("bubblewrap", "landlock", "none")
 
