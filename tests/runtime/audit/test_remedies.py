@@ -35,7 +35,7 @@ from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance
 from leeward.security.verdict import Allow, Deny
 
-GATES = Path(__file__).parents[3] / "security"
+SECURITY = Path(__file__).parents[3] / "security"
 KINDS = {"path": "path", "url": "url", "command": "command", "to": "destination"}
 LINKS = {"/ws/link": "/ws/.env"}
 
@@ -269,18 +269,19 @@ def test_a_case_is_refused_as_its_name_says(case):
 def test_there_is_a_case_for_every_refusal_in_the_code():
     """A new rule that says Deny needs a remedy that is tried here, or one that says "nothing"."""
     found = set()
-    for file in (GATES / "gates").glob("*.py"):
+    for file in (SECURITY / "gates").glob("*.py"):
         found |= {(file.stem, name) for name in re.findall(r'Deny\(\s*"([a-z_]+)"', file.read_text())}
-    for file in ("doubts.py", "domains.py"):
-        names = re.findall(r'(?:Deny\(|return )"([a-z_]+)",', (GATES / file).read_text())
+    for file in ("checks/grounding.py", "url/hosts.py"):
+        names = re.findall(r'(?:Deny\(|return )"([a-z_]+)",', (SECURITY / file).read_text())
         found |= {
             (gate, name)
             for name in names
-            for gate in (("grounding", "hosts") if "doubts" in file else ("hosts",))
+            for gate in (("grounding", "hosts") if "grounding" in file else ("hosts",))
         }
-    for file in ("command/verdict.py", "command/reach.py"):
+    for file in ("command/judge/verdict.py", "command/judge/network.py"):
         found |= {
-            ("commands", name) for name in re.findall(r'Say\.DENY, "([a-z_]+)"', (GATES / file).read_text())
+            ("commands", name)
+            for name in re.findall(r'Say\.DENY, "([a-z_]+)"', (SECURITY / file).read_text())
         }
     assert len(found) > 20
     tried = {tuple(name.split()[:2]) for name in CASES}
