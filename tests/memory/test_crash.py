@@ -52,7 +52,7 @@ def test_what_is_looked_for_is_found(crash: ModuleType, tmp_path: Path) -> None:
     for expected in (
         "f1_99 was written, and no decision is on record",
         "c1 was told as ok, its outcome is not on record",
-        "the chain: Problem(seq=2",
+        "the chain: ChainFault(seq=2",
         "the file is damaged: row",
     ):
         assert expected in found

@@ -293,7 +293,7 @@ async def test_an_error_nobody_thought_of_is_told_to_all_who_wait_and_the_next_a
     def broken(*_: object) -> None:
         raise MemoryError("no more")
 
-    monkeypatch.setattr("leeward.memory.database.connection.transact", broken)
+    monkeypatch.setattr("leeward.memory.database.writer.transact", broken)
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             for number in range(5):

@@ -67,7 +67,7 @@ async def test_an_allowed_call_is_recorded_run_and_recorded_again(make, reader) 
     )
     assert result.text.startswith("«UNTRUSTED:") and "hello" in result.text
     decided, _, finished = desk.audit.committed
-    assert trail(desk) == ["Decided", "Read", "Finished"]
+    assert trail(desk) == ["Decided", "TextSeen", "Finished"]
     assert decided.allowed and decided.digest == finished.digest == desk.ran[0].digest
     assert (finished.status, finished.exit_code, finished.size, finished.detail) == (Status.OK, 3, 5, "")
     assert [said.gate for said in decided.words] == [gate.__name__ for gate in GATES]

@@ -1,6 +1,6 @@
 """The ruling on a command line, its explanation, and what could be run instead."""
 
-from .assess import assess
+from .assessment import assess
 from .explain import explain, is_shown_in_full
 from .matching import covers_words, matches_words
 from .network import hosts_of, reach_of

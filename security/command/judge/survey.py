@@ -12,7 +12,7 @@ from typing import Any
 
 from ...policy import Policy, ShellRules
 from ..syntax import CommandFacts, CommandLine
-from .assess import assess
+from .assessment import assess
 from .suggest import alternatives
 from .verdict import ruled
 

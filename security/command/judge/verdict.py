@@ -13,7 +13,7 @@ from ...kinds import Effect, Unreadable
 from ...policy import Policy, ShellRules, blocked_by, confirmed_by, entry_words
 from ..expand import Placed, vectors
 from ..syntax import CommandFacts, CommandLine, crude_words
-from .assess import Assessment, Outline, assess, looks_like_bomb
+from .assessment import Assessment, Outline, assess, looks_like_bomb
 from .destructive import destruction
 from .matching import covers_words
 from .paths import Objection, Scene

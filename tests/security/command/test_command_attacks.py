@@ -14,7 +14,7 @@ from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand import loops
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.visit import nodes, visits
-from leeward.security.command.judge import assess as bombs
+from leeward.security.command.judge import assessment as bombs
 from leeward.security.command.syntax.grammar import read_tree
 from leeward.security.command.syntax.nodes import Command, Unread
 from leeward.security.command.syntax.words import Effort

@@ -15,7 +15,7 @@ from leeward.security.command import (
     suggestions_for,
 )
 from leeward.security.command.expand.visit import visits
-from leeward.security.command.judge.assess import looks_like_bomb
+from leeward.security.command.judge.assessment import looks_like_bomb
 from leeward.security.policy import Policy, ShellRules
 
 

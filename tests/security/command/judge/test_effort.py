@@ -13,9 +13,9 @@ from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand import loops
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
-from leeward.security.command.judge import assess as weighed
+from leeward.security.command.judge import assessment as weighed
 from leeward.security.command.judge import destructive
-from leeward.security.command.judge.assess import outline_of
+from leeward.security.command.judge.assessment import outline_of
 from leeward.security.kinds import Unreadable
 from leeward.security.policy import Policy
 
