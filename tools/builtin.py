@@ -1,4 +1,8 @@
-"""Which tools come with the product? Made from what the person configured, by the surface authors use."""
+"""Build the tools that come with the product from the person's configuration.
+
+They are declared through the same surface that authors of other tools use. The HTTP library is imported at
+the first request only.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which executor has the tool that was called? All of them, as one.
+"""All executors as one: route a cleared call to the executor that has its tool.
 
-Registration is where a tool's declaration is completed by what the person configured: how far its
-source is trusted, and whether its plain strings are to be taken for URLs. Whether a call may run was
-decided before it comes here.
+Registration completes each tool's declaration with what the person configured: how far its source is trusted,
+and whether its undeclared strings are to be read as URLs. Whether a call may run was decided before it gets
+here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The tools `memory_save` and `memory_search`: what should later sessions know, and what did earlier ones?
+"""The tools `memory_save` and `memory_search`: notes that later sessions in the same workspace can find.
 
-A note is the model's words, whatever it had read by then, and never more: it goes along with the label
-of the least trusted text in its session, comes back under it, and grounds no URL. Who keeps notes, and how
-many, is `memory/notes.py`'s business.
+A note is the model's words after all it had read by then, and never counts for more: it is stored with the
+label of the least trusted text in its session, comes back under that label, and grounds no URL. How notes are
+stored, and how many, is decided in `memory/notes.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tool `read_overflow`: what is in an output that was too big to show?
+"""The tool `read_overflow`: pages and matching lines of an output that was too long to show.
 
-The store keeps texts and knows which session may read which (`memory/overflow/store.py`); here a page or the
-matching lines of one become a result.
+The store keeps the texts and knows which session may read which (`memory/overflow/store.py`); here a page or
+a list of matches becomes a result.
 """
 
 from __future__ import annotations

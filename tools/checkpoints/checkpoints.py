@@ -1,9 +1,9 @@
-"""What did a call change in the workspace, and how is that taken back?
+"""Checkpoints: record what a call changed in the workspace, as steps that can be undone and redone.
 
-Before a call that may change something, what it may touch is looked at and kept; when it is over, it is
-looked at again, and what is another one by then is written down as a step. A step is undone, or done
-again, path by path, and only where nobody else changed it since. What a look at the workspace covers
-stands in `snapshot.py`, how it is put back in `restore.py`.
+Before a call that may change something, the paths it may touch are read and their contents stored. When it
+has ended they are read again, and every path that differs is recorded as a step. A step is undone or redone
+path by path, and only where nobody else changed the path since. `snapshot.py` says what a look at the
+workspace covers, `restore.py` how paths are put back.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How is the workspace put back as it was, by the rules of every tool that changes files?
+"""Restore paths of the workspace to an earlier version, under the rules of every tool that changes files.
 
-Each path is reached beneath handles and no link is followed; what is protected or secret stays as it is.
-Folders are made before what lies in them and removed after it. A file takes its name in one step, and
-only if what has the name by then is still what was looked at. Everything here blocks.
+Each path is reached beneath directory handles and no link is followed; protected and secret paths are left
+alone. Folders are created before their contents and removed after them. A file takes its name in one step,
+and only if what has its name by then is still the version that was looked at. Everything here blocks.
 """
 
 from __future__ import annotations

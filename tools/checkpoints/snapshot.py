@@ -1,8 +1,8 @@
-"""What stands in the workspace, and what do its files hold? Looked at beneath handles, no link followed.
+"""Take a snapshot of the workspace: its files, folders and links, read beneath handles, following no link.
 
-A file that has the same size, times, number and mode as when it was looked at last is not read again.
-What is secret is neither read nor named, what is protected or made by a tool is left out, and what is too
-big is known by its size alone. Contents go to whoever keeps them, some at a time. Everything here blocks.
+A file whose size, times, inode and mode are those of the last snapshot is not read again. Secret files are
+neither read nor named, protected and generated ones are left out, and oversized ones are compared by their
+stamp alone. Contents go in batches to the store that keeps them (`Contents`). Everything here blocks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How is a file changed so that it holds all of the old or all of the new, whatever goes wrong?
+"""Replace a file atomically: it holds all of the old content or all of the new, whatever fails.
 
-The new content goes to a file beside it, reaches the disk, and takes the name in one step. All names
-are used beneath the handle of the judged folder (`handles.py`). A file that is not the one that was
-judged, or that somebody changes meanwhile, stays as it is. Everything here blocks.
+The new content is written to a temporary file beside it, synced, and takes its name in one step. All names
+are used beneath the handle of the judged folder (`handles.py`). A file that is not the one that was judged,
+or that somebody changes meanwhile, is left alone. Everything here blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What would a change look like? As a unified diff for a person's eyes, in time that no file makes long."""
+"""Unified diffs for a person to read.
+
+What both versions begin and end with is set aside first. If more lines remain than can be compared in time,
+all of the old and all of the new ones are printed, so that no file makes a diff slow.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What would a file hold once it was written or edited? Bytes in, bytes out; nothing is opened here.
+"""Compute a file's new bytes from a write or from edits. Pure: bytes in, bytes out; nothing is opened here.
 
-Asked twice of every change: for the diff that a person sees, and when it is made.
+Every change is computed twice: for the diff that the person is shown, and when it is made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How is a file's text stored: in which encoding, with which mark at its beginning, with which line ends?
+"""Detect how a file's text is stored: its encoding, byte order mark and line ends.
 
-What is changed keeps all of that. What cannot be taken apart and put together again to the same bytes
-is not changed.
+A change keeps all of these. A file that cannot be decoded and encoded back to the same bytes is not changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""May a file that a tool comes across below a judged folder be opened, and is it another by this name?
+"""Check the files that a tool comes across below a judged folder: secret, protected, or excluded by a rule.
 
-The gates judge the path a call names. What a tool finds on its own is asked about here, with the same
-words of the policy (`security/paths/workspace.py`). A hard link is another name of a file and no link that
-could be followed: it is known by the device and inode it shares with a secret file.
+The gates judge the path a call names. What a tool finds by itself is checked here, against the same parts of
+the policy (`security/paths/workspace.py`). A hard link is another name of a file, and there is no link to
+refuse to follow: it is recognised by the device and inode that it shares with a secret file.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Guard:
 
 
 class HardLinks:
-    """Which files are secret ones by another name? For one call: the secret files are looked up once."""
+    """Recognise files that are secret under another name. For one call: secret files are looked up once."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard

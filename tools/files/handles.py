@@ -1,9 +1,8 @@
-"""How is a judged path opened, so that nothing swapped in after the judgement is opened instead?
+"""Open judged paths beneath directory handles, so that nothing swapped in after judging is opened instead.
 
-A judged path has no links in it. So it is opened beneath a handle and nothing in it is followed, by
-`openat2` where the kernel has it and else component by component: a link found on the way means that
-the path is not what was judged. Everything here blocks and belongs in a thread; which path may be
-opened is not asked.
+A judged path has no links in it, so none is followed when it is opened: by `openat2` where the kernel has it,
+else component by component. A link found on the way means that the path is not what was judged, and is
+refused. Everything here blocks and belongs in a thread. Which path may be opened is not checked here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which lines of a file are wanted? Read block by block, so that no file is ever held as a whole.
+"""Read a window of lines from a file, block by block, so that no file is ever held as a whole.
 
 Lines end at a line feed. How the file stores them is left to `encoding.py`.
 """

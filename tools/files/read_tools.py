@@ -1,7 +1,7 @@
-"""The tools `read` and `list_directory`: what does a file or folder hold?
+"""The tools `read` and `list_directory`.
 
-Whether a path may be opened was judged (`security/gates/paths.py`); `handles.py` sees to it that it is the
-one opened. Blocking work happens in a thread, in pieces that can be cancelled between.
+Whether a path may be opened was judged before (`security/gates/paths.py`); `handles.py` ensures that what is
+opened is what was judged. Blocking work runs in a thread, in pieces that can be cancelled in between.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How are files and folders copied and deleted, all of them or none where that can be had?
+"""Copy and delete files and folders beneath handles; a copy appears as a whole or not at all.
 
-Everything is reached beneath handles, and no link is followed: a link is copied as a link and deleted as
-one. What may be touched was asked before (`tree_tools.py`). Everything here blocks.
+No link is followed: a link is copied as a link and deleted as one. What may be touched was checked before
+(`tree_tools.py`). Everything here blocks.
 """
 
 from __future__ import annotations

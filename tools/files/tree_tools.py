@@ -1,9 +1,9 @@
-"""The tools `create_directory`, `copy_path`, `move_path` and `delete_path`: what lies where in the workspace?
+"""The tools `create_directory`, `copy_path`, `move_path` and `delete_path`.
 
-Both paths of a call were judged. What lies below a folder was not, so it is gone through before anything
-is touched: nothing secret is copied or moved to where it could be read, nothing protected is moved or
-deleted, and what something runs later is not put in its place by a folder that holds it. How it is
-copied and deleted stands in `transfer.py`. Nothing is ever written over.
+Both paths of a call were judged. The contents of a folder were not, so they are walked before anything is
+touched: nothing secret is copied or moved to where it could be read, nothing protected is moved or deleted,
+and a file that something runs later does not reach its place inside a folder that is copied or moved there.
+Copying and deleting is done by `transfer.py`. Nothing is ever overwritten.
 """
 
 from __future__ import annotations

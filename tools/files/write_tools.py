@@ -1,7 +1,7 @@
-"""The tools `write`, `edit` and `multi_edit`: what shall a file hold from now on?
+"""The tools `write`, `edit` and `multi_edit`.
 
-What a change makes of a file stands in `edits.py`, how it gets onto the disk in `atomic.py`. A
-person who is asked is shown the difference, made from the content that the verdict rests on.
+What a change makes of a file is computed in `edits.py`; `atomic.py` gets it onto the disk. A person who is
+asked is shown the diff, made from the content that the verdict rests on.
 """
 
 from __future__ import annotations

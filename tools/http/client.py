@@ -1,8 +1,8 @@
-"""How is one judged URL asked for, and what came back? Exactly one request; nothing is followed here.
+"""Send exactly one GET request for a judged URL; redirects are returned, never followed here.
 
-The URL's own parts go to httpcore's pool, so that nothing reads its text a second time; which address
-that means is `dial.py`'s business, what a body says `response.py`'s. What comes back is bounded in bytes
-and in time, whatever the other side does.
+The URL's own parts go to httpcore's pool, so that nothing parses its text a second time. `dial.py` decides
+which address is connected to, `response.py` what a body says. An answer is bounded in bytes and in time,
+whatever the server does.
 """
 
 from __future__ import annotations

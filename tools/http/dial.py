@@ -1,9 +1,9 @@
-"""Which address is connected to? The only file that opens sockets for tools.
+"""Resolve a host, judge its addresses and connect to one of them: the only file that opens sockets for tools.
 
-A name is resolved once, as an absolute name; every answer is judged by the table the gates use
-(`security/url/hosts.py`); what is connected to is a judged address and no name that could mean another
-by then. TLS, SNI and the Host header keep the name. What goes through a connection is `streams.py`'s
-business, HTTP that of `client.py`.
+A name is resolved once, as an absolute name. Every address is judged by the table the gates use
+(`security/url/hosts.py`), and the connection is made to a judged address, never to a name that could mean
+another one by then. TLS, SNI and the Host header keep the name. What goes through a connection is the subject
+of `streams.py`, HTTP that of `client.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which addresses has a name? Asked of the system; which of them may be connected to, `dial.py` judges."""
+"""Resolve host names with the system's resolver; `dial.py` judges the addresses it returns."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What goes through one connection on behalf of which request?
+"""Count and bound what one connection carries, and attribute it to the request it is carried for.
 
-Connections are shared and reused, so a request that stops half-way must leave its connection as
-others need it: nothing is half written, and an HTTP/2 stream that nobody reads any more is ended
-rather than left to use up the window of all. Which address a connection leads to is `dial.py`'s
-business.
+Connections are shared and reused, so a request that stops half-way must leave its connection usable for
+others: nothing is half written, and an HTTP/2 stream that is no longer read is reset, so that it cannot use
+up the flow control window of the connection. Which address a connection leads to is decided in `dial.py`.
 """
 
 from __future__ import annotations

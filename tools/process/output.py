@@ -1,7 +1,7 @@
-"""What of a program's output is kept in memory? Its beginning and its end, and which of it were errors.
+"""Keep the head and the tail of a program's output in memory, and which pieces of it were errors.
 
-All of it goes by here once, whatever its length; where it is to be had whole, somebody else writes it down
-as it comes.
+All output passes through here once, whatever its length. Storing it whole is left to the receiver of the
+chunks (`OnChunk`).
 """
 
 from __future__ import annotations

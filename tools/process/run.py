@@ -1,9 +1,9 @@
-"""How does a program run and end? The only file that starts one.
+"""Run a program and end everything it started: the only file that starts processes.
 
-A program gets a session of its own, nothing to read, a pipe for each output and an environment made in
-`environment.py`. Whatever ends the run, everything it started is gone when it is over: in a sandbox with
-process numbers of its own because the kernel ends all of that, else by ancestry (`reaper.py`). What keeps
-a program in is decided by `sandbox/sandbox.py`, what may be run at all elsewhere.
+A program gets a session of its own, no standard input, a pipe for each output and the environment made in
+`environment.py`. However the run ends, nothing it started is left afterwards: in a sandbox with a process
+namespace of its own the kernel ends all of it, elsewhere it is found by ancestry (`reaper.py`). Confinement
+is decided in `sandbox/sandbox.py`, and what may run at all by the gates.
 """
 
 from __future__ import annotations

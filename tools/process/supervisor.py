@@ -1,9 +1,10 @@
-"""How does a program have somebody above it who ends all it started? Each gets a keeper, forked off a warden.
+"""Start programs under reapers, and kill whole process trees.
 
-The warden is one small process of a session (`reaper.py`): starting a program is a message to it, with the
-descriptors the program gets. A keeper ends everything below it when it is told to or when this process
-dies. A program that manages to kill its keeper leaves what it started to the warden, and one that kills
-the warden as well leaves it to this process, where that is ours alone.
+The supervisor is one small process of a session (`reaper.py`). Starting a program is a message to it, sent
+with the descriptors the program gets; it forks a reaper for each. A reaper ends everything below it when it
+is asked to or when this process dies. If a program kills its reaper, what it started becomes the
+supervisor's; if it kills the supervisor as well, it becomes this process's, where this process is ours alone
+(`claim_process`).
 """
 
 from __future__ import annotations

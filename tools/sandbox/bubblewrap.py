@@ -1,8 +1,8 @@
-"""How is a program started under bubblewrap, and what became of it?
+"""Start programs under bubblewrap, and report how they ended.
 
-By its keeper, with a filter of system calls; the arguments are made in `security/sandbox/confinement.py`.
-What is in the sandbox ends with its first process. Should bubblewrap itself be killed while it makes one, its
-keeper ends what is left: bubblewrap would leave that waiting for it for ever.
+A reaper starts bubblewrap, with the arguments made in `security/sandbox/confinement.py` and a seccomp filter.
+Everything in the sandbox ends with its first process. If bubblewrap itself is killed while it sets a sandbox
+up, the reaper ends what is left, which would otherwise wait for bubblewrap without end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How is a thread kept to some files, for good? Landlock, by its three system calls (Linux 5.13 and newer).
+"""Confine the calling thread to granted paths with Landlock (three system calls, Linux 5.13 and newer).
 
-What may be done where is decided by `security/sandbox/confinement.py`; here it becomes a ruleset of the
-kernel's. A ruleset binds the thread that takes it on and everything that thread starts from then on, so this
-is for a thread of the spawner only. What a kernel's version of Landlock does not know is left to seccomp.
+`security/sandbox/confinement.py` decides what may be done where; here that becomes a Landlock ruleset. A
+ruleset binds the thread that takes it on and everything that thread starts from then on, and cannot be taken
+off again: use it only on the thread that starts a supervisor. What a kernel's version of Landlock does not
+cover is left to seccomp.
 """
 
 from __future__ import annotations

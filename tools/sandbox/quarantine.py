@@ -1,7 +1,8 @@
-"""How is undone what a program left where others would obey it? Moved aside, and put back what was there.
+"""Undo changes a program made to files that git or Leeward would execute or obey.
 
-What is to be undone is decided by `security/sandbox/tampering.py`. All of it is reached beneath handles and
-no link is followed: another program may still run, and would like to choose what is moved.
+The changes to undo are decided in `security/sandbox/tampering.py`: what must not stay is moved aside, and
+what was there before is put back. All of it is reached beneath handles and no link is followed, for another
+program may still be running and would like to choose what is moved.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What lies in the open that a program must not reach, and what did it leave there nevertheless?
+"""Scan for what a program must not reach before it runs, and for what it left there nevertheless afterwards.
 
-Looked at before and after every command: git's hooks and settings, `.leeward`, protected places, secrets
-and the sockets of running services. What may stay is decided by `security/sandbox/tampering.py`; what may not
-is moved aside in `quarantine.py`, and what was changed is put back. A folder of packages is not looked into:
-whoever may write there can change what the packages do anyway.
+Scanned before and after every command are git's hooks and settings, `.leeward`, protected paths, secrets and
+the sockets of running services. `security/sandbox/tampering.py` decides what may stay; what may not is moved
+aside by `quarantine.py`, and what was changed is put back. Package folders are not scanned: whoever may write
+there can change what the packages do anyway.
 """
 
 from __future__ import annotations

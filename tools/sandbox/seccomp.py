@@ -1,9 +1,8 @@
-"""Which calls to the kernel may a confined program make? A filter as the kernel reads it (seccomp).
+"""Build the seccomp filter for confined programs: which system calls fail. Pure: only bytes are made here.
 
-What is refused are the ways around everything else: tracing, mounting, new namespaces, io_uring (which
-does what is refused by another door), the kernel's keyring. Below bubblewrap the filter is also what
-keeps sockets away, since Landlock knows files and TCP only. Pure: bytes are made here, `landlock.py`
-and bubblewrap load them.
+Refused are the ways around all other confinement: tracing, mounting, new namespaces, io_uring (which reaches
+refused system calls by another route) and the kernel's keyring. At levels below bubblewrap the filter also
+refuses sockets, since Landlock covers only files and TCP. `landlock.py` and bubblewrap load it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Does the sandbox hold? Somebody inside tries to get out, and what came of it is looked at from outside.
+"""Test the sandbox by trying to escape from it, and judge each attempt from the outside.
 
 Every probe is an ordinary way out: writing, reading, connecting, tracing, killing. What the program inside
-says of its success counts for nothing where the outcome can be seen from here. A probe that could not be
-made has not failed to get out, so nothing is concluded from it.
+reports of its success counts for nothing where the outcome can be observed from here. A probe that could not
+be made proves nothing, so nothing is concluded from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does a project say is no work of its own? `.gitignore`, read as git does, for searching through files.
+"""Read `.gitignore` files as git does, for searches that leave out what a project ignores.
 
-Only the files themselves are read, none that git's settings name. Patterns run in linear time, since
-anybody may have written them; a file that is too much for that says nothing.
+Only the `.gitignore` files themselves are read, none that git's settings name. Patterns run in linear time,
+since anybody may have written them; a file that is too large or has too many patterns counts as empty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does a glob pattern mean? Translated to RE2, so that no pattern takes more than linear time."""
+"""Translate glob patterns to RE2 expressions, so that no pattern takes more than linear time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tools `find_path` and `grep`: which files of a folder have such a name, or such a line?
+"""The tools `find_path` and `grep`.
 
-Patterns come from a model, so they run in linear time (RE2). How a folder is walked stands in
-`walk.py`, how a file is searched in `grep.py`; what may not be searched is asked of the guard.
+Patterns come from a model, so they run in linear time (RE2). `walk.py` walks a folder, `grep.py` searches a
+file, and the guard says what may not be searched.
 """
 
 from __future__ import annotations

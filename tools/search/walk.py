@@ -1,7 +1,7 @@
-"""What lies below a folder? Walked beneath handles, in order, without following a link.
+"""Walk a folder tree beneath handles, in order and without following a link.
 
-Blocking; in a thread of trio's it stops between two folders when its task was cancelled. What is done
-with an entry is `tools.py`'s, what a project ignores stands in `gitignore.py`.
+Blocking; in one of trio's threads it stops between two folders once its task is cancelled. What is done with
+an entry is decided in `tools.py`; `gitignore.py` reads what a project ignores.
 """
 
 from __future__ import annotations

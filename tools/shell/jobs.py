@@ -1,8 +1,8 @@
-"""Which commands go on while the conversation does, and how do they end? `job_output` and `job_stop`.
+"""Background commands of a session, and the tools `job_output` and `job_stop`.
 
-A background command was judged and is run like any other (`shell.py`); only its end is not waited for.
-It is bounded in time, ended with its session, and what it prints is screened as it comes
-(`security/output.py`). Everything about one is told by its id: its command is the model's own text.
+A background command was judged and runs like any other (`shell.py`); only its end is not waited for. It is
+bounded in time, ended with its session, and its output is screened as it comes (`security/output.py`).
+Messages name a job by its id alone, for its command is the model's own text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What does a command line print, and how did it end? The tool `shell`.
+"""The tool `shell`: run a command line and report its output and how it ended.
 
-Which lines may run is decided before, by the gates; how a program is started and stopped is
-`process/run.py`'s. Here it is told: a program's own exit code is a result, whatever means that it did not
-run to its own end is a failure, which takes along what was printed by then.
+The gates decide which lines may run; `process/run.py` starts and stops programs. A program's own exit code is
+a result; whatever keeps it from running to its own end is a failure, which includes the output up to then.
 """
 
 from __future__ import annotations
