@@ -1,7 +1,8 @@
-"""What can be done with a session? Begin it, go on with it, say something in it, call a tool, leave it.
+"""The Runtime: one session at work, and everything a caller can do with it.
 
-What sessions stand on is opened in `composition.py`, the composition root; what may run is the pipeline's
-business, what a turn is stands in `conversation/turn.py`.
+Callers open it, begin or resume a session, say something in it, call a tool, and leave. What sessions are
+built on is opened in `composition.py`, the composition root. The pipeline decides what may run; a turn is run
+by `conversation/turn.py`.
 """
 
 from __future__ import annotations

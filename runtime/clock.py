@@ -1,4 +1,4 @@
-"""What time is it? Where nothing else is handed in, what the system says."""
+"""The system's clock, used where no other clock is handed in."""
 
 from __future__ import annotations
 

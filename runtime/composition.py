@@ -1,7 +1,7 @@
-"""Who is handed what? The composition root: what sessions stand on is opened here, and closed in reverse.
+"""The composition root: open what sessions are built on, wire it together, close it in reverse order.
 
-Nothing here decides anything. What may run is the pipeline's business, what can be done with a session
-stands in `app.py`.
+Nothing here decides anything. The pipeline decides what may run; `app.py` offers what can be done with a
+session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does what a session knows read as lines? For `/status`, `/tools`, `/memory` and their commands.
+"""Format what a session knows as lines, for `/status`, `/tools`, `/memory` and their commands.
 
-Pure: from values to text. Everything that a model or a page may have written is spelled visibly. How
-records of the audit read is told in `audit/text.py`.
+Pure: from values to text. Everything that a model or a page may have written is escaped visibly. Audit
+records are formatted in `audit/text.py`.
 """
 
 from __future__ import annotations

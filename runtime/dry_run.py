@@ -1,8 +1,8 @@
-"""What would be decided about a call? The pipeline's own reading and judging, with nothing behind it.
+"""Judge a call without running it, by the pipeline's own reading and judging with nothing behind it.
 
-No tool runs and nothing is written: whoever tries to is refused. Answers in advance (rules, autonomy,
-the grants that stand, which are read and nothing else is) are given as the pipeline gives them, so what is
-left open is an `ask`.
+No tool runs and nothing is written: anything that tries either is refused. Answers given in advance (rules,
+autonomy, and stored grants, which are only read) count as they do in the pipeline, so a question that is left
+open is reported as `ask`.
 """
 
 from __future__ import annotations

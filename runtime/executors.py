@@ -1,6 +1,6 @@
-"""Whose tools are there? Built-in ones, those handed in, those the person's configuration names.
+"""Collect the executors of a session: built in, handed in, and named by the person's configuration.
 
-An installed plug-in that is not named is not loaded: importing code runs it.
+An installed plug-in that is not named is not loaded, because importing code runs it.
 """
 
 from __future__ import annotations

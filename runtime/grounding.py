@@ -1,8 +1,8 @@
-"""Which URLs, mail addresses and repositories do the person's words put into the ledger?
+"""Put the URLs, mail addresses and repositories named in the person's words into the ledger.
 
-URLs written out and bare hosts are given; a word that may as well be a file (`docs.rs/tokio`, or
-anything that has this name in the workspace) or a name in a program (`app.services/user`) is only a
-hint, which is asked about when it is opened.
+URLs written out and bare hosts count as given. A word that may as well be a file (`docs.rs/tokio`, or any
+name that exists in the workspace) or a name in a program (`app.services/user`) is only a hint, and is asked
+about when it is opened.
 """
 
 from __future__ import annotations

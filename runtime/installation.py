@@ -1,7 +1,7 @@
-"""What of this machine runs Leeward? Its interpreter, its own folders, and plug-ins that are enabled.
+"""Locate what runs Leeward on this machine: its interpreter, its own folders and the enabled plug-ins.
 
-What runs Leeward must not be changed by what it runs, wherever it lies: `uv run leeward` in a project has it
-all inside the workspace.
+What runs Leeward must not be changed by what it runs, wherever it lies: `uv run leeward` in a project has all
+of it inside the workspace.
 """
 
 from __future__ import annotations

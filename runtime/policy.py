@@ -1,7 +1,7 @@
-"""What of the configuration may a gate know, and is this a folder to work in at all?
+"""Build the frozen `Policy` that gates see from the merged configuration, with every path absolute.
 
-From the layers laid together to the frozen `Policy`, with every path absolute. The gates decide;
-nothing is decided here.
+It also words the question to ask before working in an unusual folder. Nothing is decided here; the gates
+decide.
 """
 
 from __future__ import annotations

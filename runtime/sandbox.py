@@ -1,7 +1,7 @@
-"""Which sandbox does a session have? Opened with it, and told of wherever the session is.
+"""Open the sandbox that commands run in, and make what it confines part of the policy.
 
-What works here is found out in `tools/sandbox/sandbox.py`, and whether it holds in
-`tools/sandbox/self_test.py`; here it becomes a part of the policy.
+`tools/sandbox/sandbox.py` finds out what works on this machine, `tools/sandbox/self_test.py` whether it
+confines.
 """
 
 from __future__ import annotations

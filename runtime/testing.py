@@ -1,4 +1,4 @@
-r"""Does a tool do what its author means, behind the real gates and filters? For tests of tools.
+r"""Test a tool behind the real gates and filters.
 
     async def test_lines_are_counted(tmp_path):
         (tmp_path / "notes.md").write_text("one\ntwo\n")
@@ -6,8 +6,8 @@ r"""Does a tool do what its author means, behind the real gates and filters? For
         assert (await bench.call("count_lines", {"path": "notes.md"})).shown == "2"
         assert (await bench.call("count_lines", {"path": "../notes.md"})).outcome.gate == "arguments"
 
-Judging, running and screening are the product's own; paths are looked up on the real disk. Faked is what
-keeps and who answers: the record stays in memory, questions are answered from a list, time stands still.
+Judging, running and screening are the product's own; paths are looked up on the real disk. Storage and the
+person are fakes: the record stays in memory, questions are answered from a list, and the clock does not move.
 No configuration is read and no model is asked.
 """
 

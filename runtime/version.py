@@ -1,4 +1,7 @@
-"""Which version is this? Its own file, for looking it up costs more than the rest of a start."""
+"""The version of the installed package.
+
+It has a file of its own because looking it up costs more than the rest of a start.
+"""
 
 from __future__ import annotations
 

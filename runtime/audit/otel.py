@@ -1,9 +1,9 @@
-"""How does a session read as an OpenTelemetry trace, in the JSON form of its protocol?
+"""Export a session as an OpenTelemetry trace, in OTLP's JSON form. Pure.
 
-One span for the session and, below it, one for each call, named and described by the conventions for
-generative AI (`execute_tool`, `gen_ai.tool.*`); what is our own begins with `leeward.`. Identifiers are
-hex and 64-bit numbers are strings there, as the protocol's JSON wants it (OTLP specification, "JSON
-Protobuf Encoding"). Pure.
+There is one span for the session and, below it, one for each call, named and described by the semantic
+conventions for generative AI (`execute_tool`, `gen_ai.tool.*`); attributes of our own begin with `leeward.`.
+Identifiers are hex and 64-bit integers are strings, as the protocol's JSON wants it (OTLP specification,
+"JSON Protobuf Encoding").
 """
 
 from __future__ import annotations

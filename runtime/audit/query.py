@@ -1,4 +1,4 @@
-"""Which records of the audit are meant by what was said on the command line, or after a slash?"""
+"""Select audit records by what the command line or a slash command names."""
 
 from __future__ import annotations
 

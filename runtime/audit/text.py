@@ -1,6 +1,6 @@
-"""How does a record of the audit read on one line? For `/audit`, `leeward audit` and what a script expects.
+"""Format audit records as single lines, for `/audit`, `leeward audit` and the expectations of scripts.
 
-Pure: from records to text. Everything that a model or a page may have written is spelled visibly.
+Pure: from records to text. Everything that a model or a page may have written is escaped visibly.
 """
 
 from __future__ import annotations

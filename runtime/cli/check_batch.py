@@ -1,9 +1,9 @@
-"""What would be decided about each of many calls? One JSON object per line in, one per line out.
+"""`leeward check --batch`: judge many calls, one JSON object per line in, one per line out.
 
     {"tool": …, "args": {…} or "…", "said": "…", "urls": […], "seen": […], "workspace": "…"}
 
-All but the first two may be left out. What is answered about a call is `dry_run.py`'s; here lines are
-read as they come and answered in order, a line that cannot be answered with an error object.
+All but the first two may be left out. `dry_run.py` judges a call; here lines are read as they come and
+answered in order. A line that cannot be answered gets an error object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`leeward doctor`: does everything work here that the protection rests on?
+"""`leeward doctor`: check everything on this machine that the protection depends on.
 
-The sandbox is opened as a session would open it and tries to be left; the database is looked through. What
-is reported as a problem needs the person; what is only worth knowing is told beside it.
+The sandbox is opened as a session would open it and escape attempts are made from inside; the database is
+verified. A problem is a finding that needs the person; what is only worth knowing is reported as a note.
 """
 
 from __future__ import annotations

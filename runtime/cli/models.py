@@ -1,4 +1,4 @@
-"""Which models does a service offer? The command `models`."""
+"""`leeward models`: list the models that a service offers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`leeward storage`: how big is what is kept, what of it is too old, and what room can be given back?
+"""`leeward storage`: report the size of what is stored, delete what is too old, and give free room back.
 
-Other sessions may go on meanwhile, in this process or in others: everything is done in short
+Other sessions may be running meanwhile, in this process or in others: everything is done in short
 transactions, and nothing is deleted that somebody has open.
 """
 

@@ -1,6 +1,6 @@
-"""Which keys are there, what is a good value of each, and what was meant by a name that is none?
+"""List every configuration key with its accepted values, and suggest the key a misspelt name may mean.
 
-Read off the models, so that errors, the example and the reference speak of what the code does.
+All of it is read off the models, so that errors, the example and the reference say what the code does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What does each layer say: a file, the environment, the flags? And what in it cannot be right?
+"""Read one layer of the configuration: a file, the environment or the flags; report what in it is invalid.
 
-A layer is what was written, as a tree, with the place of every key. Laying one over the other, and
-what a workspace may say at all, is `load.py`'s matter.
+A layer is what was written, as a tree, with the place of every key. Merging layers, and limiting what a
+workspace may set, is done in `load.py`.
 """
 
 from __future__ import annotations

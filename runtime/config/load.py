@@ -1,10 +1,9 @@
-"""What does the configuration say, all layers laid over each other, and where was each value said?
+"""Load the configuration: merge all layers, and record where each value was set.
 
     defaults  <  the person's file  <  a trusted workspace's file (tighter only)  <  LEEWARD_*  <  flags
 
-`load` answers or raises `ConfigError` with every problem it found. Reading a layer is
-`layers.py`'s work, the keys stand in `models.py`, and what a gate may know of it all
-is cut out by `security/policy.py`.
+`load` returns the configuration or raises `ConfigError` with every problem it found. `layers.py` reads a
+layer, `models.py` defines the keys, and `runtime/policy.py` cuts out what a gate may see of it all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What may the configuration of a workspace say? Only what proves to be tighter than what holds without it.
+"""Decide what a workspace's configuration may set: only what is provably tighter than what holds without it.
 
-A key without a `Narrowing` cannot be set by a workspace at all. Every comparison here names the
-parts of a new value that are looser than the old one; where it names none, nothing was widened.
-`models.py` says which key goes by which.
+A key without a `Narrowing` cannot be set by a workspace at all. Every comparison here names the parts of a
+new value that are looser than the old one; where it names none, nothing was widened. `models.py` says which
+key is compared by which.
 """
 
 from __future__ import annotations

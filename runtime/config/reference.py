@@ -1,7 +1,7 @@
-"""How is the configuration shown to people: as an example to copy, and as the tables of the reference?
+"""Write the example configuration and the tables of the reference.
 
-Both are made from the models, and tests compare them with `config.example.toml` and with
-`docs/configuration.md`, so neither can say something else than the code does.
+Both are made from the models, and tests compare them with `config.example.toml` and `docs/configuration.md`,
+so neither can differ from what the code does.
 """
 
 from __future__ import annotations

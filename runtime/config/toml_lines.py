@@ -1,8 +1,8 @@
-"""On which line of a TOML text does a key stand?
+"""Find the line on which each key of a TOML text is written.
 
-`tomllib` reads values and forgets where they were. This file cuts a text, which `tomllib` has
-accepted before, into its statements and lets `tomllib` read each alone, so that every key gets
-the line it was written on. It judges nothing and reads no file.
+`tomllib` reads values and discards where they were. This file cuts a text, which `tomllib` has accepted
+before, into its statements and has `tomllib` read each alone, so that every key gets the line it was written
+on. It judges nothing and reads no file.
 """
 
 from __future__ import annotations

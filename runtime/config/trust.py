@@ -1,6 +1,6 @@
-"""Which workspaces may bring their own configuration along? What the person said, kept in one file.
+"""Remember which workspaces may bring their own configuration, as the person answered, in one file.
 
-The file lies in the data folder, mode 0600. One that others may write to says nothing.
+The file lies in the data folder, mode 0600. One that others may write to counts as empty.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What forms can a value have? The types that keys are made of, each with the words for a good value.
+"""The types that configuration keys are made of, each with the words for an accepted value.
 
-Which key is of which type is said in `models.py`.
+`models.py` says which key is of which type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""With which exit code does the outcome of a call end a command?"""
+"""Map the outcome of a call to the exit code of the command that made it."""
 
 from __future__ import annotations
 

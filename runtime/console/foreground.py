@@ -1,7 +1,7 @@
-"""How does a command run in the foreground? Under its wall clock and the signals, to an exit code.
+"""Run a command in the foreground, under its wall clock and the signals, to an exit code.
 
-Whatever ends it, what is open is closed first and the outcome of a running call is recorded; then
-the process ends with the code that says why.
+However it ends, what is open is closed first and the outcome of a running call is recorded; then the process
+ends with the code that says why.
 """
 
 from __future__ import annotations

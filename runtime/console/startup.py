@@ -1,8 +1,8 @@
-"""Where and under which configuration does a command work, and what must the person say to that first?
+"""Find the workspace and the configuration of a command, and the questions to answer before it starts.
 
-Two things are asked before anything is opened: whether such a folder (a home, a root) is meant as a
-workspace, and whether its own configuration may be read. Where nobody can be asked, an open question
-ends the command.
+Two questions come before anything is opened: whether an unusual folder (a home, a root) is meant as a
+workspace, and whether the workspace's own configuration may be read. Where nobody can be asked, an open
+question ends the command.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How does a session look in a terminal? The answer as it comes, calls in between, refusals in plain words.
+"""Print a session to the terminal: the answer as it comes, calls in between, refusals in plain words.
 
-Whatever a model, a page or a program wrote is stripped of escape sequences before it is printed and
-styled by us only; results stand behind a bar, so that no line of theirs begins where ours do. How
-lines are printed stands in `screen.py`, how a question looks in `approve.py`.
+What a model, a page or a program wrote is stripped of escape sequences before it is printed, and styled by us
+only; results are printed behind a bar, so that no line of theirs begins where ours do. `screen.py` prints
+lines, `approve.py` lays out a question.
 """
 
 from __future__ import annotations

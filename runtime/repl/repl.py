@@ -1,8 +1,8 @@
-"""How does a chat go? Read a message, run it as a slash command or a turn, until the person leaves.
+"""The chat: read a message, run it as a slash command or a turn, and repeat until the person leaves.
 
-Ctrl-C stops what is running and keeps what was said; at the prompt it clears the line. Ctrl-D or
-/exit leaves. However it ends, what is open is closed first. How lines are read stands in
-`terminal.py`, how things look in `render.py` and `approve.py`.
+Ctrl-C stops what is running and keeps what was said; at the prompt it clears the line. Ctrl-D or /exit
+leaves. However the chat ends, what is open is closed first. `terminal.py` reads lines; `render.py` and
+`approve.py` lay out what is shown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How do lines come to stand on the terminal? Each in its place: none is wider than there is room for.
+"""Print lines to the terminal, each folded to the width there is.
 
-Left to itself a terminal goes on in its first column, where our own lines begin. Whoever prints here
-has taken out what a terminal would obey.
+Left to itself a terminal continues a long line in its first column, where our own lines begin. Callers have
+removed everything that a terminal would obey.
 """
 
 from __future__ import annotations

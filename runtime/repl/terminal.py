@@ -1,8 +1,8 @@
-"""How is a line read at the terminal? By prompt_toolkit, in an island of its own: no key stalls the session.
+"""Read a line at the terminal with prompt_toolkit, on its own asyncio thread: no key stalls the session.
 
-What messages and answers mean is `repl.py`'s business. Between two prompts the terminal is quiet:
-what is typed meanwhile is not printed into the answer, and waits for the next message. It never
-counts as the answer to a question that nobody has seen yet.
+`repl.py` decides what messages and answers mean. Between two prompts the terminal is quiet: what is typed
+meanwhile is not printed into the answer and waits for the next message. It never counts as the answer to a
+question that nobody has seen yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does a session without a person read? The account: what was asked, decided, done, step by step.
+"""Print the account of a session without a person: what was asked, decided and done, step by step.
 
-The answer goes to stdout as it comes, the account to stderr; under jsonl every event is a line.
-Everything that a model, a page or a program wrote was stripped, or is spelled visibly here.
+The answer goes to stdout as it comes, the account to stderr; under jsonl every event is a line. Everything
+that a model, a page or a program wrote has been stripped, or is escaped visibly here.
 """
 
 from __future__ import annotations

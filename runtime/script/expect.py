@@ -1,4 +1,4 @@
-"""What may a script expect of a step, and did it happen?
+"""Read the expectations of a script, and compare them with what happened in a step. Pure.
 
     !expect denied TOOL [GATE]     a call was refused (asked for and not answered counts, too)
     !expect allowed TOOL           a call was let through, however it ended then
@@ -8,7 +8,7 @@
     !expect audit "…"              a record of the step holds this
     !expect exit N                 the last program of the step ended with this code
 
-Pure: reading and comparing. Which step a line speaks of is told in `script.py`.
+`script.py` says which step a line belongs to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does a session run where nobody can be asked? One prompt or a script, to the exit code.
+"""Run a session where nobody can be asked: one prompt or a script, to the exit code.
 
-What a script says stands in `script.py`, what may be expected of a step in `expect.py`, how it reads
-in `account.py`.
+`script.py` reads a script, `expect.py` compares a step with its expectations, and `account.py` prints what
+happened.
 """
 
 from __future__ import annotations

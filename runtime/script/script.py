@@ -1,9 +1,9 @@
-"""What does a script say to do? Read whole, and every mistake in it told, before anything runs.
+"""Read a script whole, and report every mistake in it, before anything runs.
 
 # a comment
 read notes.md                  one turn, in the person's words
 /status                        a slash command
-!expect text "notes"           speaks of the step before (see `expect.py`)
+!expect text "notes"           an expectation of the step before (see `expect.py`)
 three double quotes            begin a turn of several lines, and end it; nothing in it is
                                a command, a comment or an expectation
 """

@@ -1,7 +1,7 @@
-"""Which grants does a session hold, and what becomes of one that is taken back?
+"""Grants of a session: load those stored, list them, and revoke them everywhere.
 
-A grant that outlives its session is taken in by every other one it holds in, and let go of where it was
-revoked: each looks at what is stored before it judges a call (`Book.catch_up`).
+A grant that outlives its session holds in every other session in its scope, and ends there once it is
+revoked: each session looks at what is stored before it judges a call (`Journal.catch_up`).
 """
 
 from __future__ import annotations

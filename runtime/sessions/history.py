@@ -1,7 +1,7 @@
-"""How do the stored lines of a session become a conversation a model can be sent? Pure.
+"""Rebuild the conversation of a session from its stored lines, in a form that a model can be sent. Pure.
 
 Whatever a crash or a full disk left behind, each call comes back with exactly one result, and no result
-without its call. Calls of the very last reply may be open; whoever goes on answers them.
+without its call. Only calls of the very last reply may be open; the resuming session answers them.
 """
 
 from __future__ import annotations

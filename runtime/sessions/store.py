@@ -1,8 +1,7 @@
-"""How is a session found, taken up again, or forked? Its records are folded, and its words read back.
+"""Find, resume, fork and delete sessions: fold their records, and read their conversation back.
 
-Nothing here decides anything: what a session may do is what its records say it was allowed, less what
-lapses because it is gone on with elsewhere or under another configuration. What is said of sessions to
-people stands in `text.py`.
+Nothing here decides anything: what a session may do is what its records say it was allowed, less what lapses
+when it is resumed elsewhere or under another configuration. Sessions are put into words in `text.py`.
 """
 
 from __future__ import annotations

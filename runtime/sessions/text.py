@@ -1,8 +1,8 @@
-"""How do sessions read: as a list, as what was said in one, as a document, as JSON?
+"""Format sessions: as a list, as a conversation, as a Markdown document, as JSON. Pure.
 
-Pure. What a page, a program or a model wrote is stripped of all that a terminal would obey, and loses
-the marks that only models need. In the document it stands in blocks of code, so that it cannot look like
-ours, and nothing in it, such as an image of some host, is loaded by whoever looks at the document.
+What a page, a program or a model wrote is stripped of all that a terminal would obey, and loses the marks
+that only models need. In the document it is put into code blocks, so that it cannot look like our own text
+and no viewer of the document loads anything it names, such as a remote image.
 """
 
 from __future__ import annotations

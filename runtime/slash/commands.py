@@ -1,7 +1,7 @@
-"""What may be typed after a slash, in the chat and in a script alike? The table, and what each word does.
+"""The table of slash commands, in the chat and in scripts alike, and what each one does.
 
-Slash commands are the person's words: the URLs in one are known before it does anything. Nothing is
-printed here; what a command has to say, and the turn it wants, go back as a value.
+Slash commands are the person's words: the URLs in one become known before it does anything. Nothing is
+printed here; the text of a command, and the turn it wants, are returned as a value.
 """
 
 from __future__ import annotations
