@@ -1,9 +1,9 @@
-"""What does the record cost? Absolute figures of one run, on this machine's disk.
+"""Measure what the audit costs: absolute figures of one run, on this machine's disk.
 
     python bench/audit.py [RECORDS | --smoke]
 
-Every commit is on the disk before it counts, here as there: `sqlite3` alone, in the same thread, into the
-same table, with the same settings, is what one caller is held against.
+Every commit is on the disk before it counts, in both: one caller is compared with `sqlite3` alone, in the
+same thread, writing to the same table with the same settings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many lines a second does `leeward check --batch` answer? Prints one JSON line.
+"""Measure how many lines a second `leeward check --batch` answers. Prints one JSON line.
 
 python bench/batch.py [LINES | --smoke]
 """

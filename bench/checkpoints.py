@@ -1,4 +1,4 @@
-"""What does a checkpoint cost? The first look at a workspace, the usual one, and taking a change back.
+"""Measure what a checkpoint costs: the first look at a workspace, the usual one, and an undo.
 
     python bench/checkpoints.py [FILES [BYTES] | --smoke]
 

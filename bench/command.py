@@ -1,8 +1,9 @@
-"""What does it cost to read and judge a command line, and what is said of ordinary and hostile ones?
+"""Measure reading and judging command lines, and count the verdicts on ordinary and hostile ones.
 
-Prints microseconds (median and worst) for reading a line, for judging what was read once, and for all that
-is asked of it on its way (what to look up, what it can do, what the gate says, what would pass instead), over
-the tables of the tests and over the largest lines within the limits; then how often each word is said.
+Prints microseconds (median and worst) for reading a line, for judging what was read once, and for everything
+done with a line in a call (what to look up, what it can do, what the gate answers, what would pass instead),
+over the tables of the tests and over the largest lines within the limits; then how often each verdict is
+given.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What does the guarded client cost beside a bare one?
+"""Measure what the guarded HTTP client costs beside a bare one.
 
-Opens the same small page on the same loopback server, over TLS and one kept connection, and prints
-requests per second, CPU per request and the ratio to a bare httpcore client for: the client with its
-judged address, checked peer and bounded body; a whole call through the pipeline, with an audit that
-keeps nothing; and the same with the durable audit. The server runs in a process of its own.
+Opens the same small page on the same loopback server, over TLS and one kept connection, and prints requests
+per second, CPU per request and the ratio to a bare httpcore client for: the client with its judged address,
+checked peer and bounded body; a whole call through the pipeline, with an audit that keeps nothing; and the
+same with the durable audit. The server runs in a process of its own.
 """
 
 from __future__ import annotations

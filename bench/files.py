@@ -1,9 +1,9 @@
-"""How fast are files searched, read and changed? Prints one JSON line; the search next to `grep -r`.
+"""Measure searching, reading and changing files; the search is compared with `grep -r`. Prints one JSON line.
 
 python bench/files.py [MEGABYTES | --smoke]
 
-A tree of source-like files is generated, both searches go through it in turn, and the best of their
-times are set against each other. Nothing is judged here: only what the tools themselves cost is told.
+A tree of source-like files is generated, both searches go through it in turn, and the best of their times are
+compared. Nothing is judged here: the figures are what the tools themselves cost.
 """
 
 from __future__ import annotations

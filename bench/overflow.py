@@ -1,12 +1,12 @@
-"""What does a long output cost: room on the disk, bytes written, memory, time? Prints a table.
+"""Measure what a long output costs: room on the disk, bytes written, memory and time. Prints a table.
 
     python bench/overflow.py [MEBIBYTES | --smoke]
 
-A real program prints text, logs, random bytes and what hardly gets shorter through the tool `shell`, each in
-a fresh process; the last line is a gigabyte of logs. Counted are the bytes handed to the system for writing
-(`wchar` of /proc/self/io, so the log of SQLite as well as the file; what the program itself wrote into its
-pipe is not part of that, for the warden of its session started it), and what the file takes once it is
-closed. The aims are 1.2 bytes on disk and 3 bytes written for each byte of output.
+A real program prints text, logs, random bytes and data that hardly compresses through the tool `shell`, each
+in a fresh process; the last line is a gigabyte of logs. Counted are the bytes handed to the system for
+writing (`wchar` of /proc/self/io, so SQLite's log as well as the file; what the program itself writes into
+its pipe is not included, because the supervisor of its session started it), and the size of the file once it
+is closed. The aims are 1.2 bytes on disk and 3 bytes written for each byte of output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What does it cost to pass every gate, and what does the durable audit add?
+"""Measure what it costs to pass every gate, and what the durable audit adds.
 
-Prints the median time per call, in microseconds, of the same call: reading and judging alone; the
-whole pipeline around a tool that does nothing, with an audit that keeps nothing; and the same with
-the real audit, one durable commit before and one after the call.
+Prints the median time per call, in microseconds, of the same call: reading and judging alone; the whole
+pipeline around a tool that does nothing, with an audit that keeps nothing; and the same with the real audit,
+one durable commit before and one after the call.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What does it cost to keep a program in, when does its output come, and how soon is it gone?
+"""Measure what confining a program costs, when its output comes, and how soon it is gone when cancelled.
 
 For every level that works here, in milliseconds: a run of `true` from call to result against a bare spawn,
-with looking at the workspace before and after told apart; the time to the first output; and how long a
-cancel takes until nothing of a hostile tree is left, over random cancels (`process.py 200`
-by default). The last line of a level says how many processes were left behind, which must be none.
+with the scans of the workspace before and after shown apart; the time to the first output; and how long a
+cancel takes until nothing of a hostile tree is left, over random cancels (`process.py 200` by default). The
+last line of a level says how many processes were left behind, which must be none.
 """
 
 from __future__ import annotations

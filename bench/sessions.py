@@ -1,12 +1,12 @@
-"""What does a long session cost, and how long does it take to go on with it? Prints a table.
+"""Measure what a long session costs, and how long it takes to resume one. Prints a table.
 
     python bench/sessions.py [CALLS | --smoke]
 
-Makes one session of so many calls (10,000) with a whole runtime on a database of its own, and gathers time
-and memory for each tenth of it. Whatever else the machine does weighs on some tenths more than on others,
-so between the turns of the last one a session that has just begun takes its turns, too, for comparison.
-Then a fresh process goes on with the session, lists all there are and searches them; a second one forks
-and deletes it. Times are of one run each.
+Makes one session of so many calls (10,000) with a whole runtime on a database of its own, and records time
+and memory for each tenth of it. Other load on the machine weighs on some tenths more than on others, so
+between the turns of the last one a session that has just begun takes its turns, too, for comparison. Then a
+fresh process resumes the session, lists all sessions and searches them; a second one forks and deletes it.
+Times are of one run each.
 """
 
 from __future__ import annotations

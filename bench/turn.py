@@ -1,10 +1,10 @@
-"""What does a turn cost with everything on, against a loop with nothing around it? Prints a table.
+"""Measure what a turn costs with everything on, against a loop with nothing around it. Prints a table.
 
     python bench/turn.py [ROUNDS | --smoke]
 
 Starts the server of `model_server.py` in a process of its own and gives the same work to the floors in
 `floor.py` and to Leeward, each in a fresh process and in turns, so that both meet the same machine. The
-figures are the best of the rounds, for whatever disturbs a round only adds to it; compare ratios, not
+figures are the best of the rounds, because a disturbance can only slow a round down; compare ratios, not
 milliseconds.
 """
 

@@ -1,8 +1,8 @@
-"""Does a real bash run any program that was not among the actions read from a line?
+"""Fuzz the reading of command lines: a real bash must run no program that was not among the actions read.
 
-Random lines are made of everything a shell knows and then damaged. Those that are read are run twice,
-as they are and as they are printed, by bash in a sandbox whose PATH holds programs that only write
-down how they were called. `python tests/fuzz/command_fuzz.py [LINES] [SEED]` exits 1 if one was unforeseen.
+Random lines are made of everything a shell knows and then damaged. Those that are read are run twice, as they
+are and as they are printed, by bash in a sandbox whose PATH holds programs that only record how they were
+called. `python tests/fuzz/command_fuzz.py [LINES] [SEED]` exits 1 if a program ran that was not foreseen.
 """
 
 # ruff: noqa: E501 — the tables are wide

@@ -1,9 +1,9 @@
-"""Does a line that runs without a question change a file, print a secret, or start what it did not name?
+"""Fuzz unasked command lines: none may change a file, print a secret, or start what it did not name.
 
-Random lines are made of programs that are known to only read, with every option those programs have
-here, of files, links and secrets, patterns, loops and wrappers. Whatever nobody would be asked about is
-run as it is printed, by bash in a sandbox without network, and all files are compared before and after.
-`python tests/fuzz/command_quiet_fuzz.py [LINES] [SEED]` exits 1 if one did more than reading.
+Random lines are made of programs that are known to only read, with every option those programs have here, of
+files, links and secrets, patterns, loops and wrappers. Every line that would run without a question is run as
+it is printed, by bash in a sandbox without network, and all files are compared before and after. `python
+tests/fuzz/command_quiet_fuzz.py [LINES] [SEED]` exits 1 if one did more than reading.
 """
 
 # ruff: noqa: E501 — the tables are wide

@@ -1,10 +1,9 @@
-"""Is anything lost, half done or unaccounted for when the program is killed at any moment?
+"""Kill the program at random moments: nothing may be lost, half done or unaccounted for afterwards.
 
-Sessions from a script write files, by tools and by programs, and are killed with SIGKILL: after a random
-line of what they print, a random instant later. After each kill the audit is verified against the head
-that stands in a second place, and held against what lies on the disk. The next session starts where
-this one was killed, every third one goes on with it. `python tests/fuzz/crash.py [KILLS] [SEED]` exits 1 with
-all that was found.
+Sessions from a script write files, by tools and by programs, and are killed with SIGKILL: after a random line
+of what they print, a random instant later. After each kill the audit is verified against the head stored in a
+second place, and compared with what lies on the disk. The next session starts where this one was killed, and
+every third one resumes it. `python tests/fuzz/crash.py [KILLS] [SEED]` exits 1 with all that was found.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What happens when the disk fails? Every write of the database is made to fail in turn.
+"""Make every write of the database fail in turn: no call may have an effect without a readable decision.
 
-One process makes calls through the whole pipeline; each call has an effect (a file), and looks, when it
-runs, whether its decision can be read by somebody else. Writes fail by `strace -e inject` (a full disk,
-an input/output error, an interrupted call of the system), or by means that are there everywhere: a
-limit of the file's size, of its pages, a lock, a file that may only be read. In between and afterwards
-the disk works again. `python tests/fuzz/faults.py [STEP]` tries every STEPth write and exits 1 with what it found.
+One process makes calls through the whole pipeline; each call has an effect (a file), and checks, when it
+runs, whether its decision can be read over another connection. Writes fail by `strace -e inject` (a full
+disk, an input/output error, an interrupted system call), or by means available everywhere: a limit of the
+file's size, of its pages, a lock, a read-only file. In between and afterwards the disk works again. `python
+tests/fuzz/faults.py [STEP]` tries every STEPth write and exits 1 with what it found.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Does git change a file, start a program or print a secret where nobody is asked about it?
+"""Fuzz unasked git commands: none may change a file, start a program or print a secret.
 
-Repositories are made of a plain one and of traps: settings, attributes, links, pointers, hooks, submodules and
-repositories around and below it, all of which start a program or lead to another repository. Every line of git
-that needs no question there is run as it is printed, with the environment of the product, and all files are
-compared before and after. `python tests/fuzz/git_quiet_fuzz.py [REPOSITORIES] [SEED]` exits 1 if one did more.
+Repositories are made of a plain one and of traps: settings, attributes, links, pointers, hooks, submodules
+and repositories around and below it, all of which start a program or lead to another repository. Every git
+command that needs no question there is run as it is printed, with the environment of the product, and all
+files are compared before and after. `python tests/fuzz/git_quiet_fuzz.py [REPOSITORIES] [SEED]` exits 1 if
+one did more.
 """
 
 # ruff: noqa: E501 — the tables are wide

@@ -1,8 +1,8 @@
-"""Is a verdict there in counted steps, whatever the files of the workspace are called?
+"""Fuzz file names: a verdict takes a bounded number of steps, whatever the workspace's files are called.
 
-Folders are filled with hostile names (long runs, marks of patterns, bytes that are no text, links in circles,
-pipes), and lines with patterns made for them are judged as a call's would be. What is counted is the work
-that was looked up for each. `python tests/fuzz/names_fuzz.py [NAMES] [SEED]` exits 1 if one was too much.
+Folders are filled with hostile names (long runs, pattern characters, bytes that are not text, links in
+circles, pipes), and lines with patterns made for them are judged as a call's would be. Counted is the work
+that was looked up for each. `python tests/fuzz/names_fuzz.py [NAMES] [SEED]` exits 1 if one took too much.
 """
 
 from __future__ import annotations
