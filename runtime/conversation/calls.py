@@ -1,8 +1,8 @@
-"""In which order do the calls of one reply run, which of them side by side, and which a second time?
+"""Run the calls of one reply: in order, passive neighbours side by side, failed ones again where that helps.
 
-Neighbours that only read or bring something in run side by side; any other call waits for those before
-it, and those behind it wait for its end. Whether a call may run, and how often in all, is judged by
-the pipeline, right before each one starts.
+Neighbours that only read or bring something in run side by side; any other call waits for those before it,
+and those behind it wait for its end. Whether a call may run, and how often in all, is judged by the pipeline,
+right before each one starts.
 """
 
 from __future__ import annotations

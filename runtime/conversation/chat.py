@@ -1,6 +1,6 @@
-"""What of a session's conversation outlives a turn? Its history, its room, its cost, and how it opens.
+"""Chat: the part of a session's conversation that outlives a turn: history, window, cost and system prompt.
 
-A turn itself stands in `turn.py`; which model answers is said anew for each.
+A turn itself is run by `turn.py`; which model answers is given anew for each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does a long conversation get short? What was said gives way to a summary that a model makes of it.
+"""Compact a long conversation: replace its older messages by a summary that a model writes.
 
-What is summed up is chosen by `window.py` and stays in the store as it was. A summary is no
-better than the worst that was read by then: it is admitted and fenced like anything a tool brings.
+`window.py` chooses what is summarised, and the messages stay in the store as they were. A summary is trusted
+no more than the worst that was read by then: it is admitted and fenced like anything a tool brings.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What have a turn and a session cost by now, in tokens and in money, and is anything left to spend?
+"""Count what a turn and a session have cost, in tokens and in money, and whether the budget allows more.
 
-Prices are the person's: none is known here, and they change too often for that. When the answer stops
-a turn is decided in `turn.py`.
+Prices are the person's: none is built in, because they change too often. `turn.py` decides when the answer
+ends a turn.
 """
 
 from __future__ import annotations

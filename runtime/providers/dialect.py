@@ -1,4 +1,4 @@
-"""What does a dialect have to know? How a request is written, and how the reply is read; no I/O.
+"""The interface of a dialect: it writes requests and reads the replies, without I/O.
 
 `remote.py` speaks any of them over the network.
 """

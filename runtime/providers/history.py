@@ -1,9 +1,9 @@
-"""What of a conversation may be sent to any service? Every call answered once, and in words all accept.
+"""Repair a conversation so that any service accepts it: every call answered once, ids and names valid.
 
-Services refuse a whole conversation over one message: a call without its result, a result without its
-call, an id or a name with a character they do not know, arguments that are not JSON. A conversation may
-come from another model, from a turn that was cancelled, or from a file; here it is made sound. How a
-dialect writes it down is left to the dialect.
+Services refuse a whole conversation over one message: a call without its result, a result without its call,
+an id or a name with a character they do not accept, arguments that are not JSON. A conversation may come from
+another model, from a turn that was cancelled, or from a file; here it is made valid. Each dialect writes it
+down in its own form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does it take to reach a model on the network? One client for all of them, and a dialect for each.
+"""Open models on the network: one client for all of them, and a dialect for each kind of service.
 
 Imported only once such a model is wanted: httpx costs more than the rest of a start together.
 """

@@ -1,6 +1,6 @@
-"""What do all services have in common? JSON objects, values of any type, and errors.
+"""What all services have in common on the wire: JSON objects, values of any type, and errors.
 
-Nothing here knows a dialect; whatever a server sends is read without an exception of Python's own.
+Nothing here knows a dialect. Whatever a server sends, the only exception raised is `ModelError`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How is a tool declared? The surface for authors; the built-in tools use it too.
+"""Declare tools: the surface for authors, which the built-in tools use too.
 
     @tool(effects=Effect.SEND | Effect.BRING_IN, timeout=20)
     async def weather(city: Text, station: ResourceId | None = None) -> str:
         \"\"\"Current weather for a city.\"\"\"
 
-A tool says what it does (`effects`) and what each argument is (`kinds.py`); nothing more is known of
-it. What it said too little about is judged by everything it could be.
+A tool says what it does (`effects`) and what each argument is (`kinds.py`); nothing more is known of it.
+Whatever it leaves unsaid is judged as everything it could be.
 """
 
 from __future__ import annotations

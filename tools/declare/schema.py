@@ -1,7 +1,7 @@
-"""How is a JSON Schema walked, without taking data that stands in it for more schema?
+"""Walk a JSON Schema without taking data inside it for more schema.
 
-Everything that rewrites or inspects a tool's schema goes through here; what a kind means to a
-reader of arguments is `security/kinds.py`'s business.
+Everything that rewrites or inspects a tool's schema goes through here. What a kind means to a reader of
+arguments is defined in `security/kinds.py`.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""What keeps a session's programs together, and ends them when it is gone? A process, run as a script.
+"""Start programs and end everything they started once the session is gone. Runs as a script.
 
-    keeper.py CONTROL
+    reaper.py CONTROL
 
-It waits at CONTROL, a socket, for jobs: one byte each, with descriptors. For every job it forks a keeper,
-which starts the program, collects what the program leaves behind, and ends all of that when its leash is
-let go of: closed, or left by a process that died. So whatever a program starts has somebody above it who
-outlives both the program and the one who wanted it. The standard library only, and little of that.
+The script is the supervisor of a session. It waits at CONTROL, a socket, for jobs: one byte each, with
+descriptors. For every job it forks a reaper ("keeper" in the messages below), which starts the program,
+collects what the program leaves behind, and ends all of that when the job's lifeline ends: a pipe whose other
+end the caller closed, or held when it died. So whatever a program starts has a process above it that outlives
+both the program and its caller. Only the standard library is imported, and little of that.
 
-While a job runs, its keeper looks at what the whole tree takes of the machine, and kills all of it once
-that is more than the job may have (`_Usage`).
+While a job runs, its reaper measures what the whole tree takes of the machine, and kills all of it once that
+is more than the job may have (`_Usage`).
 
-The descriptors of a job: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`, `memory`, `tasks`,
-`in_group`), standard output, standard error, the leash, the one to tell, with `in_group` the one by which a
-process joins the job's control group, and those the program gets, from number 40 on. Told is "keeper PID",
-"program PID", then "failed ERRNO" or, as `waitpid` has it, "ended STATUS"; and "limit memory" or "limit
-processes" before the tree is killed for that.
+The descriptors of a job, in order: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`, `memory`,
+`tasks`, `in_group`), standard output, standard error, the lifeline, the one that messages are written to,
+with `in_group` the one by which a process joins the job's control group, and those the program gets, from
+number 40 on. The messages are "keeper PID", "program PID", then "failed ERRNO" or, as `waitpid` has it,
+"ended STATUS"; and "limit memory" or "limit processes" before the tree is killed for that.
 """
 
 from __future__ import annotations

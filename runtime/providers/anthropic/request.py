@@ -1,7 +1,7 @@
-"""How is a request written in Anthropic's Messages dialect? Blocks in turns of user and assistant.
+"""Write requests in Anthropic's Messages dialect: blocks in turns of user and assistant.
 
-The prefix that stays the same from request to request is marked for the service's cache. How the reply
-reads is left to `response.py`, the network to `providers/remote.py`.
+The prefix that stays the same from request to request is marked for the service's cache. `response.py` reads
+the reply; the network is left to `runtime/providers/remote.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What does a streamed reply in Anthropic's Messages dialect say? Events of a stream in, ours out, no I/O.
+"""Read a streamed reply in Anthropic's Messages dialect: events of the stream in, ours out, no I/O.
 
-A reply is a list of blocks. Those that hold the model's thoughts are signed and go back word for word;
-the reader keeps the order of all blocks, for that belongs to what was signed. How a request is written
-is left to `request.py`.
+A reply is a list of blocks. Those that hold the model's thoughts are signed and go back verbatim; the reader
+keeps the order of all blocks, because the signature covers it. `request.py` writes a request.
 """
 
 from __future__ import annotations

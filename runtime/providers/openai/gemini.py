@@ -1,8 +1,8 @@
-"""How does Google's Gemini want the Chat Completions dialect? With a few things more, and simpler schemas.
+"""Google's variant of the Chat Completions dialect: signed thoughts, and schemas in a smaller vocabulary.
 
-Gemini signs its thoughts and refuses a conversation in which one of its calls came back without the
-signature; how the signatures are kept is `response.py`'s business. Calls that another model made never had
-one: Google documents a word to put in its place (Gemini API, "Thought signatures").
+Gemini signs its thoughts and refuses a conversation in which one of its calls comes back without the
+signature; `response.py` keeps the signatures. Calls that another model made never had one: Google documents a
+placeholder to put there instead (Gemini API, "Thought signatures").
 """
 
 from __future__ import annotations

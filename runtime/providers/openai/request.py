@@ -1,6 +1,6 @@
-"""How is a request written in the Chat Completions dialect? OpenAI's own, and every server's that speaks it.
+"""Write requests in the Chat Completions dialect, for OpenAI and every server that speaks it.
 
-How the reply reads is left to `response.py`, the network to `providers/remote.py`.
+`response.py` reads the reply; the network is left to `runtime/providers/remote.py`.
 """
 
 from __future__ import annotations

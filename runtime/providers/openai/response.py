@@ -1,9 +1,8 @@
-"""What does a streamed reply in the Chat Completions dialect say? Events of a stream in, ours out, no I/O.
+"""Read a streamed reply in the Chat Completions dialect: events of the stream in, ours out, no I/O.
 
-Servers that speak this dialect differ in details; where they do, the reading that loses nothing is
-taken: ids that are missing are made, ids given twice are told apart, an index is not relied upon.
-What some of them want back with the next request is gathered beside it. How a request is written is
-left to `request.py`.
+Servers that speak this dialect differ in details; where they do, it is read in the way that loses nothing:
+missing ids are made up, ids given twice are made distinct, an index is not relied upon. What some of them
+want back with the next request is collected beside it. `request.py` writes a request.
 """
 
 from __future__ import annotations
