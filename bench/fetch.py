@@ -48,7 +48,7 @@ PAGE = b"Hello, world.\n" * 150
 
 
 async def loopback(_host: str, _port: int) -> Sequence[str]:
-    """Every name lies on loopback."""
+    """Resolve every name to loopback."""
     return ("127.0.0.1",)
 
 

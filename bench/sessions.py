@@ -152,7 +152,7 @@ async def build(folder: Path, calls: int) -> dict[str, Any]:
 
 
 async def go_on(folder: Path, name: str) -> dict[str, Any]:
-    """Go on with it in a fresh process, and look around."""
+    """Resume it in a fresh process, and look around."""
     times: dict[str, Any] = {}
     async with opened(folder) as runtime:
         before = resident()

@@ -156,7 +156,7 @@ class Runtime:
             await _begin(self, session, taken, *given_by_config(self.config, session))
 
     async def resume(self, name: str = "") -> ResumedSession:
-        """Go on with another session: the one whose id begins so, or else the latest of this workspace.
+        """Resume another session: the one whose id begins so, or else the latest of this workspace.
 
         What it had read, what it was given and allowed, and what was said in it come back; listeners hear
         what did not, and which calls have no known end.

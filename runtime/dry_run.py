@@ -125,10 +125,10 @@ class _Nothing:
         self._refuse()
 
     def live(self, call: str, chunk: str) -> None:
-        """Nothing runs, so nothing is put out."""
+        """Ignore output: nothing runs."""
 
     def alert(self, message: str) -> None:
-        """Nothing is blocked, so nobody is told."""
+        """Ignore alerts: nothing is blocked."""
 
     def _refuse(self) -> NoReturn:
         raise RecordError("a dry run writes nothing")

@@ -113,7 +113,7 @@ def _anomaly_limits(anomaly: AnomalySection) -> AnomalyLimits:
 
 
 def _database_files(config: Config) -> list[Path]:
-    """A database elsewhere than in the data folder, and what SQLite and we keep beside it."""
+    """Name a database outside of the data folder, and what SQLite and we keep beside it."""
     if not config.storage.path:
         return []
     return [Path(config.storage.path + end) for end in (*SIDES, BACKUP_SUFFIX, LOCKS)]

@@ -90,7 +90,7 @@ class _Spool:
         return await self._memory.put("", "".join(self._pieces))
 
     def abandon(self) -> None:
-        """Nothing is kept before the end."""
+        """Do nothing: nothing is kept before the end."""
 
 
 class ToolBench:

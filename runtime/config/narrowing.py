@@ -96,7 +96,7 @@ def _permitting(_: Sequence[_Rule], new: Sequence[_Rule]) -> Sequence[KeyPath]:
 
 
 def _more_trusted(old: Mapping[str, str], new: Mapping[str, str]) -> Sequence[KeyPath]:
-    """A name the person did not set may have any level by default, or by its source: go by the weakest."""
+    """Compare with the weakest level where the person set none: its default or its source may give any."""
     unsaid = max((TRUST.index(level) for level in old.values()), default=0)
     unsaid = max(unsaid, TRUST.index("quarantined"))
     return tuple(

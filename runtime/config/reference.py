@@ -88,7 +88,7 @@ def _sample(key: Key) -> str:
 
 
 def _others(key: Key) -> str:
-    """The other levels that the sample of a trust level could name."""
+    """Return the other levels that the sample of a trust level could name."""
     words = expected_at((*key.path, "fetch")).replace(" or ", ", ").split(", ")
     *most, last = [word for word in words if word != _SAMPLES[key.path][0][1]]
     return f"{', '.join(most)} or {last}"

@@ -36,7 +36,7 @@ class RunPrinter:
         self.happened = Happened()
 
     def begin(self, step: ScriptStep, number: int | None) -> None:
-        """A step begins; `number` is None where it is the only one."""
+        """Begin a step; `number` is None where it is the only one."""
         self.happened = Happened()
         if number is None:
             return
@@ -70,14 +70,14 @@ class RunPrinter:
                 self.happened.turns.append(event)
 
     def slash(self, step: ScriptStep, text: str, *, failed: bool) -> None:
-        """A slash command had something to say."""
+        """Print what a slash command had to say."""
         said = {"schema": SCHEMA, "type": "slash", "line": step.line, "text": text, "failed": failed}
         self._printer.event(said)
         self.happened.said.append(text)
         self._printer.answer("".join(f"{line}\n" for line in text.split("\n")) if text else "")
 
     def met(self, expected: Expectation) -> None:
-        """An expectation of the step was met."""
+        """Print that an expectation of the step was met."""
         said = {
             "schema": SCHEMA,
             "type": "expect",
@@ -89,7 +89,7 @@ class RunPrinter:
         self._printer.note(f"   ✓ {expected}")
 
     def end(self, steps: int, refused: int, session: str) -> None:
-        """The script has come to its end."""
+        """Print that the script has ended."""
         calls = f"{self._calls} calls, {self._denied} refused"
         surprise = f" ({refused} of them unexpectedly)" if refused else ""
         self._printer.note("")

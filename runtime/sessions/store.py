@@ -125,7 +125,7 @@ class _Fold:
 
 
 def configured(loaded: Loaded, session: Session) -> Configured:
-    """Return the event that says under which configuration a session goes on."""
+    """Return the event that says under which configuration a session continues."""
     policy = session.policy
     sources = ((key, place) for key, place in loaded.sources.items() if place != "default")
     return Configured(

@@ -180,7 +180,7 @@ class Crashes:
             self._found(f"left behind: {extra}")
 
     async def _look_at_effects(self, database: Database, heard: Sequence[dict[str, Any]]) -> None:
-        """No file without a decision before it, and no result told without its outcome on record."""
+        """Check that no file lacks an earlier decision, and no reported result its outcome on record."""
         rows = await database.read(_DECISIONS, (self._checked,))
         ((self._checked,),) = await database.read(_LAST)
         decided = " ".join(arguments for (arguments,) in rows)
@@ -204,7 +204,7 @@ class Crashes:
             self._found(f"the chain: {verified.problem}")
 
     async def _look_at_open_calls(self, audit: AuditLogger, database: Database) -> None:
-        """Each call without an end is told once, and has one from then on; all of it is signed then."""
+        """Check that each call without an end is reported once and has one from then on, all of it signed."""
         wanted = {tuple(row) for row in await database.read(_OPEN)}
         told = await audit.unknown_outcomes()
         self.seen["unknown"] += len(told)
@@ -218,7 +218,7 @@ class Crashes:
             self._found(f"{unsigned} records are still signed by nobody")
 
     async def _look_at_words(self, database: Database) -> None:
-        """What was said can be gone on with: every line is whole, and every call has one result."""
+        """Check that the conversation can be resumed: every line whole, and every call with one result."""
         rows = await database.read(_SESSIONS)
         self.seen["sessions"] = max(self.seen["sessions"], len(rows))
         transcript = Transcript(database, Clock())

@@ -61,7 +61,7 @@ class Replacement(BaseModel):
 
     @property
     def edit(self) -> Edit:
-        """The same as `edits.py` takes it."""
+        """Return it as `edits.py` takes it."""
         return Edit(self.old_string, self.new_string, self.replace_all)
 
 

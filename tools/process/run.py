@@ -317,7 +317,7 @@ class _Run:
         return not scope.cancelled_caught
 
     async def _wait(self, scope: trio.CancelScope) -> None:
-        """Once the program has ended, give whatever else holds its pipes a moment to let go."""
+        """Give whatever else holds the pipes a moment to close them, once the program has ended."""
         await self._end()
         scope.deadline = trio.current_time() + _LINGER
 

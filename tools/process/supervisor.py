@@ -65,7 +65,7 @@ def claim_process() -> None:
 
 
 def _begin_work() -> None:
-    """While anything is at work, what loses its parent comes to us where we may have it."""
+    """Become the subreaper of orphaned processes, where this process is ours, while anything is at work."""
     _Ours.at_work += 1
     if _Ours.is_owned and _Ours.at_work == 1:
         set_subreaper(True)

@@ -93,7 +93,7 @@ class Job:
 
 
 async def _nowhere(_: JobChanged) -> None:
-    """Nobody keeps a record here, as where tools are made by themselves."""
+    """Keep no record, as where tools are made by themselves."""
 
 
 @dataclass(slots=True)
