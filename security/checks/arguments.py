@@ -1,8 +1,8 @@
-"""Which shapes of an argument does a model make up rather than know (REQ-F-045)?
+"""Match arguments against the hallucination patterns of REQ-F-045.
 
-A table of named patterns for identifiers, and what of it applies to paths, destinations and free
-text. Everything is decided on the text alone, in linear time; whether a path or URL may be used at
-all is left to the gates behind `gates/arguments.py`. Where the requirement is silent:
+A table of named patterns for identifiers, and the parts of it that apply to paths, destinations and
+free text. Matching uses the text alone and takes linear time; whether a path or URL may be used is
+decided by the gates after `gates/arguments.py`. Where the requirement is silent:
 
 * An identifier may be written in any script and hold `_ - . : / @ + = ~ ,`, so `owner/name`,
   `urn:isbn:1`, `user:bob@example.com` and base64url pass. It must not begin with `/`, `~/` or a

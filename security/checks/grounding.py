@@ -1,8 +1,8 @@
-"""What about a grounded URL or a destination must a person see before anything is sent there?
+"""Find what a person must confirm about a grounded URL or destination.
 
-A URL below a given one says more than the given one did; a link to another site leads where nobody
-sent anyone. Each doubt is a question with the part it is about. That something stands on nothing is
-no doubt but a refusal, and is left to `gates/grounding.py`.
+A URL below a given one carries more than the given one did, and a link to another site leads to a host
+nobody named. Each doubt becomes a question that shows the part it is about. An ungrounded URL is not
+asked about here: `gates/grounding.py` denies it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Would a call that is suggested instead of another be refused itself? Then it is not suggested.
+"""Select suggestions for a denied or questioned call; a suggestion that would be denied itself is left out.
 
-Held against the person's deny rules, autonomy, trust, the lists of hosts and what is known of URLs; what a
-command line does is weighed by who suggests it. A question is no refusal, so a suggestion may lead to one.
+Each candidate is checked against the person's deny rules, autonomy, trust, the host lists and the
+ledger of known URLs; command lines are judged by `command/judge/suggest.py`. A suggestion may still
+lead to a question, since a question is not a denial.
 """
 
 from __future__ import annotations

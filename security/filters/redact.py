@@ -1,6 +1,6 @@
-"""Which parts of a text are secrets that nobody but the person should see?
+"""Filter that masks secrets in a tool result.
 
-What is a secret stands in `text/secrets.py` and `secrets.toml`; here it becomes a filter.
+Secrets are recognised by `text/secrets.py` with the table `text/secrets.toml`.
 """
 
 from __future__ import annotations

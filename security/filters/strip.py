@@ -1,6 +1,6 @@
-"""What in a text speaks to a terminal, or hides from a reader, instead of saying something?
+"""Filter that removes terminal escape sequences and reveals invisible characters in a tool result.
 
-How it is found stands in `text/ansi.py` and `text/unicode.py`; here it becomes a filter.
+Both are found by `text/ansi.py` and `text/unicode.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Does an identifier, path or URL carry a hallucination pattern (REQ-F-045)?
+"""Denies identifiers, paths and URLs that show a hallucination pattern (REQ-F-045).
 
-The patterns stand in `checks/arguments.py`; this gate holds every string of a call against those of its
-kind and tells all of them at once, so that a model can mend the call in one go.
+The patterns are in `checks/arguments.py`. This gate checks every string of a call against those of its
+kind and reports all matches at once, so that a model can correct the call in one attempt.
 """
 
 from __future__ import annotations

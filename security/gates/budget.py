@@ -1,4 +1,4 @@
-"""Is anything left of what may be done, and is it not the same call over and over?"""
+"""Denies calls over the budget of a session or turn, and calls that keep returning the same result."""
 
 from __future__ import annotations
 

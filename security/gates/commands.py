@@ -1,8 +1,8 @@
-"""Can the command line be read, and may every program in it run?
+"""Denies destructive and blocked command lines; asks about those that may do more than read.
 
-What a line does is weighed in `command/judge/verdict.py`, where it reaches out to in
-`command/judge/network.py`. A line that only reads gets no word; whether its hosts are listed ones is left to
-`hosts`.
+`command/judge/verdict.py` rules on what a line does, `command/judge/network.py` on where it connects
+to. A line that only reads needs no question. Whether its hosts are on the lists is for the `hosts`
+gate.
 """
 
 from __future__ import annotations

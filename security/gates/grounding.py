@@ -1,7 +1,7 @@
-"""Was every URL and destination given by the person, or found where it may be followed?
+"""Denies URLs and destinations that came neither from the person nor from a source that may be followed.
 
-Whether its host is a fit one is left to `hosts`, its spelling to `arguments`; what there is to ask
-about one that is known stands in `checks/grounding.py`.
+What to ask about a grounded one is in `checks/grounding.py`. Whether its host is allowed is for the
+`hosts` gate, its spelling for `arguments`.
 """
 
 from __future__ import annotations

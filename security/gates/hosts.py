@@ -1,7 +1,8 @@
-"""Is every destination an allowed, public host, and spoken to over https?
+"""Denies hosts that are not allowed or not public, and plain http where it is not allowed.
 
-Judged is the name or literal as written, before any DNS; what a name resolves to is judged at use
-by the same `judge_address`. Whether the person gave it is left to `grounding`.
+The name or literal is judged as written, before any DNS lookup; the address a name resolves to is
+judged by the same `judge_address` when it is used. Whether the person gave the URL is for the
+`grounding` gate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is it a tool we have, and do the arguments fit its schema?"""
+"""Denies unknown tools, and arguments that do not fit a tool's schema."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Does every path stay inside the workspace, off protected and secret files, and off what runs later?
+"""Denies secret and protected files; asks about paths outside the workspace and files that run later.
 
-Judged by the normalised text and by what it resolves to: either may be the one that leaves.
+Each path is judged by its normalised text and by its resolved target, since either may be the one that
+leaves the workspace.
 """
 
 from __future__ import annotations

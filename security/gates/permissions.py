@@ -1,7 +1,7 @@
-"""What do the person's ask and deny rules, the autonomy level and the defaults say?
+"""Applies the person's ask and deny rules, the autonomy level and the defaults.
 
-Allow rules are not read here: they are answers, and `permissions/answers.py` gives them after every gate has
-spoken.
+Allow rules are not read here: they are answers, which `permissions/answers.py` gives after every gate
+was evaluated.
 """
 
 from __future__ import annotations

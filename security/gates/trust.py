@@ -1,4 +1,4 @@
-"""Is the source of this tool trusted enough for its effects?"""
+"""Denies blocked tools, and quarantined ones more than reading; asks about effects of verified ones."""
 
 from __future__ import annotations
 

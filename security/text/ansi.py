@@ -1,9 +1,9 @@
-"""What in a text speaks to a terminal, or hides from a reader, instead of saying something?
+"""Strip terminal escape sequences and other controls from text, in a stream.
 
-Escape sequences (ECMA-48 and what xterm added) and other controls are removed; a sequence that is
-never ended loses its introducer only, so that it cannot swallow what follows. Nothing that was
-written vanishes: text a carriage return would overwrite becomes a line of its own. Invisible
-characters are spelled out by `unicode.py`.
+Removed are escape sequences (ECMA-48 and xterm's additions) and other controls; an unterminated
+sequence loses its introducer only, so that it cannot swallow the text after it. No written text is
+lost: text that a carriage return would overwrite becomes a line of its own. Invisible characters are
+spelled out by `unicode.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-r"""Where in a text that comes in pieces does what some rules describe begin and end, and what is left of it?
+r"""Mask what a set of rules matches in text that arrives in pieces.
 
-What comes out does not depend on where the pieces were cut. Characters that nobody sees, and their
-visible spelling (`\u{200b}`), hide nothing: they are looked past, and stay where nothing was masked.
-What the rules are is not asked here.
+The output does not depend on where the pieces were cut. Invisible characters, and their visible
+spelling (`\u{200b}`), cannot hide a match: they are skipped while matching, and kept where nothing was
+masked. The rules themselves are defined elsewhere (`secrets.py`).
 """
 
 from __future__ import annotations

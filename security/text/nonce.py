@@ -1,8 +1,8 @@
-"""Which marks of ours does a text carry that belong into what a model is shown, and into no file?
+"""Detect our own masks and fence marks in text that is to be written to a file.
 
-A mask stands for a secret, a fence for where a text came from. Written into a file, the mask would
-take the place of the key, and a fence could be quoted to a later reader. `fence` takes its nonces
-from here, so that one is known even without the marks around it.
+A mask replaces a secret, and a fence marks where a text came from; both belong in the model's context
+only. Written to a file, the mask would overwrite the key, and a fence could be quoted to a later
+reader. `fence` takes its nonces from here, so that a nonce is recognised even without its marks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Where in a text does a secret begin and end?
+"""Find and mask secrets in text, as a whole or in a stream.
 
-Secrets are values the caller knows, in whatever encoding, and credentials that give themselves away
-by their issuer's prefix or their shape (`secrets.toml`). Each is replaced by `[redacted:NAME]`, in a
-text as a whole or in pieces, which `masking.py` sees to. Whether a secret may be sent somewhere is not
-asked here.
+Secrets are values the caller knows, in any encoding, and credentials recognised by their issuer's
+prefix or their shape (`secrets.toml`). Each is replaced by `[redacted:NAME]`; `masking.py` does so
+across the pieces of a stream. Whether a secret may be sent somewhere is not decided here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which characters does a reader not see, and which of them does ordinary writing need?
+"""Classify invisible characters, and separate those that ordinary writing needs from smuggled text.
 
-A few invisible characters belong to what people write: joiners inside Persian or Hindi words and
-between emoji, variation selectors, the tags of a flag. The same characters smuggle text past a
-reader, so each is judged by what stands around it. What follows is decided by whoever asks:
-`checks/arguments.py` refuses, `ansi.py` shows, `visible` prepares a value for a person's eyes.
+Some invisible characters are part of ordinary text: joiners inside Persian or Hindi words and between
+emoji, variation selectors, the tags of a flag. The same characters can carry text past a reader, so
+each is judged by its neighbours. The caller decides the consequence: `checks/arguments.py` refuses,
+`ansi.py` shows them, `visible` prepares a value for display to a person.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Where does an argument send something, if not to a URL: which address, host or repository?
+"""Parse destinations that are not URLs: mail addresses, hosts and repositories.
 
-`destinations_in` reads an argument that was declared a `Destination`, strictly: what one mail program
-or git would take otherwise than another is read by neither. `destinations_given` finds in a
-person's words the addresses and repositories they named. What stands in the ledger decides
-whether something may be sent there.
+`destinations_in` reads an argument declared as a `Destination`, strictly: a spelling that two mail
+programs or git could read differently is not accepted. `destinations_given` finds the addresses and
+repositories named in a person's words. Whether something may be sent to one depends on the ledger.
 """
 
 from __future__ import annotations

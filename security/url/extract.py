@@ -1,9 +1,9 @@
-"""Which URLs does a text hold?
+"""Find URLs in text.
 
-The same question is asked for two reasons. Of a person's words we want what they meant and no
-more, since it becomes a permission: `urls_in`, `urls_given`, `urls_hinted`. Of a string that a
-model put into a call we want whatever some client could open, since it is to be judged:
-`suspects_in`. What a URL means is left to `parse.py`.
+There are two purposes. From a person's words we take what they meant and no more, since it becomes a
+permission: `urls_in`, `urls_given`, `urls_hinted`. From a string in a model's call we take everything
+that some client could open, since it is to be judged: `suspects_in`. The meaning of a URL is for
+`parse.py`.
 """
 
 from __future__ import annotations

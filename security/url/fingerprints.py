@@ -1,9 +1,9 @@
-"""Does this piece of a URL carry a value that was read from something private?
+"""Detect values read from private sources in the parts of a URL, by keyed hashes.
 
-Values are what a text holds besides words: longer numbers, letters mixed with digits, and whatever
-is assigned to a name such as `password`. Only keyed hashes of them are kept, so a record of what was
-seen gives nothing away. Words are not kept, for a page may be called what a file is about; a secret
-that is made of words alone is therefore not recognised, nor one that a model enciphered itself.
+Values are whatever a text holds besides words: longer numbers, letters mixed with digits, and anything
+assigned to a name such as `password`. Only their keyed hashes are kept, so the record of what was read
+reveals nothing. Words are not kept, since a page may be named after the subject of a file; so a secret
+made of words alone is not recognised, nor one that a model encrypted itself.
 """
 
 from __future__ import annotations

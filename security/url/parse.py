@@ -1,10 +1,9 @@
-"""What does a URL mean, and what exactly will be sent?
+"""Parse a URL into the one canonical form that is judged, shown, recorded, grounded and sent.
 
-One parser answers for everyone: the canonical `Url.text` is what is judged, shown, recorded,
-grounded and sent. Browsers and HTTP clients repair broken URLs, each in its own way; here
-whatever would need a repair is refused, so that no two readers can disagree. Finding URLs in a
-text is left to `extract.py`, judging where they lead to `hosts.py`, and whether they may be
-opened at all to `ledger.py`.
+There is one parser for all uses, and the form is `Url.text`. Browsers and HTTP clients repair broken
+URLs, each in its own way; here a URL that would need a repair is refused, so that no two readers can
+disagree. `extract.py` finds URLs in text, `hosts.py` judges where they lead, and `ledger.py` decides
+whether they may be opened.
 """
 
 from __future__ import annotations

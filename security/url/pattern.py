@@ -1,9 +1,10 @@
-"""Which URLs does a pattern of a rule mean?
+"""Match URLs against the patterns of rules.
 
     [scheme://]host[:port][/path glob]
 
-Its parts are read by the parser of URLs, so that a pattern says `münchen.de` or `X.com.` and means
-what will be sent there. What the parser refuses can match nothing, and is told where rules are read.
+The URL parser reads the parts of a pattern, so that a pattern of `münchen.de` or `X.com.` matches the
+host that will be contacted. A pattern the parser refuses can match nothing; `url_problem` reports it
+where rules are read.
 """
 
 from __future__ import annotations
