@@ -1,7 +1,7 @@
-"""Which strings do some arguments hold, and what does the schema declare each of them to be?
+"""Yield every string of a call's arguments with the kinds its schema declares.
 
-A string may sit under several branches of a schema (`anyOf`, `$ref`, …); it is then all the kinds
-any of them names, because a gate must not have to guess which branch the tool will take.
+A string may be covered by several branches of a schema (`anyOf`, `$ref`, …); it then has every kind
+that any of them names, because a gate must not have to guess which branch the tool will take.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Is this a file that something runs or obeys later, without anybody naming it?
+"""Recognise files that a program runs or obeys later without being told to.
 
-Whoever writes such a file acts when nobody looks: at the next commit, build, test run, login or
-session. So it is asked about whatever else is allowed (`gates/paths.py`), and only an answer that
-names it was meant for it (`permissions/answers.py`). Which files these are stands in `autorun.toml`; what git
-and Leeward themselves obey is protected (`workspace.py`). By text alone.
+A write to such a file takes effect unattended: at the next commit, build, test run, login or session.
+So `gates/paths.py` asks about it whatever else is allowed, and an answer given in advance covers it
+only if its pattern names such a file (`permissions/answers.py`). The list is `autorun.toml`; files that
+git and Leeward themselves obey are protected (`workspace.py`). Paths are judged by text alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Does a glob pattern that a person wrote mean a path?
+"""Match paths against the glob patterns a person wrote.
 
-Held against each other part by part, so that no path can make it slow. What follows from a match is
-said where the pattern stands: `permissions/matching.py` for rules, `workspace.py` for `[tools.file]`.
+Patterns and paths are compared part by part, so that no path makes matching slow. The consequence of a
+match is decided by the caller: `permissions/matching.py` for rules, `workspace.py` for `[tools.file]`.
 """
 
 from __future__ import annotations

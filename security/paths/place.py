@@ -1,6 +1,7 @@
-"""What is a path: as text, as it lies on disk, as what stands there? And what would a call make of it?
+"""Values that describe a path: its text, its resolved target, its state on disk, and a call's preview.
 
-Values only: reading a call fills the first, the surveyor the second, a tool's own `preview` the last.
+Reading a call fills in the text, the surveyor the target and the state, a tool's own `preview` the
+change it would make.
 """
 
 from __future__ import annotations

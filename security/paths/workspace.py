@@ -1,7 +1,7 @@
-"""Where is a path: inside the workspace, somewhere protected, or elsewhere?
+"""Classify paths: inside the workspace, protected, secret, or elsewhere.
 
-By text and by what the Surveyor found; nothing here looks at a disk. `gates/paths.py` asks, and the
-file tools open only what was judged.
+Paths are classified by their text and by what the Surveyor found; nothing here reads a disk.
+`gates/paths.py` applies the answers, and the file tools open only the path that was judged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What may a program see and change, and how is a sandbox told so?
+"""Derive a program's confinement from the policy, as bubblewrap arguments or Landlock grants.
 
-Pure: from the policy and from what was found on the disk to the arguments of bubblewrap or to the grants
-of Landlock. Nothing here comes from a call, so no argument a model gives can loosen it. `tools/` looks at
-the disk, starts the program, and compares the tree afterwards.
+Pure: the input is the policy and what was found on the disk, never a call, so no argument of a model
+can loosen the confinement. `tools/` reads the disk, starts the program, and compares the tree
+afterwards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What did a program leave where others would obey it, and what of that must be undone?
+"""Detect changes a program made to files that git or Leeward would obey, and select those to undo.
 
-Git runs hooks and whatever its settings name; Leeward reads `.leeward`. No sandbox can keep away what does
-not exist yet, so the tree is compared before and after. Pure: `tools/sandbox/scan.py` looks and undoes. An
-ordinary `git init`, `git clone` or `git worktree add` is nothing to undo.
+Git runs hooks and whatever its settings name; Leeward reads `.leeward`. A sandbox cannot mask a path
+that does not exist yet, so the tree is compared before and after. Pure: `tools/sandbox/scan.py` reads
+the tree and undoes. An ordinary `git init`, `git clone` or `git worktree add` is not undone.
 """
 
 from __future__ import annotations

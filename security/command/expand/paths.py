@@ -1,7 +1,8 @@
-"""Where does a line look? The folder each command starts in, and the paths its words mean.
+"""Resolve the folder each command of a line starts in, and the paths its words may mean.
 
-A `cd` moves what follows it, in both directions a condition may take; a loop's variable has the values
-of its list. What cannot be followed is unknown, and unknown is never inside.
+A `cd` changes the folder of the commands after it, for both outcomes of a condition; a loop variable
+takes the values of its list. A folder or path that cannot be followed is unknown, and an unknown path
+never counts as inside the workspace.
 """
 
 from __future__ import annotations

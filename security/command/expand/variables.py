@@ -1,6 +1,7 @@
-"""Which values do the variables of a line have, and what does a word become with them?
+"""Collect the values of the variables in a line, and substitute them into words.
 
-A value that the line sets once, or gives to a shell as an argument, is only a guess.
+A value that the line sets once, or passes to a shell as an argument, is only a guess: good enough to
+deny by, never to allow by.
 """
 
 from __future__ import annotations

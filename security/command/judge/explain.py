@@ -1,7 +1,7 @@
-"""How is a line shown to a person? As a tree of what runs, with every trick visible.
+"""Render a command line for approval: a tree of everything it runs, with every disguise made visible.
 
-One line of text for each command, indented by what it stands in; equal ones are counted, what is
-written and reached stands apart, and so does what was not understood.
+Each command is one line of text, indented below the construct it is in. Equal neighbours are counted.
+Files written, hosts reached and parts that were not understood are listed separately.
 """
 
 from __future__ import annotations

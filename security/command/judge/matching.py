@@ -1,7 +1,7 @@
-"""Does a pattern answer for a command, word by word?
+"""Match the words of a command against a rule pattern.
 
-A wildcard vouches for no word that leads out of what may be used without a question, nor for one whose
-value is only known when it runs: such a word must be spelled out.
+A wildcard never covers a word that leads out of the allowed paths, nor one whose value is known only
+when it runs: the pattern must spell such a word out.
 """
 
 from __future__ import annotations

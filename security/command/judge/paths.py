@@ -1,6 +1,7 @@
-"""May the content, or only the name, of what a word means be shown? Judged by text and by where it leads.
+"""Decide whether the content, or the name, of each path that a word means may be shown.
 
-Nothing is looked up here: `facts` say what is on the disk, and what they do not say is unknown.
+Paths are judged by their text and by where they lead. Nothing is looked up here: `facts` hold the
+state of the disk, and anything missing from them is unknown.
 """
 
 from __future__ import annotations

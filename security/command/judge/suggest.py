@@ -1,6 +1,6 @@
-"""What would pass instead? A line or a tool that does what was probably meant, without a question.
+"""Suggest a line or a tool that does what was probably meant without a question.
 
-Only what was tried is suggested: a suggested line is read and judged like any other.
+Every suggested line is parsed and judged like any other, and suggested only if it passes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What must be looked up on the machine before a line can be judged?
+"""Collect the lookups that judging a line needs of the machine.
 
-The judgement itself is run once with facts that only write down what they were asked for, so that
-nothing is looked up that is not needed and nothing needed is forgotten. Who looks is above this room.
+The judgement itself is run once with facts that only record which keys are read, so the list holds
+everything that is needed and nothing else. The lookups are made outside `security/`, by the surveyor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is to be said of a line: nothing, a question, a question only a person present answers, or no?
+"""Rule on a command line: no question, a question, one that only a person present may answer, or a denial.
 
-The parts are elsewhere: `readonly.py` knows what only reads, `destructive.py` what is refused,
-`command/expand/unwrap.py` noted what cannot be told. Here they are weighed: the strictest word of any part
-decides.
+The strictest ruling of any part decides. The parts are judged elsewhere: `readonly.py` knows commands
+that only read, `destructive.py` what is denied, and `command/expand/unwrap.py` marks what cannot be
+resolved.
 """
 
 from __future__ import annotations

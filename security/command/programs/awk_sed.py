@@ -1,7 +1,7 @@
-"""What can an awk or sed program do besides transforming text?
+"""Detect awk and sed programs that run commands or access files.
 
-Both languages can run commands, read and write other files. Programs are not parsed in full: one
-is harmless if it lacks everything those powers need, in a shape that needs no guess.
+Both languages can run commands and read or write other files. Programs are not parsed in full: one is
+harmless if it holds none of the constructs needed for that, in a form that leaves nothing to guess.
 """
 
 from __future__ import annotations

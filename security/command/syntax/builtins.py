@@ -1,7 +1,7 @@
-"""What does a command change in the shell itself, so that later words mean something else?
+"""Find assignments and builtins that change what later words of a line mean.
 
-Assignments that decide which programs run or what they load, and builtins that redefine words,
-evaluate values as code, or call back.
+These are assignments that decide which programs run or what those load, and builtins that redefine
+words, evaluate values as code, or install callbacks.
 """
 
 from __future__ import annotations

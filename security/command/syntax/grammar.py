@@ -1,8 +1,8 @@
-"""From the syntax tree of a line to its nouns: which commands are there, and how do they hang together?
+"""Convert the tree-sitter tree of a command line to nodes; anything not fully understood raises `Unread`.
 
-The tree comes from tree-sitter's grammar for bash, which is tolerant; here it is not. Every byte must
-belong to a token of a known kind or be blank where blanks may stand, words are read once more by
-`words.py`, here-documents are measured by hand, and whatever is left over raises `Unread`.
+The tree-sitter grammar for bash is tolerant; this reader is not. Every byte must belong to a token of
+a known kind or be a blank where blanks are allowed, words are read a second time by `words.py`, and
+here-documents are measured by `heredoc.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Where does a here-document end, and what is in it? Measured by hand and compared with the grammar.
+"""Read here-documents; one whose end the grammar places elsewhere is `Unread`.
 
-A here-document becomes a here-string, which a shell feeds to the command in the same way, newline at
-the end included; so it can be printed anywhere.
+The end is found independently of the grammar and compared with its answer. A here-document becomes a
+here-string, which a shell feeds to the command in the same way, newline at the end included, so it can
+be printed at any place of a line.
 """
 
 from __future__ import annotations
