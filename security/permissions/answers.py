@@ -1,9 +1,8 @@
-"""Which answer given in advance covers which Ask?
+"""Match Asks with the answers a person gave in advance: allow rules, grants, `full` autonomy, the sandbox.
 
-An allow rule, a grant or `full` autonomy is the person's word given beforehand. It never answers a
-Deny, nor an Ask marked `force`, and it must cover everything the Ask names. A rule without a
-pattern speaks of the tool as such: it answers whether the tool may be used, not which paths it may
-leave the workspace by or which URLs it may open.
+Such an answer never overrides a Deny, nor an Ask marked `force`, and it must cover everything the Ask
+names. A rule without a pattern is about the tool as such: it answers whether the tool may be used, not
+which paths outside the workspace or which URLs it may use.
 """
 
 from __future__ import annotations

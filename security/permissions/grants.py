@@ -1,10 +1,10 @@
-"""Which rules does "always" offer, and may those that the person made of them be granted?
+"""Propose the rules that "always" may grant, and validate those a person made of them.
 
-Offered is the narrowest rule that covers what was asked, and a wider one only for files of one folder in
-the workspace. Whatever is granted is checked like a rule of the configuration, must be about what was
-asked, and may not be so wide that it answers for nearly everything. It is replayed against the call
-before it counts: a rule that would leave the question open is not what anybody meant. A rule about
-commands holds in the folders in which this call runs those it covers. All of it is pure.
+Proposed is the narrowest rule that covers the question, and a wider one only for files of one folder in
+the workspace. A granted rule is validated like a rule of the configuration, must be about what was
+asked, and must not be so wide that it answers nearly everything. It is replayed against the call before
+it counts, since a rule that leaves the question open is not what the person meant. A rule about commands
+holds in the folders where this call runs the commands it covers. All of it is pure.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Which parts of an action does a permission rule speak of?
+"""Match permission rules against the parts of an action.
 
-A pattern is held against canonical forms only, in the manner of what it is held against:
+A pattern is compared with canonical forms only; its syntax depends on the kind of value:
 
-    command   words, each a glob; a last `*` stands for any further words      git status   pytest *
+    command   words, each a glob; a last `*` matches any further words         git status   pytest *
     URL       [scheme://]host[:port][/path glob]; a host may begin with `*.`   docs.rs/*    *.example.com
     path      glob on the absolute path; `*` stays in a folder, `**` does not  src/**       ~/notes/*.md
 
-A deny or ask rule speaks of an action if it matches any part of it, and of a command that begins with
-its words or names its path; an allow rule must cover all, word by word. What a pattern says of URLs
-is read by `url/pattern.py`.
+A deny or ask rule applies to an action if it matches any part of it, and to a command that begins with
+its words or names its path; an allow rule must cover every part, word by word. URL patterns are read by
+`url/pattern.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which attempts to open a URL are on record, and what is said of each?
+"""Build the audit events of every attempt to open a URL.
 
-An attempt stands in the audit twice: when it was decided, allowed or refused and by which rule, and,
-where it was made, once more with what became of it. Both rows have the same call, hop and URL.
+An attempt is recorded twice: when it was decided (allowed or denied, and by which rule) and, if it was
+made, with its result. Both rows have the same call, hop and URL.
 """
 
 from __future__ import annotations

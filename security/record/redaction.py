@@ -1,7 +1,7 @@
-"""What of a call's arguments may be kept, how much, and which of them do not stand there as they were?
+"""Redact and truncate a call's arguments for the audit, and report which values were changed.
 
-A value that is masked in the arguments is masked wherever else the record would say it, also where
-the words around it, by which it was known for a secret, are missing.
+A value that is masked in the arguments is masked wherever else the record would hold it, also where
+the surrounding words that identified it as a secret are missing.
 """
 
 from __future__ import annotations

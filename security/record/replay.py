@@ -1,7 +1,8 @@
-"""How is a call on record judged again, at its place, without asking the machine anything?
+"""Rebuild the Action and the session of a recorded decision, so that it can be judged again without I/O.
 
-What was looked up then stands in the record, and an Action is read of it as it was read of the call.
-Where the record does not hold a value as it was, some gates cannot be told what they would say.
+What was looked up for the call is in its record, and the Action is built from that as it was from the
+call. Where the record does not hold a value as it was, the gates that read it cannot be replayed, and
+`gates_not_replayable` names it.
 """
 
 from __future__ import annotations

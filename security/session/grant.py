@@ -1,4 +1,4 @@
-"""What did the person allow for longer than one call, where does that hold, and until when?"""
+"""Permissions a person gave for longer than one call: the rule, its scope and its expiry."""
 
 from __future__ import annotations
 
