@@ -1,8 +1,8 @@
-"""What did calls change in a workspace, and what did the files hold? Kept so that it can be undone.
+"""Store what calls changed in a workspace, and the previous contents, so that changes can be undone.
 
-A content is kept once, under its SHA-256 and in compressed chunks, and is written before the call that
-may change it runs. Which paths it changed is written when it has run. What is in a workspace is looked
-at, and put back, by `tools/`; how long it stays is told here.
+Each content is stored once, under its SHA-256 and in compressed chunks, and is written before the call
+that may change it runs. The list of changed paths is written when the call has run. `tools/` reads the
+workspace and restores files; retention is decided here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What did sessions write down for later ones, and whose words led to it?
+"""Notes that sessions saved for later ones, with the trust label of the text behind them.
 
-A note keeps the label of the least trusted text its session had read, and comes back with it; the same
-text saved again weighs no more than the least of both. A note belongs to a workspace until the person
-takes it out of there. Their number and size are bounded: when no more fit, the person makes room, so that
-nobody can push a good note out by writing many.
+A note keeps the label of the least trusted text its session had read, and is returned with it; the same
+text saved again gets the lower of both labels. A note belongs to a workspace until the person widens it.
+Number and size are bounded: when no more fit, the person deletes some, so that nobody can push a good
+note out by writing many.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How is a pattern read that a model wrote? By RE2, so that no text takes it more than linear time.
+"""Compile patterns written by a model with RE2, so that matching takes linear time on any text.
 
-What is to be matched, and what a bad pattern is to whoever gave it, is known where it is used.
+The caller decides what is matched, and how a bad pattern is reported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""How is a key made, kept in a file and used? The one place that knows the library for signatures.
+"""Create, store and use Ed25519 keys; the only file that imports the signature library.
 
-It takes some forty milliseconds to load, so `signing.py` imports this file when something is to be signed.
+The library takes some forty milliseconds to load, so `signing.py` imports this file only when something
+is to be signed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does an event of a session stand in a record, and come back from it the same?
+"""Convert events of a session to audit records and back without loss.
 
-A record's body is the canonical JSON of the event's fields; its kind is the event's class in the
-words of the audit. The events themselves, and what they mean, stand in `security/session/state.py`.
+A record's body is the canonical JSON of the event's fields; its kind is the word for the event's class
+in `KINDS`. The events themselves are defined in `security/session/events.py`.
 """
 
 from __future__ import annotations

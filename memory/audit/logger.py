@@ -1,12 +1,12 @@
-"""What was decided, asked, done and blocked, and when? One row per fact, added and never changed.
+"""Append-only audit log: one row for each event of a session, never changed afterwards.
 
-A session is a fold over its rows, so they are also what a session is resumed from. How an event
-stands in a row is told in `events.py`, how the rows hold on to each other in `chain.py`, who signs
-them in `signer.py`; that a decision is here before its tool starts is the business of the pipeline.
+A session is a fold over its rows, so a session is also resumed from them. `events.py` converts events to
+rows, `memory/database/chain.py` links the rows, `signer.py` signs them; the pipeline guarantees that a
+decision is recorded before its tool starts.
 
 A process may be killed between a decision and its outcome. Nobody can know then how far the call came,
-so nothing runs it again: the next one to start puts an outcome on record that says "unknown", and the
-person is told (`AuditLogger.unknown_outcomes`).
+so it is never run again: the next process to start records an outcome of "unknown", and the person is
+informed (`AuditLogger.unknown_outcomes`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who signs the audit, and when? A head is made inside the transaction that puts it on record.
+"""Sign the audit: a head is made inside the transaction that records it.
 
-So it is about exactly the records before it, whoever else writes to the file. Every writer signs what it
-wrote: each time after so many records, and at the end of a session.
+A head therefore covers exactly the records before it, whichever other processes write to the file. Every
+process signs what it wrote: after each `SIGN_EVERY` records, and at the end of a session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""With which key are heads signed, and is a signature right?
+"""The signing key of a data folder: sign heads and verify their signatures.
 
-One Ed25519 key for each data folder, in a file only its owner may read, made when it is first needed.
-No tool may read that folder.
+There is one Ed25519 key for each data folder, in a file that only its owner may read, created when it is
+first needed. No tool may read that folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Which calls began, and nobody knows how they ended? Those of sessions whose process was killed.
+"""Find calls without a known outcome: those of sessions whose process was killed.
 
-A session that is open is locked (`sessions/lock.py`), and one that ended properly has no lock file any
-more. A file without a lock is of one that could not finish: its calls that were allowed and have no
-outcome on record may have done anything, or nothing. One that left a command running ends with that.
+An open session is locked (`sessions/lock.py`), and one that ended properly has no lock file. So a lock
+file that nobody holds belongs to a session that could not finish: its calls that were allowed and have
+no outcome on record may have done anything, or nothing. A call that started a background command is
+finished only when that command has ended.
 """
 
 from __future__ import annotations

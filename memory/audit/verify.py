@@ -1,9 +1,9 @@
-"""Is the audit still what was written: nothing changed, taken out, moved, put in or cut off?
+"""Verify the audit: detect records that were changed, deleted, moved, inserted or cut off.
 
-`Walk` is given the rows in their order and tells the first that is wrong; it keeps no row. What exactly
-happened there is found by looking around, once (`_Scene`). Columns come as their bytes: a text that is
-none any more is a finding, not a failure. Behind the records it is looked at what leads to them: indexes,
-and the views that other programs read.
+`Walk` is given the rows in order and returns the first fault; it keeps no row. `_Scene` then reads the
+surrounding rows once to determine what happened there. Columns are read as bytes, so a text that is not
+valid any more is a finding and not a failure. After the records, their indexes are checked, and the
+views that other programs read.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How does a trio program use asyncio code? Through an island: an asyncio loop in a thread of its own.
+"""Run asyncio code from trio: an island, which is an asyncio loop in a thread of its own.
 
-This is the only file that knows both worlds, and the bridge is written out by hand so that three
-things hold. Work that was begun is never torn off: whoever waits for it and is cancelled goes on
-waiting, unless that work can be interrupted. No exception travels *through* an asyncio task, since
-a KeyboardInterrupt there would end the loop: it is captured and raised on trio's side. And nobody
-hangs: when the loop ends, for whatever reason, everyone who still waits is told.
+This is the only file that uses both libraries, and the bridge is written out by hand to give three
+guarantees. Work that has begun is never abandoned: a caller who is cancelled keeps waiting, unless that
+work can be interrupted. No exception travels *through* an asyncio task, since a KeyboardInterrupt there
+would end the loop: it is captured and raised on trio's side. And no caller hangs: when the loop ends,
+for whatever reason, every waiting caller is notified.
 
-What runs in an island is the business of `database.py` (storage) and of the terminal.
+Its users are `database.py` (storage) and the terminal of `runtime/repl/terminal.py`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How does each record of the audit hold on to the one before it?
+"""Hash chain of the audit: each record holds the hash of the record before it.
 
-A record's hash is taken over the hash of the record before it and over all of its own columns, and both
-hashes stand in its row. Linking happens under the write lock, so that all processes which have the file
-open make one chain. What a broken chain looks like is told in `audit/verify.py`, who vouches for it in
-`audit/heads.py`.
+A record's hash is taken over the previous record's hash and all of its own columns, and both hashes are
+stored in its row. Linking happens under the write lock, so that all processes which have the file open
+make one chain. `audit/verify.py` detects a broken chain, `audit/heads.py` describes the heads that sign
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How is a file opened so that it can be relied upon, and what does it mean when SQLite fails?
+"""Open a database file so that it can be relied upon, and translate SQLite's failures.
 
-Everything here runs in the thread of the connection, which serves one function at a time. What is done
-with the connection afterwards is told in `writer.py`, what stands in the file in `schema.py`.
+Everything here runs in the thread of the connection, which serves one function at a time. `writer.py`
+uses the connection afterwards; `schema.py` describes the contents of the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""How does something get into the file, and how is it known to be there?
+"""Asynchronous access to one SQLite file; a write returns when the disk has it.
 
-Whoever wants to write puts statements into a queue and waits until they are on the disk. What
-happens to the queue is told in `writer.py`, how the file is opened in `connection.py`, what stands
-in it in `schema.py`.
+A caller puts statements into a queue and waits until they are on the disk. `writer.py` serves the queue,
+`connection.py` opens the file, `schema.py` describes its contents.
 """
 
 from __future__ import annotations

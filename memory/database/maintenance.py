@@ -1,7 +1,7 @@
-"""How big is the file, what takes the room, is it whole, and how does it give back what is free?
+"""Report the size and integrity of the database file, and return its free pages to the file system.
 
-Nothing here deletes a row. What may go is decided where it is kept: outputs in `overflow/retention.py`,
-sessions in `sessions/catalog.py`, records of the audit in `audit/signer.py`.
+Nothing here deletes a row. What may be deleted is decided by the owner of the data: outputs in
+`overflow/retention.py`, sessions in `sessions/catalog.py`, records of the audit in `audit/signer.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Is a file ours, and of a version we can use? What brings an older one up to date stands in `migrations/`.
+"""Check that a file is ours and of a supported version, and migrate older ones (`migrations/`).
 
-What the columns mean to whom is told in `audit/logger.py`, `overflow.py` and `sessions/transcript.py`.
-Everything here runs in the thread of the connection.
+The columns are described where they are used: `audit/logger.py`, `overflow/store.py` and
+`sessions/transcript.py`. Everything here runs in the thread of the connection.
 """
 
 from __future__ import annotations

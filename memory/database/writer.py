@@ -1,12 +1,12 @@
-"""In which order do things happen to the file? One thread does them all, one after the other.
+"""Single writer thread of a process: serves its reads and writes of a file one after the other.
 
-It takes everything that has queued up into one transaction: records that arrive while one commit
-runs share the next, without any timer. Reads pass through the same queue, so none sees a
-transaction that is not committed. A tool may be waiting for a record, and for nothing else: records go
-into the very next transaction, and what is large is cut into transactions between which they get in.
+Each transaction takes everything that is queued: records that arrive while one commit runs share the
+next, without any timer. Reads pass through the same queue, so none sees an uncommitted transaction. A
+tool may be waiting for a record, and for nothing else: records go into the very next transaction, and
+large writes are split into transactions between which records are committed.
 
-A commit is never torn off: the thread knows nothing of cancelled tasks, so BEGIN, COMMIT and rollback
-need no shield. Who queues and who waits is the business of `database.py`.
+A commit is never interrupted: the thread does not see cancelled tasks, so BEGIN, COMMIT and rollback
+need no shield. Queueing and waiting are done by `database.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How long is an output kept? Until it is too old, or until others that were used later need the room.
+"""Delete stored outputs that are too old, and the least recently used when the budget is exceeded.
 
 A text is first made unreadable, in one small transaction, and its chunks are then deleted a few at a
-time: no record of the audit waits while a big one goes. Whoever is interrupted in between leaves the
-rest to the next clean-up, which any process may do at any time.
+time, so that no record of the audit waits for a large deletion. A deletion that is interrupted is
+completed by the next clean-up, which any process may run at any time.
 """
 
 from __future__ import annotations

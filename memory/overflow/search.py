@@ -1,7 +1,7 @@
-"""Which lines of a text match a pattern, when the text comes a chunk at a time?
+"""Search the lines of a text that arrives in chunks.
 
-Lines are counted from 1 and end at a line feed. What matches is decided line by line; a block of lines in
-which nothing can match is passed over as a whole, which is what makes a gigabyte bearable.
+Lines are counted from 1 and end at a line feed. Matching is per line; a block of lines in which nothing
+can match is skipped as a whole, which makes searching a gigabyte affordable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How does a text get into the file while it comes, so that no more of it is held than a few chunks?
+"""Write a text to the database while it arrives, holding only a few chunks in memory.
 
 Chunks are committed as they fill up, a few in a transaction. The text has no id and no reader until its
-end is there; then its hash is known, and if the same text is kept already, that one
-is given instead and this one goes.
+end is stored; then its hash is known, and if the same text exists already, that copy is linked instead
+and this one is deleted.
 """
 
 from __future__ import annotations

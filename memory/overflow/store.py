@@ -1,10 +1,10 @@
-"""Where is the output that was too big to show, and how is it read a page at a time?
+"""Store outputs that are too large to show, and return them a page at a time.
 
-A text is kept once however often it comes, under an id made from its own bytes, and in chunks, so
-that a page of a gigabyte costs no more than a page of a megabyte. Only a session that was given a text
-may read it: a link is made for each, and with it stands where the text came from, so that it weighs as
-much when it is read again. What is put here was stripped and redacted by the pipeline. How it gets into
-the file is told in `spool.py`, how long it stays in `retention.py`.
+A text is stored once however often it is produced, under an id made from its own bytes, and in chunks,
+so that a page of a gigabyte costs no more than a page of a megabyte. Only a session that was given a
+text may read it: each session has its own link, which keeps the text's origin, so that its trust is the
+same when it is read again. The pipeline has stripped and redacted all text before. `spool.py` writes the
+text, `retention.py` deletes it.
 """
 
 from __future__ import annotations

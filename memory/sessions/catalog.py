@@ -1,8 +1,8 @@
-"""Which sessions are there? Listed, found by what was said in them, forked, deleted.
+"""List, search, fork and delete sessions.
 
-What was said in one is read by `transcript.py`. A session that is being deleted is not listed any more
-from the first moment on; its audit stays. Whoever deletes or forks sees that nobody else does the same
-to it at that time.
+`transcript.py` reads the entries of one session. A session that is being deleted leaves the list at
+once; its audit stays. The caller makes sure that nobody else deletes or forks the same session at the
+same time.
 """
 
 from __future__ import annotations

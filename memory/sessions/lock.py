@@ -1,8 +1,8 @@
-"""Is a session open already, here or in another process?
+"""Lock a session, so that one process at a time has it open.
 
-Each open session has a file beside the database whose lock the system gives to one at a time, and takes
-back when its process ends, however it ends. So nothing is left behind by a crash that would have to be
-told from something that lives.
+Each open session has a file beside the database, locked with `flock`: the system grants the lock to one
+process and releases it when that process ends, however it ends. So a crash leaves nothing behind that
+could be mistaken for a live process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What was said in which session? Entries are added in order and never changed.
+"""Store the entries of each conversation, in order and never changed.
 
-What an entry holds is decided by the runtime and kept as JSON; who wrote it is kept beside it, so
-that what comes back weighs as much as it did. A session is gone on with from a `Recall`. How sessions
-are listed, searched, forked and deleted stands in `catalog.py`.
+The runtime decides what an entry holds; it is kept as JSON together with its origin, so that it has the
+same trust when it is read again. A session is resumed from a `Recall`. Listing, searching, forking and
+deleting sessions are in `catalog.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How does an older file become a newer one? The whole history, in its order, one file each.
+"""All migrations of the database file in order, one file each.
 
 Entry n brings a file from version n to n + 1 and is never edited once it was released; a change of
-the tables is one file and one entry more.
+the tables is one more file and one more entry.
 """
 
 from __future__ import annotations
