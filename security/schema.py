@@ -137,7 +137,7 @@ def _allows(branch: Schema, text: str) -> bool:
 
 
 def _kind(branch: Schema) -> Kind:
-    """The kind a branch declares; one of a fixed list of words was written by the tool, not the model."""
+    """Return the kind a branch declares; words of a fixed list come from the tool, not the model."""
     declared = branch.get(KIND_KEY)
     if isinstance(declared, str) and declared in set(Kind):
         return Kind(declared)

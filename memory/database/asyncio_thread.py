@@ -92,7 +92,7 @@ class AsyncioThread:
 
     @enable_ki_protection
     async def run_cancellable(self, function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-        """Like `run`, but cancelling the caller cancels the asyncio task and waits until it has ended.
+        """Run as `run` does, but cancelling the caller cancels the asyncio task and waits for its end.
 
         Raises:
             IslandError: the loop has ended, before or during the run.

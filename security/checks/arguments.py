@@ -269,7 +269,7 @@ def _look_up(table: Table, raw: str) -> str | None:
 
 
 def _look_up_text(raw: str) -> str | None:
-    """As `_look_up`, without the cost of folding a long text whose looks do not matter."""
+    """Look up as `_look_up` does, without folding a long text whose looks do not matter."""
     if raw.isascii() and "\0" not in raw:
         return None
     return _look_up(_TEXT, raw)

@@ -41,7 +41,7 @@ def _asked(hits: list[tuple[Rule, tuple[Atom, ...]]], default: Verdict) -> Ask:
 
 
 def _default(action: Action, judged: bool) -> Verdict:
-    """DESIGN §4, "where no rule speaks": reading needs no word, changing and open sending need a yes."""
+    """Judge where no rule applies: reading needs no answer, changing and open sending need a yes."""
     changing = _changing(action, judged)
     if not changing or action.is_command:
         # What command lines do is weighed by `commands`, word by word.
@@ -51,7 +51,7 @@ def _default(action: Action, judged: bool) -> Verdict:
 
 
 def _changing(action: Action, judged: bool) -> list[str]:
-    """What the call does beyond reading, in words; `judged`: the URL gates judge where it goes to."""
+    """Return what the call does beyond reading, in words; `judged`: URL gates judge where it sends."""
     words = {Effect.WRITE: "make changes", Effect.EXECUTE: "run a program"}
     if not judged or action.effects & (Effect.WRITE | Effect.EXECUTE):
         words[Effect.SEND] = "send something out"
@@ -68,7 +68,7 @@ def _opens(action: Action) -> bool:
 
 
 def _is_unread(action: Action) -> bool:
-    """A command line that could not be read cannot be covered by an answer given in advance."""
+    """Whether a command line is unreadable, so that no answer given in advance can cover it."""
     return any(isinstance(atom.canonical, Unreadable) for atom in action.of_kind(Kind.COMMAND))
 
 

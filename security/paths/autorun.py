@@ -1,4 +1,4 @@
-"""Recognise files that a program runs or obeys later without being told to.
+"""Recognise files that some program runs or obeys later, when nobody names them.
 
 A write to such a file takes effect unattended: at the next commit, build, test run, login or session.
 So `gates/paths.py` asks about it whatever else is allowed, and an answer given in advance covers it

@@ -114,7 +114,7 @@ def content_problem(word: Word, scene: Scene, below: Below | None = None) -> Obj
 
 
 def _found_below(candidate: Candidate) -> Below:
-    """What a search finds is read by its name, and so is what a link with that name leads to."""
+    """Return how what a search finds is read: by its name, and so is the target of a link so named."""
     name = found_name(candidate.below)
     return Below(follows=not candidate.below.startswith(PLAIN), names=(name,) if name else ())
 

@@ -165,7 +165,7 @@ def _work_tree(command: Command) -> Suggestion | None:
 
 
 def _unwanted(command: Command) -> Suggestion | None:
-    """What removes all of a work tree was probably meant for what is not tracked."""
+    """Suggest listing untracked files, the likely intent, instead of removing a whole work tree."""
     removes = command.program == "rm" and set(_operands(command)) & {".", "./", "⟨*⟩", "./⟨*⟩", ".⟨*⟩"}
     forces = any(re.match(r"-[a-z]*f|--fo", word.text) for word in command.words)
     if removes or (command.program == "git" and _verb(command) == "clean" and forces):
@@ -182,7 +182,7 @@ def _leased(command: Command) -> Suggestion | None:
 
 
 def _kept(command: Command) -> Suggestion | None:
-    """What throws changes away can put them aside."""
+    """Suggest putting changes aside instead of discarding them."""
     texts = [word.text for word in command.words]
     return _safer(_words("git stash"), "puts the changes aside") if texts[1:] in _THROWING else None
 
@@ -197,7 +197,7 @@ def _unstaged(command: Command) -> Suggestion | None:
 
 
 def _listed(command: Command) -> Suggestion | None:
-    """An archive can be looked at before it is unpacked."""
+    """Suggest listing an archive instead of unpacking it."""
     operands = _operands(command)
     if command.program == "unzip" and operands:
         return _line(_words("unzip -l", operands[0]), "lists what is in it")

@@ -87,7 +87,7 @@ def effects_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, ru
 
 
 def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Ruling:
-    """What cannot be read is asked about by force, unless its words alone are enough for a no."""
+    """Ask about an unreadable line by force, unless its words alone are enough to deny it."""
     here = frozenset({policy.workspace})
     scene = Scene(policy, CommandFacts(), here)
     if looks_like_bomb(raw):

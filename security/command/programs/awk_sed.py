@@ -66,7 +66,7 @@ def awk_runs(words: tuple[Word, ...]) -> str | None:
 
 
 def _may_run(text: str) -> bool:
-    """A bar may stand on another line than the `print` that it is for."""
+    """Whether a program may run others; a bar may be on another line than the `print` it is for."""
     pipes = "|" in _output(text).replace("||", "")
     return pipes or _AWK_RUNS.search(text) is not None
 
@@ -80,7 +80,7 @@ def awk_is_pure(words: tuple[Word, ...]) -> bool:
 
 
 def _is_pure_awk(text: str) -> bool:
-    """Output goes to a file or program only by `>` or `|` behind a `print` of the same program."""
+    """Whether a program only prints: output leaves it only by `>` or `|` behind one of its `print`s."""
     after = _output(text).replace("||", "")
     return not _AWK_POWER.search(text) and ">" not in after and "|" not in after
 

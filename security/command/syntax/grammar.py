@@ -226,7 +226,7 @@ def _redirection(text: SourceText, node: tree_sitter.Node, depth: int) -> tuple[
 
 
 def _must_stand_alone(text: SourceText, start: int, fd: str) -> None:
-    """A number or `{name}` directly in front of an operator is a descriptor: both readers must say so."""
+    """Refuse a number or `{name}` before an operator that the two readers do not both call a descriptor."""
     before = text.src[:start]
     glued = before[-1:] not in {"", " ", "\t", "\n", ";", "&", "|", "("}
     bare = before.rstrip("0123456789")
