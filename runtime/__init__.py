@@ -40,7 +40,7 @@ _HOMES = {
     "ConfigError": "config",
     "Exit": "exits",
     "Loaded": "config",
-    "Places": "config",
+    "Locations": "config",
     "Runtime": "app",
     "find_places": "config",
     "load": "config",

@@ -47,7 +47,7 @@ LATE_MODULES = {
 SPAWNERS = {
     "tools/process/run.py",
     "tools/process/reaper.py",
-}  # keeper.py is a process of its own, and becomes the program
+}  # reaper.py is a process of its own, and becomes the program
 DIALLERS = {
     "tools/http/dial.py",
     "tools/http/resolve.py",  # asks for names only

@@ -464,7 +464,7 @@ trio.run(main)
 def host(starter, script, env, own=False) -> subprocess.Popen:
     source = HOST.format(
         path=[path for path in sys.path if path], kept=isinstance(starter, SupervisedStart), bwrap=BWRAP, open=OPEN, script=script, env=env,
-        own="own_this_process()" if own else "",
+        own="claim_process()" if own else "",
     )  # fmt: skip
     return subprocess.Popen([sys.executable, "-c", source])
 
