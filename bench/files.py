@@ -23,8 +23,8 @@ import trio
 from amount import amount
 
 from leeward.security.call import Cleared, ToolCall, ToolExecutor
+from leeward.security.judge import read_call
 from leeward.security.policy import Policy
-from leeward.security.survey import read_call
 from leeward.tools.files import Changes, Files, Guard
 from leeward.tools.search import Search
 from leeward.tools.survey import Surveyor

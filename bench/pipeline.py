@@ -79,7 +79,7 @@ async def main() -> None:
             await durable.note(TurnStarted(0.0))
 
             async def judged(call: ToolCall) -> object:
-                return bare.judged(await bare.read(call))
+                return bare.judge.rule(await bare.judge.read(call))
 
             figures = {
                 "read and judge, every gate": await _median(judged),

@@ -212,8 +212,8 @@ class DryRun:
         by_config = given_by_config(self._start.loaded.config, session)
         session = apply_events(session, *by_config, *said, *given, *granted)
         pipeline = Pipeline(session, self._ports)
-        action = await pipeline.read(ToolCall("dry-run", asked.tool, asked.arguments))
-        decision, left, approver = pipeline.judged(action)
+        action = await pipeline.judge.read(ToolCall("dry-run", asked.tool, asked.arguments))
+        decision, left, approver = pipeline.judge.rule(action)
         if decision.denial is not None:
             return _denied(*decision.denial)
         return _open(left) if left else Judged("allow", rule=approver or None)

@@ -1,4 +1,4 @@
-"""How does the person come to be asked about a call, and what is on record of it, however that ends?
+"""Puts the questions about a call to the person, and records how each ends, whatever way that is.
 
 One question stands open at a time. Whatever waits behind it is judged again before it is put: an "always"
 answers it too, and nobody is asked about what is refused by then. What a yes is worth when it comes is
@@ -8,26 +8,23 @@ judged anew, by the pipeline.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
 
 import trio
 
-from .call import Action, ToolCall
+from .call import Action
+from .judge import Judge
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Reply
 from .question import too_long
-from .record import Journal, asked_event, attempt_events, declined_event, tell
+from .record import asked_event, attempt_events, declined_event, tell
 from .session import THE_PERSON, Granted, Scope, Session
 from .verdict import Decision
 
 __all__ = ["Approvals", "Consulted"]
-
-Read: TypeAlias = Callable[[ToolCall], Awaitable[Action]]
-Judged: TypeAlias = Callable[[Action], tuple[Decision, Asks, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +62,8 @@ class Consulted:
 class Approvals:
     """The questions of one pipeline, put to the person one after another."""
 
-    book: Journal
+    judge: Judge
     ports: Ports
-    read: Read
-    judged: Judged
     _turn: trio.Lock = field(default_factory=trio.Lock)
 
     @asynccontextmanager
@@ -81,13 +76,13 @@ class Approvals:
         Raises:
             RecordError: it could not be recorded, so nobody was asked.
         """
-        asking, who = self.book.session, "cancelled"
+        asking, journal, who = self.judge.session, self.judge.journal, "cancelled"
         event = asked_event(asking, action, left)
-        self.book.fold(event)
+        journal.fold(event)
         try:
-            await self.book.write(event)
+            await journal.write(event)
             async with self._turn:
-                await self.book.catch_up()
+                await journal.catch_up()
                 question = self._question(action)
                 reply = await self.ports.approver.ask(question) if question.asks else None
                 consulted = Consulted(question, reply, action, event.at)
@@ -95,18 +90,18 @@ class Approvals:
                     who = "nobody" if reply is Answer.NOBODY else THE_PERSON
                     left = question.asks
                 else:
-                    consulted = replace(consulted, action=await self.read(action.call))
-                    await self.book.catch_up()
+                    consulted = replace(consulted, action=await self.judge.read(action.call))
+                    await journal.catch_up()
                     who = ""
                 yield consulted
         finally:
             if who:
-                said = declined_event(asking, action, decision, left, who, self.book.now())
-                await self.book.note(said, *attempt_events(said, action, asking))
+                said = declined_event(asking, action, decision, left, who, journal.now())
+                await journal.note(said, *attempt_events(said, action, asking))
 
     def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
         """Return the events of what an answer grants; the person is told where it can grant nothing."""
-        always, question, session = consulted.always, consulted.question, self.book.session
+        always, question, session = consulted.always, consulted.question, self.judge.session
         if always is None:
             return ()
         problem: str | None = "always is not on offer for this call"
@@ -134,8 +129,8 @@ class Approvals:
 
     def _question(self, action: Action) -> Question:
         """Return what is left to ask now that it is this call's turn; nothing, if it is refused by now."""
-        decision, left, _ = self.judged(action)
-        session = self.book.session
+        decision, left, _ = self.judge.rule(action)
+        session = self.judge.session
         asks = left if decision.denial is None else ()
         # An answer that lasts is given at a glance, or not at all.
         narrow = None if too_long(action) else proposed_grants(asks, action, session)

@@ -6,10 +6,10 @@ own file. `judge` and `screen` decide; `Pipeline` looks up, asks, records and ru
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import trio
 
@@ -18,6 +18,7 @@ from .approval import Approvals
 from .call import Action, Cleared, ToolCall, ToolResult
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .gates import anomaly, arguments, budget, commands, grounding, hosts, known, paths, permissions, trust
+from .judge import Judge
 from .outcome import Output, ToolError, ToolTimeout
 from .output import (
     Keep,
@@ -29,21 +30,18 @@ from .output import (
     read_by_model,
     source_of,
 )
-from .permissions import Asks, recheck, resolve_asks
+from .permissions import Asks, recheck
 from .ports import Answer, Executor, Ports, RecordError
 from .record import Journal, attempt_events, decided_event, finished_event
 from .redirects import Redirects
-from .refusal import Told, broken, cancelled, failed, refused, unanswered, unrecorded, withheld
+from .refusal import cancelled, caught, failed, refused, told, unanswered, unrecorded, withheld
 from .session import Decided, Event, Granted, Session
-from .survey import read_call, unread
 from .verdict import Allow, Ask, Decision, Deny, GateWord, Verdict
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
-T = TypeVar("T")
-U = TypeVar("U")
 Gate: TypeAlias = Callable[[Action, Session], Verdict]
-Ruling: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...]]
+Consequence: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...]]
 
 GATES: tuple[Gate, ...] = (
     known,
@@ -97,27 +95,27 @@ class Pipeline:
 
     def __init__(self, session: Session, ports: Ports, secrets: frozenset[str] = frozenset()) -> None:
         self._ports, self._secrets = ports, secrets
-        self._book = Journal(replace(session, secrets=secrets), ports)
-        self.catch_up = self._book.catch_up
-        self._questions = Approvals(self._book, ports, self.read, self.judged)
-        self._specs = {spec.name: spec for spec in ports.executor.specs()}
+        self._journal = Journal(replace(session, secrets=secrets), ports)
+        specs = {spec.name: spec for spec in ports.executor.specs()}
+        self.judge = Judge(self._journal, specs, ports.surveyor, judge)
+        self._questions = Approvals(self.judge, ports)
 
     @property
     def session(self) -> Session:
         """What the gates would see of the past at this moment."""
-        return self._book.session
+        return self.judge.session
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Judge a call and, if it may, run it; every end but cancellation is a result, none an exception."""
-        return await _told(self._pass(call), partial(failed, call, self._secrets), call)
+        return await told(self._pass(call), partial(failed, call, self._secrets), call)
 
     async def _pass(self, call: ToolCall) -> ToolResult:
         try:
-            ruling = await self._decide(await self.read(call))
+            ruling = await self._decide(await self.judge.read(call))
         except RecordError as error:
             return unrecorded(call, str(error))
         if isinstance(ruling, ToolResult):
-            await self._book.watch(call.tool)
+            await self._journal.watch(call.tool)
             return ruling
         return await self._execute(*ruling)
 
@@ -126,51 +124,49 @@ class Pipeline:
         source = bounded(source, self.session)
         keep = OverflowWriter(self._ports.store, self.session.id, source.origin)
         screened = await self._show(Screened(text), source, keep)
-        await self._book.note()
+        await self._journal.note()
         return screened.text
+
+    async def catch_up(self) -> None:
+        """Write what is owed, and let count what was always-allowed or revoked elsewhere by now.
+
+        Raises:
+            RecordError: one of the two could not be done.
+        """
+        await self._journal.catch_up()
 
     async def note(self, *events: Event) -> None:
         """Take in what happened outside of calls; it counts at once and is recorded before the next call."""
-        await self._book.note(*events)
+        await self._journal.note(*events)
 
-    async def read(self, call: ToolCall) -> Action:
-        """Turn a call into the Action that is judged; where that breaks, into one that `known` refuses."""
-        policy, spec = self.session.policy, self._specs.get(call.tool)
-        reading = read_call(call, self._specs, policy, self._ports.surveyor)
-        return await _caught(reading, partial(unread, call, spec, policy))
-
-    def judged(self, action: Action, session: Session | None = None) -> tuple[Decision, Asks, str]:
-        """Return what the gates say now, the Asks nobody answered beforehand, and who answered the rest."""
-        session = session or self.session
-        decision = judge(action, session)
-        return decision, *resolve_asks(decision.asks, action, session)
-
-    async def _decide(self, action: Action) -> Ruling:
+    async def _decide(self, action: Action) -> Consequence:
         """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
-        await self._book.catch_up()
+        await self._journal.catch_up()
         # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
         session = self.session
-        decision, left, approver = self.judged(action, session)
+        decision, left, approver = self.judge.rule(action, session)
         if left and decision.denial is None:
             return await self._consult(action, decision, left)
         return await self._end(action, decision, decided_event(session, action, decision, approver))
 
-    async def _end(self, action: Action, decision: Decision, decided: Decided, *grants: Granted) -> Ruling:
+    async def _end(
+        self, action: Action, decision: Decision, decided: Decided, *grants: Granted
+    ) -> Consequence:
         events: tuple[Event, ...] = (decided, *attempt_events(decided, action, self.session), *grants)
-        self._book.fold(*events)
+        self._journal.fold(*events)
         if decision.denial is None:
             return action, events
-        await self._book.write(*events)
+        await self._journal.write(*events)
         return refused(action.call, decision.denial[1], decision.denial[0])
 
-    async def _consult(self, action: Action, decision: Decision, left: Asks) -> Ruling:
+    async def _consult(self, action: Action, decision: Decision, left: Asks) -> Consequence:
         """Put what is open to the person; then judge again, for time has passed."""
         async with self._questions.put(action, decision, left) as consulted:
             asked, again = consulted.question.asks, consulted.action
             if consulted.is_no:
                 return unanswered(action.call, asked, nobody=consulted.reply is Answer.NOBODY)
             session = self.session
-            decision, still_open, approver = self.judged(again, session)
+            decision, still_open, approver = self.judge.rule(again, session)
             decision = recheck(action, asked, again, decision, still_open)
             grants = self._questions.granted(consulted) if decision.denial is None else ()
             decided = decided_event(session, again, decision, *consulted.told(approver, session))
@@ -181,47 +177,47 @@ class Pipeline:
         began, detail = trio.current_time(), "not started"
         result = cancelled(action.call)
         try:
-            await self._book.write(*events)
+            await self._journal.write(*events)
             detail = ""
-            told = partial(failed, action.call, self._secrets | secrets_in(action))
-            result = await _told(self._attempt(action), told, action.call)
+            failing = partial(failed, action.call, self._secrets | secrets_in(action))
+            result = await told(self._attempt(action), failing, action.call)
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:
             seconds = trio.current_time() - began
-            await self._book.note(finished_event(self.session, action, result, seconds, detail))
-            await self._book.watch(action.call.tool)
+            await self._journal.note(finished_event(self.session, action, result, seconds, detail))
+            await self._journal.watch(action.call.tool)
         return result
 
     async def _attempt(self, action: Action) -> ToolResult:
         """Run a recorded call and screen what it brings, or what it had brought when it failed."""
         session, failure = self.session, None
         source = source_of(action, Output(""), session)
-        trail = Redirects(action, self._book, self.read, self.judged)
+        trail = Redirects(action, self.judge)
         with OutputStream(action, source, self._ports.observer, self._ports.store, session.id) as live:
-            came = await _caught(_run(self._ports.executor, action, live, trail), lambda error: error)
+            came = await caught(_run(self._ports.executor, action, live, trail), lambda error: error)
             await live.close()
             if isinstance(came, Exception):
                 failure = failed(action.call, source.secrets, came)
-                self._book.owe(*read_by_model(source, failure.shown, session))
+                self._journal.owe(*read_by_model(source, failure.shown, session))
                 if not isinstance(came, ToolError) or not isinstance(came.output, Output):
                     return failure
                 came = came.output
-            told = partial(withheld, action.call)
-            return await _caught(self._screened(action, came, live, trail, failure), told)
+            screened = self._screened(action, came, live, trail, failure)
+            return await caught(screened, partial(withheld, action.call))
 
     async def _screened(
         self, action: Action, output: Output, live: OutputStream, trail: Redirects, failure: ToolResult | None
     ) -> ToolResult:
         raw, source, keep = await collect_output(action, output, live, self.session)
         screened = await self._show(raw, source, keep)
-        self._book.owe(*trail.found_in(output, screened.plain))
+        self._journal.owe(*trail.found_in(output, screened.plain))
         return make_result(action, output, screened, keep.id, failure)
 
     async def _show(self, raw: Screened, source: Source, keep: OverflowWriter) -> Screened:
         """Screen a text, of which what is cut is kept, and count that the model has read it."""
         screened = await screen(raw, source, keep)
-        self._book.owe(*read_by_model(source, screened.plain, self.session))
+        self._journal.owe(*read_by_model(source, screened.plain, self.session))
         return screened
 
 
@@ -231,16 +227,3 @@ async def _run(executor: Executor, action: Action, live: OutputStream, trail: Re
     with trio.move_on_after(timeout) as scope, trail:
         return await executor.execute(Cleared(action, scope.deadline, live.emit, trail))
     raise ToolTimeout(f"no answer within {timeout:g} seconds")
-
-
-async def _told(step: Awaitable[ToolResult], told: Told, call: ToolCall) -> ToolResult:
-    """Whatever an executor, a filter or a port raises is a result, and `told` says which."""
-    return await _caught(_caught(step, told), partial(broken, call))
-
-
-async def _caught(step: Awaitable[T], told: Callable[[Exception], U]) -> T | U:
-    """Return what comes of a step, or what is told of the exception it raised."""
-    try:
-        return await step
-    except Exception as error:  # noqa: BLE001 — one of the three: what others raise is an outcome
-        return told(error)

@@ -1,4 +1,4 @@
-"""Where does a cleared call go on to, and what may be opened because of it?
+"""Judges where a cleared call goes on to, and says what becomes known because of it.
 
 A call is cleared for its URLs. A redirect, or a second try, is asked for here: it is judged by the
 same gates as the call was, and on record before anything is sent. A redirect is grounded by the URL
@@ -8,18 +8,19 @@ pages link to becomes known in the same way. Opening connections is left to the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from .action import canonical_json, thaw
 from .call import Action, Asker, Exchange, ToolCall
+from .judge import Judge
 from .kinds import Kind, Unreadable
 from .outcome import Output, PolicyBlocked
 from .output import is_trusted
 from .permissions import Asks
 from .ports import RecordError
-from .record import Journal, redirect_events, response_event
+from .record import redirect_events, response_event
 from .session import Event, Session, UrlsAdded
 from .url import MAX_BYTES, Provenance, Url, join_url, parse_url, same_site, urls_in
 from .verdict import Decision
@@ -34,9 +35,6 @@ MOST_LINKS = 500
 
 _MOST_TRIES = 2
 _LONGEST_LINK = 2048
-
-Read: TypeAlias = Callable[[ToolCall], Awaitable[Action]]
-Judged: TypeAlias = Callable[[Action, Session], tuple[Decision, Asks, str]]
 
 
 @dataclass(slots=True)
@@ -61,9 +59,7 @@ class Redirects:
     """The ways of one call; the pipeline makes it and enters it while the call runs."""
 
     action: Action
-    book: Journal
-    read: Read
-    judged: Judged
+    judge: Judge
     _ways: dict[str, _Chain] = field(init=False)
     _attempts: int = 0
     _is_over: bool = False
@@ -92,10 +88,10 @@ class Redirects:
         url = join_url(way.urls[-1], reference)
         self._attempts += 1
         hop, text = self._attempts, url.text if isinstance(url, Url) else reference
-        action = await self.read(_led_to(self.action, place, text))
-        await _on_record(self.book.catch_up())
+        action = await self.judge.read(_led_to(self.action, place, text))
+        await _on_record(self.judge.journal.catch_up())
         session = self._view(way, url)
-        decision, left, approver = self.judged(action, session)
+        decision, left, approver = self.judge.rule(action, session)
         problem = _exhausted(way, url) or _refusal(decision, left)
         events: tuple[Event, ...] = redirect_events(action, decision, left, approver, session, hop, problem)
         is_new = url != way.urls[-1]
@@ -110,14 +106,14 @@ class Redirects:
     def report(self, exchange: Exchange) -> None:
         """Take down what became of an attempt; it is written with the next record of the call."""
         if not self._is_over:
-            self.book.owe(response_event(self.action, exchange, self._attempts, self.book.session))
+            self.judge.journal.owe(response_event(self.action, exchange, self._attempts, self.judge.session))
 
     def found_in(self, output: Output, text: str) -> Iterator[Event]:
         """Yield how the links of an opened page, or the results of a search, become known.
 
         `text` is the output as it was screened.
         """
-        session = self.book.session
+        session = self.judge.session
         links = [url for url in _read(output.links) if len(url.text) <= _LONGEST_LINK]
         if self.action.call.tool in session.policy.search_tools:
             yield from _given(session, [*links, *urls_in(text)], Provenance.SEARCH)
@@ -139,15 +135,15 @@ class Redirects:
 
     def _view(self, way: _Chain, url: Url | Unreadable) -> Session:
         """Return the session a hop is judged in: what led to it grounds it, and the call is booked."""
-        session = self.book.session
+        session = self.judge.session
         session = replace(session, pending=session.pending | {self.action.call.id})
         if isinstance(url, Url) and way.leads_to(url, session):
             return replace(session, ledger=session.ledger.with_urls([url], Provenance.REDIRECT))
         return session
 
     async def _record(self, *events: Event) -> None:
-        self.book.fold(*events)
-        await _on_record(self.book.write(*events))
+        self.judge.journal.fold(*events)
+        await _on_record(self.judge.journal.write(*events))
 
 
 async def _on_record(step: Awaitable[None]) -> None:

@@ -6,8 +6,9 @@ Our words stand outside the marks; every value that a model, a page or a program
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from .call import Outcome, Status, ToolCall, ToolResult
 from .filters import Source, inline, label
@@ -20,15 +21,20 @@ __all__ = [
     "Told",
     "broken",
     "cancelled",
+    "caught",
     "class_name",
     "error_object",
     "failed",
     "question_object",
     "refused",
+    "told",
     "unanswered",
     "unrecorded",
     "withheld",
 ]
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 Told: TypeAlias = Callable[[Exception], ToolResult]
 """What tells an exception as the result of a call."""
@@ -170,3 +176,16 @@ def cancelled(call: ToolCall) -> ToolResult:
     text = f"{call_name(call)} was cancelled"
     error = _object("CANCELLED", text, "execution", Category.CANCELLED)
     return ToolResult(call, Outcome(Status.CANCELLED, Category.CANCELLED), text, text, error)
+
+
+async def told(step: Awaitable[ToolResult], tell: Told, call: ToolCall) -> ToolResult:
+    """Whatever an executor, a filter or a port raises is a result, and `tell` says which."""
+    return await caught(caught(step, tell), partial(broken, call))
+
+
+async def caught(step: Awaitable[T], told: Callable[[Exception], U]) -> T | U:
+    """Return what comes of a step, or what is told of the exception it raised."""
+    try:
+        return await step
+    except Exception as error:  # noqa: BLE001 — one of the three: what others raise is an outcome
+        return told(error)

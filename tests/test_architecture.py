@@ -78,10 +78,10 @@ WAITING = {
 }
 SWALLOWING = {
     ("security/pipeline.py", "judge"),
-    ("security/pipeline.py", "_caught"),
+    ("security/refusal.py", "caught"),
     ("security/record/journal.py", "tell"),
 }
-IMPURE = {"approval", "output", "pipeline", "ports", "record", "redirects", "survey"}
+IMPURE = {"approval", "judge", "output", "pipeline", "ports", "record", "redirects"}
 PURE_LIBRARY = {
     "__future__",
     "collections",
@@ -124,7 +124,6 @@ SHORTEST, WIDEST = 60, 22
 SHORT_FILES = {
     "security/kinds.py": "the vocabulary everything else imports",
     "security/trust.py": "levels and origins: imported by all, importing nothing",
-    "security/survey.py": "the async half of reading a call",
     "security/text/nonce.py": "marks of the fence, which no other text code needs",
     "security/paths/place.py": "the value; workspace.py makes it",
     "security/paths/autorun.py": "the reader of its table",
@@ -1114,7 +1113,7 @@ def test_what_is_exempt_exists(sources: Sources) -> None:
         LATE_IMPORTS | LATE_MODULES | SPAWNERS | DIALLERS | POOLS | LOOPS | NURSERIES | URL_PARSERS | WAITING
     )
     assert exempt <= set(sources)
-    assert sources["security/pipeline.py"].count("\n") <= 260
+    assert sources["security/pipeline.py"].count("\n") <= 240
 
 
 def test_every_listed_import_is_used(sources: Sources) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from leeward.security.call import Asker, Cleared, Exchange
+from leeward.security.call import Asker, Cleared, Exchange, Status
+from leeward.security.judge import Judge
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Category, Output, PolicyBlocked
 from leeward.security.policy import CallLimits, Rule, RuleAction
@@ -363,3 +366,29 @@ async def test_without_a_pipeline_nothing_is_followed(make) -> None:
     with pytest.raises(PolicyBlocked):
         await cleared.follow("/b")
     cleared.report(Exchange(parse_url(A), "GET"))
+
+
+async def test_call_question_and_hop_are_judged_by_one_judge(make, monkeypatch) -> None:
+    asked: list[tuple[str, str]] = []
+    read, rule = Judge.read, Judge.rule
+
+    async def reading(judge, call):
+        asked.append(("read", json.loads(call.arguments)["url"]))
+        return await read(judge, call)
+
+    def ruling(judge, action, session=None):
+        asked.append(("rule", str(action.arguments["url"])))
+        return rule(judge, action, session)
+
+    monkeypatch.setattr(Judge, "read", reading)
+    monkeypatch.setattr(Judge, "rule", ruling)
+    await run(make, Opens("/b"), A, ["https://good.com"])
+    hop = "https://good.com/b"
+    assert asked == [("read", A), ("rule", A), ("read", hop), ("rule", hop)]
+    asked.clear()
+    desk = make.desk(
+        make.spec("send", effects=Effect.WRITE, kinds={"url": Kind.URL}), start=make.session(said=[A])
+    )
+    desk.approver.answers[0] = Answer.YES
+    assert (await desk.run("send", {"url": A})).outcome.status is Status.OK
+    assert asked == [("read", A), ("rule", A), ("rule", A), ("read", A), ("rule", A)]

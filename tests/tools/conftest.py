@@ -15,9 +15,9 @@ import trio
 
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Cleared, ToolCall, ToolExecutor
+from leeward.security.judge import read_call
 from leeward.security.outcome import Output
 from leeward.security.policy import Policy
-from leeward.security.survey import read_call
 from leeward.tools.survey import Surveyor
 
 Clear = Callable[..., Awaitable[Cleared]]

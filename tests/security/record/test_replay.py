@@ -372,7 +372,7 @@ def test_an_action_is_read_of_its_record_as_it_was_of_the_call(make, tool, argum
     desk.approver.hook = None
 
     async def live() -> None:
-        judged.append(await desk.pipeline.read(ToolCall("c", tool, json.dumps(arguments), Asker.MODEL)))
+        judged.append(await desk.pipeline.judge.read(ToolCall("c", tool, json.dumps(arguments), Asker.MODEL)))
         await desk.pipeline.run(ToolCall("c", tool, json.dumps(arguments), Asker.MODEL))
 
     trio.run(live)

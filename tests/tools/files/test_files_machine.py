@@ -21,9 +21,9 @@ from leeward.memory.checkpoints import CheckpointStore
 from leeward.memory.database import AsyncioThread, Database
 from leeward.security.action import canonical_json
 from leeward.security.call import Cleared, ToolCall
+from leeward.security.judge import read_call
 from leeward.security.outcome import ToolError
 from leeward.security.policy import Policy
-from leeward.security.survey import read_call
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, SnapshotLimits
 from leeward.tools.composite import CompositeExecutor
 from leeward.tools.files import Changes, Files, FileVersions, Guard, Trees

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from leeward.security.action import canonical_json
 from leeward.security.call import Action, Cleared, ToolCall
 from leeward.security.gates import paths
+from leeward.security.judge import read_call
 from leeward.security.kinds import Kind
 from leeward.security.outcome import Output, ToolError
 from leeward.security.paths import ResolvedPath
 from leeward.security.policy import Policy
 from leeward.security.session import Session
-from leeward.security.survey import read_call
 from leeward.security.verdict import Allow
 from leeward.tools.files import Changes, Files, Guard, Trees
 from leeward.tools.search import Search

@@ -1,0 +1,88 @@
+"""Reads and judges the calls of one session: the one way from a `ToolCall` to what is decided about it.
+
+What a call says is read by `action.py`, what has to be looked up for it by the surveyor. The gates are
+handed in by the pipeline, their answers by permissions; who asks sees the session that the journal holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from .action import ActionBuilder
+from .call import Action, Atom, SchemaProblem, ToolCall, ToolSpec
+from .kinds import Kind
+from .outcome import Category
+from .paths import FileState, ResolvedPath
+from .permissions import Asks, resolve_asks
+from .policy import Policy
+from .ports import Surveyor
+from .record import Journal
+from .refusal import caught, class_name
+from .session import Session
+from .verdict import Decision
+
+__all__ = ["Judge", "Ruling", "read_call"]
+
+Ruling: TypeAlias = tuple[Decision, Asks, str]
+"""What the gates say, the Asks nobody answered beforehand, and who answered the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Reads, judges and has the journal of one session; the pipeline, questions and redirects share it."""
+
+    journal: Journal
+    specs: Mapping[str, ToolSpec]
+    surveyor: Surveyor
+    decide: Callable[[Action, Session], Decision]
+
+    @property
+    def session(self) -> Session:
+        """What the gates would see of the past at this moment."""
+        return self.journal.session
+
+    async def read(self, call: ToolCall) -> Action:
+        """Turn a call into the Action that is judged; where that breaks, into one that `known` refuses."""
+        policy, spec = self.session.policy, self.specs.get(call.tool)
+        reading = read_call(call, self.specs, policy, self.surveyor)
+        return await caught(reading, partial(_unread, call, spec, policy))
+
+    def rule(self, action: Action, session: Session | None = None) -> Ruling:
+        """Return what is decided about an Action, in the session as it is now or in another."""
+        session = session or self.session
+        decision = self.decide(action, session)
+        return decision, *resolve_asks(decision.asks, action, session)
+
+
+async def read_call(
+    call: ToolCall, specs: Mapping[str, ToolSpec], policy: Policy, surveyor: Surveyor
+) -> Action:
+    """Return a call as it is judged: parsed, checked, its paths and what its commands need looked up.
+
+    Of a tool that shows what it would change, the files are looked at, too: a yes is to what they hold.
+    """
+    draft = ActionBuilder.of(call, specs)
+    paths, wanted = draft.paths(policy), draft.wanted(policy)
+    resolved = await surveyor.resolve(paths) if paths else {}
+    action = draft.read(policy, resolved, await surveyor.look_up(wanted, policy) if wanted else None)
+    if draft.spec is None or draft.spec.preview is None:
+        return action
+    places = [atom.canonical.real for atom in action.atoms if isinstance(atom.canonical, ResolvedPath)]
+    states = await surveyor.states(places, policy) if places else {}
+    return replace(action, atoms=tuple(_with_state(atom, states) for atom in action.atoms))
+
+
+def _with_state(atom: Atom, states: Mapping[str, FileState]) -> Atom:
+    if atom.kind is not Kind.PATH or not isinstance(atom.canonical, ResolvedPath):
+        return atom
+    return replace(atom, canonical=replace(atom.canonical, state=states.get(atom.canonical.real)))
+
+
+def _unread(call: ToolCall, spec: ToolSpec | None, policy: Policy, error: Exception) -> Action:
+    """Return what is judged of a call when reading it broke: one that `known` refuses for that."""
+    why = f"the call could not be read, which is a no ({class_name(error)})"
+    problem = SchemaProblem("", why, Category.PERMANENT_FAILURE)
+    return ActionBuilder(call, spec, None, {}, (problem,)).read(policy, {})
