@@ -34,7 +34,6 @@ from leeward.runtime.providers.interface import (
     CallRequested,
     ModelEvent,
     Request,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
@@ -42,6 +41,7 @@ from leeward.runtime.providers.interface import (
     new_call_id,
 )
 from leeward.runtime.sessions import delete, find, fork
+from leeward.security.call import ToolCall
 
 TURN = amount(100, 10)  # calls in one turn
 REPLY = 10  # calls in one reply
@@ -81,7 +81,7 @@ class Asking:
         yield TextDelta(text)
         for _ in range(calls):
             self.asked += 1
-            yield CallRequested(Requested(new_call_id(), "look", json.dumps({"place": f"{self.asked:06}"})))
+            yield CallRequested(ToolCall(new_call_id(), "look", json.dumps({"place": f"{self.asked:06}"})))
         yield Usage(1000, 100)
         yield Stopped(StopReason.TOOL_CALLS if calls else StopReason.STOP)
 

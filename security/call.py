@@ -87,12 +87,17 @@ class Asker(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One request for a tool. `arguments` is the JSON text as it came, however broken."""
+    """One request for a tool, from the reply of a model to the pipeline.
+
+    `arguments` is the JSON text as it came, however broken. In a conversation `id` is the one the model
+    knows it by; each run has one of its own, and `model_id` holds the other ("" where no model asked).
+    """
 
     id: str
     tool: str
     arguments: str
     asker: Asker = Asker.MODEL
+    model_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,9 +243,9 @@ PACKAGES = {
         "security/pipeline security/policy security/ports security/session security/text "
         "security/trust security/url tools/composite"
     ),
-    "runtime/providers": "security/kinds",
-    "runtime/providers/anthropic": "runtime/providers security/kinds",
-    "runtime/providers/openai": "runtime/providers security/kinds",
+    "runtime/providers": "security/call security/kinds",
+    "runtime/providers/anthropic": "runtime/providers security/call security/kinds",
+    "runtime/providers/openai": "runtime/providers security/call security/kinds",
     "runtime/repl": (
         "memory/database runtime/app runtime/config runtime/console runtime/describe "
         "runtime/events runtime/exits runtime/options runtime/printer runtime/sessions "

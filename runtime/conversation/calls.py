@@ -20,7 +20,7 @@ from leeward.security.kinds import Effect
 from leeward.security.pipeline import Pipeline
 
 from ..events import CallEnded, CallStarted, RunEvent
-from ..providers.interface import Requested, new_call_id
+from ..providers.interface import new_call_id
 from .history import CANCELLED
 
 __all__ = ["AT_ONCE", "Calls", "RetryLimits", "batches", "is_passive"]
@@ -57,10 +57,10 @@ def is_passive(spec: ToolSpec | None) -> bool:
 
 
 def batches(
-    calls: Sequence[Requested], spec_of: Callable[[str], ToolSpec | None]
-) -> Iterator[tuple[Requested, ...]]:
+    calls: Sequence[ToolCall], spec_of: Callable[[str], ToolSpec | None]
+) -> Iterator[tuple[ToolCall, ...]]:
     """Yield the calls in order, those together that may run side by side."""
-    for passive, group in groupby(calls, lambda call: is_passive(spec_of(call.name))):
+    for passive, group in groupby(calls, lambda call: is_passive(spec_of(call.tool))):
         if passive:
             yield tuple(group)
         else:
@@ -87,7 +87,7 @@ class Calls:
         self.made = 0
         self.refused = 0
 
-    async def run(self, calls: Sequence[Requested], answer: Callable[[str, str], None]) -> None:
+    async def run(self, calls: Sequence[ToolCall], answer: Callable[[str, str], None]) -> None:
         """Run calls and tell `answer` each one's id and result, in the order asked.
 
         Also when this is cancelled: then the calls that ran side by side are answered, those that were
@@ -101,7 +101,7 @@ class Calls:
                 for requested, text in zip(batch, results, strict=True):
                     answer(requested.id, text)
 
-    async def _side_by_side(self, batch: Sequence[Requested], results: list[str]) -> None:
+    async def _side_by_side(self, batch: Sequence[ToolCall], results: list[str]) -> None:
         waiting = iter(enumerate(batch))
 
         async def work() -> None:
@@ -115,9 +115,12 @@ class Calls:
             for _ in range(min(AT_ONCE, len(batch))):
                 nursery.start_soon(work)
 
-    async def _tried(self, requested: Requested) -> ToolResult:
-        """Run a call, and again where that can help: each try is judged and recorded as a call of its own."""
-        call = ToolCall(new_call_id(), requested.name, requested.arguments)
+    async def _tried(self, requested: ToolCall) -> ToolResult:
+        """Run a call, and again where that can help: each try is judged and recorded as a call of its own.
+
+        Whatever the reply says of it, a model asked for it.
+        """
+        call = ToolCall(new_call_id(), requested.tool, requested.arguments, model_id=requested.id)
         result = await self._once(call)
         for tried in range(self._retry.retries):
             if not self._may_pass(result):

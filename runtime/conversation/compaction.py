@@ -181,7 +181,7 @@ def _told(messages: Sequence[Message], room: float) -> str:
 
 
 def _part(message: Message, length: int) -> str:
-    asked = [f"It calls {call.name} with {_cut(call.arguments, length)}" for call in message.calls]
+    asked = [f"It calls {call.tool} with {_cut(call.arguments, length)}" for call in message.calls]
     said = [f"{_SAID_BY[message.role]}:", _cut(message.text, length)] if message.text else []
     return "\n".join([*said, *asked])
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from leeward.memory.sessions import Charge, Line
+from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
 from leeward.security.ports import RecordError
 from leeward.security.text import redact_text
 from leeward.security.trust import Origin
 
-from ..providers.interface import Message, Requested, Verbatim, new_call_id
+from ..providers.interface import Message, Verbatim, new_call_id
 
 __all__ = [
     "BROKEN_OFF",
@@ -134,7 +135,7 @@ class History:
         self._place = 0
         self._owed: deque[Line] = deque()
         self._handed_over: deque[tuple[Line, Pending]] = deque()
-        self._unanswered: dict[str, Requested] = {}
+        self._unanswered: dict[str, ToolCall] = {}
         self._ids: set[str] = set()
         self._warned = False
 
@@ -159,10 +160,10 @@ class History:
     def reply(
         self,
         text: str,
-        calls: tuple[Requested, ...],
+        calls: tuple[ToolCall, ...],
         verbatim: Verbatim | None = None,
         charge: Charge = _FREE,
-    ) -> tuple[Requested, ...]:
+    ) -> tuple[ToolCall, ...]:
         """Add the model's message and return its calls; of an empty one only what it cost is kept.
 
         A call whose id was used before in this conversation gets another. `verbatim` is what the model
@@ -172,7 +173,7 @@ class History:
         # What goes back as it came names the calls by the ids they came with.
         verbatim = verbatim if calls == came else None
         self._unanswered = {call.id: call for call in calls}
-        told: Json = [[call.id, call.name, self._masked(call.name, call.arguments)] for call in calls]
+        told: Json = [[call.id, call.tool, self._masked(call.tool, call.arguments)] for call in calls]
         if text or calls:
             message = Message("assistant", text, calls, verbatim=verbatim)
             self._add(message, {"text": text, "calls": told}, charge)
@@ -243,7 +244,7 @@ class History:
         self._warned = self._warned and bool(self._owed)
         return not self._owed
 
-    def _with_own_id(self, call: Requested) -> Requested:
+    def _with_own_id(self, call: ToolCall) -> ToolCall:
         if not call.id or call.id in self._ids:
             call = replace(call, id=new_call_id())
         self._ids.add(call.id)

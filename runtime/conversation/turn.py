@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import trio
 
 from leeward.memory.sessions import Charge
+from leeward.security.call import ToolCall
 from leeward.security.pipeline import Pipeline
 from leeward.security.session import ModelSet, TurnStarted
 from leeward.security.text import redact_text
@@ -29,7 +30,6 @@ from ..providers.interface import (
     Provider,
     Reasoning,
     Request,
-    Requested,
     Retrying,
     Stopped,
     StopReason,
@@ -78,7 +78,7 @@ class _Reply:
     """What has come of a model's reply so far; `thought` is in tokens, estimated."""
 
     text: list[str] = field(default_factory=list)
-    calls: list[Requested] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     verbatim: Verbatim | None = None
     usage: Usage | None = None
     thought: float = 0.0
@@ -192,7 +192,7 @@ class Turn:
             )
         return window.request(self._system, conversation.messages, means.tools)
 
-    async def _ask(self) -> tuple[Requested, ...]:
+    async def _ask(self) -> tuple[ToolCall, ...]:
         """Stream one reply; a cancelled or broken one leaves the text there was, and no calls."""
         conversation, reply = self._means.conversation, _Reply()
         request = await self._request()

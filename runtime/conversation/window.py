@@ -13,7 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..providers.interface import Message, Request, Requested, ToolView
+from leeward.security.call import ToolCall
+
+from ..providers.interface import Message, Request, ToolView
 
 __all__ = ["ContextWindow", "MessageSize", "TooLong", "first_kept", "oldest_first", "tokens_in"]
 
@@ -218,7 +220,7 @@ class ContextWindow:
 def _size(message: Message) -> float:
     size = _PER_MESSAGE + tokens_in(message.text)
     for call in message.calls:
-        size += _PER_MESSAGE + tokens_in(call.name) + tokens_in(call.arguments)
+        size += _PER_MESSAGE + tokens_in(call.tool) + tokens_in(call.arguments)
     return size if message.verbatim is None else size + tokens_in(repr(message.verbatim.parts))
 
 
@@ -246,5 +248,5 @@ def _without_arguments(message: Message) -> Message:
     return replace(message, calls=tuple(calls))
 
 
-def _left_out(call: Requested) -> str:
+def _left_out(call: ToolCall) -> str:
     return json.dumps({"left_out": f"{len(call.arguments)} characters of arguments, so that the rest fits"})

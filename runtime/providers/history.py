@@ -15,7 +15,9 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from .interface import Message, Requested
+from leeward.security.call import ToolCall
+
+from .interface import Message
 from .wire import repaired
 
 __all__ = ["NO_ANSWER", "History", "object_text"]
@@ -100,7 +102,7 @@ class History:
         return call_id
 
 
-def _answers(messages: Sequence[Message], asked: int, calls: Sequence[Requested]) -> Iterator[Message]:
+def _answers(messages: Sequence[Message], asked: int, calls: Sequence[ToolCall]) -> Iterator[Message]:
     """Yield one result for each call; of two calls with one id, the first result is the first one's."""
     found: dict[str, deque[str]] = defaultdict(deque)
     for index in range(asked + 1, len(messages)):
@@ -114,9 +116,9 @@ def _answers(messages: Sequence[Message], asked: int, calls: Sequence[Requested]
         yield Message("tool", text, call_id=call.id)
 
 
-def _call(call: Requested, call_id: str) -> Requested:
-    name = _NOT_IN_NAMES.sub("_", call.name)[:_LONGEST_NAME] or "unnamed"
-    return Requested(call_id, name, object_text(call.arguments))
+def _call(call: ToolCall, call_id: str) -> ToolCall:
+    name = _NOT_IN_NAMES.sub("_", call.tool)[:_LONGEST_NAME] or "unnamed"
+    return ToolCall(call_id, name, object_text(call.arguments))
 
 
 def object_text(arguments: str) -> str:

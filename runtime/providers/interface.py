@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
 
 __all__ = [
@@ -38,7 +39,6 @@ __all__ = [
     "ProviderSetupError",
     "Reasoning",
     "Request",
-    "Requested",
     "Retrying",
     "Role",
     "ScriptError",
@@ -53,15 +53,6 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-
-
-@dataclass(frozen=True, slots=True)
-class Requested:
-    """A tool call a model asked for. `arguments` is the JSON text as it came, however broken."""
-
-    id: str
-    name: str
-    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +77,7 @@ class Message:
 
     role: Role
     text: str
-    calls: tuple[Requested, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     verbatim: Verbatim | None = None
     words: str | None = None
@@ -128,7 +119,7 @@ class Reasoning:
 class CallRequested:
     """A tool call, told once it is complete; the id is unique within the reply."""
 
-    requested: Requested
+    requested: ToolCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .interface import Message, ModelEvent, Request, Requested, new_call_id, one_line
+from leeward.security.call import ToolCall
+
+from .interface import Message, ModelEvent, Request, new_call_id, one_line
 from .scripted import replay, reply
 
 __all__ = [
@@ -264,7 +266,7 @@ def _answer(request: Request) -> Sequence[ModelEvent]:
         if step.tool not in offered or arguments is None:
             missing.append(step.tool if step.tool not in offered else "")
         else:
-            calls.append(Requested(new_call_id(), step.tool, arguments))
+            calls.append(ToolCall(new_call_id(), step.tool, arguments))
     return reply(notice + "".join(_missing(tool) for tool in missing), calls)
 
 
@@ -307,9 +309,9 @@ def _report(since: Sequence[Message]) -> str:
     return "\n".join(_quoted(calls.get(m.call_id), m.text) for m in since if m.role == "tool")
 
 
-def _quoted(call: Requested | None, result: str) -> str:
+def _quoted(call: ToolCall | None, result: str) -> str:
     """Return a result under the name of its call: shortened, and without the marks of its fence."""
-    head = f"{call.name} {one_line(call.arguments, 120)}" if call else "A tool"
+    head = f"{call.tool} {one_line(call.arguments, 120)}" if call else "A tool"
     parts = [""]
     position = 0
     for span in _FENCED.finditer(result):

@@ -34,6 +34,8 @@ from typing import Any
 
 import trio
 
+from leeward.security.call import ToolCall
+
 from .interface import (
     CallRequested,
     ErrorKind,
@@ -41,7 +43,6 @@ from .interface import (
     ModelError,
     ModelEvent,
     Request,
-    Requested,
     ScriptError,
     Stopped,
     StopReason,
@@ -53,7 +54,7 @@ from .interface import (
 __all__ = ["ENDED", "Scripted", "load_script", "replay", "reply"]
 
 
-def reply(text: str, calls: Sequence[Requested] = ()) -> tuple[ModelEvent, ...]:
+def reply(text: str, calls: Sequence[ToolCall] = ()) -> tuple[ModelEvent, ...]:
     """Return the events of a whole reply; the text is told line by line, as a stream would."""
     reason = StopReason.TOOL_CALLS if calls else StopReason.STOP
     return (
@@ -124,13 +125,13 @@ class Scripted:
         calls = [self._requested(call, request.messages) for call in chosen.calls]
         return replay(reply(chosen.text, calls))
 
-    def _requested(self, call: _Call, messages: Sequence[Message]) -> Requested:
+    def _requested(self, call: _Call, messages: Sequence[Message]) -> ToolCall:
         arguments = call.arguments
         if call.taken:
             result = next((m.text for m in reversed(messages) if m.role == "tool"), "")
             taken = {name: self._last_match(pattern, result) for name, pattern in call.taken.items()}
             arguments = json.dumps({**json.loads(arguments), **taken}, ensure_ascii=False)
-        return Requested(call.id or new_call_id(), call.tool, arguments)
+        return ToolCall(call.id or new_call_id(), call.tool, arguments)
 
     def _last_match(self, pattern: re.Pattern[str], result: str) -> str:
         matches = list(pattern.finditer(result))

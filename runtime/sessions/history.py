@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from leeward.memory.sessions import Recall, TranscriptEntry
+from leeward.security.call import ToolCall
 from leeward.security.ports import RecordError
 from leeward.security.trust import Origin
 
 from ..conversation import BROKEN_OFF, HistorySnapshot, attached_to, with_summary
-from ..providers.interface import Message, Requested
+from ..providers.interface import Message
 
 __all__ = ["origins_of", "taken_up"]
 
@@ -90,14 +91,14 @@ def _message(entry: TranscriptEntry) -> Message:
             return Message("tool", _text(entry, "text"), call_id=_text(entry, "call_id"))
 
 
-def _calls(entry: TranscriptEntry) -> Iterable[Requested]:
+def _calls(entry: TranscriptEntry) -> Iterable[ToolCall]:
     calls = _content(entry).get("calls", ())
     if not isinstance(calls, Sequence):
         raise _broken(entry, "its calls are no list")
     for said in calls:
         match said:
             case [str(call_id), str(name), str(arguments)]:
-                yield Requested(call_id, name, arguments)
+                yield ToolCall(call_id, name, arguments)
             case _:
                 raise _broken(entry, "a call in it is broken")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from leeward.memory.sessions import Recall
 from leeward.runtime.conversation import HistorySnapshot
-from leeward.runtime.providers.interface import Message, Requested
+from leeward.runtime.providers.interface import Message
+from leeward.security.call import ToolCall
 
 
 def taken_up(recall: Recall) -> HistorySnapshot:
@@ -13,7 +14,7 @@ def taken_up(recall: Recall) -> HistorySnapshot:
         Message(
             entry.role,
             entry.content["text"],
-            tuple(Requested(*call) for call in entry.content.get("calls", ())),
+            tuple(ToolCall(*call) for call in entry.content.get("calls", ())),
             entry.content.get("call_id", ""),
         )
         for entry in lines

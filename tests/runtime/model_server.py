@@ -28,11 +28,11 @@ from leeward.runtime.providers.interface import (
     ModelEvent,
     Provider,
     Request,
-    Requested,
     TextDelta,
 )
 from leeward.runtime.providers.registry import open_provider
 from leeward.runtime.providers.settings import NetworkSettings, ProviderSettings
+from leeward.security.call import ToolCall
 
 FOLDERS: list[Path] = []  # where certificates are kept; the fixture names one
 RULES: dict[str, Callable[[dict[str, Any]], None]] = {}  # by the end of a path; the fixture puts them in
@@ -99,7 +99,7 @@ def text(events: Iterable[ModelEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
-def calls(events: Iterable[ModelEvent]) -> list[Requested]:
+def calls(events: Iterable[ModelEvent]) -> list[ToolCall]:
     """Return the calls of an answer."""
     return [event.requested for event in events if isinstance(event, CallRequested)]
 

@@ -23,13 +23,12 @@ from leeward.runtime.providers.interface import (
     Message,
     ModelError,
     Request,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
     new_call_id,
 )
-from leeward.security.call import ToolResult
+from leeward.security.call import ToolCall, ToolResult
 from leeward.security.ports import Answer, Question
 
 Call = tuple[str, Mapping[str, Any] | str]
@@ -86,9 +85,9 @@ class Says:
         return [message.text for message in self.requests[-1].messages if message.role == "tool"]
 
 
-def called(tool: str, arguments: Mapping[str, Any] | str) -> Requested:
+def called(tool: str, arguments: Mapping[str, Any] | str) -> ToolCall:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return Requested(new_call_id(), tool, text)
+    return ToolCall(new_call_id(), tool, text)
 
 
 class Answers:

@@ -200,7 +200,7 @@ def _blocks(message: Message, owner: str) -> Iterator[dict[str, Json]]:
 def _replied(message: Message, owner: str) -> Iterator[dict[str, Json]]:
     """Yield the blocks of a reply: as they came if they are this model's own, else its text and calls."""
     calls: list[dict[str, Json]] = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+        {"type": "tool_use", "id": call.id, "name": call.tool, "input": json.loads(call.arguments)}
         for call in message.calls
     ]
     kept = _own_parts(message, owner)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
 
 from ..interface import (
@@ -19,7 +20,6 @@ from ..interface import (
     ModelError,
     ModelEvent,
     Reasoning,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
@@ -203,7 +203,7 @@ class MessageReader:
                     arguments = json.dumps(block.start.get("input") or {}, ensure_ascii=False)
                 call_id = unique_id(text_of(block.start.get("id")), taken)
                 name = repaired(text_of(block.start.get("name")))
-                yield CallRequested(Requested(call_id, name, repaired(arguments)))
+                yield CallRequested(ToolCall(call_id, name, repaired(arguments)))
 
     def _parts(self) -> tuple[Json, ...]:
         """Return all blocks, if any says more than text and calls do; a call only marks its place."""

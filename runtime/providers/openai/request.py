@@ -59,7 +59,7 @@ class ChatCompletions:
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
+                    "function": {"name": call.tool, "arguments": call.arguments},
                     **extra,
                 }
                 for call, extra in zip(message.calls, extras, strict=True)

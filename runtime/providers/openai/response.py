@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
 
 from ..interface import (
@@ -20,7 +21,6 @@ from ..interface import (
     ModelError,
     ModelEvent,
     Reasoning,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
@@ -227,7 +227,7 @@ class ChatReader:
             # it may as well be a call of which nothing has come yet.
             if not arguments.strip() and not cut:
                 arguments = "{}"
-            yield CallRequested(Requested(unique_id(slot.id, taken), repaired(slot.name), arguments))
+            yield CallRequested(ToolCall(unique_id(slot.id, taken), repaired(slot.name), arguments))
 
     def _parts(self) -> tuple[Json, ...]:
         """Return what goes back: first the message's own fields, then those of each call."""

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from leeward.runtime.conversation.calls import AT_ONCE, Calls, RetryLimits, batches, is_passive
 from leeward.runtime.conversation.history import CANCELLED
 from leeward.runtime.events import CallEnded, CallStarted
-from leeward.runtime.providers.interface import Requested
-from leeward.security.call import Outcome, Status, ToolCall, ToolResult
+from leeward.security.call import Asker, Outcome, Status, ToolCall, ToolResult
 from leeward.security.kinds import Effect
 from leeward.security.outcome import (
     Category,
@@ -70,8 +69,8 @@ SPECS = {
 }
 
 
-def asked(*names: str) -> list[Requested]:
-    return [Requested(f"id{number}", name, "{}") for number, name in enumerate(names)]
+def asked(*names: str) -> list[ToolCall]:
+    return [ToolCall(f"id{number}", name, "{}") for number, name in enumerate(names)]
 
 
 NAMES = st.lists(st.sampled_from([*SPECS, "unknown"]), max_size=12)
@@ -84,9 +83,9 @@ def test_batches_keep_the_order_and_set_apart_what_changes(names):
     found = list(batches(calls, SPECS.get))
     assert [call for batch in found for call in batch] == calls
     for batch in found:
-        assert len(batch) == 1 or all(is_passive(SPECS.get(call.name)) for call in batch)
+        assert len(batch) == 1 or all(is_passive(SPECS.get(call.tool)) for call in batch)
     for left, right in zip(found, found[1:]):
-        assert not all(is_passive(SPECS.get(call.name)) for call in (*left, *right)), (
+        assert not all(is_passive(SPECS.get(call.tool)) for call in (*left, *right)), (
             "neighbours were torn apart"
         )
 
@@ -122,8 +121,24 @@ def runner(pipeline, specs=SPECS.get, retry=None, heard=None):
     return Calls(pipeline, specs, retry or RetryLimits(), emit, lambda: 1.0)
 
 
-def numbered(*names: str) -> list[Requested]:
-    return [Requested(f"id{n}", name, str(n)) for n, name in enumerate(names)]
+def numbered(*names: str) -> list[ToolCall]:
+    return [ToolCall(f"id{n}", name, str(n)) for n, name in enumerate(names)]
+
+
+async def test_what_runs_has_an_id_of_its_own_and_is_the_model_s_whatever_the_reply_says_of_it():
+    ran: list[ToolCall] = []
+
+    async def work(call):
+        ran.append(call)
+
+    told: list[str] = []
+    said = [ToolCall("toolu_1", "read", "{}", Asker.PERSON, "another"), ToolCall("toolu_1", "write", "{}")]
+    await runner(Fake(work)).run(said, lambda call_id, _: told.append(call_id))
+    assert [(call.tool, call.model_id, call.asker) for call in ran] == [
+        ("read", "toolu_1", Asker.MODEL),
+        ("write", "toolu_1", Asker.MODEL),
+    ]
+    assert len({"toolu_1", *(call.id for call in ran)}) == 3 and told == ["toolu_1", "toolu_1"]
 
 
 async def test_readers_run_side_by_side_and_a_barrier_waits_for_both_sides(autojump_clock):
@@ -208,7 +223,7 @@ async def test_only_what_passes_is_tried_again_and_only_where_it_does_no_harm(
     status = Status.TIMEOUT if category is Category.TIMEOUT else Status.ERROR
     pipeline, answers = Fake(failing(1, category, status)), []
     calls = runner(pipeline, {"t": spec_with(R, idempotent)}.get)
-    await calls.run([Requested("a", "t", "x")], lambda *pair: answers.append(pair))
+    await calls.run([ToolCall("a", "t", "x")], lambda *pair: answers.append(pair))
     again = idempotent and category in {error.category for error in PASSING}
     assert len(pipeline.ids) == len(set(pipeline.ids)) == calls.made == 1 + again
     assert [call_id for call_id, _ in answers] == ["a"]
@@ -219,7 +234,7 @@ async def test_tries_are_bounded_and_each_waits_longer(autojump_clock, retries, 
     pipeline, began = Fake(failing(fails, Category.SERVER_ERROR)), trio.current_time()
     limits = RetryLimits(retries, first_wait=1.0, longest_wait=1.5)
     await runner(pipeline, {"t": spec_with(R, True)}.get, limits).run(
-        [Requested("a", "t", "x")], lambda *_: None
+        [ToolCall("a", "t", "x")], lambda *_: None
     )
     assert len(pipeline.ids) == tries
     assert trio.current_time() - began == pytest.approx(sum([1.0, 1.5][: tries - 1]))
@@ -228,7 +243,7 @@ async def test_tries_are_bounded_and_each_waits_longer(autojump_clock, retries, 
 @pytest.mark.parametrize("status", [Status.DENIED, Status.CANCELLED, Status.OK])
 async def test_a_refusal_is_no_failure(status):
     pipeline = Fake(failing(9, Category.RATE_LIMITED, status))
-    await runner(pipeline, {"t": spec_with(R, True)}.get).run([Requested("a", "t", "x")], lambda *_: None)
+    await runner(pipeline, {"t": spec_with(R, True)}.get).run([ToolCall("a", "t", "x")], lambda *_: None)
     assert len(pipeline.ids) == 1
 
 

@@ -9,8 +9,9 @@ from leeward.runtime.conversation.compaction import ASKED, ModelSummarizer
 from leeward.runtime.conversation.cost import Meter
 from leeward.runtime.conversation.window import tokens_in
 from leeward.runtime.events import Alert, EndReason
-from leeward.runtime.providers.interface import ErrorKind, Message, ModelError, Requested, TextDelta, Usage
+from leeward.runtime.providers.interface import ErrorKind, Message, ModelError, TextDelta, Usage
 from leeward.runtime.providers.offline import Offline
+from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
 from leeward.security.trust import Origin
 from leeward.tools.declare import Text, tool
@@ -214,7 +215,7 @@ async def test_what_is_summed_up_fits_whatever_was_said(sessions) -> None:
     long = [Message("tool", f"«UNTRUSTED:{nonce}:read»{'y ' * 50_000}«END:{nonce}»", call_id="c")] * 50
     messages = [
         Message("user", "first " * 5000),
-        Message("assistant", "", (Requested("c", "read", "z" * 40_000),)),
+        Message("assistant", "", (ToolCall("c", "read", "z" * 40_000),)),
         *long,
         Message("assistant", "the end"),
     ]

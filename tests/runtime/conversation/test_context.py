@@ -16,11 +16,11 @@ from leeward.runtime.providers.interface import (
     ErrorKind,
     Message,
     ModelError,
-    Requested,
     TextDelta,
     ToolView,
     Usage,
 )
+from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
 from leeward.tools.declare import Text, tool
 
@@ -36,7 +36,7 @@ def talk(*results: str, arguments: str = "{}") -> list[Message]:
     """A conversation in which the model called a tool once for each result."""
     messages = [Message("user", "go")]
     for number, text in enumerate(results):
-        messages.append(Message("assistant", "", (Requested(f"c{number}", "read", arguments),)))
+        messages.append(Message("assistant", "", (ToolCall(f"c{number}", "read", arguments),)))
         messages.append(Message("tool", text, call_id=f"c{number}"))
     return messages
 
@@ -94,7 +94,7 @@ def test_long_arguments_go_when_results_do_not_suffice():
             assert (
                 isinstance(json.loads(call.arguments), dict)
                 and call.id.startswith("c")
-                and call.name == "read"
+                and call.tool == "read"
             )
 
 
@@ -160,7 +160,7 @@ def test_whatever_is_sent_fits_and_is_whole(sizes, tokens):
     window = ContextWindow(tokens)
     for number, (calls, result, arguments) in enumerate(sizes):
         asked = tuple(
-            Requested(f"{number}-{n}", "read", json.dumps({"x": "y" * arguments})) for n in range(calls)
+            ToolCall(f"{number}-{n}", "read", json.dumps({"x": "y" * arguments})) for n in range(calls)
         )
         for call in conversation.reply("", asked):
             conversation.answer(call.id, fenced(result))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from leeward.memory.sessions import Charge, Line
 from leeward.runtime.conversation import BROKEN_OFF, History, HistorySnapshot
 from leeward.runtime.conversation.history import CANCELLED
-from leeward.runtime.providers.interface import Message, Requested
+from leeward.runtime.providers.interface import Message
+from leeward.security.call import ToolCall
 from leeward.security.ports import RecordError
 
 
@@ -34,8 +35,8 @@ class Store:
         return History(self.keep, self.warnings.append)
 
 
-def calls(*ids: str) -> tuple[Requested, ...]:
-    return tuple(Requested(name, "read", "{}") for name in ids)
+def calls(*ids: str) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(name, "read", "{}") for name in ids)
 
 
 STEPS = st.lists(

@@ -14,12 +14,12 @@ from leeward.runtime.providers.interface import (
     CallRequested,
     ErrorKind,
     ModelError,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
     Usage,
 )
+from leeward.security.call import ToolCall
 from leeward.security.kinds import Effect
 from leeward.security.outcome import PermanentFailure
 from leeward.security.ports import Answer
@@ -114,7 +114,7 @@ async def test_max_turns_ends_the_turn_and_the_next_goes_on(talk):
 
 
 async def test_tokens_are_added_up_and_a_cut_reply_is_told(talk):
-    first = [Usage(10, 2), CallRequested(Requested("1", "echo", '{"word": "x"}'))]
+    first = [Usage(10, 2), CallRequested(ToolCall("1", "echo", '{"word": "x"}'))]
     second = [TextDelta("half"), Usage(20, 3), Stopped(StopReason.LENGTH)]
     async with talk(first, second) as runtime:
         ended = await runtime.turn("go")
@@ -137,7 +137,7 @@ async def test_a_model_error_keeps_what_was_said(talk, calls_first):
 async def test_ids_used_twice_are_told_apart(talk):
     """Servers that number calls anew in each reply, or not at all, still get a valid history."""
     same = [
-        CallRequested(Requested(name, "echo", f'{{"word": "{n}"}}'))
+        CallRequested(ToolCall(name, "echo", f'{{"word": "{n}"}}'))
         for n, name in enumerate(("0", "0", "", ""))
     ]
     async with talk(same, same, "done") as runtime:

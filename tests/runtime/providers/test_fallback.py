@@ -22,7 +22,6 @@ from leeward.runtime.providers.interface import (
     ModelInfo,
     Reasoning,
     Request,
-    Requested,
     Retrying,
     Stopped,
     StopReason,
@@ -30,6 +29,7 @@ from leeward.runtime.providers.interface import (
     Verbatim,
 )
 from leeward.runtime.providers.retry import FallbackProvider, RetryingProvider, RetryPolicy
+from leeward.security.call import ToolCall
 
 DONE = Stopped(StopReason.STOP)
 HELLO = Request((Message("user", "hello"),))
@@ -142,8 +142,8 @@ def test_a_list_of_nobody_is_refused() -> None:
 
 async def test_the_conversation_goes_along_in_the_other_s_dialect(model_server: ModuleType) -> None:
     calls = (
-        Requested("functions.read:0", "read", '{"path": "a"}'),
-        Requested("functions.read:1", "no such!", "{broken"),
+        ToolCall("functions.read:0", "read", '{"path": "a"}'),
+        ToolCall("functions.read:1", "no such!", "{broken"),
     )
     history = (
         Message("system", "rules"),

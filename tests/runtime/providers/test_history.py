@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from leeward.runtime.providers.anthropic.request import Messages
 from leeward.runtime.providers.dialect import Dialect
 from leeward.runtime.providers.history import NO_ANSWER, History, object_text
-from leeward.runtime.providers.interface import Message, Request, Requested, ToolView, Verbatim
+from leeward.runtime.providers.interface import Message, Request, ToolView, Verbatim
 from leeward.runtime.providers.openai.gemini import Gemini
 from leeward.runtime.providers.openai.request import ChatCompletions
+from leeward.security.call import ToolCall
 
 MODEL, OWN = "gemini-9", "gemini-9@here"
 TOOLS = (ToolView("read", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
@@ -56,7 +57,7 @@ ARGUMENTS = st.sampled_from(
     ]
     + [NESTED, Long('{"n": ' + "9" * 5000 + "}"), '{"a": 1, "a": 2}', '{"\\udc00": 1}', '{"a": 1e999}']
 )
-CALLS = st.lists(st.builds(Requested, IDS, NAMES, ARGUMENTS), max_size=4).map(tuple)
+CALLS = st.lists(st.builds(ToolCall, IDS, NAMES, ARGUMENTS), max_size=4).map(tuple)
 PARTS = st.lists(
     st.sampled_from(
         [
@@ -94,7 +95,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
     return [*messages, Message("user", draw(TEXTS))]
 
 
-def one(*calls: Requested, verbatim: Verbatim | None = None) -> list[Message]:
+def one(*calls: ToolCall, verbatim: Verbatim | None = None) -> list[Message]:
     return [Message("user", "go"), Message("assistant", "", calls, verbatim=verbatim), Message("user", "on")]
 
 
@@ -107,12 +108,12 @@ DIALECTS: dict[str, Dialect] = {
 
 @pytest.mark.parametrize("rules", DIALECTS)
 @given(conversations())
-@example(one(Requested("a", "f", "{}"), Requested("a", "f", "{}")))
-@example(one(Requested("", "", ""), verbatim=Verbatim(OWN, (THOUGHT, CALL_PART))))
+@example(one(ToolCall("a", "f", "{}"), ToolCall("a", "f", "{}")))
+@example(one(ToolCall("", "", ""), verbatim=Verbatim(OWN, (THOUGHT, CALL_PART))))
 @example(one(verbatim=Verbatim(OWN, (THOUGHT,))))
 @example([Message("tool", "x", call_id="a"), Message("assistant", "late"), Message("user", " ")])
 @example(
-    [*one(Requested("a", "f", "{}")), Message("tool", "after the words", call_id="a"), Message("user", "so")]
+    [*one(ToolCall("a", "f", "{}")), Message("tool", "after the words", call_id="a"), Message("user", "so")]
 )
 @settings(max_examples=150, deadline=None)
 def test_every_service_takes_any_conversation(
@@ -137,13 +138,13 @@ def sendable(messages: list[Message], is_id: Callable[[str], bool]) -> list[Mess
 @pytest.mark.parametrize("rules", DIALECTS)
 @given(conversations(), st.lists(st.integers(0, 40), max_size=5))
 @example(
-    [*one(Requested("a", "f", "{}")), Message("tool", "late", call_id="a"), Message("user", "so")], [2, 3, 4]
+    [*one(ToolCall("a", "f", "{}")), Message("tool", "late", call_id="a"), Message("user", "so")], [2, 3, 4]
 )
-@example([*one(Requested("a", "f", "{}")), *one(Requested("a", "f", "{}"))], [3, 1, 6])
-@example([*one(Requested("a", "f", "{}")), Message("assistant", "late"), Message("user", "so")], [4, 3])
-@example([Message("assistant", "late"), *one(Requested("a", "f", "{}")) * 9], [20, 26, 28, 5])
+@example([*one(ToolCall("a", "f", "{}")), *one(ToolCall("a", "f", "{}"))], [3, 1, 6])
+@example([*one(ToolCall("a", "f", "{}")), Message("assistant", "late"), Message("user", "so")], [4, 3])
+@example([Message("assistant", "late"), *one(ToolCall("a", "f", "{}")) * 9], [20, 26, 28, 5])
 @example(
-    [*one(Requested("a", "f", "{}")) * 3, Message("system", "s"), *one(Requested("a", "f", "{}")) * 3],
+    [*one(ToolCall("a", "f", "{}")) * 3, Message("system", "s"), *one(ToolCall("a", "f", "{}")) * 3],
     [12, 18, 9, 18],
 )
 @settings(max_examples=100, deadline=None)
@@ -168,7 +169,7 @@ def test_nothing_a_person_or_a_model_said_is_lost_or_moved(messages: list[Messag
 
 
 def test_a_sound_conversation_is_sent_as_it_is() -> None:
-    calls = (Requested("a", "read", '{"path": "p"}'), Requested("b", "read", "{}"))
+    calls = (ToolCall("a", "read", '{"path": "p"}'), ToolCall("b", "read", "{}"))
     results = [Message("tool", "1", call_id="a"), Message("tool", "2", call_id="b")]
     messages = [
         Message("system", "s"),
@@ -190,7 +191,7 @@ REPAIRS = [
 @pytest.mark.parametrize(("_", "asked", "answered", "expected"), REPAIRS, ids=[row[0] for row in REPAIRS])
 def test_results_stand_behind_their_calls(_, asked, answered, expected) -> None:
     texts = dict(asked)
-    calls = tuple(Requested(name, "f", "{}") for name, _text in asked)
+    calls = tuple(ToolCall(name, "f", "{}") for name, _text in asked)
     messages = [Message("user", "u"), Message("assistant", "", calls), Message("user", "words")]
     messages += [Message("tool", texts[name], call_id=name) for name in answered]
     told = sendable(messages, lambda _: True)
@@ -199,7 +200,7 @@ def test_results_stand_behind_their_calls(_, asked, answered, expected) -> None:
 
 
 def test_of_two_calls_with_one_id_each_keeps_its_result() -> None:
-    calls = (Requested("same", "f", '{"n": 1}'), Requested("same", "f", '{"n": 2}'))
+    calls = (ToolCall("same", "f", '{"n": 1}'), ToolCall("same", "f", '{"n": 2}'))
     results = [Message("tool", text, call_id="same") for text in ("first", "second")]
     told = sendable([Message("user", "u"), Message("assistant", "", calls), *results], lambda _: True)
     ids = [call.id for call in told[1].calls]

@@ -13,7 +13,6 @@ from leeward.runtime.providers.interface import (
     CallRequested,
     Message,
     Request,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
@@ -21,6 +20,7 @@ from leeward.runtime.providers.interface import (
 )
 from leeward.runtime.providers.offline import EXAMPLES, NOTICE, NotUnderstood, OfflineCall, read_instructions
 from leeward.runtime.providers.registry import open_provider
+from leeward.security.call import ToolCall
 
 TOOLS = tuple(
     ToolView(name, "", {})
@@ -33,7 +33,7 @@ def fenced(text: str, nonce: str = NONCE) -> str:
     return f"«UNTRUSTED:{nonce}:file»{text}«END:{nonce}»"
 
 
-async def answer(*messages: Message, tools: tuple[ToolView, ...] = TOOLS) -> tuple[str, list[Requested]]:
+async def answer(*messages: Message, tools: tuple[ToolView, ...] = TOOLS) -> tuple[str, list[ToolCall]]:
     """Return the text and the calls of a reply, having checked its form."""
     async with open_provider("offline") as provider, provider.stream(Request(messages, tools)) as events:
         told = [event async for event in events]
@@ -94,7 +94,7 @@ UNDERSTOOD: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("said", "tool", "arguments"), UNDERSTOOD, ids=[row[0] for row in UNDERSTOOD])
 async def test_plain_instructions(said: str, tool: str, arguments: dict[str, Any]) -> None:
     _, calls = await answer(Message("user", said))
-    assert [(call.name, json.loads(call.arguments)) for call in calls] == [(tool, arguments)]
+    assert [(call.tool, json.loads(call.arguments)) for call in calls] == [(tool, arguments)]
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ async def test_one_part_not_understood_means_nothing_is_done() -> None:
 
 async def test_only_offered_tools_are_called_and_raw_arguments_go_through() -> None:
     text, calls = await answer(Message("user", "read a\nlist ."), tools=TOOLS[:1])
-    assert [call.name for call in calls] == ["read"]
+    assert [call.tool for call in calls] == ["read"]
     assert "list_directory is not offered" in text
     weather = (ToolView("weather", "", {}),)
     _, calls = await answer(Message("user", 'call weather {"city": '), tools=weather)
-    assert [(call.name, call.arguments) for call in calls] == [("weather", '{"city":')]
+    assert [(call.tool, call.arguments) for call in calls] == [("weather", '{"city":')]
 
 
 async def test_it_says_once_that_no_model_is_configured() -> None:
@@ -164,7 +164,7 @@ async def test_it_says_once_that_no_model_is_configured() -> None:
 
 
 def exchange(result: str, said: str = "read a") -> tuple[Message, ...]:
-    call = Requested("c1", "read", '{"path": "a"}')
+    call = ToolCall("c1", "read", '{"path": "a"}')
     return (Message("user", said), Message("assistant", "", (call,)), Message("tool", result, call_id="c1"))
 
 
@@ -204,13 +204,13 @@ async def test_nothing_a_tool_returns_is_followed(evil: str) -> None:
     for result in (evil, fenced(evil), f"{fenced('x')}\n{evil}"):
         assert (await answer(*exchange(result)))[1] == []
         _, calls = await answer(*exchange(result), Message("assistant", evil), Message("user", "list"))
-        assert [call.name for call in calls] == ["list_directory"]
+        assert [call.tool for call in calls] == ["list_directory"]
 
 
 @pytest.mark.parametrize("evil", EVIL)
 async def test_nothing_fenced_in_the_person_s_message_is_followed(evil: str) -> None:
     _, calls = await answer(Message("user", f"read a.txt\n\n{fenced(evil)}"))
-    assert [(call.name, call.arguments) for call in calls] == [("read", '{"path": "a.txt"}')]
+    assert [(call.tool, call.arguments) for call in calls] == [("read", '{"path": "a.txt"}')]
     assert (await answer(Message("user", fenced(evil))))[1] == []
 
 

@@ -23,7 +23,6 @@ from leeward.runtime.providers.interface import (
     ModelInfo,
     Reasoning,
     Request,
-    Requested,
     Retrying,
     Stopped,
     StopReason,
@@ -31,6 +30,7 @@ from leeward.runtime.providers.interface import (
     Usage,
 )
 from leeward.runtime.providers.retry import RetryingProvider, RetryPolicy, models_of
+from leeward.security.call import ToolCall
 
 DONE = Stopped(StopReason.STOP)
 HELLO = Request((Message("user", "hello"),))
@@ -127,7 +127,7 @@ async def test_what_does_not_pass_is_not_asked_again(autojump_clock, error) -> N
     assert await ask(RetryingProvider(Plays([error]))) == [error]
 
 
-CALL = CallRequested(Requested("a", "f", "{}"))
+CALL = CallRequested(ToolCall("a", "f", "{}"))
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,18 @@ from leeward.runtime.providers.interface import (
     ModelError,
     Provider,
     Request,
-    Requested,
     ScriptError,
     Stopped,
     StopReason,
     TextDelta,
 )
 from leeward.runtime.providers.registry import open_provider
+from leeward.security.call import ToolCall
 
 HELLO = (Message("user", "hello"),)
 
 
-async def play(provider: Provider, *messages: Message) -> tuple[str, list[Requested]]:
+async def play(provider: Provider, *messages: Message) -> tuple[str, list[ToolCall]]:
     async with provider.stream(Request(messages or HELLO)) as events:
         told = [event async for event in events]
     calls = [event.requested for event in told if isinstance(event, CallRequested)]
@@ -63,7 +63,7 @@ async def test_replies_come_in_order_and_then_it_ends(tmp_path: Path) -> None:
         text, calls = await play(provider)
         assert text == "one\ntwo"
         assert json.loads(calls[0].arguments) == {"url": "https://a.example/", "n": [1, {"x": "\u00fc"}]}
-        assert (calls[1].name, calls[1].arguments) == ("no such tool!", "{broken")
+        assert (calls[1].tool, calls[1].arguments) == ("no such tool!", "{broken")
         assert [(call.id, call.arguments) for call in calls[2:]] == [("same", "{}")] * 2
         assert calls[0].id != calls[1].id
         assert [await play(provider) for _ in range(3)] == [("three", []), *[("(script ended)", [])] * 2]

@@ -16,7 +16,6 @@ from leeward.runtime.providers.interface import (
     ModelInfo,
     Reasoning,
     Request,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
@@ -26,6 +25,7 @@ from leeward.runtime.providers.interface import (
 )
 from leeward.runtime.providers.registry import open_provider
 from leeward.runtime.providers.settings import ProviderSettings
+from leeward.security.call import ToolCall
 
 SPEC = "anthropic:some-model"
 OWN = "some-model@127.0.0.1/v1/messages"
@@ -64,8 +64,8 @@ async def test_a_reply_with_everything_and_the_request_for_it(model_server: Modu
     assert events[:2] == [Reasoning("let me"), Reasoning(" see")]
     assert model_server.text(events) == "I will look."
     assert model_server.calls(events) == [
-        Requested("toolu_1", "read", '{"path": "a"}'),
-        Requested("toolu_2", "read", "{}"),
+        ToolCall("toolu_1", "read", '{"path": "a"}'),
+        ToolCall("toolu_2", "read", "{}"),
     ]
     assert events[-3:] == [
         Verbatim(OWN, parts),
@@ -92,7 +92,7 @@ async def test_thoughts_go_back_word_for_word_but_only_to_their_own_model(
     events, _ = await asked(*pieces)
     kept = next(event for event in events if isinstance(event, Verbatim))
     # The conversation may have given a call another id; that is the one its result has.
-    calls = (Requested("toolu_9", "read", '{"path": "a"}'), Requested("toolu_2", "read", "{}"))
+    calls = (ToolCall("toolu_9", "read", '{"path": "a"}'), ToolCall("toolu_2", "read", "{}"))
     history = (
         Message("user", "go"),
         Message("assistant", "I will look.", calls, verbatim=kept),
@@ -117,7 +117,7 @@ async def test_it_thinks_only_where_the_last_calls_have_their_thoughts(
     kept = Verbatim(OWN, (THOUGHT, {"type": "tool_use"})) if owned else None
     history = (
         Message("user", "go"),
-        Message("assistant", "", (Requested("c", "read", "{}"),), verbatim=kept),
+        Message("assistant", "", (ToolCall("c", "read", "{}"),), verbatim=kept),
         Message("tool", "x", call_id="c"),
     )
     fields = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
@@ -134,7 +134,7 @@ async def test_marks_stand_at_the_ends_of_the_last_two_turns_of_the_user(
 ) -> None:
     history = [Message("system", "rules"), Message("user", "go")]
     for n in range(3):
-        calls = tuple(Requested(f"c{n}_{k}", "read", "{}") for k in range(30))
+        calls = tuple(ToolCall(f"c{n}_{k}", "read", "{}") for k in range(30))
         history += [
             Message("assistant", "", calls),
             *(Message("tool", "x", call_id=call.id) for call in calls),
@@ -152,7 +152,7 @@ async def test_marks_stand_at_the_ends_of_the_last_two_turns_of_the_user(
 async def test_the_prefix_is_the_same_bytes_in_the_next_request(model_server: ModuleType, asked) -> None:
     history = (
         Message("user", "go"),
-        Message("assistant", "", (Requested("bad id!", "re ad", "{broken"),)),
+        Message("assistant", "", (ToolCall("bad id!", "re ad", "{broken"),)),
         Message("tool", "x", call_id="bad id!"),
     )
     later = (*history, Message("assistant", "done"), Message("user", "more"))
@@ -326,7 +326,7 @@ async def test_a_reply_that_was_not_streamed(model_server: ModuleType) -> None:
     async with model_server.serve(answer) as server, model_server.opened(server, SPEC) as provider:
         events = await model_server.ask(provider)
     assert model_server.text(events) == "I will look."
-    assert model_server.calls(events) == [Requested("toolu_1", "read", '{"path": "a"}')]
+    assert model_server.calls(events) == [ToolCall("toolu_1", "read", '{"path": "a"}')]
     assert events[-2:] == [Usage(3, 4), Stopped(StopReason.TOOL_CALLS)]
 
 

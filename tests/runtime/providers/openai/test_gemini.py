@@ -18,7 +18,6 @@ from leeward.runtime.providers.interface import (
     ModelInfo,
     Reasoning,
     Request,
-    Requested,
     Stopped,
     StopReason,
     ToolView,
@@ -28,6 +27,7 @@ from leeward.runtime.providers.interface import (
 from leeward.runtime.providers.openai.gemini import narrowed
 from leeward.runtime.providers.registry import open_provider
 from leeward.runtime.providers.settings import ProviderSettings
+from leeward.security.call import ToolCall
 
 SPEC = "gemini:gemini-9-some"
 SIGNED = {"google": {"thought_signature": "c2lnbmVk"}}
@@ -86,7 +86,7 @@ async def test_calls_however_they_are_told(model_server: ModuleType, deltas, fin
     ]
     events, _ = await asked(model_server, *pieces)
     found = model_server.calls(events)
-    assert [(one.name, json.loads(one.arguments)) for one in found] == [("f", {"a": 1}), ("g", {})]
+    assert [(one.tool, json.loads(one.arguments)) for one in found] == [("f", {"a": 1}), ("g", {})]
     assert all(one.id for one in found) and len({one.id for one in found}) == 2
     assert events[-2:] == [Usage(10, 23), Stopped(StopReason.TOOL_CALLS)]
 
@@ -113,7 +113,7 @@ async def test_calls_of_another_model_go_under_the_documented_word(
     model_server, dialect_rules, spec, signed
 ) -> None:
     model_server.RULES["/chat/completions"] = dialect_rules.check_chat
-    calls = (Requested("a", "f", "{}"), Requested("b", "f", "{}"))
+    calls = (ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}"))
     verbatim = Verbatim(
         "claude@elsewhere", ({"type": "thinking"}, {"type": "tool_use"}, {"type": "tool_use"})
     )

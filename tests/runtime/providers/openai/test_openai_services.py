@@ -18,7 +18,6 @@ from leeward.runtime.providers.interface import (
     ModelInfo,
     Reasoning,
     Request,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
@@ -28,6 +27,7 @@ from leeward.runtime.providers.interface import (
 )
 from leeward.runtime.providers.registry import open_models
 from leeward.runtime.providers.settings import NetworkSettings, ProviderSettings
+from leeward.security.call import ToolCall
 
 SPEC = "openai:some-model"
 
@@ -315,6 +315,6 @@ async def test_calls_that_came_with_nothing_are_told_apart(model_server: ModuleT
     async with model_server.serve(model_server.Answer([piece, piece, *model_server.says()])) as server:
         async with model_server.opened(server, SPEC) as provider:
             found = model_server.calls(await model_server.ask(provider))
-    assert [(call.name, call.arguments) for call in found] == [("f", '{"a":1}')] * 2
+    assert [(call.tool, call.arguments) for call in found] == [("f", '{"a":1}')] * 2
     assert len({call.id for call in found}) == 2
-    assert all(isinstance(call, Requested) for call in found)
+    assert all(isinstance(call, ToolCall) for call in found)

@@ -20,7 +20,6 @@ from leeward.runtime.providers.interface import (
     Provider,
     ProviderSetupError,
     Request,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
@@ -29,6 +28,7 @@ from leeward.runtime.providers.interface import (
 )
 from leeward.runtime.providers.registry import open_provider
 from leeward.runtime.providers.settings import NetworkSettings, ProviderSettings
+from leeward.security.call import ToolCall
 
 KEY = "sk-test-" + "0" * 32
 HELLO = Request((Message("user", "hello"),))
@@ -68,7 +68,7 @@ def text(events: list[ModelEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
-def calls(events: list[ModelEvent]) -> list[Requested]:
+def calls(events: list[ModelEvent]) -> list[ToolCall]:
     return [event.requested for event in events if isinstance(event, CallRequested)]
 
 
@@ -79,7 +79,7 @@ async def test_text_arrives_in_pieces_and_the_request_is_what_the_dialect_wants(
         Message("system", "rules"),
         Message("user", "look"),
         Message(
-            "assistant", "", (Requested("c1", "read", '{"path": "a"}'), Requested("c2", "read", "{broken"))
+            "assistant", "", (ToolCall("c1", "read", '{"path": "a"}'), ToolCall("c2", "read", "{broken"))
         ),
         Message("tool", "data \ud800", call_id="c1"),
         Message("tool", "no", call_id="c2"),
@@ -124,8 +124,8 @@ async def test_calls_are_assembled_from_pieces_in_the_order_asked(model_server: 
     async with model_server.serve(model_server.Answer(model_server.says(calls=batches))) as server:
         events = await asked(server)
     assert calls(events) == [
-        Requested("a", "read", '{"path": "p"}'),
-        Requested("b", "grep", '{"pattern": "x"}'),
+        ToolCall("a", "read", '{"path": "p"}'),
+        ToolCall("b", "grep", '{"pattern": "x"}'),
     ]
     assert events[-1] == Stopped(StopReason.TOOL_CALLS)
 
@@ -136,7 +136,7 @@ async def test_64_parallel_calls_with_their_pieces_interleaved(model_server: Mod
     batches += [[delta(n, arguments=f"{n}}}")] for n in reversed(range(64))]
     async with model_server.serve(model_server.Answer(model_server.says(calls=batches))) as server:
         found = calls(await asked(server))
-    assert found == [Requested(f"id{n}", "read", f'{{"n": {n}}}') for n in range(64)]
+    assert found == [ToolCall(f"id{n}", "read", f'{{"n": {n}}}') for n in range(64)]
 
 
 async def test_a_stream_in_pieces_of_one_byte(model_server: ModuleType) -> None:
@@ -332,7 +332,7 @@ async def test_a_server_that_does_not_stream_or_never_closes(model_server: Modul
         model_server.Answer([json.dumps(whole).encode()], media_type="application/json")
     ) as s:
         events = await asked(s)
-        assert (text(events), calls(events)) == ("hi", [Requested("a", "f", "{}")])
+        assert (text(events), calls(events)) == ("hi", [ToolCall("a", "f", "{}")])
     async with model_server.serve(model_server.Answer(model_server.says("done"), hang=True)) as server:
         assert (await asked(server))[-1] == Stopped(StopReason.STOP)
 

@@ -14,20 +14,20 @@ from leeward.runtime.providers.interface import (
     CallRequested,
     ModelError,
     ModelEvent,
-    Requested,
     Stopped,
     StopReason,
     TextDelta,
 )
 from leeward.runtime.providers.openai.response import ChatReader
 from leeward.runtime.providers.transport import EventStream
+from leeward.security.call import ToolCall
 
 
 def text(events: list[ModelEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
-def calls(events: list[ModelEvent]) -> list[Requested]:
+def calls(events: list[ModelEvent]) -> list[ToolCall]:
     return [event.requested for event in events if isinstance(event, CallRequested)]
 
 
@@ -77,7 +77,7 @@ def test_how_servers_differ_in_telling_calls(
         model_server.chunk({"tool_calls": [model_server.call_delta(n, **facts)]}) for n, facts in deltas
     ]
     found = calls(read(*chunks))
-    assert [(call.name, call.arguments) for call in found] == expected
+    assert [(call.tool, call.arguments) for call in found] == expected
     assert len({call.id for call in found}) == len(found)
     assert all(call.id for call in found)
 
@@ -92,7 +92,7 @@ def test_ids_given_twice_are_told_apart_and_the_first_is_kept(model_server: Modu
 def test_a_call_cut_by_the_length_limit_is_not_made_to_look_whole(model_server: ModuleType) -> None:
     delta = {"tool_calls": [model_server.call_delta(0, id="a", name="shell")]}
     events = read(model_server.chunk(delta, finish_reason="length"))
-    assert calls(events) == [Requested("a", "shell", "")]
+    assert calls(events) == [ToolCall("a", "shell", "")]
     assert events[-1] == Stopped(StopReason.LENGTH)
 
 
