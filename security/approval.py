@@ -19,7 +19,6 @@ from .call import Action
 from .judge import Judge
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Reply
-from .question import too_long
 from .record import asked_event, attempt_events, declined_event, tell
 from .session import THE_PERSON, Granted, Scope, Session
 from .verdict import Decision
@@ -132,7 +131,6 @@ class Approvals:
         decision, left, _ = self.judge.rule(action)
         session = self.judge.session
         asks = left if decision.denial is None else ()
-        # An answer that lasts is given at a glance, or not at all.
-        narrow = None if too_long(action) else proposed_grants(asks, action, session)
+        narrow = proposed_grants(asks, action, session)
         wide = wider_grants(asks, action, session) if narrow is not None else None
         return Question(action, asks, narrow, wide, session)

@@ -121,10 +121,10 @@ def _rest(body: Body) -> Iterator[str]:
 
 
 def _granted(body: Body) -> str:
-    grant = Grant(body["id"], "", None, Scope(body["scope"]), body["until"])
-    inside = f" in {body['folder']}" if body.get("folder") else ""
+    scope, until, folder = Scope(body["scope"]), body["until"], body.get("folder")
+    grant = Grant(body["id"], body["tool"], body["match"], scope, until, folder)
     how = "taken in" if body["stored"] else "granted"
-    return f"{how}: {body['match'] or 'every call'}{inside} for {grant.holds} ({grant.id})"
+    return f"{how}: {grant.what} for {grant.holds} ({grant.id})"
 
 
 def _level(body: Body) -> str:

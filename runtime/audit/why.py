@@ -15,7 +15,7 @@ from ipaddress import ip_address, ip_network
 from leeward.memory.audit import Record, body_of, event_of
 from leeward.security.call import Status
 from leeward.security.kinds import Json
-from leeward.security.paths import NAMED_SECRET, NOT_TO_BE_READ
+from leeward.security.paths import NAMED_SECRET, NOT_TO_BE_READ, literally
 from leeward.security.session import Asked, AtomRecord, Configured, Decided, Finished, GateVerdict
 from leeward.security.text import visible
 from leeward.security.url import judge_host, parse_destination
@@ -130,7 +130,8 @@ def _of_questions(decided: Decided, sources: Mapping[str, str]) -> Iterator[str]
         if folder is None:
             yield f"for this session: /permissions allow {tool}{f' {match}' if match is not None else ''}"
         if not own:
-            keys = {"tool": tool, "match": match, "folder": folder, "action": "allow"}
+            pattern = None if folder is None else literally(folder)
+            keys = {"tool": tool, "match": match, "folder": pattern, "action": "allow"}
             told = (
                 f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items() if value
             )

@@ -20,7 +20,7 @@ from leeward.security.kinds import Kind, Unreadable
 from leeward.security.permissions import Always
 from leeward.security.ports import Answer, Question, Reply
 from leeward.security.question import ACTS, Ends, arguments_of, ends_of, is_act, quoted_name
-from leeward.security.session import Grant, Scope
+from leeward.security.session import Scope
 from leeward.security.text import visible
 from leeward.security.url import Url, host_facts
 
@@ -36,7 +36,6 @@ __all__ = [
     "offer",
     "question_lines",
     "seconds_of",
-    "told_grant",
 ]
 
 
@@ -78,13 +77,8 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
         for name, value in ask.facts:
             yield from _value(name if _FACT_NAME.fullmatch(name) else quoted_name(name), value, width)
     for name, rules in (("always would allow", question.always), ("or, wider", question.wider)):
-        for what in map(told_grant, question.grants(Always(rules or ()))):
-            yield from _value(name, what, width)
-
-
-def told_grant(grant: Grant) -> str:
-    """Say what a grant allows, with the folder of commands that do not start at the workspace's root."""
-    return f"every call of {grant.tool}" if grant.match is None else grant.told.removeprefix("allow ")
+        for grant in question.grants(Always(rules or ())):
+            yield from _value(name, grant.what, width)
 
 
 def is_cut(question: Question) -> bool:
@@ -261,5 +255,5 @@ def _told(seconds: float) -> str:
 def _granted(always: Always, question: Question) -> Iterator[str]:
     span = "" if always.seconds is None else f" for {_told(always.seconds)}"
     for grant in question.grants(always):
-        yield f"allowed in {grant.holds}{span}: {told_grant(grant)}"
+        yield f"allowed in {grant.holds}{span}: {grant.what}"
     yield "/permissions lists it, /permissions revoke takes it back"

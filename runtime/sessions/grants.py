@@ -51,7 +51,7 @@ async def revoke(name: str, store: GrantStore, pipeline: Pipeline) -> str:
 def revoked(grant: Grant) -> str:
     """Say what it means that a grant was revoked."""
     elsewhere = f"; {_ELSEWHERE}" if grant.scope.is_lasting else ""
-    return f"revoked: {visible(str(grant.rule))}{elsewhere}"
+    return f"revoked: allow {visible(grant.what)}{elsewhere}"
 
 
 def no_such_grant(name: str) -> CliError:
@@ -74,7 +74,7 @@ def grant_line(grant: Grant, stored: StoredGrant | None, where: str | None = Non
         last = stored.last_used
         used = "  (not used yet)" if last is None else f"  (last used {_minute(last)})"
     place = f" in {where}" if where is not None else ""
-    return f"{grant.id:<11} {visible(grant.told)}  for {grant.holds}{visible(place)}{used}"
+    return f"{grant.id:<11} allow {visible(grant.what)}  for {grant.holds}{visible(place)}{used}"
 
 
 def _minute(at: float) -> str:

@@ -22,7 +22,7 @@ from ..command import CommandLine
 from ..kinds import Kind
 from ..paths import ResolvedPath, is_inside
 from ..policy import Policy
-from ..question import is_taken_in
+from ..question import is_taken_in, too_long
 from ..session import Grant, Scope, Session
 from ..text import redact_text, visible
 from ..url import url_pattern
@@ -56,10 +56,10 @@ def proposed_grants(asks: Asks, action: Action, session: Session) -> Patterns | 
     """Return the narrowest rules that "always" would grant; None where it is not on offer.
 
     It is none where a person has to look each time, where no rule can say exactly what was asked about,
-    and where that is more than can be shown at once.
+    and where the call is more than a person takes in at once: an answer that lasts is given at a glance.
     """
     about = _about(asks)
-    if not all(map(is_taken_in, about)):
+    if too_long(action) or not all(map(is_taken_in, about)):
         return None
     patterns = [exact_patterns(atom) for atom in about]
     rules: Patterns = ((action.call.tool, None),)

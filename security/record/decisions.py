@@ -141,7 +141,7 @@ def _always(
         return ()
     rules = proposed_grants(decision.asks, action, session) or ()
     granted = granted_by(Always(rules), decision.asks, session.policy)
-    return tuple((one.tool, short(one.match), short(one.rule.folder)) for one in granted)
+    return tuple((one.tool, short(one.match), short(one.folder)) for one in granted)
 
 
 def _said(word: GateWord, session: Session, kept: RedactedArguments) -> GateVerdict:

@@ -190,7 +190,7 @@ class Decided:
     and `model` who answered then, if that was it. `approver` names the rule, grant, autonomy level or
     person that answered the Asks, or "nobody" where an Ask found none; `grants` are the ids of the grants
     among them; `waited` is how many seconds the question was open, and `always` the rules that the answer
-    "always" would have been, each with a pattern of the folder it would hold in (None: the workspace's root).
+    "always" would have been, each with the folder it would hold in (None: the workspace's root).
     `hop` is not 0 where the decision is about a redirect, or a second try, of a call that runs: such a
     decision neither books a call nor counts as a refusal of one. `led` is then the URL that was known for
     this one request because it was led to.

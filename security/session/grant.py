@@ -55,9 +55,9 @@ class Grant:
         return Rule(self.tool, RuleAction.ALLOW, self.match, where=f"{self.holds}{name}", folder=folder)
 
     @property
-    def told(self) -> str:
+    def what(self) -> str:
         """What it allows, as a person reads it; a folder is named where it is not the workspace's root."""
-        what = f"allow {self.tool}" if self.match is None else f"allow {self.tool} {self.match}"
+        what = f"every call of {self.tool}" if self.match is None else f"{self.tool} {self.match}"
         return what if self.folder is None else f"{what} in {self.folder}"
 
     @property
