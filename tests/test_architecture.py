@@ -184,7 +184,7 @@ PACKAGES = {
         "security/kinds security/outcome security/ports security/session security/trust "
         "security/url"
     ),
-    "memory/database": "security/kinds security/ports security/session",
+    "memory/database": "security/kinds security/ports",
     "memory/database/migrations": "",
     "memory/overflow": "memory/database memory/patterns security/ports security/trust",
     "memory/sessions": "memory/checkpoints memory/database security/kinds security/ports security/trust",

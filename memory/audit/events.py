@@ -14,6 +14,7 @@ from typing import Any
 from leeward.security.call import Status
 from leeward.security.outcome import Category
 from leeward.security.session import (
+    ActionRecord,
     Asked,
     BreakerReset,
     Configured,
@@ -22,6 +23,7 @@ from leeward.security.session import (
     Egress,
     Event,
     Finished,
+    GateVerdict,
     Granted,
     JobChanged,
     LevelSet,
@@ -38,7 +40,7 @@ from leeward.security.session import (
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 
-from ..database import reading_of, said_of, stored_json
+from ..database import stored_json
 
 __all__ = ["KINDS", "body_of", "event_of", "kind_of"]
 
@@ -85,8 +87,8 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
     "provenance": Provenance,
     "labels": lambda value: tuple(Origin(label) for label in value),
     "questions": _rows,
-    "words": lambda value: tuple(map(said_of, value)),
-    "reading": reading_of,
+    "words": lambda value: tuple(map(GateVerdict.from_json, value)),
+    "reading": ActionRecord.from_json,
     "always": _offers,
     "files": tuple,
     "sources": _rows,

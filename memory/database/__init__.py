@@ -5,7 +5,7 @@ from .backup import BACKUP_SUFFIX, SIDES, among_others
 from .chain import GENESIS, Body, RecordRow, record_hash
 from .connection import FAILURES, Statement, Value, is_damage, reason
 from .database import Database
-from .encoding import CHUNK, Chunk, packed, parsed, reading_of, said_of, storable, stored_json, unpacked
+from .encoding import CHUNK, Chunk, packed, parsed, storable, stored_json, unpacked
 from .maintenance import StorageStatus, TableSize, Upkeep
 from .schema import AROUND_AUDIT, ForeignFile, audit_schema, check_owner
 from .writer import Row, Write
@@ -36,10 +36,8 @@ __all__ = [
     "is_damage",
     "packed",
     "parsed",
-    "reading_of",
     "reason",
     "record_hash",
-    "said_of",
     "storable",
     "stored_json",
     "unpacked",

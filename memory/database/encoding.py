@@ -1,30 +1,25 @@
 """Values, texts and chunks in the form in which SQLite stores them.
 
-A value of a record is written as JSON without the fields that have their default. A chunk holds a fixed
-number of characters, so the one that holds a given character is known without looking, and is compressed on
-its own, unless that would make it longer.
+A chunk holds a fixed number of characters, so the one that holds a given character is known without looking,
+and is compressed on its own, unless that would make it longer.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from leeward.security.kinds import Json
 from leeward.security.ports import RecordError
-from leeward.security.session import ActionRecord, AtomRecord, GateVerdict
 
 __all__ = [
     "CHUNK",
     "Chunk",
-    "evidence_json",
     "packed",
     "parsed",
-    "reading_of",
-    "said_of",
     "storable",
     "stored_json",
     "unpacked",
@@ -60,50 +55,6 @@ def unpacked(is_packed: int, body: bytes, newlines: int) -> Chunk:
     return Chunk(newlines, plain.decode("utf-8", "surrogatepass"))
 
 
-def evidence_json(value: GateVerdict | AtomRecord | ActionRecord) -> dict[str, Json]:
-    """Return a value as a JSON object, without what is as it is by default."""
-    found = ((name, getattr(value, name), default) for name, default in _DEFAULTS[type(value)])
-    return {name: said for name, said, default in found if default is MISSING or said != default}
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-_DEFAULTS: Mapping[type[Any], tuple[tuple[str, Any], ...]] = {
-    kind: tuple((field.name, _default(field)) for field in fields(kind))
-    for kind in (GateVerdict, AtomRecord, ActionRecord)
-}
-
-
-def said_of(said: Mapping[str, Any] | list[Any]) -> GateVerdict:
-    """Return what a gate said; an older record has gate, word and rule only, as a list."""
-    if isinstance(said, list):
-        return GateVerdict(*said)
-    return GateVerdict(**{**said, "facts": _pairs(said.get("facts", ()))})
-
-
-def reading_of(said: Mapping[str, Any] | None) -> ActionRecord | None:
-    """Return what a call was read as; an older record does not say."""
-    if said is None:
-        return None
-    declared = said.get("declared")
-    return ActionRecord(
-        **{
-            **said,
-            "effects": tuple(said.get("effects", ())),
-            "declared": None if declared is None else tuple(declared),
-            "parts": tuple(AtomRecord(**part) for part in said.get("parts", ())),
-            "problems": _pairs(said.get("problems", ())),
-            "hidden": tuple(said.get("hidden", ())),
-        }
-    )
-
-
-def _pairs(rows: Any) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(row) for row in rows)
-
-
 def stored_json(value: Json) -> str:
     """Return the one JSON text of a value: sorted keys, no blanks, ASCII.
 
@@ -132,11 +83,12 @@ def parsed(text: str) -> Any:
 
 
 def _plain(value: object) -> dict[str, Json]:
-    """Return a frozen table, or a value within a decision, as JSON can be told of it."""
+    """Return a frozen table, or a value that knows its JSON form, as JSON can be told of it."""
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, (GateVerdict, AtomRecord, ActionRecord)):
-        return evidence_json(value)
+    to_json: Callable[[], dict[str, Json]] | None = getattr(value, "to_json", None)
+    if to_json is not None:
+        return to_json()
     raise TypeError(f"{type(value).__name__} is no value of JSON")
 
 

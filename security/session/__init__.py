@@ -3,9 +3,7 @@
 from .anomaly import AnomalyDetector
 from .events import (
     THE_PERSON,
-    ActionRecord,
     Asked,
-    AtomRecord,
     BreakerReset,
     Configured,
     ConversationCleared,
@@ -13,7 +11,6 @@ from .events import (
     Egress,
     Event,
     Finished,
-    GateVerdict,
     Granted,
     JobChanged,
     LevelSet,
@@ -26,6 +23,7 @@ from .events import (
     UrlsAdded,
     UrlsRemoved,
 )
+from .evidence import ActionRecord, AtomRecord, GateVerdict
 from .grant import Grant, Scope
 from .state import Session, apply_events
 

@@ -1,30 +1,25 @@
-"""Events of a session and the values within them: each is recorded, and a session is a fold over them.
+"""Events of a session: each is recorded, and a session is a fold over them.
 
-The fold is in `state.py`, the JSON form in the audit in `memory/audit/events.py`. Texts in a decision's
-values are redacted and bounded (`record/redaction.py`), and hold all that is needed to explain the decision
-and to make it again (`record/replay.py`).
+The fold is in `state.py`, the values within a decision in `evidence.py`, the JSON form in the audit in
+`memory/audit/events.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..call import Status
-from ..kinds import Json
 from ..outcome import Category
 from ..trust import Origin, TrustLevel
 from ..url import Provenance
+from .evidence import ActionRecord, GateVerdict
 from .grant import Scope
 
 __all__ = [
     "COUNTING",
     "THE_PERSON",
-    "ActionRecord",
     "Asked",
-    "AtomRecord",
     "BreakerReset",
     "Configured",
     "ConversationCleared",
@@ -32,7 +27,6 @@ __all__ = [
     "Egress",
     "Event",
     "Finished",
-    "GateVerdict",
     "Granted",
     "JobChanged",
     "LevelSet",
@@ -45,66 +39,6 @@ __all__ = [
     "UrlsAdded",
     "UrlsRemoved",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class GateVerdict:
-    """The word of one gate: `allow`, `ask` or `deny`.
-
-    `reason` is the sentence of a Deny or the question of an Ask. `where` is the file and line of the
-    permission rule that spoke. `force`, `own_rule`, `suggestion` and `facts` are as in the verdict.
-    """
-
-    gate: str
-    word: str
-    rule: str = ""
-    reason: str = ""
-    where: str = ""
-    suggestion: str = ""
-    force: bool = False
-    own_rule: bool = False
-    facts: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AtomRecord:
-    """One string of a call as one reader took it: an atom, as it was shown.
-
-    `pointer` is a JSON pointer into the arguments. Of a path, `real` is where it lies if that is
-    elsewhere, and `mark` the keyed hash of what stood there when a change of it was shown. `unread`
-    says why it could not be read; `text` is then as it came. `declared` is False for what an argument of
-    no declared kind could be, too; `only_read` is as in the atom.
-    """
-
-    kind: str
-    pointer: str
-    text: str
-    real: str = ""
-    unread: str = ""
-    declared: bool = True
-    mark: str = ""
-    only_read: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ActionRecord:
-    """A call as it was read.
-
-    `effects` are those of this call, `declared` those of its tool (None: there is no such tool), `level`
-    and `source` what the tool declared. `looked_up` holds what the machine was asked about command
-    lines. `problems` are (pointer, message, category). `hidden` are the pointers of the values that do
-    not stand in the record as they were, "" for all; `nearest` is the tool that may have been meant.
-    """
-
-    effects: tuple[str, ...] = ()
-    declared: tuple[str, ...] | None = None
-    level: str = ""
-    source: str = ""
-    parts: tuple[AtomRecord, ...] = ()
-    looked_up: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
-    problems: tuple[tuple[str, str, str], ...] = ()
-    hidden: tuple[str, ...] = ()
-    nearest: str = ""
 
 
 COUNTING = 1
