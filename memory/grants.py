@@ -11,12 +11,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from leeward.security.ports import Clock, RecordError
-from leeward.security.session import Decided, Event, Grant, Granted, Revoked, Scope
+from leeward.security.session import Decided, Event, Grant, Granted, GrantEntry, Revoked, Scope
 
 from .database import (
     FAILURES,
@@ -34,7 +33,6 @@ __all__ = [
     "HOLDING",
     "HOLDING_BEFORE",
     "GrantStore",
-    "StoredGrant",
     "kept_with",
     "standing_grants",
     "stored_grants",
@@ -63,36 +61,6 @@ HOLDING_BEFORE = _HOLDING.format("NULL")
 """The same for a file in which no grant names a folder: what it holds is meant for the workspace's root."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredGrant:
-    """A grant with where and when it was given. Times are seconds since the epoch.
-
-    `workspace` is the only one it holds in, `call` the one it was given in answer to.
-    """
-
-    grant: Grant
-    workspace: str | None
-    granted_at: float
-    session: str
-    call: str | None
-    last_used: float | None
-
-    def taken_in(self, now: float) -> Granted:
-        """Return the event by which a session takes it in."""
-        grant = self.grant
-        return Granted(
-            now,
-            grant.tool,
-            grant.match,
-            grant.id,
-            grant.scope,
-            grant.until,
-            self.workspace,
-            stored=True,
-            folder=grant.folder,
-        )
-
-
 class GrantStore:
     """The grants that outlive their session."""
 
@@ -100,7 +68,7 @@ class GrantStore:
         self._database = database
         self._clock = clock
 
-    async def holding_in(self, workspace: str) -> list[StoredGrant]:
+    async def holding_in(self, workspace: str) -> list[GrantEntry]:
         """Return the grants that hold in a workspace now, oldest first.
 
         Raises:
@@ -108,7 +76,7 @@ class GrantStore:
         """
         return stored_grants(await self._database.read(HOLDING, (storable(workspace), self._clock.now())))
 
-    async def all(self) -> list[StoredGrant]:
+    async def all(self) -> list[GrantEntry]:
         """Return all grants, of all workspaces, oldest first.
 
         Raises:
@@ -128,11 +96,11 @@ class GrantStore:
 def kept_with(session: str, event: Event) -> Iterator[Statement]:
     """Yield what an event of a session changes among the grants, to be written together with it."""
     match event:
-        case Granted(stored=False) if event.scope.is_lasting:
+        case Granted(grant=grant, stored=False) if grant.scope.is_lasting:
             where = None if event.workspace is None else storable(event.workspace)
-            match = None if event.match is None else storable(event.match)
-            values = (event.id, storable(event.tool), match, event.scope.value, where, event.at, event.until)
-            folder = None if event.folder is None else storable(event.folder)
+            match = None if grant.match is None else storable(grant.match)
+            values = (grant.id, storable(grant.tool), match, grant.scope.value, where, event.at, grant.until)
+            folder = None if grant.folder is None else storable(grant.folder)
             yield _KEEP, (*values, storable(session), event.call, folder)
         case Revoked():
             yield _REVOKE, (storable(event.id),)
@@ -141,10 +109,10 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
                 yield _USED, (event.at, name)
 
 
-def stored_grants(rows: list[Row]) -> list[StoredGrant]:
+def stored_grants(rows: list[Row]) -> list[GrantEntry]:
     """Return the grants that stand in some rows."""
     return [
-        StoredGrant(Grant(name, tool, match, Scope(scope), until, folder), *rest)
+        GrantEntry(Grant(name, tool, match, Scope(scope), until, folder), *rest)
         for name, tool, match, scope, until, folder, *rest in rows
     ]
 
@@ -156,7 +124,7 @@ _BUSY_SECONDS = 1.0
 _Mark: TypeAlias = tuple[int, int, int, int]
 
 
-def standing_grants(database: Path, workspace: str, now: float) -> list[StoredGrant]:
+def standing_grants(database: Path, workspace: str, now: float) -> list[GrantEntry]:
     """Return the grants that hold in a workspace at a time; none where there is no database. Blocks.
 
     Raises:
@@ -192,7 +160,7 @@ def _mark(file: Path) -> _Mark | None:
     return None
 
 
-def _read(database: Path, workspace: str, now: float, *, is_open: bool) -> list[StoredGrant]:
+def _read(database: Path, workspace: str, now: float, *, is_open: bool) -> list[GrantEntry]:
     how = "mode=ro&readonly_shm=1" if is_open else "immutable=1"
     address = f"{database.absolute().as_uri()}?{how}"
     with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:

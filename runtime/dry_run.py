@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
 
-from leeward.memory.grants import StoredGrant, standing_grants
+from leeward.memory.grants import standing_grants
 from leeward.security.call import Cleared, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts, Wanted
 from leeward.security.kinds import Json
@@ -26,7 +26,7 @@ from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Ports, Question, RecordError, Spool
 from leeward.security.refusal import error_object, question_object
-from leeward.security.session import Event, Session, apply_events
+from leeward.security.session import Event, Granted, GrantEntry, Session, apply_events
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance
 from leeward.security.verdict import Deny
@@ -208,7 +208,7 @@ class DryRun:
         session = Session("dry-run", policy, labels=asked.seen)
         said = given_by(asked.said, Provenance.PERSON, session)
         given = given_as_such(asked.urls, session)
-        granted = (one.taken_in(session.now) for one in grants)
+        granted = (Granted.taken_in(one, session.now) for one in grants)
         by_config = given_by_config(self._start.loaded.config, session)
         session = apply_events(session, *by_config, *said, *given, *granted)
         pipeline = Pipeline(session, self._ports)
@@ -218,7 +218,7 @@ class DryRun:
             return _denied(*decision.denial)
         return _open(left) if left else Judged("allow", rule=approver or None)
 
-    def _ground_of(self, workspace: str | None) -> tuple[Policy, list[StoredGrant]]:
+    def _ground_of(self, workspace: str | None) -> tuple[Policy, list[GrantEntry]]:
         places = self._start.places
         policy = policy_of(self._start, Path(os.path.realpath(places.workspace / (workspace or "."))))
         return policy, standing_grants(places.database, policy.workspace, time.time())

@@ -114,14 +114,9 @@ class Approvals:
         return tuple(
             Granted(
                 session.now,
-                grant.tool,
-                grant.match,
-                id=f"g_{secrets.token_hex(4)}",
-                scope=always.scope,
-                until=until,
-                workspace=workspace,
-                call=question.action.call.id,
-                folder=grant.folder,
+                replace(grant, id=f"g_{secrets.token_hex(4)}", until=until),
+                workspace,
+                question.action.call.id,
             )
             for grant in granted_by(always, question.asks, session.policy)
         )

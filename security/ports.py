@@ -14,7 +14,7 @@ from .paths import FileState
 from .permissions import Always, Patterns, granted_by, problem_with
 from .policy import Policy
 from .question import too_long
-from .session import Event, Grant, Granted, Session
+from .session import Event, Grant, GrantEntry, Session
 from .trust import Origin
 from .verdict import Ask
 
@@ -144,23 +144,10 @@ class Audit(Protocol):
         ...
 
 
-class Standing(Protocol):
-    """A grant that outlives its session."""
-
-    @property
-    def grant(self) -> Grant:
-        """The rule, where it holds and until when."""
-        ...
-
-    def taken_in(self, now: float) -> Granted:
-        """Return the event by which a session takes it in."""
-        ...
-
-
 class Grants(Protocol):
     """What was always-allowed beyond a session, by any session of any process."""
 
-    async def holding_in(self, workspace: str) -> Sequence[Standing]:
+    async def holding_in(self, workspace: str) -> Sequence[GrantEntry]:
         """Return what holds in a workspace now, and is on the disk.
 
         Raises:

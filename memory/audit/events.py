@@ -24,6 +24,7 @@ from leeward.security.session import (
     Event,
     Finished,
     GateVerdict,
+    Grant,
     Granted,
     JobChanged,
     LevelSet,
@@ -42,7 +43,7 @@ from leeward.security.url import Provenance
 
 from ..database import stored_json
 
-__all__ = ["KINDS", "body_of", "event_of", "kind_of"]
+__all__ = ["KINDS", "body_of", "event_of", "kind_of", "stored_fields"]
 
 KINDS: Mapping[str, type[Event]] = {
     "turn": TurnStarted,
@@ -101,18 +102,34 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-_UNSAID: Mapping[str, Mapping[str, Any]] = {"config": {"counting": 0}}
+_UNSAID: Mapping[str, Mapping[str, Any]] = {"config": {"counting": 0}, "grant": {"id": ""}}
 """What a record of an earlier release means by not saying it, where that is not the default of today."""
 
-_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in KINDS.values()}
-"""The fields of each kind of event: `asdict` would look for events within events, and there are none."""
+_LAID_OPEN: Mapping[type[Event], tuple[str, type[Grant]]] = {Granted: ("grant", Grant)}
+"""The field of an event whose value is laid open: its fields stand in the record beside the event's own."""
 
-# All are got in one step. The last name is one too many: for a single one no tuple would come back.
-_FIELDS = {kind: (names, attrgetter(*names, names[0])) for kind, names in _NAMES.items()}
+
+def stored_fields(event: type[Event]) -> dict[str, tuple[str, str]]:
+    """Return the way to each value of an event, and its type, by the name under which it is recorded."""
+    opened, inner = _LAID_OPEN.get(event, ("", Grant))
+    found: dict[str, tuple[str, str]] = {}
+    for field in fields(event):
+        if field.name == opened:
+            found |= {one.name: (f"{opened}.{one.name}", str(one.type)) for one in fields(inner)}
+        else:
+            found[field.name] = (field.name, str(field.type))
+    return found
+
+
+_STORED = {kind: stored_fields(kind) for kind in KINDS.values()}
+_WAYS = {kind: [way for way, _ in stored.values()] for kind, stored in _STORED.items()}
+
+# All are got in one step. The last way is one too many: for a single one no tuple would come back.
+_FIELDS = {kind: (tuple(_STORED[kind]), attrgetter(*ways, ways[0])) for kind, ways in _WAYS.items()}
 
 _RESTORED = {
-    kind: tuple((name, _RESTORE[name]) for name in names if name in _RESTORE)
-    for kind, names in _NAMES.items()
+    kind: tuple((name, _RESTORE[name]) for name in stored if name in _RESTORE)
+    for kind, stored in _STORED.items()
 }
 
 
@@ -144,6 +161,12 @@ def event_of(kind: str, body: Mapping[str, Any]) -> Event:
         for name, restored in _RESTORED[made]:
             if name in said:
                 said[name] = restored(said[name])
-        return made(**said)
+        held: dict[str, Any] = {}
+        if made in _LAID_OPEN:
+            opened, inner = _LAID_OPEN[made]
+            held[opened] = inner(
+                **{one.name: said.pop(one.name) for one in fields(inner) if one.name in said}
+            )
+        return made(**said, **held)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no event of kind {kind!r} stands there: {error}") from error

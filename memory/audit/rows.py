@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType, NoneType
 from typing import Any
@@ -18,7 +18,7 @@ from leeward.security.kinds import Json
 from leeward.security.session import Event
 
 from ..database import Body, RecordRow, Row, Statement, Value, parsed, storable, stored_json
-from .events import KINDS, body_of, event_of, kind_of
+from .events import KINDS, body_of, event_of, kind_of, stored_fields
 
 __all__ = [
     "DAMAGED",
@@ -94,11 +94,11 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {
 }
 # What JSON can say of the fields of each kind of event, and which of them are lists of texts.
 _FIELDS = {
-    kind: tuple((field.name, _PLAIN[str(field.type)]) for field in fields(event) if str(field.type) in _PLAIN)
+    kind: tuple((name, _PLAIN[said]) for name, (_, said) in stored_fields(event).items() if said in _PLAIN)
     for kind, event in KINDS.items()
 }
 _TEXTS = {
-    kind: tuple(field.name for field in fields(event) if field.type == "tuple[str, ...]")
+    kind: tuple(name for name, (_, said) in stored_fields(event).items() if said == "tuple[str, ...]")
     for kind, event in KINDS.items()
 }
 

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 import trio
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.grants import GrantStore, StoredGrant
+from leeward.memory.grants import GrantStore
 from leeward.security.kinds import Json
-from leeward.security.session import Revoked
+from leeward.security.session import GrantEntry, Revoked
 
 from ..clock import SystemClock
 from ..console import Startup, look
@@ -39,7 +39,7 @@ async def permissions(options: Options, printer: Printer) -> Exit:
         said = await _revoke(options.name, start, printer)
         printer.answer(f"{said}\n")
         return printer.finish(Exit.SUCCESS, {"revoked": options.name})
-    found: Sequence[StoredGrant] = ()
+    found: Sequence[GrantEntry] = ()
     # Looking makes no database.
     if await trio.Path(start.places.database).exists():
         async with _opened(start, printer) as (_, store):
@@ -77,7 +77,7 @@ async def _opened(start: Startup, printer: Printer) -> AsyncGenerator[tuple[Audi
         yield audit_of(database, clock, start.loaded, start.places), GrantStore(database, clock)
 
 
-def _as_json(stored: StoredGrant) -> dict[str, Json]:
+def _as_json(stored: GrantEntry) -> dict[str, Json]:
     grant = stored.grant
     return {
         "id": grant.id,

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from leeward.memory.grants import GrantStore, StoredGrant
+from leeward.memory.grants import GrantStore
 from leeward.security.pipeline import Pipeline
 from leeward.security.ports import RecordError
-from leeward.security.session import Grant, Revoked, Session
+from leeward.security.session import Grant, GrantEntry, Revoked, Session
 from leeward.security.text import visible
 
 from ..exits import CliError, Exit
@@ -60,14 +60,14 @@ def no_such_grant(name: str) -> CliError:
     return CliError(Exit.NOT_FOUND, "NOT_FOUND", why, suggestion="leeward permissions list")
 
 
-def grant_lines(session: Session, stored: Sequence[StoredGrant]) -> Iterator[str]:
+def grant_lines(session: Session, stored: Sequence[GrantEntry]) -> Iterator[str]:
     """Yield the grants that hold in a session, with the name each is revoked by."""
     known = {one.grant.id: one for one in stored}
     for grant in session.active_grants():
         yield grant_line(grant, known.get(grant.id))
 
 
-def grant_line(grant: Grant, stored: StoredGrant | None, where: str | None = None) -> str:
+def grant_line(grant: Grant, stored: GrantEntry | None, where: str | None = None) -> str:
     """Return a grant on one line: its name, the rule, where it holds and until when, and when it was used."""
     used = ""
     if stored is not None:

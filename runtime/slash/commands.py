@@ -17,7 +17,7 @@ from leeward.memory.audit import Record
 from leeward.security.call import Asker, Status
 from leeward.security.outcome import ToolError
 from leeward.security.permissions import pattern_problem
-from leeward.security.session import BreakerReset, Granted, UrlsRemoved
+from leeward.security.session import BreakerReset, Grant, Granted, UrlsRemoved
 from leeward.security.text import redact_text, visible
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, Url
@@ -225,10 +225,10 @@ async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
         return _failed("the pattern holds a secret, and what is granted is kept and shown")
     if problem is not None:
         return _failed(f"{visible(pattern)}: {problem}")
-    name = f"g_{secrets.token_hex(4)}"
-    await runtime.pipeline.note(Granted(session.now, tool, match, name))
+    grant = Grant(f"g_{secrets.token_hex(4)}", tool, match)
+    await runtime.pipeline.note(Granted(session.now, grant))
     what = f"{tool}{f' {visible(match)}' if match is not None else ''}"
-    return SlashResult(f"allowed for this session: {what} ({name})")
+    return SlashResult(f"allowed for this session: {what} ({grant.id})")
 
 
 async def _revoked(runtime: Runtime, name: str) -> SlashResult:

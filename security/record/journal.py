@@ -15,8 +15,8 @@ from functools import partial
 
 import trio
 
-from ..ports import Ports, RecordError, Standing
-from ..session import Event, Granted, LevelSet, Revoked, Session, apply_events
+from ..ports import Ports, RecordError
+from ..session import Event, Granted, GrantEntry, LevelSet, Revoked, Session, apply_events
 from ..trust import TrustLevel
 
 __all__ = ["Journal", "tell"]
@@ -74,13 +74,14 @@ class Journal:
         await self.write()
         if self._grants is not None:
             # What is not on the disk yet, or changes here meanwhile, is known better here than there.
-            ours = {event.id for event in self._owed if isinstance(event, (Granted, Revoked))}
+            ours = {event.grant.id for event in self._owed if isinstance(event, Granted)}
+            ours |= {event.id for event in self._owed if isinstance(event, Revoked)}
             known = {grant.id for grant in self._session.grants if grant.scope.is_lasting}
             held = await self._grants.holding_in(self._session.policy.workspace)
             self.owe(*self._changed({one.grant.id: one for one in held}, known, ours))
 
     def _changed(
-        self, held: Mapping[str, Standing], known: set[str], ours: set[str]
+        self, held: Mapping[str, GrantEntry], known: set[str], ours: set[str]
     ) -> Iterator[Granted | Revoked]:
         """Yield what others did to the grants since some were known; one that has expired nobody revoked."""
         now, session = self.now(), self._session
@@ -89,9 +90,8 @@ class Journal:
                 yield Revoked(now, grant.id)
         here = {grant.id for grant in session.grants}
         for name, one in held.items():
-            event = one.taken_in(now)
-            if name not in known | ours | here and event.workspace in (None, session.policy.workspace):
-                yield event
+            if name not in known | ours | here and one.workspace in (None, session.policy.workspace):
+                yield Granted.taken_in(one, now)
 
     def owe(self, *events: Event) -> None:
         """Let events count; they are written with the next ones, and before any call starts."""

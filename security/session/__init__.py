@@ -24,7 +24,7 @@ from .events import (
     UrlsRemoved,
 )
 from .evidence import ActionRecord, AtomRecord, GateVerdict
-from .grant import Grant, Scope
+from .grant import Grant, GrantEntry, Scope
 from .state import Session, apply_events
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Finished",
     "GateVerdict",
     "Grant",
+    "GrantEntry",
     "Granted",
     "JobChanged",
     "LevelSet",

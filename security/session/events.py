@@ -14,7 +14,7 @@ from ..outcome import Category
 from ..trust import Origin, TrustLevel
 from ..url import Provenance
 from .evidence import ActionRecord, GateVerdict
-from .grant import Scope
+from .grant import Grant, GrantEntry
 
 __all__ = [
     "COUNTING",
@@ -256,23 +256,27 @@ class LevelSet:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The person said "always": an allow rule, where it holds and until when.
+    """The person said "always"; in a record the fields of the grant stand beside those of the event.
 
-    `call` is the one it was given in answer to, `workspace` the only one it holds in, `folder` the one that
-    commands must start in (None: the workspace's root). A `stored` one was given in an earlier session and is
-    only taken in.
+    `call` is the one it was given in answer to, `workspace` the only one it holds in. A `stored` one was
+    given in an earlier session and is only taken in.
     """
 
     at: float
-    tool: str
-    match: str | None
-    id: str = ""
-    scope: Scope = Scope.SESSION
-    until: float | None = None
+    grant: Grant
     workspace: str | None = None
     call: str | None = None
     stored: bool = False
-    folder: str | None = None
+
+    @classmethod
+    def taken_in(cls, entry: GrantEntry, now: float) -> Granted:
+        """Return the event by which a session takes in a grant that outlived another."""
+        return cls(now, entry.grant, entry.workspace, stored=True)
+
+    @property
+    def tool(self) -> str:
+        """The tool it is about, by which its record is found."""
+        return self.grant.tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from ..paths import literally
 from ..policy import Rule, RuleAction
 
-__all__ = ["Grant", "Scope"]
+__all__ = ["Grant", "GrantEntry", "Scope"]
 
 
 class Scope(StrEnum):
@@ -71,3 +71,18 @@ class Grant:
     def holds_at(self, now: float) -> bool:
         """Whether it has not expired."""
         return self.until is None or now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class GrantEntry:
+    """A grant that outlives its session, as it is stored. Times are seconds since the epoch.
+
+    `workspace` is the only one it holds in, `call` the one it was given in answer to.
+    """
+
+    grant: Grant
+    workspace: str | None
+    granted_at: float
+    session: str
+    call: str | None
+    last_used: float | None

@@ -183,8 +183,7 @@ def _granted(session: Session, event: Granted) -> dict[str, Any]:
     """Take a grant in; one that was given for another workspace holds in none but that."""
     if event.workspace not in (None, session.policy.workspace):
         return {}
-    grant = Grant(event.id, event.tool, event.match, event.scope, event.until, event.folder)
-    return {"grants": (*session.grants, grant)}
+    return {"grants": (*session.grants, event.grant)}
 
 
 def _resumed(session: Session, event: Resumed) -> dict[str, Any]:

@@ -16,10 +16,16 @@ HERE, ELSEWHERE = "/ws", "/ws2"
 
 
 def granted(
-    name: str, scope: Scope = Scope.WORKSPACE, until: float | None = None, **fields: object
+    name: str,
+    scope: Scope = Scope.WORKSPACE,
+    until: float | None = None,
+    folder: str | None = None,
+    *,
+    stored: bool = False,
 ) -> Granted:
     workspace = HERE if scope is Scope.WORKSPACE else None
-    return Granted(5.0, "shell", "git push", name, scope, until, workspace, "call_1", **fields)  # type: ignore[arg-type]
+    grant = Grant(name, "shell", "git push", scope, until, folder)
+    return Granted(5.0, grant, workspace, "call_1", stored=stored)
 
 
 @pytest.fixture
@@ -40,7 +46,7 @@ async def test_what_was_granted_comes_back_as_it_was(audit, store, clock) -> Non
     event = granted("g_1", until=clock.now() + 60)
     await audit.append("s_1", event)
     [one] = await store.all()
-    assert one.grant == Grant("g_1", "shell", "git push", Scope.WORKSPACE, event.until)
+    assert one.grant == event.grant
     assert (one.workspace, one.granted_at, one.session, one.call, one.last_used) == (
         HERE,
         5.0,
@@ -48,15 +54,13 @@ async def test_what_was_granted_comes_back_as_it_was(audit, store, clock) -> Non
         "call_1",
         None,
     )
-    assert one.taken_in(7.0) == Granted(
-        7.0, "shell", "git push", "g_1", Scope.WORKSPACE, event.until, HERE, stored=True
-    )
+    assert Granted.taken_in(one, 7.0) == Granted(7.0, event.grant, HERE, stored=True)
 
 
 async def test_the_folder_of_a_command_comes_back(audit, store) -> None:
     await audit.append("s_1", granted("g_1", folder="/ws/src"), granted("g_2"))
     assert [one.grant.folder for one in await store.all()] == ["/ws/src", None]
-    assert [one.taken_in(7.0).folder for one in await store.all()] == ["/ws/src", None]
+    assert [Granted.taken_in(one, 7.0).grant.folder for one in await store.all()] == ["/ws/src", None]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ async def test_no_grant_is_kept_that_is_not_on_record(audit, store, database) ->
 
 async def test_what_a_model_wrote_into_a_pattern_is_a_value(audit, store) -> None:
     nasty = "x'; DELETE FROM lasting_grant; --\ud800"
-    await audit.append("s_1", Granted(1.0, "shell", nasty, "g_1", Scope.EVERYWHERE))
+    await audit.append("s_1", Granted(1.0, Grant("g_1", "shell", nasty, Scope.EVERYWHERE)))
     assert [one.grant.match for one in await store.all()] == ["x'; DELETE FROM lasting_grant; --\\ud800"]
 
 

@@ -16,7 +16,7 @@ from leeward.memory.audit import AuditLogger
 from leeward.memory.database import Database
 from leeward.memory.grants import GrantStore, standing_grants
 from leeward.security.ports import RecordError
-from leeward.security.session import Granted, Scope
+from leeward.security.session import Grant, Granted, Scope
 
 _KILLED = """
 import os, sqlite3, sys
@@ -29,7 +29,7 @@ os._exit(0)
 
 def grant(name: str, workspace: str | None = "/w", until: float | None = None) -> Granted:
     scope = Scope.EVERYWHERE if workspace is None else Scope.WORKSPACE
-    return Granted(1.0, "write", "/w/*", name, scope, until, workspace)
+    return Granted(1.0, Grant(name, "write", "/w/*", scope, until), workspace)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ async def test_answers(make, writer, answer, code, approver) -> None:
     assert (decided.allowed, decided.approver) == (code is None, approver)
     assert [type(event).__name__ for event in desk.audit.committed[:2]] == ["Asked", "Decided"]
     assert desk.session.anomaly.failures("write")[0] == 0 and desk.session.breaker.total == 0
-    assert [(grant.tool, grant.match) for grant in desk.audit.of(Granted)] == (
+    assert [(event.grant.tool, event.grant.match) for event in desk.audit.of(Granted)] == (
         [("write", "/ws/a")] if answer is Answer.ALWAYS else []
     )
 
@@ -83,7 +83,14 @@ async def test_an_always_is_granted_as_it_was_chosen_and_ends_when_it_says(make,
     desk.says(Always((("write", "/ws/src/*"),), Scope.WORKSPACE, 3600))
     assert (await desk.run("write", {"path": "src/a"})).outcome.status is Status.OK
     [event] = desk.audit.of(Granted)
-    assert (event.tool, event.match, event.scope, event.until, event.workspace, event.call) == (
+    assert (
+        event.tool,
+        event.grant.match,
+        event.grant.scope,
+        event.grant.until,
+        event.workspace,
+        event.call,
+    ) == (
         "write",
         "/ws/src/*",
         Scope.WORKSPACE,
@@ -91,14 +98,14 @@ async def test_an_always_is_granted_as_it_was_chosen_and_ends_when_it_says(make,
         "/ws",
         "c1",
     )
-    assert event.id.startswith("g_") and not event.stored
+    assert event.grant.id.startswith("g_") and not event.stored
     desk.says(Answer.NO)
     assert (await desk.run("write", {"path": "src/b"}, call_id="c2")).outcome.status is Status.OK
     [decided] = desk.audit.of(Decided, "c2")
-    assert decided.grants == (event.id,)
+    assert decided.grants == (event.grant.id,)
     assert (
         decided.approver
-        == f"grant: allow write /ws/src/* for this workspace until 1970-01-01 01:16 UTC ({event.id})"
+        == f"grant: allow write /ws/src/* for this workspace until 1970-01-01 01:16 UTC ({event.grant.id})"
     )
     assert (await desk.run("write", {"path": "b"}, call_id="c3")).error["code"] == "DECLINED"
     desk.clock.at = 4600

@@ -10,6 +10,7 @@ from leeward.security.checks.grounding import _carries_value
 from leeward.security.session import (
     Decided,
     Finished,
+    Grant,
     Granted,
     LevelSet,
     Resumed,
@@ -37,8 +38,8 @@ PAST = (
     TextSeen(2, (Origin.WEB,), ("06aabbccddee",)),
     LevelSet(3, "raised", TrustLevel.TRUSTED, "the person"),
     LevelSet(3, "blocked", TrustLevel.BLOCKED, "anomaly window"),
-    Granted(4, "shell", "git status", "g_1"),
-    Granted(4, "shell", "make", "g_2", Scope.WORKSPACE),
+    Granted(4, Grant("g_1", "shell", "git status")),
+    Granted(4, Grant("g_2", "shell", "make", Scope.WORKSPACE)),
     Decided(5, "ran", "shell", "h", allowed=True),
 )
 

@@ -37,6 +37,7 @@ from leeward.security.session import (
     Event,
     Finished,
     GateVerdict,
+    Grant,
     Granted,
     JobChanged,
     LevelSet,
@@ -137,10 +138,10 @@ EXAMPLES: tuple[tuple[Event, str], ...] = (
     (FINISHED, "outcome"),
     (LevelSet(1.0, "shell", TrustLevel.BLOCKED, "anomaly window: 14 of 20 failed"), "block"),
     (LevelSet(1.0, "shell", TrustLevel.VERIFIED, "/trust"), "trust"),
-    (Granted(1.0, "shell", None), "grant"),
-    (Granted(1.0, "shell", "git *"), "grant"),
-    (Granted(1.0, "shell", "git *", "g_1", Scope.WORKSPACE, 9.5, "/ws", "call_1"), "grant"),
-    (Granted(1.0, "shell", "git *", "g_1", Scope.EVERYWHERE, stored=True), "grant"),
+    (Granted(1.0, Grant("", "shell", None)), "grant"),
+    (Granted(1.0, Grant("", "shell", "git *")), "grant"),
+    (Granted(1.0, Grant("g_1", "shell", "git *", Scope.WORKSPACE, 9.5), "/ws", "call_1"), "grant"),
+    (Granted(1.0, Grant("g_1", "shell", "git *", Scope.EVERYWHERE), stored=True), "grant"),
     (Revoked(1.0, "g_1"), "revocation"),
     (Decided(1.0, "c", "t", "d", True, approver="grant: allow t", grants=("g_1", "g_2")), "decision"),
     (BreakerReset(1.0), "reset"),
@@ -195,11 +196,15 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(
         Granted,
         at=_time,
-        tool=_few,
-        match=st.none() | _text,
-        id=_few,
-        scope=st.sampled_from(Scope),
-        until=st.none() | _time,
+        grant=st.builds(
+            Grant,
+            id=_few,
+            tool=_few,
+            match=st.none() | _text,
+            scope=st.sampled_from(Scope),
+            until=st.none() | _time,
+            folder=st.none() | _text,
+        ),
         workspace=st.none() | _text,
         call=st.none() | _few,
         stored=st.booleans(),
@@ -223,6 +228,14 @@ def fold(events: list[Event]) -> Session:
 def test_an_event_comes_back_from_its_record(event: Event, kind: str) -> None:
     assert kind_of(event) == kind
     assert event_of(kind, json.loads(body_of(event))) == event
+
+
+def test_the_fields_of_a_grant_stand_beside_those_of_its_event() -> None:
+    event = Granted(1.0, Grant("g_1", "shell", "git *", Scope.WORKSPACE, 9.5, "/ws/a"), "/ws", "call_1")
+    assert body_of(event) == (
+        '{"at":1.0,"call":"call_1","folder":"/ws/a","id":"g_1","match":"git *","scope":"workspace",'
+        '"stored":false,"tool":"shell","until":9.5,"workspace":"/ws"}'
+    )
 
 
 def test_every_kind_and_every_event_is_covered() -> None:

@@ -24,6 +24,7 @@ from leeward.security.record.decisions import decided_event as decided
 from leeward.security.session import (
     Decided,
     Finished,
+    Grant,
     Granted,
     LevelSet,
     Session,
@@ -314,7 +315,7 @@ def advance(lines):
     """Yield each answer in advance that is promised: what it changes of the policy, or the events of it."""
     granted = [re.match(r"for this session: /permissions allow (\w+)(?: (.*))?", line) for line in lines]
     rules = [line.rpartition(": { ")[2].removesuffix(" }") for line in lines if line.startswith("for good: ")]
-    events = tuple(Granted(0.0, found[1], found[2]) for found in granted if found)
+    events = tuple(Granted(0.0, Grant("", found[1], found[2])) for found in granted if found)
     if events:
         yield {}, events
     if rules:

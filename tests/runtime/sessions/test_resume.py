@@ -16,7 +16,7 @@ from leeward.runtime.providers.interface import TextDelta, Usage
 from leeward.security.call import Status
 from leeward.security.kinds import Effect
 from leeward.security.ports import Answer, RecordError
-from leeward.security.session import ConversationCleared, Granted, LevelSet, Session, TextSeen
+from leeward.security.session import ConversationCleared, Grant, Granted, LevelSet, Session, TextSeen
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.declare import Text, tool
@@ -109,7 +109,7 @@ async def test_what_was_given_and_granted_still_decides(sessions, tmp_path) -> N
             tmp_path, web.config, ["ok"], resolve=web.resolve, approver=sessions.Answers(Answer.NO), **TOOLS
         ) as runtime:
             await runtime.turn(f"remember {url}")
-            await runtime.pipeline.note(Granted(1.0, "act", None, "g_1"))
+            await runtime.pipeline.note(Granted(1.0, Grant("g_1", "act", None)))
         says = [[("fetch", {"url": url}), ("act", {"word": "y"})], "done"]
         async with sessions.session(
             tmp_path, web.config, says, resolve=web.resolve, approver=sessions.Answers(Answer.NO), **TOOLS
@@ -136,7 +136,7 @@ async def test_elsewhere_what_was_allowed_lapses_and_what_was_read_does_not(
         await runtime.set_trust("moody", TrustLevel.TRUSTED)
         now = runtime.pipeline.session.now
         await runtime.pipeline.note(
-            Granted(now, "act", None, "g_1"),
+            Granted(now, Grant("g_1", "act", None)),
             TextSeen(now, (Origin.WEB,)),
             LevelSet(now, "act", TrustLevel.BLOCKED, "anomaly window"),
         )
@@ -190,7 +190,7 @@ async def test_back_under_the_first_configuration_lapsed_grants_stay_away(sessio
     """Under A, then B, then A again: the grant of the first A was taken back by the B in between."""
     async with sessions.session(tmp_path, "", ["ok"], **TOOLS) as runtime:
         await runtime.turn("hello")
-        await runtime.pipeline.note(Granted(runtime.pipeline.session.now, "act", None, "g_1"))
+        await runtime.pipeline.note(Granted(runtime.pipeline.session.now, Grant("g_1", "act", None)))
     async with sessions.session(tmp_path, "[agent]\nmax_turns = 7\n", ["ok"], **TOOLS) as runtime:
         await runtime.resume()
     async with sessions.session(tmp_path, "", ["ok"], **TOOLS) as runtime:

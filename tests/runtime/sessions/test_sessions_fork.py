@@ -9,7 +9,7 @@ from leeward.runtime.providers.interface import TextDelta, Usage
 from leeward.runtime.sessions import delete, find, fork
 from leeward.security.call import Status
 from leeward.security.kinds import Effect
-from leeward.security.session import ConversationCleared, Granted, LevelSet, UrlsAdded
+from leeward.security.session import ConversationCleared, Grant, Granted, LevelSet, UrlsAdded
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
 from leeward.tools.declare import Text, tool
@@ -42,7 +42,7 @@ SAYS = [
 async def three_turns(runtime) -> str:
     await runtime.turn("first, at https://one.example.com/")
     await runtime.turn("second, at https://two.example.com/")
-    await runtime.pipeline.note(Granted(runtime.pipeline.session.now, "look", None, "g_1"))
+    await runtime.pipeline.note(Granted(runtime.pipeline.session.now, Grant("g_1", "look", None)))
     await runtime.turn("third, at https://three.example.com/")
     return runtime.session_id
 
@@ -119,7 +119,7 @@ async def test_grants_lapse_by_the_configuration_of_the_turn_it_is_forked_at(ses
     """Granted under A, gone on with under B: a fork from before B under B is not the A it was granted under."""
     async with sessions.session(tmp_path, "", ["one", "more"], **TOOLS) as runtime:
         await runtime.turn("hello")
-        await runtime.pipeline.note(Granted(runtime.pipeline.session.now, "look", None, "g_1"))
+        await runtime.pipeline.note(Granted(runtime.pipeline.session.now, Grant("g_1", "look", None)))
         await runtime.turn("on")
         name = runtime.session_id
     other = "[agent]\nmax_turns = 7\n"
@@ -165,7 +165,7 @@ async def test_what_the_person_does_in_the_first_session_afterwards_says_nothing
         now = runtime.pipeline.session.now + 1
         await runtime.pipeline.note(
             ConversationCleared(now),
-            Granted(now, "look", None, "g_later"),
+            Granted(now, Grant("g_later", "look", None)),
             LevelSet(now, "page", TrustLevel.TRUSTED, "the person"),
         )
         await runtime.pipeline.note(

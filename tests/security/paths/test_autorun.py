@@ -12,7 +12,7 @@ from leeward.security.kinds import Effect, Kind
 from leeward.security.paths import is_meant_to_run_later, runs_later_reason
 from leeward.security.permissions.answers import answer_in_advance
 from leeward.security.policy import Autonomy, Rule, RuleAction
-from leeward.security.session import Granted
+from leeward.security.session import Grant, Granted
 
 LATER = [
     "Makefile", "GNUmakefile", "makefile", "rules.mk", "package.json", "packages/a/package.json", "conftest.py", "tests/unit/conftest.py", "lib/x.pth", ".pth", "sitecustomize.py",
@@ -119,13 +119,16 @@ def rule(match):
 @pytest.mark.parametrize("pattern", [None, "**", "*", "/ws/**", "M*", "Makefil?"])
 def test_neither_full_autonomy_nor_a_wide_rule_or_grant_answers(make, pattern) -> None:
     assert answer(make, rules=(rule(pattern),), autonomy=Autonomy.FULL, allowed_paths=("/ws",)) is None
-    assert answer(make, Granted(0, "tool", pattern), autonomy=Autonomy.FULL, allowed_paths=("/ws",)) is None
+    assert (
+        answer(make, Granted(0, Grant("", "tool", pattern)), autonomy=Autonomy.FULL, allowed_paths=("/ws",))
+        is None
+    )
 
 
 @pytest.mark.parametrize("pattern", ["Makefile", "/ws/Makefile", "**/Makefile"])
 def test_a_rule_or_grant_that_names_it_answers(make, pattern) -> None:
     assert "config.toml:1" in answer(make, rules=(rule(pattern),))
-    assert "grant" in answer(make, Granted(0, "tool", pattern))
+    assert "grant" in answer(make, Granted(0, Grant("", "tool", pattern)))
     assert answer(make, rules=(rule(pattern),), raw="other/conftest.py") is None
 
 

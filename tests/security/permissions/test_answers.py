@@ -11,7 +11,7 @@ from leeward.security.kinds import Effect, Kind
 from leeward.security.permissions import recheck
 from leeward.security.permissions.answers import answer_in_advance
 from leeward.security.policy import Autonomy, Rule, RuleAction
-from leeward.security.session import Granted
+from leeward.security.session import Grant, Granted
 from leeward.security.verdict import Ask, Decision, Deny, GateWord
 
 ALLOW = RuleAction.ALLOW
@@ -63,8 +63,8 @@ def test_allow_rules(make, gate, matches, about_tool, about_parts) -> None:
 def test_nothing_given_beforehand_answers_a_forced_question(make, gate) -> None:
     action, ask = put(make, "src/a.py", force=True)
     start = make.session(
-        Granted(0, "tool", None),
-        Granted(0, "tool", "**"),
+        Granted(0, Grant("", "tool", None)),
+        Granted(0, Grant("", "tool", "**")),
         rules=rules(None, "**"),
         autonomy=Autonomy.FULL,
         allowed_paths=("/ws",),
@@ -76,7 +76,7 @@ def test_no_allow_rule_outweighs_an_ask_rule_but_a_grant_does(make) -> None:
     action, ask = put(make, "a", own_rule=True)
     assert answered(make, "permissions", action, ask, rules=rules(None, "**")) is None
     assert (
-        answer_in_advance("permissions", ask, action, make.session(Granted(0, "tool", "a")))
+        answer_in_advance("permissions", ask, action, make.session(Granted(0, Grant("", "tool", "a"))))
         == "grant: allow tool a for this session"
     )
     assert answered(make, "permissions", action, ask, autonomy=Autonomy.FULL) == "autonomy full"

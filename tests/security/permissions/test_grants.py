@@ -78,7 +78,7 @@ def test_always_offers_the_narrowest_rules(make, kind, value, granted) -> None:
     found = proposed_grants(asks, action, make.session())
     assert found == (None if granted is None else tuple(granted))
     if found is not None:
-        start = make.session(*(Granted(0, *grant) for grant in found))
+        start = make.session(*(Granted(0, Grant("", *grant)) for grant in found))
         assert answer_in_advance("permissions", asks[0][1], action, start) or kind is Kind.TEXT
 
 
@@ -103,7 +103,7 @@ def test_always_answers_the_same_call_for_every_gate_and_no_other(make, effects)
     assert {gate for gate, _ in asks} == {"permissions", "trust", "paths"}
     granted = fresh
     for grant in proposed_grants(asks, action, fresh):
-        granted = apply_events(granted, Granted(0, *grant))
+        granted = apply_events(granted, Granted(0, Grant("", *grant)))
     for arguments, again in (
         ({"p": "../x", "to": "ops@a.example", "t": "two"}, set()),
         ({"p": "../y", "to": "ops@a.example", "t": "one"}, {"permissions", "trust", "paths"}),
@@ -255,7 +255,7 @@ def test_whatever_is_typed_is_answered_and_never_with_more_than_it_covers(make, 
     }[kind]
     action, asks = put(make, value, kind)
     if problem_with(Always((("tool", pattern),)), asks, action, make.session()) is None:
-        covered = make.session(Granted(0, "tool", pattern))
+        covered = make.session(Granted(0, Grant("", "tool", pattern)))
         assert answer_in_advance(*asks[0], action, covered)
         for other in (
             ("/etc/hosts", "~/.ssh/id_rsa")
@@ -315,7 +315,7 @@ def test_whatever_is_typed_is_answered_and_never_with_more_than_it_covers(make, 
     ],
 )
 def test_a_grant_covers_what_it_says_and_no_variation(make, granted, lines) -> None:
-    session = make.session(Granted(0, "shell", granted))
+    session = make.session(Granted(0, Grant("", "shell", granted)))
     fine, left = asked(make, granted.replace("*", "a"), session)
     assert left == (), "the grant itself works"
     for line in lines:
@@ -325,10 +325,10 @@ def test_a_grant_covers_what_it_says_and_no_variation(make, granted, lines) -> N
 
 def test_no_grant_beats_a_deny_rule_or_a_forced_question_or_a_gate(make) -> None:
     grants = (
-        Granted(0, "shell", "git push *", scope=Scope.EVERYWHERE),
-        Granted(0, "shell", "sudo *"),
-        Granted(0, "shell", "rm *"),
-        Granted(0, "shell", "curl *"),
+        Granted(0, Grant("", "shell", "git push *", Scope.EVERYWHERE)),
+        Granted(0, Grant("", "shell", "sudo *")),
+        Granted(0, Grant("", "shell", "rm *")),
+        Granted(0, Grant("", "shell", "curl *")),
     )
     denying = make.session(*grants, rules=(Rule("shell", RuleAction.DENY, "git push"),))
     assert asked(make, "git push origin", denying)[1] is None
@@ -366,7 +366,7 @@ def test_what_a_person_has_to_look_at_each_time_is_never_offered(make, line) -> 
 
 def test_a_grant_ends_when_its_time_is_over(make) -> None:
     action, asks = put(make, "a")
-    session = make.session(Granted(1000, "tool", "/ws/a", "g_1", until=2000))
+    session = make.session(Granted(1000, Grant("g_1", "tool", "/ws/a", until=2000)))
     for now, holds in ((1000, True), (1999.9, True), (2000, False), (3000, False)):
         at = make.replace(session, now=now)
         found = answer_in_advance(*asks[0], action, at)
@@ -378,14 +378,16 @@ def test_a_grant_ends_when_its_time_is_over(make) -> None:
 
 
 def test_a_revoked_grant_is_gone_and_only_that(make) -> None:
-    session = make.session(Granted(0, "tool", "/ws/a", "g_1"), Granted(0, "tool", "/ws/b", "g_2"))
+    session = make.session(
+        Granted(0, Grant("g_1", "tool", "/ws/a")), Granted(0, Grant("g_2", "tool", "/ws/b"))
+    )
     assert [grant.id for grant in apply_events(session, Revoked(1, "g_1")).grants] == ["g_2"]
     assert apply_events(session, Revoked(1, "g_3")).grants == session.grants
 
 
 def test_a_grant_for_one_workspace_holds_in_no_other(make) -> None:
     here, elsewhere = (
-        Granted(0, "tool", "/ws/a", "g_1", Scope.WORKSPACE, None, where) for where in ("/ws", "/ws2")
+        Granted(0, Grant("g_1", "tool", "/ws/a", Scope.WORKSPACE, None), where) for where in ("/ws", "/ws2")
     )
     assert [grant.id for grant in make.session(here).grants] == ["g_1"]
     assert make.session(elsewhere).grants == ()
@@ -393,7 +395,7 @@ def test_a_grant_for_one_workspace_holds_in_no_other(make) -> None:
 
 def test_clearing_forgets_the_grants_of_the_session(make) -> None:
     session = make.session(
-        *(Granted(0, "tool", "a", scope.value, scope) for scope in Scope), ConversationCleared(1)
+        *(Granted(0, Grant(scope.value, "tool", "a", scope)) for scope in Scope), ConversationCleared(1)
     )
     assert [grant.scope for grant in session.grants] == [Scope.WORKSPACE, Scope.EVERYWHERE]
 
@@ -401,7 +403,7 @@ def test_clearing_forgets_the_grants_of_the_session(make) -> None:
 def test_who_answered_is_named_and_what_was_used(make) -> None:
     action, asks = put(make, "a")
     session = make.session(
-        Granted(0, "tool", "/ws/z", "g_0"), Granted(0, "tool", "/ws/*", "g_1", Scope.EVERYWHERE)
+        Granted(0, Grant("g_0", "tool", "/ws/z")), Granted(0, Grant("g_1", "tool", "/ws/*", Scope.EVERYWHERE))
     )
     assert answer_in_advance(*asks[0], action, session) == "grant: allow tool /ws/* for every workspace (g_1)"
     assert grants_behind(asks, action, session) == ("g_1",)
@@ -410,7 +412,9 @@ def test_who_answered_is_named_and_what_was_used(make) -> None:
 
 def test_all_grants_that_answer_for_a_line_are_named(make) -> None:
     names = ("npm test", "touch a", "touch b")
-    session = make.session(*(Granted(0, "shell", name, f"g_{number}") for number, name in enumerate(names)))
+    session = make.session(
+        *(Granted(0, Grant(f"g_{number}", "shell", name)) for number, name in enumerate(names))
+    )
     action = shell(make, "npm test && touch a")
     asks = tuple((gate.__name__, ask) for gate in GATES if isinstance(ask := gate(action, session), Ask))
     assert grants_behind(asks, action, session) == ("g_0", "g_1")

@@ -9,20 +9,12 @@ import pytest
 from leeward.security.call import Status
 from leeward.security.kinds import Effect, Kind
 from leeward.security.ports import Answer, RecordError
-from leeward.security.session import Decided, Grant, Granted, Revoked, Scope
+from leeward.security.session import Decided, Grant, Granted, GrantEntry, Revoked, Scope
 
 
-@dataclass
-class Held:
+def held(grant: Grant, workspace: str | None = "/ws") -> GrantEntry:
     """A grant as it is stored."""
-
-    grant: Grant
-    workspace: str | None = "/ws"
-
-    def taken_in(self, now):
-        one = self.grant
-        place = (one.scope, one.until, self.workspace)
-        return Granted(now, one.tool, one.match, one.id, *place, stored=True)
+    return GrantEntry(grant, workspace, 1.0, "s_other", None, None)
 
 
 @dataclass
@@ -66,9 +58,9 @@ async def writes(desk, path="a", name="c1"):
 
 async def test_what_others_grant_and_revoke_counts_at_the_next_call(desk, stored) -> None:
     assert not await writes(desk)
-    stored.held = [Held(lasting())]
+    stored.held = [held(lasting())]
     assert await writes(desk, name="c2")
-    assert [(grant.stored, grant.id) for grant in desk.audit.of(Granted)] == [(True, "g_1")]
+    assert [(event.stored, event.grant.id) for event in desk.audit.of(Granted)] == [(True, "g_1")]
     stored.held = []
     assert not await writes(desk, name="c3")
     assert [event.id for event in desk.audit.of(Revoked)] == ["g_1"] and desk.session.grants == ()
@@ -77,14 +69,14 @@ async def test_what_others_grant_and_revoke_counts_at_the_next_call(desk, stored
 
 
 async def test_nothing_is_recorded_where_nothing_changed(desk, stored) -> None:
-    stored.held = [Held(lasting()), Held(lasting("g_2", "/ws/b"), None)]
+    stored.held = [held(lasting()), held(lasting("g_2", "/ws/b"), None)]
     for number in range(3):
         assert await writes(desk, name=f"c{number}")
     assert len(desk.audit.of(Granted)) == 2 and desk.audit.of(Revoked) == []
 
 
 async def test_a_call_whose_grants_cannot_be_read_does_not_run(desk, stored) -> None:
-    stored.held = [Held(lasting())]
+    stored.held = [held(lasting())]
     assert await writes(desk)
     stored.problem = RecordError("the disk is gone")
     result = await desk.run("write", {"path": "a"}, call_id="c2")
@@ -97,7 +89,7 @@ async def test_what_happens_here_meanwhile_is_known_better_here(desk, stored) ->
     mine, theirs = lasting(), lasting("g_2", "/ws/b")
 
     async def grant():
-        await desk.pipeline.note(Granted(1.0, "write", "/ws/a", "g_1", Scope.WORKSPACE, None, "/ws"))
+        await desk.pipeline.note(Granted(1.0, Grant("g_1", "write", "/ws/a", Scope.WORKSPACE, None), "/ws"))
 
     stored.meanwhile = grant
     assert await writes(desk) and desk.audit.of(Revoked) == [], "what was granted while it was read stays"
@@ -105,22 +97,22 @@ async def test_what_happens_here_meanwhile_is_known_better_here(desk, stored) ->
     async def revoke():
         await desk.pipeline.note(Revoked(1.0, "g_1"))
 
-    stored.held, stored.meanwhile = [Held(mine), Held(theirs)], revoke
+    stored.held, stored.meanwhile = [held(mine), held(theirs)], revoke
     assert not await writes(desk, name="c2"), "what was revoked while it was read does not come back"
     assert [grant.id for grant in desk.session.grants] == ["g_2"]
 
 
 async def test_what_is_not_on_the_disk_yet_was_not_revoked_elsewhere(desk, stored) -> None:
     desk.audit.refuses = lambda event: True
-    await desk.pipeline.note(Granted(1.0, "write", "/ws/a", "g_1", Scope.WORKSPACE, None, "/ws"))
+    await desk.pipeline.note(Granted(1.0, Grant("g_1", "write", "/ws/a", Scope.WORKSPACE, None), "/ws"))
     assert not await writes(desk) and desk.ran == [] and stored.reads == 0
     assert [grant.id for grant in desk.session.grants] == ["g_1"]
 
 
 async def test_grants_of_the_session_and_those_that_expired_are_not_said_to_be_revoked(desk, stored) -> None:
     now = desk.session.now
-    stored.held = [Held(lasting(until=now + 10))]
-    await desk.pipeline.note(Granted(now, "write", "/ws/b", "g_s"))
+    stored.held = [held(lasting(until=now + 10))]
+    await desk.pipeline.note(Granted(now, Grant("g_s", "write", "/ws/b")))
     assert await writes(desk)
     stored.held = []
     desk.clock.at += 11
@@ -129,7 +121,7 @@ async def test_grants_of_the_session_and_those_that_expired_are_not_said_to_be_r
 
 
 async def test_a_grant_for_another_workspace_is_not_taken_in_again_and_again(desk, stored) -> None:
-    stored.held = [Held(lasting(), "/elsewhere")]
+    stored.held = [held(lasting(), "/elsewhere")]
     for number in range(2):
         assert not await writes(desk, name=f"c{number}")
     assert desk.audit.of(Granted) == []
@@ -138,7 +130,7 @@ async def test_a_grant_for_another_workspace_is_not_taken_in_again_and_again(des
 async def test_what_is_revoked_while_the_person_is_asked_answers_nothing_beside_them(make, stored) -> None:
     paths = {"path": Kind.PATH, "other": Kind.PATH}
     desk = make.desk(make.spec("write", Effect.WRITE, kinds=paths), grants=stored)
-    stored.held = [Held(lasting(match="/srv/x"))]
+    stored.held = [held(lasting(match="/srv/x"))]
 
     async def revoked_meanwhile(question):
         stored.held = []

@@ -23,6 +23,7 @@ from leeward.security.session import (
     BreakerReset,
     ConversationCleared,
     Decided,
+    Grant,
     Granted,
     LevelSet,
     Session,
@@ -128,8 +129,12 @@ HAPPENINGS = st.one_of(
     st.builds(
         Granted,
         st.just(1.0),
-        st.sampled_from(["write", "shell", "*"]),
-        st.sampled_from([None, "git *", "/ws/**", "a.example/*"]),
+        st.builds(
+            Grant,
+            st.just(""),
+            st.sampled_from(["write", "shell", "*"]),
+            st.sampled_from([None, "git *", "/ws/**", "a.example/*"]),
+        ),
     ),
     st.builds(
         LevelSet,
