@@ -42,6 +42,7 @@ __all__ = [
     "ActionBuilder",
     "canonical_json",
     "depth_of",
+    "effects_at_most",
     "is_tool_name",
     "secrets_in",
     "shown_arguments",
@@ -149,7 +150,7 @@ class ActionBuilder:
             effects=self._effects,
             nearest=self.nearest,
         )
-        return replace(action, effects=action.effects & _done(action, policy))
+        return replace(action, effects=action.effects & effects_at_most(action, policy))
 
 
 def _looked_up(
@@ -158,7 +159,7 @@ def _looked_up(
     return line if isinstance(line, Unreadable) else surveyed(line, facts, policy)
 
 
-def _done(action: Action, policy: Policy) -> Effect:
+def effects_at_most(action: Action, policy: Policy) -> Effect:
     """Return what a call can do at most: where it says command lines and nothing else, what they can.
 
     That holds for a trusted tool: another may do more with a line than run it.

@@ -141,7 +141,7 @@ SHORT_FILES = {
 # What each package may import of ours: packages, and files at the root of a folder. A new way is a diff here.
 PACKAGES = {
     "security/checks": (
-        "security/call security/command security/kinds security/paths security/permissions "
+        "security/action security/call security/command security/kinds security/paths security/permissions "
         "security/policy security/session security/text security/trust security/url "
         "security/verdict"
     ),

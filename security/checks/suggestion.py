@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..call import Action, Atom
-from ..command import CommandLine, Say, effects_of, hosts_of, reach_of, suggestions_for
+from ..action import effects_at_most
+from ..call import Action, Atom, Checked, ToolSpec
+from ..command import CommandLine, Say, hosts_of, reach_of, suggestions_for
 from ..kinds import Effect, Kind
 from ..permissions import matched
 from ..policy import Autonomy, RuleAction
 from ..session import Session
-from ..trust import TrustLevel
 from ..url import Url, in_domains, judge_host, listed_problem, parse_url
 
 __all__ = ["instead_of", "passing_url"]
@@ -45,21 +45,28 @@ def passing_url(text: str, tool: str, action: Action, session: Session) -> str |
     if is_open or is_unknown or _is_unlisted(url.host, session):
         return None
     atom = Atom(Kind.URL, "/url", url.text, url)
-    opening = replace(action, call=replace(action.call, tool=tool), atoms=(atom,))
+    if tool == action.call.tool:
+        opening = replace(action, atoms=(atom,))
+    else:
+        # Another tool is suggested only by us, and is one of ours.
+        spec = ToolSpec(tool, "", {}, Checked, Effect.SEND | Effect.BRING_IN)
+        call = replace(action.call, tool=tool)
+        opening = replace(action, call=call, spec=spec, effects=spec.effects, atoms=(atom,))
     return None if _is_forbidden(opening, session) else url.text
 
 
 def _refuses_line(line: CommandLine, text: str, action: Action, atom: Atom, session: Session) -> bool:
     """Whether a command line would not be let run in the place of one that an action holds."""
     policy = session.policy
-    is_reading = effects_of(line, text, policy, policy.shell) == Effect.READ
-    if policy.autonomy is Autonomy.READONLY and not is_reading:
+    instead = replace(action, atoms=(replace(atom, raw=text, canonical=line),))
+    declared = action.spec.effects if action.spec is not None else Effect.ALL
+    instead = replace(instead, effects=declared & effects_at_most(instead, policy))
+    if policy.autonomy is Autonomy.READONLY and instead.effects & ~Effect.READ:
         return True
     reached = reach_of(line, session.ledger, policy.allow_networks)
     if reached.say == Say.DENY or any(_is_unlisted(host, session) for host in hosts_of(line)):
         return True
-    atoms = (replace(atom, raw=text, canonical=line),)
-    return _is_forbidden(replace(action, atoms=atoms), session)
+    return _is_forbidden(instead, session)
 
 
 def _is_unlisted(host: str, session: Session) -> bool:
@@ -69,10 +76,8 @@ def _is_unlisted(host: str, session: Session) -> bool:
 
 def _is_forbidden(action: Action, session: Session) -> bool:
     """Whether a deny rule speaks of an action, or its tool is not trusted to do more than read."""
-    policy, tool = session.policy, action.call.tool
-    said = session.level_of(tool)
-    level = said[0] if said is not None else policy.levels.get(tool, TrustLevel.TRUSTED)
-    if level >= TrustLevel.QUARANTINED:
+    policy = session.policy
+    if action.spec is not None and not session.trusts(action.spec, action.effects):
         return True
     denying = (rule for rule in policy.rules if rule.action is RuleAction.DENY)
     return any(matched(rule, action, policy) is not None for rule in denying)

@@ -15,12 +15,11 @@ __all__ = ["trust"]
 def trust(action: Action, session: Session) -> Verdict:
     """Let trusted tools act, ask about verified ones, keep quarantined to reading, blocked to nothing."""
     level = session.trust_in(action.spec) if action.spec is not None else TrustLevel.BLOCKED
-    beyond = action.effects & ~Effect.READ
-    if level >= TrustLevel.BLOCKED:
+    if action.spec is None or level >= TrustLevel.BLOCKED:
         return Deny("blocked", "this tool is blocked; /trust TOOL LEVEL lifts it")
-    if level >= TrustLevel.QUARANTINED and beyond:
+    if not session.trusts(action.spec, action.effects):
         return Deny("quarantined", "this tool is quarantined and may only read; /trust TOOL LEVEL raises it")
-    if level >= TrustLevel.VERIFIED and beyond:
+    if level >= TrustLevel.VERIFIED and action.effects & ~Effect.READ:
         about = action.of_kind(*JUDGED)
         return Ask("verified", "this tool comes from a plug-in and does more than read", about)
     return Allow()

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..call import Asker, Status, ToolSpec
+from ..kinds import Effect
 from ..outcome import Category
 from ..policy import Policy
 from ..trust import Origin, TrustLevel, min_trust
@@ -114,6 +115,11 @@ class Session:
         configured = (self.policy.levels.get(key) for key in (spec.name, spec.source))
         found = (*configured, said[0] if said is not None else None)
         return min_trust(spec.level, *(level for level in found if level is not None))
+
+    def trusts(self, spec: ToolSpec, effects: Effect) -> bool:
+        """Whether a tool may have effects at all: a quarantined one may only read, a blocked one nothing."""
+        level = self.trust_in(spec)
+        return level < TrustLevel.QUARANTINED or (level < TrustLevel.BLOCKED and not effects & ~Effect.READ)
 
 
 def apply_events(session: Session, *events: Event) -> Session:

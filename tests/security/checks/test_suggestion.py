@@ -59,6 +59,8 @@ SESSIONS = {
     "other hosts": {"said": GIVEN, "domain_allowlist": ("other.example",)},
     "blocked commands": {"said": GIVEN, "shell": ShellRules(blocked=("cat", "git push", "git stash"))},
     "quarantined": {"said": GIVEN, "levels": {"fetch": TrustLevel.QUARANTINED}},
+    "quarantined source": {"said": GIVEN, "levels": {"built in": TrustLevel.QUARANTINED}},
+    "quarantined shell": {"said": GIVEN, "levels": {"shell": TrustLevel.QUARANTINED}},
     "blocked": {"said": GIVEN, "blocked": LevelSet(0.0, "fetch", TrustLevel.BLOCKED, "it failed")},
 }  # fmt: skip
 
@@ -116,3 +118,15 @@ def test_a_page_is_suggested_to_be_read_where_it_may_be(make, tools):
 def test_where_the_first_suggestion_is_refused_the_next_is_taken_or_none(make, tools):
     session = make.session(rules=(Rule("shell", DENY, "git clean"),))
     assert list(suggested(make, tools, session, "shell", "git clean -fd")) == []
+
+
+def test_what_only_reads_is_suggested_to_a_quarantined_tool_unless_it_declares_to_be_less_trusted(
+    make, tools
+):
+    session = make.session(levels={"shell": TrustLevel.QUARANTINED})
+    [found] = suggested(make, tools, session, "shell", "less README.md")
+    assert found[1:] == ("shell", "cat -- README.md", [])
+    tools["shell"] = make.spec(
+        "shell", Effect.ALL, kinds={"value": Kind.COMMAND}, source="a plug-in", level=TrustLevel.QUARANTINED
+    )
+    assert list(suggested(make, tools, make.session(), "shell", "less README.md")) == []
