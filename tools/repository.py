@@ -34,8 +34,11 @@ def _doubts(folder: Path) -> Iterator[str]:
             return
         if os.path.lexists(folder / ".gitmodules"):
             yield "it has submodules"
-        has_parts = _is_folder(git / "objects") and _is_folder(git / "refs")
-        if not has_parts or not is_plain_head(_text(git / "HEAD")):
+        if all(os.path.lexists(folder / name) for name in ("HEAD", "objects", "refs")):
+            yield "git may take the folder itself for a repository"
+        if not all(map(_is_entered, (git, git / "objects", git / "refs"))) or not is_plain_head(
+            _text(git / "HEAD")
+        ):
             yield "git may not take .git for a repository"
         yield from odd_settings(_text(git / "config"))
         yield from _odd_parts(git)
@@ -45,8 +48,9 @@ def _doubts(folder: Path) -> Iterator[str]:
         yield "a part of .git cannot be read"
 
 
-def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(path.lstat().st_mode)
+def _is_entered(path: Path) -> bool:
+    """Whether a path is a folder that may be entered; if one may not, git looks for another repository."""
+    return stat.S_ISDIR(path.lstat().st_mode) and os.access(path, os.X_OK)
 
 
 def _odd_parts(git: Path) -> Iterator[str]:

@@ -30,7 +30,7 @@ from leeward.security.sandbox import HOOK_NAMES
 from leeward.tools.process import environment
 from leeward.tools.survey import looked_up
 
-__all__ = ["LOUD", "OTHER", "PLAIN", "Place", "Report", "fuzzed", "made", "printed", "run"]
+__all__ = ["LOUD", "OTHER", "PLAIN", "Place", "Report", "arm", "fuzzed", "made", "printed", "run"]
 
 CANARY = "ZEBRA-7731"
 RULES = ShellRules(confirm=())
@@ -54,9 +54,15 @@ OTHER = (
 # What a person might type in such a repository: it tells whether the traps are live at all.
 CAREFREE = "git status; git branch; git log --oneline; git log -p -m --show-signature; git diff; git status -v; git -C sub status"
 _ENDLESS = "it did not end"
+# In a sandbox root obeys the modes of files as everybody does.
+_UNPRIVILEGED = (
+    ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+    if os.geteuid() == 0 and shutil.which("setpriv")
+    else ()
+)
 # Of a plain repository these replace so much that they are set last.
 _REPLACING = frozenset(
-    {"gitfile", "linked tree", "no repository", "whole link", "common folder", "settings", "head", "objects", "references", "index", "device"}
+    {"passed over for the root", "passed over for the parent", "gitfile", "linked tree", "no repository", "whole link", "common folder", "settings", "head", "objects", "references", "index", "device"}
 )  # fmt: skip
 
 
@@ -329,7 +335,24 @@ def _linked_tree(place: Place, chance: random.Random) -> None:
     _hostile(place.root / "hostile" / ".git", place)
 
 
-# These start or read something unless they are seen: nothing of git may be quiet where one of them stands.
+def _passed_over(instead: Callable[[Place], Path]) -> Trap:
+    """Return a trap: git passes over `.git`, a part of which it may not enter, and takes another for these files."""
+
+    def trap(place: Place, chance: random.Random) -> None:
+        other = instead(place)
+        shutil.copytree(place.git, other, dirs_exist_ok=True)
+        settings = f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = {place.workspace}\n{_HOSTILE}"
+        (other / "config").write_text(place.filled(settings))
+        (other / "info").mkdir(exist_ok=True)
+        (other / "info" / "attributes").write_text("* filter=e\n")
+        part = place.git / chance.choice(("refs", "objects"))
+        shutil.rmtree(part)
+        part.mkdir(0o400)
+
+    return trap
+
+
+# These start or read something unless they are seen: no status, branch or log may be quiet where one of them stands.
 LOUD: dict[str, Trap] = {
     "filter": _setting('[filter "e"]\n\tclean = EVIL\n\tsmudge = EVIL'),
     "filter in one line": _setting('[FILTER "e"]CLEAN = EVIL'),
@@ -372,6 +395,8 @@ LOUD: dict[str, Trap] = {
     "one reference": _link("refs/heads/topic"),
     "packed": _linked_twice,
     "device": lambda place, _: os.mkfifo(place.git / "shallow"),
+    "passed over for the root": _passed_over(lambda place: place.workspace),
+    "passed over for the parent": _passed_over(lambda place: place.home / ".git"),
 }  # fmt: skip
 # These do nothing to the plain forms as they are printed, or are asked about.
 LATENT: dict[str, Trap] = {
@@ -422,7 +447,7 @@ def fuzzed(count: int, seed: int) -> Report:
 
 
 def _tried(place: Place, chance: random.Random, report: Report) -> None:
-    _arm(place)
+    arm(place)
     loud = sorted(chance.sample(sorted(LOUD), chance.choice((0, 1, 1, 2))), key=_REPLACING.__contains__)
     latent = chance.sample(sorted(LATENT), chance.choice((1, 2, 3)))
     _set(latent, LATENT, place, chance)
@@ -441,7 +466,8 @@ def _tried(place: Place, chance: random.Random, report: Report) -> None:
     report.live += place.mark.exists()
 
 
-def _arm(place: Place) -> None:
+def arm(place: Place) -> None:
+    """Put the program in its place, and hostile settings into the repository of the home."""
     Path(place.evil).write_text(f"#!/bin/sh\necho ran >> {place.mark}\nexit 1\n")
     Path(place.evil).chmod(0o755)
     hooks = Path(f"{place.evil}-hooks")
@@ -490,7 +516,7 @@ def printed(line: str, policy: Policy) -> str | None:
 def run(line: str, place: Place, seconds: float = 60) -> str:
     """Run a line in the workspace as the product would; return what it prints."""
     process = subprocess.Popen(
-        ["/bin/bash", "--noprofile", "--norc", "-c", "--", line], cwd=place.workspace, start_new_session=True,
+        [*_UNPRIVILEGED, "/bin/bash", "--noprofile", "--norc", "-c", "--", line], cwd=place.workspace, start_new_session=True,
         env=environment(str(place.home), os.environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, errors="replace", text=True,
     )  # fmt: skip

@@ -66,6 +66,7 @@ ODD = {
     "a gitfile with blanks": lambda ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").write_text("  gitdir: git\n")),
     "a link": lambda ws, other: replaced(ws / ".git", other / ".git"),
     "an empty folder": lambda ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").mkdir()),
+    "a folder that is one itself": lambda ws, other: ((ws / "HEAD").touch(), (ws / "objects").mkdir(), (ws / "refs").mkdir()),
     "no head": lambda ws, other: (ws / ".git/HEAD").unlink(),
     "a head of nothing": lambda ws, other: (ws / ".git/HEAD").write_text("x\n"),
     "no settings": lambda ws, other: (ws / ".git/config").unlink(),

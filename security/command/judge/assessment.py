@@ -36,7 +36,7 @@ from ..syntax import Command, CommandFacts, CommandLine, Compound, Node, Word, c
 from .destructive import behind_unknown, destruction, may_destroy, piped_removals, unsure_destruction
 from .paths import Objection, Scene
 from .protected import changed_later, named, touched
-from .readonly import program_of, why_not_readonly
+from .readonly import is_pinned, program_of, why_not_readonly
 
 __all__ = ["Assessment", "Outline", "assess", "bomb", "functions", "looks_like_bomb", "outline_of"]
 
@@ -204,6 +204,15 @@ class Assessment:
                 done -= read
             (quiet if problem is None else open_ones).update(done)
         return frozenset(quiet - open_ones)
+
+    @cached_property
+    def pinned(self) -> frozenset[int]:
+        """The identities of git commands that are held to the plain repository at the workspace's root."""
+        return frozenset(
+            id(one.at.command)
+            for one in self.outline.every
+            if one.at.command.program == "git" and is_pinned(one.at, self._at(one.at.folders))
+        )
 
     @cached_property
     def grounds(self) -> Mapping[tuple[str, ...], frozenset[str] | None]:

@@ -41,7 +41,7 @@ from ..syntax import (
 from .paths import Below, Objection, Scene, content_problem, names_problem
 from .secret_search import sought_problem
 
-__all__ = ["ReadOnlyProgram", "below_of", "program_of", "versions", "why_not_readonly"]
+__all__ = ["ReadOnlyProgram", "below_of", "is_pinned", "program_of", "versions", "why_not_readonly"]
 
 
 _SIMPLE = re.compile(r"[A-Za-z0-9_.*?-]+")
@@ -222,10 +222,19 @@ def _git_problem(words: tuple[Word, ...], at: Placed, scene: Scene) -> Objection
         return secret or Objection("unlisted", "git is not known to only read when used like this")
     if form == "--version":
         return None
-    if any(context.startswith("run by ") for context in at.context):
-        # What starts it may move it elsewhere, or put other words in place of those that are printed.
+    if _is_started(at):
         return Objection("unlisted", "git is started by another program of the line", words[0].text)
     return None if form == "rev-parse" else _repository_problem(scene)
+
+
+def is_pinned(at: Placed, scene: Scene) -> bool:
+    """Whether git runs in the workspace's root and is held to the repository there, a plain one."""
+    return not _is_started(at) and _repository_problem(scene) is None
+
+
+def _is_started(at: Placed) -> bool:
+    """Whether another program starts it, which may move it or put other words in place of those printed."""
+    return any(context.startswith("run by ") for context in at.context)
 
 
 def _repository_problem(scene: Scene) -> Objection | None:

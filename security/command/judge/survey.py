@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...policy import Policy, ShellRules
+from ..expand import print_line
 from ..syntax import CommandFacts, CommandLine
 from .assessment import assess
 from .suggest import alternatives
@@ -88,5 +89,9 @@ def together(several: Iterable[Wanted]) -> Wanted:
 
 
 def surveyed(line: CommandLine, facts: CommandFacts, policy: Policy) -> CommandLine:
-    """Return a line with what was looked up for it, and which of its actions only read."""
-    return replace(line, facts=facts, quiet=assess(line, facts, policy).quiet)
+    """Return a line with what was looked up for it, which of its actions only read, and how it is run."""
+    found = assess(line, facts, policy)
+    printed = line.printed
+    if printed is not None and found.pinned:
+        printed = print_line(line.root, policy.workspace, found.pinned)
+    return replace(line, facts=facts, quiet=found.quiet, printed=printed)

@@ -137,15 +137,27 @@ def without_globals(words: tuple[Word, ...]) -> tuple[str, ...]:
     return tuple(word.text for word in parse_options(words, _EVERY_GLOBAL, stops=True).operands)
 
 
-def neutralised(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return a command as it is run: a plain form of git, with nothing left that starts a program."""
+def neutralised(words: tuple[Word, ...], workspace: str = "") -> tuple[Word, ...]:
+    """Return a command as it is run: a plain form of git, with nothing left that starts a program.
+
+    With a workspace it is run in the repository there and in no other: git itself would look for one, and
+    take another where it may not enter a part of this.
+    """
     if not words or words[0].text.rpartition("/")[2] != "git":
         return words
     form = plain_form(words)
     if form is None or form == "--version":
         return words
     at = next(at for at, word in enumerate(words) if at and word.text == form) + 1
-    return (words[0], *_NEUTRAL, *words[1:at], *_NEUTRAL_BEHIND.get(form, ()), *words[at:])
+    where = (f"--git-dir={workspace}/.git", f"--work-tree={workspace}") if workspace else ()
+    return (
+        words[0],
+        *map(literal, where),
+        *_NEUTRAL,
+        *words[1:at],
+        *_NEUTRAL_BEHIND.get(form, ()),
+        *words[at:],
+    )
 
 
 def git_notes(words: tuple[Word, ...]) -> tuple[Note, ...]:
@@ -224,10 +236,10 @@ def _joined(words: tuple[Word, ...]) -> Word:
 _NO_HIDDEN = (literal("-g"), literal("!.*"))
 
 
-def as_run(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words with which a command is run."""
+def as_run(words: tuple[Word, ...], workspace: str = "") -> tuple[Word, ...]:
+    """Return the words with which a command is run; git in the repository of a workspace, if given."""
     if not words or words[0].text != "rg" or words[1:3] == _NO_HIDDEN:
-        return neutralised(words)
+        return neutralised(words, workspace)
     parsed = parse_options(words[1:], lines_of("programs.toml")["rg"]["options"])
     return (words[0], *_NO_HIDDEN, *words[1:]) if passes_over_hidden(parsed) else words
 

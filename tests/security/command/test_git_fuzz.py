@@ -64,7 +64,26 @@ def test_no_other_form_is_quiet_even_there(fuzz, place):
     assert [line for line in fuzz.OTHER if fuzz.printed(line, policy) is not None] == []
 
 
-@pytest.mark.parametrize("trap", ["filter", "fsmonitor", "gitfile", "alternates", "no repository", "device"])
+def test_git_takes_no_other_repository_than_the_one_that_was_looked_at(fuzz, place):
+    """Whatever is changed between the look and the run: git would take the folder itself, or walk up."""
+    policy = Policy(str(place.workspace), str(place.home))
+    lines = [
+        fuzz.printed(line, policy)
+        for line in ("git status", "cd . && git log --oneline", "git branch -a | cat")
+    ]
+    fuzz.arm(place)
+    fuzz.LOUD["passed over for the root"](place, fuzz.random.Random(1))
+    for line in lines:
+        assert "fatal: not a git repository" in fuzz.run(line, place)
+    assert not place.mark.exists()
+    fuzz.run("git -c core.fsmonitor=false status", place)
+    assert place.mark.exists(), "the trap must be live"
+
+
+@pytest.mark.parametrize(
+    "trap",
+    ["filter", "fsmonitor", "gitfile", "alternates", "no repository", "device", "passed over for the root"],
+)
 def test_one_trap_alone_is_enough_for_a_question(fuzz, place, trap):
     fuzz.LOUD[trap](place, fuzz.random.Random(1))
     policy = Policy(str(place.workspace), str(place.home))
