@@ -352,6 +352,13 @@ def _passed_over(instead: Callable[[Place], Path]) -> Trap:
     return trap
 
 
+def _random_settings(place: Place, chance: random.Random) -> None:
+    """Add lines of what settings are made of, in any order and number."""
+    pieces = ["[", "]", "[a", "[core]", '[filter "e"]', '"', "\\", "\\\n", " ", "\t", "\n", "\r", "=", "a", "clean", " = EVIL", "#", ";", "\v", "\x00", "\ufeff", "é"]
+    many = chance.choice((1, 1, 1, 50, 20_000))
+    _sets(place, "".join(piece * chance.choice((1, 1, many)) for piece in chance.choices(pieces, k=30))[:250_000])
+
+
 # These start or read something unless they are seen: no status, branch or log may be quiet where one of them stands.
 LOUD: dict[str, Trap] = {
     "filter": _setting('[filter "e"]\n\tclean = EVIL\n\tsmudge = EVIL'),
@@ -406,6 +413,7 @@ LATENT: dict[str, Trap] = {
     "empty below": _below(None),
     "gitfile below": _below("gitdir: PRIVATE\n"),
     "gitfile below, with blanks": _below(" \tgitdir: PRIVATE\n"),
+    "random settings": _random_settings,
     "remote": _setting('[remote "o"]\n\turl = ext::EVIL\n\tfetch = +refs/heads/*:refs/remotes/o/*\n[branch "main"]\n\tremote = o\n\tmerge = refs/heads/main'),
     "programs": _programs,
     "names": _link_out("mail"),

@@ -249,7 +249,10 @@ def passes_over_hidden(parsed: Parsed) -> bool:
     return parsed.unknown is None and not parsed.has("--hidden", "-.", "-u", "--unrestricted")
 
 
-_HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\\n]|\\.)*)")?\s*\]')
+# Possessive: a line is gone through once, whatever is missing at its end.
+_HEADER = re.compile(r'\[\s*+([A-Za-z0-9.-]++)(?:\s*+"((?:[^"\\\n]|\\.)*+)")?+\s*+\]')
+# Longer than a setting is: such a line is not even looked through.
+_LONGEST_LINE = 4096
 _UNSURE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\\$")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
@@ -309,7 +312,7 @@ def settings_in(config: str) -> Iterator[tuple[str, str]]:
     """Yield every key, as `setting_names` does, and its value without quotes."""
     section = ""
     for line in config.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"):
-        if _UNSURE.search(line):
+        if len(line) > _LONGEST_LINE or _UNSURE.search(line):
             # What continues a line depends on where comments and quotes are: no setting needs it.
             yield ODD_SETTING, ""
             continue

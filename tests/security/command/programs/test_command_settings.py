@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -69,6 +70,23 @@ def test_every_setting_that_runs_something_is_named_as_git_writes_it(tmp_path, s
     for name, value in ((setting, "x"), ("user.name", "x"), ("core.bare", "false"), ("remote.o.url", "x"), ("branch.a.b.merge", "x")):  # fmt: skip
         subprocess.run(["git", "config", "-f", str(file), name, value], check=True, timeout=20)
     assert odd_settings(file.read_text()) == (setting,)
+
+
+HOSTILE = ["[a" + " " * 250_000 + "x", "[a" + "\t" * 4000 + "x", "[a" + " " * 2000 + '"b' + " " * 2000, '[a "' + "\\x" * 2000, '[a "' + "b" * 4000, "[a]" * 60_000, "[" * 4000, "[" + "a" * 4000, "[a]" * 1300 + "x", "k" * 250_000, "k" + " " * 4000 + "=", "=" * 250_000]  # fmt: skip
+
+
+def test_no_text_of_settings_keeps_a_verdict_waiting():
+    """Each line is repeated to the size at which settings are no longer read; run apart, for a hang is one."""
+    code = "import sys; from leeward.security.command import odd_settings; print(len(odd_settings(sys.stdin.read())))"
+    for line in HOSTILE:
+        text = "[core]\n\tbare = false\n" + f"{line}\n" * (256 * 1024 // len(line))
+        done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=60)
+        assert done.stdout in {"0\n", "1\n"}, (line[:40], done)
+
+
+def test_a_line_longer_than_any_setting_is_odd():
+    assert odd_settings("[core]\n\tbare = false\n#" + "x" * 4100) == ("a line that cannot be read",)
+    assert odd_settings('[remote "o"]\n\turl = https://git.example/' + "x" * 3000) == ()
 
 
 PLAIN = ["status", "status -s", "status -b", "status -sb", "status --short --branch", "status --porcelain", "status --porcelain=v1", "status --porcelain=v2 -b", "branch", "branch -a", "branch -r", "branch -v", "branch -vv", "branch -av", "branch --all --verbose", "branch --list", "branch --show-current", "log --oneline", "log --oneline -5", "log -20 --oneline", "log --oneline -n 5", "log --oneline -n5", "log --oneline --max-count=5"]  # fmt: skip
