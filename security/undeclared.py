@@ -22,19 +22,26 @@ __all__ = ["named_paths", "wanted_names"]
 
 _LONGEST_PATH = 4096  # Linux' PATH_MAX: no system call takes a longer one.
 _DECODINGS = 4
-_SPECIAL = re.compile(r"[*?\[]")
+_MARKS = "'\"`<>"
+_PLACE_IN_FILE = re.compile(r"(?:#.*|(?::[0-9]+){1,2}(?:-[0-9]+)?:?)\Z", re.DOTALL)
+# A character of a path takes up to eleven, as in `%2525252541`.
+_LONGEST_TEXT = 11 * _LONGEST_PATH
+# What all paths of a call may be together: many times what a list of all files of a big project is.
+_MOST_CHARACTERS = 1 << 20
+# No path has a name of this length, so nobody looked up where it leads.
+_UNTOLD = "/" + "?" * _LONGEST_PATH
 
 
 def wanted_names(strings: Iterable[Leaf], effects: Effect, policy: Policy) -> Wanted:
     """Return what must be looked up to know which strings name something."""
-    matches: dict[str, None] = {}
+    exists: dict[str, None] = {}
     real: dict[str, None] = {}
-    for path in (path for leaf in strings for path in _spellings(leaf, policy)):
-        matches |= dict.fromkeys(map(_pattern, _forms(path)))
+    for path in (path for _, paths in _read_as(strings, policy) for path in paths or ()):
+        exists |= dict.fromkeys(_forms(path))
         top = _top(path, effects, policy)
         if top is not None:
-            matches[_pattern(top)] = real[path] = None
-    return Wanted(real=tuple(real), matches=tuple(matches))
+            exists[top] = real[path] = None
+    return Wanted(real=tuple(real), exists=tuple(exists))
 
 
 def named_paths(
@@ -43,14 +50,17 @@ def named_paths(
     """Return for each string the absolute paths it names, where these exist.
 
     A tool that writes may make what does not exist yet: there a path counts as soon as its first part does.
+    What there was too much of to tell is a path of which nobody knows where it leads.
     """
 
     def exists(path: str | None) -> bool:
-        return path is not None and bool(facts.matches.get(_pattern(path)))
+        return path is not None and facts.exists.get(path, False) is not False
 
     found: dict[str, dict[str, None]] = {}
-    for leaf in strings:
-        for path in _spellings(leaf, policy):
+    for leaf, paths in _read_as(strings, policy):
+        if paths is None:
+            found.setdefault(leaf.text, {})[_UNTOLD] = None
+        for path in paths or ():
             named = [form for form in _forms(path) if exists(form)]
             if not named and exists(_top(path, effects, policy)):
                 named = [path]
@@ -58,14 +68,27 @@ def named_paths(
     return {text: tuple(paths) for text, paths in found.items()}
 
 
+def _read_as(strings: Iterable[Leaf], policy: Policy) -> Iterator[tuple[Leaf, tuple[str, ...] | None]]:
+    """Yield each string with the paths it could mean, None where a call has more of them than are read."""
+    left = _MOST_CHARACTERS
+    for leaf in strings:
+        if Kind.UNDECLARED not in leaf.kinds or len(leaf.text) > _LONGEST_TEXT:
+            continue
+        if left < 0:
+            yield leaf, None
+            continue
+        left -= len(leaf.text)
+        paths = _spellings(leaf, policy)
+        left -= sum(map(len, paths))
+        yield leaf, paths
+
+
 def _spellings(leaf: Leaf, policy: Policy) -> tuple[str, ...]:
     """Return the absolute paths a string could mean beside the one it is read as anyway.
 
-    That is as it stands and with its percent-escapes undone, as a tool may do.
+    That is as it stands, with its percent-escapes undone, and without what tools take off a path.
     """
-    if Kind.UNDECLARED not in leaf.kinds:
-        return ()
-    places = (locate(text, policy) for text in _decoded(leaf.text.strip()))
+    places = (locate(text, policy) for decoded in _decoded(leaf.text.strip()) for text in _bared(decoded))
     found = dict.fromkeys(place.text for place in places if isinstance(place, ResolvedPath))
     as_it_stands = locate(leaf.text, policy)
     if could_be_path(leaf.text) and isinstance(as_it_stands, ResolvedPath):
@@ -78,6 +101,14 @@ def _forms(path: str) -> tuple[str, ...]:
     if path.isascii():
         return (path,)
     return tuple(dict.fromkeys((path, *(unicodedata.normalize(form, path) for form in ("NFC", "NFD")))))
+
+
+def _bared(text: str) -> Iterator[str]:
+    """Yield a text, and the path in it without marks, the name of a setting, or a place in the file."""
+    yield text
+    for part in dict.fromkeys((text, text.partition("=")[2].strip())):
+        bare = _PLACE_IN_FILE.sub("", part.strip(_MARKS).removeprefix("@").strip(_MARKS))
+        yield from (one for one in (bare, bare.replace("\\", "/")) if one)
 
 
 def _decoded(text: str) -> Iterator[str]:
@@ -97,8 +128,3 @@ def _top(path: str, effects: Effect, policy: Policy) -> str | None:
         return None
     first, _, rest = path.removeprefix(start).partition("/")
     return posixpath.join(start, first) if rest else None
-
-
-def _pattern(path: str) -> str:
-    """Return the pattern that matches a path and nothing else."""
-    return _SPECIAL.sub(r"[\g<0>]", path.replace("\\", "\\\\"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -21,12 +21,15 @@ _MOST_DOUBTS = 4
 _LONGEST = 256 * 1024
 
 
-def doubts_of(folder: str) -> tuple[str, ...]:
-    """Return what keeps the repository at a folder from being a plain one, the first few; () for one."""
-    return tuple(islice(_doubts(Path(folder)), _MOST_DOUBTS))
+def doubts_of(folder: str, spend: Callable[[], None] = lambda: None) -> tuple[str, ...]:
+    """Return what keeps the repository at a folder from being a plain one, the first few; () for one.
+
+    `spend` is called for every entry that is looked at, and may raise to end the look.
+    """
+    return tuple(islice(_doubts(Path(folder), spend), _MOST_DOUBTS))
 
 
-def _doubts(folder: Path) -> Iterator[str]:
+def _doubts(folder: Path, spend: Callable[[], None]) -> Iterator[str]:
     git = folder / ".git"
     try:
         if not stat.S_ISDIR(git.lstat().st_mode):
@@ -41,7 +44,7 @@ def _doubts(folder: Path) -> Iterator[str]:
         ):
             yield "git may not take .git for a repository"
         yield from odd_settings(_text(git / "config"))
-        yield from _odd_parts(git)
+        yield from _odd_parts(git, spend)
     except FileNotFoundError:
         yield "a part of .git is missing"
     except (OSError, ValueError):
@@ -53,13 +56,14 @@ def _is_entered(path: Path) -> bool:
     return stat.S_ISDIR(path.lstat().st_mode) and os.access(path, os.X_OK)
 
 
-def _odd_parts(git: Path) -> Iterator[str]:
+def _odd_parts(git: Path, spend: Callable[[], None]) -> Iterator[str]:
     """Yield what in there leads elsewhere, or may: links, devices, and files that have another name."""
     waiting, left = [""], _MOST_ENTRIES
     while waiting:
         inside = waiting.pop()
         with os.scandir(git / inside) as entries:
             for entry in entries:
+                spend()
                 part = f"{inside}/{entry.name}".lstrip("/")
                 left -= 1
                 if left < 0:

@@ -2,7 +2,8 @@
 
 Links are followed, patterns expanded, programs searched for along a command's path, trees walked for secret
 names and for what leads out, and the settings of git repositories read. Nothing else is opened, and
-everything is bounded by counted work: what is too much to look up is left unknown.
+everything is bounded: by steps counted over the whole call, and the search for other names of secret files by
+its own count of entries (`files/guard.py`). What is too much to look up is left unknown.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class NamePattern:
         self.literal = None if any(map(_is_open, tokens)) else "".join(map(_plain, tokens))
         # The library's expression stays with the first match of what stands behind a star, so it never
         # goes back further than to that.
-        self._expression = re.compile(translate("".join(map(_glob, tokens))))
+        is_open = self.literal is None
+        self._expression = re.compile(translate("".join(map(_glob, tokens)))) if is_open else None
         self._takes_hidden = tokens[:1] == ["."]
         self._length = len(tokens)
 
@@ -92,6 +94,8 @@ class NamePattern:
             TooMuch: the work for this call is done.
         """
         work.spend(1 + len(name) * self._length // _COMPARISONS)
+        if self._expression is None:
+            return name == self.literal
         is_shown = self._takes_hidden or not name.startswith(".")
         return is_shown and self._expression.match(name) is not None
 
@@ -152,22 +156,44 @@ MOST_ENTRIES = 20_000
 """Entries of a tree that are looked at before it counts as too big."""
 
 
-def looked_up(wanted: Wanted, policy: Policy, search_path: str) -> CommandFacts:
+def looked_up(wanted: Wanted, policy: Policy, search_path: str, work: Work | None = None) -> CommandFacts:
     """Return the facts a line needs, looked up in this thread, which waits for the disk.
 
-    `search_path` is the PATH that the command will have.
+    `search_path` is the PATH that the command will have; `work` is what may be looked at for it.
     """
-    work = Work()
+    work = Work() if work is None else work
     matches = {pattern: _matches(pattern, work) for pattern in wanted.matches}
+    exists = {path: _exists(path, work) for path in wanted.exists}
     found = [path for paths in matches.values() for path in paths or ()]
+    found += [path for path, is_there in exists.items() if is_there]
     real = resolved((*wanted.real, *found), policy, work)
     return CommandFacts(
         real=real,
         matches=matches,
         programs={name: _program(name, search_path) for name in wanted.programs},
         trees=_all_hidden(_trees(wanted, matches), policy, work),
-        repositories={path: doubts_of(path) for path in wanted.repositories},
+        repositories={path: _doubts(path, work) for path in wanted.repositories},
+        exists=exists,
     )
+
+
+def _exists(path: str, work: Work) -> bool | None:
+    """Return whether anything has this name, None for too much to tell."""
+    try:
+        # The kernel goes through the path part by part.
+        work.spend(1 + len(path) // _CHARACTERS)
+        return os.path.lexists(path)
+    except TooMuch:
+        return None
+    except ValueError:
+        return False
+
+
+def _doubts(folder: str, work: Work) -> tuple[str, ...]:
+    try:
+        return doubts_of(folder, work.spend)
+    except TooMuch:
+        return (".git is too big to tell",)
 
 
 def _trees(wanted: Wanted, matches: Mapping[str, tuple[str, ...] | None]) -> Iterator[str]:
@@ -223,6 +249,8 @@ def _matching(pattern: str, work: Work) -> list[str] | None:
     for part in filter(None, pattern.split("/")):
         wanted = NamePattern(part)
         if wanted.literal is not None:
+            # Every path is written anew for each of its parts, so a long one costs more.
+            work.spend(len(found) + sum(map(len, found)) // _CHARACTERS)
             found = [f"{folder.rstrip('/')}/{wanted.literal}" for folder in found]
             continue
         below: list[str] = []

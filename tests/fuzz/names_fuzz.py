@@ -20,8 +20,7 @@ from pathlib import Path
 from leeward.security.command import Say, parse_command, ruling_of, surveyed, wanted
 from leeward.security.kinds import Unreadable
 from leeward.security.policy import Policy
-from leeward.tools import survey as bounded
-from leeward.tools import survey as lookup
+from leeward.tools.survey import MOST_STEPS, Work, looked_up
 
 __all__ = ["Report", "fuzzed"]
 
@@ -82,11 +81,11 @@ def make(folder: Path, name: bytes, chance: random.Random) -> None:
         os.symlink(target[:4000], path)  # noqa: PTH211 — bytes
 
 
-def judged(line: str, policy: Policy) -> str:
+def judged(line: str, policy: Policy, work: Work) -> str:
     """Return what is said to a line, looked up and judged as that of a call."""
     read = parse_command(line)
     if not isinstance(read, Unreadable):
-        facts = lookup.looked_up(wanted(read, policy, policy.shell), policy, "/usr/bin:/bin")
+        facts = looked_up(wanted(read, policy, policy.shell), policy, "/usr/bin:/bin", work)
         read = surveyed(read, facts, policy)
     return SAID[ruling_of(read, line, policy, policy.shell).say]
 
@@ -94,29 +93,16 @@ def judged(line: str, policy: Policy) -> str:
 def fuzzed(names: int, seed: int) -> Report:
     """Judge a line for each of so many names, in folders of their own."""
     report, chance = Report(), random.Random(seed)
-    made: list[bounded.Work] = []
-
-    class Counted(bounded.Work):
-        def __init__(self) -> None:
-            super().__init__()
-            made.append(self)
-
-    real, lookup.Work = lookup.Work, Counted  # type: ignore[misc,attr-defined]
-    try:
-        while report.names < names:
-            folder = Path(tempfile.mkdtemp(prefix="names-")).resolve()
-            try:
-                _folder(report, folder, min(NAMES_IN_A_FOLDER, names - report.names), chance, made)
-            finally:
-                shutil.rmtree(os.fsencode(folder))
-    finally:
-        lookup.Work = real  # type: ignore[misc]
+    while report.names < names:
+        folder = Path(tempfile.mkdtemp(prefix="names-")).resolve()
+        try:
+            _folder(report, folder, min(NAMES_IN_A_FOLDER, names - report.names), chance)
+        finally:
+            shutil.rmtree(os.fsencode(folder))
     return report
 
 
-def _folder(
-    report: Report, folder: Path, count: int, chance: random.Random, made: list[bounded.Work]
-) -> None:
+def _folder(report: Report, folder: Path, count: int, chance: random.Random) -> None:
     policy = Policy(str(folder), "/home/ada")
     found = list({random_name(chance) for _ in range(count)})
     for name in found:
@@ -125,11 +111,11 @@ def _folder(
         line = chance.choice(LINES)
         while "@" in line:
             line = line.replace("@", random_pattern(chance, found[at % len(found)]), 1)
-        made.clear()
+        work = Work()
         began = time.perf_counter()
-        verdict = judged(line, policy)
+        verdict = judged(line, policy, work)
         took = time.perf_counter() - began
-        steps = sum(bounded.MOST_STEPS - work.left for work in made)
+        steps = MOST_STEPS - work.left
         report.names += 1
         report.verdicts[verdict] += 1
         report.steps += steps

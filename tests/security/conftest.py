@@ -73,6 +73,7 @@ def found(wanted) -> CommandFacts:
         programs={name: f"/usr/bin/{name}" for name in wanted.programs},
         trees=dict.fromkeys(wanted.trees, ()),
         repositories=dict.fromkeys(wanted.repositories, ()),
+        exists=dict.fromkeys(wanted.exists, False),
     )
 
 

@@ -10,7 +10,7 @@ from leeward.security.action import ActionBuilder
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import Effect, Kind
 from leeward.security.paths import ResolvedPath
-from leeward.tools.survey import looked_up
+from leeward.tools.survey import Work, looked_up
 
 CALLS = {
     "many": {"q": ["name"] * 900},
@@ -27,7 +27,7 @@ def draft(make, arguments, effects=Effect.READ) -> ActionBuilder:
 
 def paths_of(make, text, *existing, effects=Effect.READ) -> list[str]:
     facts = CommandFacts(
-        matches={path: (path,) for path in existing}, real={path: path for path in (*existing, f"/ws/{text}")}
+        exists=dict.fromkeys(existing, True), real={path: path for path in (*existing, f"/ws/{text}")}
     )
     atoms = draft(make, {"q": text}, effects).read(make.policy(), {}, facts).of_kind(Kind.PATH)
     return [atom.canonical.text for atom in atoms if isinstance(atom.canonical, ResolvedPath)]
@@ -36,8 +36,45 @@ def paths_of(make, text, *existing, effects=Effect.READ) -> list[str]:
 @pytest.mark.parametrize("arguments", CALLS.values(), ids=CALLS)
 def test_what_is_looked_up_is_bounded(make, arguments) -> None:
     wanted = draft(make, arguments).wanted(make.policy())
-    assert len(wanted.matches) <= 12 and wanted.real == ()
-    assert all(len(pattern) <= 3 * 4096 for pattern in wanted.matches)
+    assert len(wanted.exists) <= 12 and wanted.real == ()
+    assert all(len(path) <= 3 * 4096 for path in wanted.exists)
+
+
+# Many long paths, each spelled in several ways: what is read and looked up is counted together.
+LONG = [f"{at}/%2525252541/" + "ab/" * 1340 for at in range(240)]
+
+
+def test_many_long_strings_are_looked_up_in_counted_steps_and_the_rest_is_unknown(make, tmp_path) -> None:
+    policy, work = make.policy(workspace=str(tmp_path)), Work(20_000)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / ".env").touch()
+    for effects in (Effect.READ, Effect.READ | Effect.WRITE):
+        read = draft(make, {"q": [*LONG, "conf/.env"]}, effects)
+        wanted = read.wanted(policy)
+        assert sum(map(len, (*wanted.exists, *wanted.real))) < 6_000_000
+        atoms = read.read(policy, {}, looked_up(wanted, policy, "/usr/bin", work)).of_kind(Kind.PATH)
+        last = [atom.canonical for atom in atoms if atom.raw == "conf/.env"]
+        assert last and not any(isinstance(place, ResolvedPath) for place in last), (
+            "nobody knows where it leads"
+        )
+
+
+def test_what_was_too_much_to_look_up_is_unknown_and_not_nothing(make, tmp_path) -> None:
+    policy = make.policy(workspace=str(tmp_path))
+    read = draft(make, {"q": "conf/.env"})
+    facts = looked_up(read.wanted(policy), policy, "/usr/bin", Work(0))
+    atoms = read.read(policy, {}, facts).of_kind(Kind.PATH)
+    assert "conf/.env" in {atom.raw for atom in atoms if not isinstance(atom.canonical, ResolvedPath)}
+
+
+def test_an_ordinary_list_of_files_is_known_to_the_last(make, tmp_path) -> None:
+    policy = make.policy(workspace=str(tmp_path))
+    (tmp_path / "last").touch()
+    read = draft(
+        make, {"q": [f"src/package{at % 90}/module_{at}.py" for at in range(900)] + ["x" * 400_000, "last"]}
+    )
+    atoms = read.read(policy, {}, looked_up(read.wanted(policy), policy, "/usr/bin")).of_kind(Kind.PATH)
+    assert [atom.canonical.text for atom in atoms] == [str(tmp_path / "last")]
 
 
 @given(st.text(max_size=40))
@@ -76,3 +113,28 @@ def test_a_name_is_found_whatever_characters_it_has(make, tmp_path_factory, name
         assert str(file) in found
     finally:
         file.unlink()
+
+
+# What stands around a path in the words that tools take: a mark of curl's, a place in a file, a setting.
+AROUND = ["@conf/.env", "conf/.env:1", "conf/.env:12:3", "conf/.env#L1", "path=conf/.env", "'conf/.env'", '"conf/.env"', "`conf/.env`", "conf\\.env", "data=@conf/.env", '--file="conf/.env"', "@conf%2F.env", "conf/.env:1-20", "<conf/.env>", "path = conf/.env"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", AROUND)
+def test_what_stands_around_a_path_does_not_hide_it(make, tmp_path, text) -> None:
+    policy = make.policy(workspace=str(tmp_path))
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / ".env").touch()
+    read = draft(make, {"q": text})
+    facts = looked_up(read.wanted(policy), policy, "/usr/bin")
+    found = [atom.canonical.text for atom in read.read(policy, {}, facts).of_kind(Kind.PATH)]
+    assert str(tmp_path / "conf" / ".env") in found
+
+
+@pytest.mark.parametrize(
+    "text", ["a = b", "see issue #12", "10:30", "@ada", "'quoted'", "x=1#2", "C:\\x", "key: value", "a/b:c"]
+)
+@pytest.mark.parametrize("effects", [Effect.READ, Effect.READ | Effect.WRITE])
+def test_words_with_such_marks_stay_words(make, tmp_path, text, effects) -> None:
+    policy = make.policy(workspace=str(tmp_path))
+    read = draft(make, {"q": text}, effects)
+    assert read.read(policy, {}, looked_up(read.wanted(policy), policy, "/usr/bin")).of_kind(Kind.PATH) == ()

@@ -19,8 +19,8 @@ from leeward.tools.survey import NamePattern, TooMuch, Work, followed, looked_up
 LONG = "a" * 200
 
 
-def facts(folder, **wanted):
-    return looked_up(Wanted(**wanted), Policy(str(folder), "/home/ada"), "/usr/bin:/bin")
+def facts(folder, work=None, **wanted):
+    return looked_up(Wanted(**wanted), Policy(str(folder), "/home/ada"), "/usr/bin:/bin", work)
 
 
 def spent(pattern: str, name: str) -> tuple[bool, int]:
@@ -58,13 +58,29 @@ def test_the_verdict_does_not_wait_for_a_long_name(tmp_path):
     assert facts(tmp_path, matches=(pattern,)).matches == {pattern: (f"{tmp_path}/aaaaaab",)}
 
 
-def test_all_patterns_of_a_call_share_one_amount_of_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(Work.__init__, "__defaults__", (300,))
+def test_all_patterns_of_a_call_share_one_amount_of_work(tmp_path):
     for number in range(50):
         (tmp_path / f"a{number}").touch()
     patterns = tuple(f"{tmp_path}/a{number}*" for number in range(20))
-    found = facts(tmp_path, matches=patterns).matches
+    found = facts(tmp_path, Work(300), matches=patterns).matches
     assert found[patterns[0]] and found[patterns[-1]] is None
+
+
+def test_the_parts_of_a_pattern_that_are_spelled_out_are_work_too(tmp_path):
+    work = Work()
+    pattern = f"{tmp_path}/" + "ab/" * 1340
+    assert facts(tmp_path, work, matches=(pattern,)).matches == {pattern: ()}
+    assert bounded.MOST_STEPS - work.left > 1340
+
+
+def test_the_parts_of_a_repository_are_work_of_the_same_call(tmp_path):
+    (tmp_path / ".git" / "objects").mkdir(parents=True)
+    (tmp_path / ".git" / "refs").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / ".git" / "config").write_text("")
+    assert facts(tmp_path, Work(50), repositories=(str(tmp_path),)).repositories == {str(tmp_path): ()}
+    told = facts(tmp_path, Work(2), repositories=(str(tmp_path),)).repositories
+    assert told == {str(tmp_path): (".git is too big to tell",)}
 
 
 def test_links_are_followed_as_far_as_a_kernel_does(tmp_path):

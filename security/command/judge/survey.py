@@ -24,8 +24,8 @@ __all__ = ["Wanted", "surveyed", "together", "wanted"]
 class Wanted:
     """What to look up; the fields are the keys of `CommandFacts`.
 
-    For every path a glob matches, `real` must hold where it leads, too; and where `trees` names a glob,
-    what lies below each of its matches.
+    For every path a glob matches, and each of `exists` that there is, `real` must hold where it leads, too;
+    and where `trees` names a glob, what lies below each of its matches.
     """
 
     real: tuple[str, ...] = ()
@@ -33,9 +33,10 @@ class Wanted:
     programs: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     repositories: tuple[str, ...] = ()
+    exists: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return any((self.real, self.matches, self.programs, self.trees, self.repositories))
+        return any(getattr(self, name) for name in _ANSWERS)
 
 
 @dataclass(slots=True)
@@ -76,6 +77,7 @@ _ANSWERS: Mapping[str, Callable[[str], Any]] = {
     "programs": lambda name: f"/usr/bin/{name}",
     "trees": lambda _: (),
     "repositories": lambda _: (),
+    "exists": lambda _: False,
 }
 
 

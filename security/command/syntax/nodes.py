@@ -260,7 +260,8 @@ class CommandFacts:
     `matches` an absolute glob to the paths it matches, None where there were too many; `programs`
     a name to its path in the fixed PATH, None where there is none; `trees` a folder to the secret
     files below it, None where it is too big to tell; `repositories` a folder to what keeps
-    its git repository from being a plain one, () for a plain one.
+    its git repository from being a plain one, () for a plain one; `exists` a path to whether anything has
+    that name, None where nobody could tell.
     """
 
     real: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -268,6 +269,7 @@ class CommandFacts:
     programs: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
     trees: Mapping[str, tuple[str, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
     repositories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    exists: Mapping[str, bool | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
