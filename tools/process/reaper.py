@@ -274,6 +274,7 @@ def _memory_of(pids: list[int], grown: int, most: int) -> int:
     """Measure what processes take together, or as much of it as is above `most`.
 
     Of shared memory no more than `grown` is counted: a file that is mapped and held open would count twice.
+    All of that is, where it cannot be told what a process holds.
     """
     own = shared = 0
     for pid in pids:
@@ -287,7 +288,35 @@ def _memory_of(pids: list[int], grown: int, most: int) -> int:
         else:
             own += told.get(b"RssAnon", 0) + told.get(b"VmSwap", 0)
             shared += told.get(b"RssShmem", 0)
+    if any(map(_has_sent_files, pids)):
+        return own + grown
     return own + min(shared + _files_in_memory(pids), grown)
+
+
+def _has_sent_files(pid: int) -> bool:
+    """Whether files on their way lie in a socket of a process: nothing tells which, or their size."""
+    return any(
+        _reads(f"/proc/{pid}/fdinfo/{handle}", b"scm_fds:") > 0
+        for handle in _handles(pid)
+        if _link(f"/proc/{pid}/fd/{handle}").startswith("socket:")
+    )
+
+
+def _reads(path: str, name: bytes) -> int:
+    """Return the number that stands behind a name in a file of the kernel's; 0 where there is none."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 — the same
+            return next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _handles(pid: int) -> list[str]:
+    """Return the numbers of what a process holds open."""
+    try:
+        return os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 — the same
+    except OSError:
+        return []
 
 
 def _files_in_memory(pids: list[int]) -> int:
@@ -338,11 +367,7 @@ def _used(path: str, device: int) -> int:
 
 def _open_in_memory(pid: int) -> Iterable[tuple[tuple[int, int], int]]:
     """Yield the files in memory that a process holds open: device and number, and size."""
-    try:
-        handles = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 — the same
-    except OSError:
-        return
-    for handle in handles:
+    for handle in _handles(pid):
         # Others are not touched: on a file system that does not answer, that would hang.
         if not _link(f"/proc/{pid}/fd/{handle}").startswith(("/memfd:", "/dev/shm/")):  # noqa: S108
             continue

@@ -73,6 +73,18 @@ WRITE = "while f.write(bytes(1 << 20)): pass"
 MEMFD = 'import os; f = open(os.memfd_create("x"), "wb", 0)'
 SHARED = "import mmap, time; m = mmap.mmap(-1, 400_000_000); m.write(bytes(400_000_000)); time.sleep(60)"
 
+SENT = """
+import array, os, socket, time
+a, b = socket.socketpair()
+for _ in range(300):
+    f = os.memfd_create("x")
+    os.write(f, bytes(1 << 20))
+    a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [f]))])
+    os.close(f)
+    time.sleep(0.001)
+time.sleep(60)
+""".replace('"', '\\"')
+
 HOGS = {
     "at once": python(FILL.format(400_000_000)),
     "bit by bit": python("x = []\nwhile True: x.append(bytes(100_000))"),
@@ -81,6 +93,7 @@ HOGS = {
     "a little in each of many": f"for i in {{1..20}}; do {python(FILL.format(9_000_000))} & done; wait",
     "shared among processes": python(SHARED),
     "in a file without a name": python(f"{MEMFD}\n{WRITE}"),
+    "in files on their way through a socket": f'{sys.executable} -I -S -c "{SENT}"',
     "in page tables": python(
         "import mmap, time\nm = mmap.mmap(-1, 1 << 38, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n"
         "for at in range(0, 1 << 38, 1 << 21): m[at]"
