@@ -180,6 +180,9 @@ _QUIET_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm(?:/.*)?|pts/\d+|tcp/.*|udp/.*)"
 )
 _EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
+_GIT_LOCK = re.compile(r".*/\.git/(?!hooks/).*\.lock", re.DOTALL)
+# Without any of these git takes a folder for no repository.
+_OF_GIT = (".git/objects", ".git/refs", ".git/HEAD")
 _MOST_WORDS = 64
 _MOST_WRAPPED = 4
 _MOST_TARGETS = 16
@@ -327,6 +330,9 @@ def _writers(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, 
                 return word.text, "it writes to a device"
             if program in _COPIERS or _QUIET_DEVICES.fullmatch(path):
                 continue
+            if program in {"rm", "unlink"} and word.is_literal and _GIT_LOCK.fullmatch(path):
+                # It is asked about: git itself says to remove the lock of one that died.
+                continue
             why = protected_reason(path, scene.policy)
             if why is None and not is_inside(path, scene.policy.workspace):
                 why = secret_reason(path, scene.policy)
@@ -376,12 +382,13 @@ def _searched(words: tuple[Word, ...], inner: tuple[Node, ...], scene: Scene) ->
     removed_by, changed_by = branches(terms, removes), branches(terms, changes_owners)
     least = _least_depth(terms)
     starts = tuple(_all_starts(words, terms))
+    parts_of_git = () if _spares_git(terms) else _OF_GIT
     is_wide = () in removed_by or len(starts) > _MOST_STARTS
     for word in starts if removed_by else ():
         why = _root(word, scene, spares_workspace=False) if is_wide else None
         if why is not None:
             return word.text, f"it removes {why}; no test says of which names"
-        why = None if is_wide else _narrowed(word, removed_by, least, scene)
+        why = None if is_wide else _narrowed(word, removed_by, least, scene, parts_of_git)
         if why is not None:
             return word.text, f"it removes {why}"
     for word in starts if () in changed_by else ():
@@ -416,14 +423,25 @@ def _least_depth(terms: tuple[tuple[Word, ...], ...]) -> int:
     return min((int(text) if text.isdecimal() else 0 for text in given), default=0)
 
 
-def _narrowed(word: Word, ways: tuple[Branch, ...], least: int, scene: Scene) -> str | None:
+def _spares_git(terms: tuple[tuple[Word, ...], ...]) -> bool:
+    """Whether a search leaves a folder `.git` out, by a prune or a test that is turned round."""
+    names = [term[0].text for term in terms]
+    is_named = any(".git" in word.text for term in terms for word in term[1:])
+    return is_named and not {"-prune", "!", "-not"}.isdisjoint(names)
+
+
+def _narrowed(
+    word: Word, ways: tuple[Branch, ...], least: int, scene: Scene, parts_of_git: tuple[str, ...]
+) -> str | None:
     """Say what must stay that a search removes though its tests narrow what it finds, or None."""
     if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
         return "somebody's home"
     for candidate in where(_plainer(word), scene.folders, scene.ground) or ():
         for path in _spellings(candidate, scene):
             typed = word.text if word.is_literal else candidate.path
-            why = _why_searched(path, scene) or _passing(path, typed.rstrip("/") or "/", ways, least, scene)
+            why = _why_searched(path, scene) or _passing(
+                path, typed.rstrip("/") or "/", ways, least, scene, parts_of_git
+            )
             if why is not None:
                 return why
     return None
@@ -437,10 +455,13 @@ def _why_searched(path: str, scene: Scene) -> str | None:
     return None if is_own else _why_root(path, scene, spares_workspace=True)
 
 
-def _passing(path: str, typed: str, ways: tuple[Branch, ...], least: int, scene: Scene) -> str | None:
+def _passing(
+    path: str, typed: str, ways: tuple[Branch, ...], least: int, scene: Scene, parts_of_git: tuple[str, ...]
+) -> str | None:
     """Say what must stay below a folder and would pass the tests of a search that begins there, or None."""
     policy = scene.policy
-    kept = (*protected_places(policy), *secret_places(policy))
+    of_git = (posixpath.join(policy.workspace, part) for part in parts_of_git)
+    kept = (*protected_places(policy), *secret_places(policy), *of_git)
     reached: dict[str, str] = {}
     ends: dict[str, str] = {}
     for place in (*kept, policy.workspace, policy.home):

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from ...paths import is_inside, secret_reason
+from ...paths import is_inside, secret_places, secret_reason
 from ...policy import Policy
 from ..expand import where
 from ..programs import NameTest, Parsed, find_starts, find_terms, is_hit, tests_of
@@ -23,11 +23,18 @@ __all__ = ["sought_problem"]
 _SAMPLES = tuple(
     "id_rsa id_dsa id_ecdsa id_ed25519 .env .netrc .pgpass .npmrc .pypirc .git-credentials .htpasswd .my.cnf "
     ".vault-token .s3cfg .ssh .gnupg .aws .azure .oci .kube .password-store ssh_host_\v_key \v.key key.pem "
-    "privkey.pem \v.p12 \v.pfx \v.jks \v.keystore \v.kdbx \v.ppk".split(" ")
+    "privkey.pem \v.p12 \v.pfx \v.jks \v.keystore \v.kdbx \v.ppk credentials shadow gshadow".split(" ")
 )
 _OPEN = re.compile(r"\[[^\]]*\]|[*?]")
-_REGEX_SIGNS = re.compile(r"[\\^$()]")
-_SHORTEST = 2
+_SET_OF_ONE = re.compile(r"\[([^!^\]/])\]")
+# A regular expression by its signs: a set, a count, what is escaped, a bracket, any other character.
+_SIGN = re.compile(
+    r"(?P<set>\[\^?\]?[^\]]*\])|(?P<count>\\?\{[0-9,]*\\?\}|\\?[+?]|\*)|\\(?P<plain>[^A-Za-z0-9<>'`()])"
+    r"|(?P<bracket>\\?[()])|(?P<sign>\\.)|(?P<any>\.)|(?P<edge>[\^$])|(?P<char>.)",
+    re.DOTALL,
+)
+# So much of a name must be spelled; of a word of everyday use more.
+_SHORTEST, _SHORTEST_WORD = 2, 4
 # Too long to look through, and longer than any name.
 _LONGEST = 256
 _TREES = frozenset({"tree", "exa", "eza"})
@@ -66,34 +73,66 @@ def _sought(program: str, words: tuple[Word, ...], parsed: Parsed) -> Iterator[N
 def _of_term(term: tuple[Word, ...]) -> Iterator[NameTest]:
     is_regex = term[0].text in {"-regex", "-iregex"}
     if len(term) > 1 and (is_regex or len(term[1].text) > _LONGEST):
-        yield from _of_regex(term[1].text)
+        yield from _of_regex(term[1].text, is_whole=True)
         return
     if term[0].text in {"-lname", "-ilname", "-samefile"} and len(term) > 1:
         yield NameTest(term[1].text, of_path=True)
     yield from (test for test in tests_of(term) if test is not None)
 
 
-def _of_regex(text: str) -> Iterator[NameTest]:
-    """Yield the patterns of names that are nearest to a regular expression."""
+def _of_regex(text: str, *, is_whole: bool = False) -> Iterator[NameTest]:
+    """Yield the patterns of names that are nearest to a regular expression, which may have to match all."""
     if len(text) > _LONGEST:
         yield NameTest(text)
         return
-    for one in re.split(r"\\?\|", text):
-        is_open = not one.startswith("^"), not one.endswith("$")
-        plain = _REGEX_SIGNS.sub("", re.sub(r"\.[*+]", "*", one))
+    several = re.split(r"\\?\|", text)
+    for at, one in enumerate(several):
+        # What an alternative within brackets begins and ends with stands around these.
+        is_open = at > 0 or not (is_whole or one.startswith("^")), at < len(several) - 1 or not is_whole
+        is_open = is_open[0], is_open[1] and not one.endswith("$") and not (is_whole and text.endswith(")"))
+        plain = _as_glob(one)
         yield NameTest(f"{'*' * is_open[0]}{plain}{'*' * is_open[1]}", of_path="/" in plain)
+
+
+def _as_glob(regex: str) -> str:
+    """Return a pattern of names that matches what a regular expression of any dialect does, or more."""
+    found: list[str] = []
+    for sign in _SIGN.finditer(regex):
+        match sign.lastgroup:
+            case "count":
+                # None, one or more of what stands before it.
+                found[-1:] = "*"
+            case "plain" | "char":
+                found.append(sign[sign.lastgroup])
+            case "set":
+                found.append(_SET_OF_ONE.sub(r"\1", sign[0]) if _SET_OF_ONE.fullmatch(sign[0]) else "?")
+            case "any":
+                found.append("?")
+            case "bracket" | "edge":
+                found.append("")
+            case _:
+                found.append("*")
+    return "".join(found)
 
 
 def _names_secret(test: NameTest, policy: Policy) -> bool:
     """Whether a pattern spells the name of a secret, or enough of one."""
     if len(test.pattern) > _LONGEST:
         return True
-    name = posixpath.basename(test.pattern)
-    run = max(map(len, _OPEN.split(name)), default=0)
-    if run >= _SHORTEST and any(is_hit((NameTest(name),), sample) for sample in _SAMPLES):
+    pattern = _SET_OF_ONE.sub(r"\1", test.pattern)
+    if any(_is_hit(name, policy) for name in pattern.split("/")):
         return True
-    spelled = (_OPEN.sub(stem, test.pattern) for stem in ("x", ""))
+    spelled = (_OPEN.sub(stem, pattern) for stem in ("x", ""))
     return any(secret_reason(posixpath.join("/", one.lstrip("/")), policy) is not None for one in spelled)
+
+
+def _is_hit(name: str, policy: Policy) -> bool:
+    """Whether the pattern of one name spells enough of a secret's."""
+    run = max(map(len, _OPEN.split(name)), default=0)
+    hidden = (posixpath.basename(place) for place in secret_places(policy))
+    samples = (*_SAMPLES, *(one for one in hidden if one.rfind(".") == 0))
+    needed = ((_SHORTEST_WORD if one.isalpha() else _SHORTEST, one) for one in samples)
+    return any(run >= shortest and is_hit((NameTest(name),), one) for shortest, one in needed)
 
 
 def _starts(program: str, words: tuple[Word, ...], parsed: Parsed) -> tuple[Word, ...]:
