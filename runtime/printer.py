@@ -75,6 +75,7 @@ class Printer:
         self.on_close: Callable[[], None] = lambda: None
         self.so_far: Callable[[], object] = lambda: None
         self._finished = False
+        self._has_answered = False
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self._column = 0
@@ -117,7 +118,8 @@ class Printer:
 
     def lines(self, text: str) -> None:
         """Print lines as they are, whatever the form."""
-        if self._lost is None:
+        if self._lost is None and text:
+            self._has_answered = True
             try:
                 _write(self._out, text)
             except OSError as error:
@@ -157,8 +159,11 @@ class Printer:
         self._aside(chr(10).join(lines))
 
     def end(self, code: Exit) -> Exit:
-        """Return how the process ends, after everything: a success only if all of the answer was taken."""
-        if self._lost is None:
+        """Return how the process ends, after everything: a success only if all of the answer was taken.
+
+        Where there was no answer nothing can be lost, whatever standard output is.
+        """
+        if self._lost is None and self._has_answered:
             try:
                 _settle(self._out)
             except OSError as error:
