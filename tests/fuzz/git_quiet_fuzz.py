@@ -354,9 +354,35 @@ def _passed_over(instead: Callable[[Place], Path]) -> Trap:
 
 def _random_settings(place: Place, chance: random.Random) -> None:
     """Add lines of what settings are made of, in any order and number."""
-    pieces = ["[", "]", "[a", "[core]", '[filter "e"]', '"', "\\", "\\\n", " ", "\t", "\n", "\r", "=", "a", "clean", " = EVIL", "#", ";", "\v", "\x00", "\ufeff", "é"]
+    pieces = [
+        "[",
+        "]",
+        "[a",
+        "[core]",
+        '[filter "e"]',
+        '"',
+        "\\",
+        "\\\n",
+        " ",
+        "\t",
+        "\n",
+        "\r",
+        "=",
+        "a",
+        "clean",
+        " = EVIL",
+        "#",
+        ";",
+        "\v",
+        "\x00",
+        "\ufeff",
+        "é",
+    ]
     many = chance.choice((1, 1, 1, 50, 20_000))
-    _sets(place, "".join(piece * chance.choice((1, 1, many)) for piece in chance.choices(pieces, k=30))[:250_000])
+    _sets(
+        place,
+        "".join(piece * chance.choice((1, 1, many)) for piece in chance.choices(pieces, k=30))[:250_000],
+    )
 
 
 # These start or read something unless they are seen: no status, branch or log may be quiet where one of them stands.

@@ -80,7 +80,9 @@ def test_no_text_of_settings_keeps_a_verdict_waiting():
     code = "import sys; from leeward.security.command import odd_settings; print(len(odd_settings(sys.stdin.read())))"
     for line in HOSTILE:
         text = "[core]\n\tbare = false\n" + f"{line}\n" * (256 * 1024 // len(line))
-        done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=60
+        )
         assert done.stdout in {"0\n", "1\n"}, (line[:40], done)
 
 
