@@ -27,7 +27,7 @@ tests: $(VENV)/installed-dev
 test-versions: requirements.lock
 	for end in lowest highest; do \
 		test -x $(VENV)-$$end/bin/python || $(PYTHON) -m venv $(VENV)-$$end || exit 1; \
-		$(VENV)-$$end/bin/python bench/parser_versions.py $$end >$(VENV)-$$end/parsers.txt || exit 1; \
+		$(VENV)-$$end/bin/python .ci/versions.py $$end --parsers >$(VENV)-$$end/parsers.txt || exit 1; \
 		for wanted in '--require-hashes -r requirements.lock' '--no-deps --editable .' \
 			"--no-deps --upgrade -r $(VENV)-$$end/parsers.txt"; do \
 			$(VENV)-$$end/bin/python -m pip install --quiet $$wanted || exit 1; \

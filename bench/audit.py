@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import trio
-from amount import amount
+from scale import scaled
 
 from leeward.memory.audit import AuditLogger
 from leeward.memory.database import AsyncioThread, Database
@@ -105,7 +105,7 @@ async def measure(folder: Path, records: int) -> None:
             )
             print(f"appends per second, one caller            {rate:8.0f}")
             for callers in (2, 8, 32):
-                latency, more = await by_callers(audit, callers, max(records, amount(200, 4) * callers))
+                latency, more = await by_callers(audit, callers, max(records, scaled(200, 4) * callers))
                 print(
                     f"appends per second, {callers:2} callers            {more:8.0f}"
                     f"   {more / rate:.1f} x one; each waits {latency * 1e6:.0f} µs"
@@ -135,7 +135,7 @@ def _typical(times: Sequence[float]) -> float:
 
 def main() -> int:
     """Measure, in a folder of its own."""
-    records = amount(2_000, 40, 0)
+    records = scaled(2_000, 40, 0)
     with tempfile.TemporaryDirectory() as name:
         trio.run(measure, Path(name), records)
     return 0

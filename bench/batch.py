@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
-from amount import amount
+from scale import scaled
 
 _CALLS = (
     {"tool": "read", "args": {"path": "src/main.py"}},
@@ -36,7 +36,7 @@ def _lines(count: int) -> Iterator[str]:
 
 def main() -> int:
     """Time a batch, and the start of the process on its own, and print the difference."""
-    count = amount(20_000, 100, 0)
+    count = scaled(20_000, 100, 0)
     command = [str(Path(sys.executable).with_name("leeward")), "check", "--batch"]
     with tempfile.TemporaryDirectory() as folder:
         calls, nothing = Path(folder, "calls.jsonl"), Path(folder, "nothing.jsonl")

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
-from amount import amount
+from scale import scaled
 
 from leeward.memory.checkpoints import CheckpointStore
 from leeward.memory.database import AsyncioThread, Database
@@ -89,4 +89,4 @@ async def _main(folder: Path, files: int, size: int) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        trio.run(_main, Path(made).resolve(), amount(5_000, 100, 0), amount(8_000, 1_000, 1))
+        trio.run(_main, Path(made).resolve(), scaled(5_000, 100, 0), scaled(8_000, 1_000, 1))

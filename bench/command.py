@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from amount import amount
+from scale import scaled
 
 from leeward.security.command import (
     CommandFacts,
@@ -133,8 +133,8 @@ def facts_of(line: CommandLine) -> CommandFacts:
     )
 
 
-_TIMES = amount(5, 1)
-_EVERY = amount(1, 40)
+_TIMES = scaled(5, 1)
+_EVERY = scaled(1, 40)
 
 
 def said_of(line: CommandLine | Unreadable, text: str) -> int:

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import httpcore
 import trio
 import trustme
-from amount import amount
+from scale import scaled
 from silent import NoAudit, Silent
 
 from leeward.memory.audit import AuditLogger
@@ -42,8 +42,8 @@ from leeward.tools.survey import Surveyor
 
 Steps: TypeAlias = Mapping[str, Callable[[int], Awaitable[object]]]
 
-ROUNDS = amount(15, 1)
-REQUESTS = amount(100, 10)
+ROUNDS = scaled(15, 1)
+REQUESTS = scaled(100, 10)
 PAGE = b"Hello, world.\n" * 150
 
 

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import trio
-from amount import amount
+from scale import scaled
 
 from leeward.security.call import Cleared, ToolCall, ToolExecutor
 from leeward.security.judge import read_call
@@ -30,9 +30,9 @@ from leeward.tools.search import Search
 from leeward.tools.survey import Surveyor
 
 _PATTERNS = ("needle_that_is_not_there", "[a-z]+_needle[0-9]", "(?i)needle_nowhere", "ab_[a-z]{3} .*zz")
-_ROUNDS = amount(5, 1)
-_CALLS = amount(300, 20)
-_BIG = amount(2 * 1024**3, 1024**2)
+_ROUNDS = scaled(5, 1)
+_CALLS = scaled(300, 20)
+_BIG = scaled(2 * 1024**3, 1024**2)
 
 
 def _tree(root: Path, size: int) -> int:
@@ -151,7 +151,7 @@ def main() -> int:
     if shutil.which("grep") is None:
         sys.stderr.write("grep is not installed, so there is nothing to compare with\n")
         return 2
-    megabytes = amount(200, 2, 0)
+    megabytes = scaled(200, 2, 0)
     with tempfile.TemporaryDirectory() as folder:
         told = trio.run(_figures, megabytes * 1_000_000, Path(os.path.realpath(folder)))
     print(json.dumps({"megabytes": megabytes, **told}))

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from amount import SMOKE, amount
+from scale import SMOKE, scaled
 
 from leeward.runtime.app import Runtime
 from leeward.runtime.config import Locations, load
 from leeward.security.ports import Answer
 
 _MIB = 1024 * 1024
-_SAMPLE = amount(8, 1) * _MIB
+_SAMPLE = scaled(8, 1) * _MIB
 _SOURCES = Path(os.__file__).parent
 _AIMS = (1.2, 3.0)
 _HEADS = ("MiB", "disk/byte", "written/byte", "written/stored", "peak MiB", "MiB/s")
@@ -133,10 +133,10 @@ def main() -> int:
         if words[:1] == ["--measure"]:
             print(json.dumps(trio.run(_measured, folder, Path(words[1]), int(words[2]))))
             return 0
-        size = amount(32, 1, 0) * _MIB
+        size = scaled(32, 1, 0) * _MIB
         print(("{:<8}" + "{:>16}" * 6).format("output", *_HEADS))
         is_met = True
-        for kind, least in (*((kind, size) for kind in _KINDS), ("logs", amount(1024, 1) * _MIB)):
+        for kind, least in (*((kind, size) for kind in _KINDS), ("logs", scaled(1024, 1) * _MIB)):
             sample = folder / kind
             sample.write_bytes(_KINDS[kind]())
             times = -(-least // sample.stat().st_size)

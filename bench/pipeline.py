@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import trio
-from amount import amount
+from scale import scaled
 from silent import NoAudit, Silent
 
 from leeward.memory.audit import AuditLogger
@@ -30,8 +30,8 @@ from leeward.tools.composite import CompositeExecutor
 from leeward.tools.declare import Text, WorkspacePath, tool
 from leeward.tools.survey import Surveyor
 
-ROUNDS = amount(15, 1)
-CALLS = amount(100, 10)
+ROUNDS = scaled(15, 1)
+CALLS = scaled(100, 10)
 
 
 @tool(effects=Effect.READ)

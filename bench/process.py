@@ -22,13 +22,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import trio
-from amount import amount
+from scale import scaled
 
 from leeward.security.policy import Policy
 from leeward.tools.process import environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
 
-RUNS = amount(40, 2)
+RUNS = scaled(40, 2)
 DAEMON = """
 import os, signal, sys, time
 for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
@@ -172,7 +172,7 @@ async def measure(level: str, folder: Path, cancels: int) -> dict[str, object]:
 
 async def main() -> int:
     """Measure every level and print a line for each."""
-    cancels = amount(200, 2, 0)
+    cancels = scaled(200, 2, 0)
     print(json.dumps({"level": "bare spawn", "run_ms": await timed(RUNS, bare)}))
     left = 0
     for level in ("bubblewrap", "landlock", "none"):

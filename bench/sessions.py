@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from amount import SMOKE, amount
+from scale import SMOKE, scaled
 
 from leeward import Effect, Text, tool
 from leeward.runtime.app import Runtime
@@ -43,7 +43,7 @@ from leeward.runtime.providers.interface import (
 from leeward.runtime.sessions import delete, find, fork
 from leeward.security.call import ToolCall
 
-TURN = amount(100, 10)  # calls in one turn
+TURN = scaled(100, 10)  # calls in one turn
 REPLY = 10  # calls in one reply
 CONFIG = """
 [agent]
@@ -202,7 +202,7 @@ def main(words: Sequence[str]) -> None:
         argument: Any = int(words[2]) if words[0] == "build" else words[2]
         print(json.dumps(trio.run(parts[words[0]], Path(words[1]), argument)))
         return
-    calls = str(amount(10_000, 100, 0))
+    calls = str(scaled(10_000, 100, 0))
     with tempfile.TemporaryDirectory() as folder:
         made = told("build", folder, calls)
         print(f"a session of {made['calls']} calls, in tenths:")

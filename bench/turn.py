@@ -24,12 +24,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from amount import amount
+from scale import scaled
 
 HERE = Path(__file__).parent
-TOKENS = amount(20_000, 200)
-STEPS = amount(400, 12)
-RUNS = amount(200, 2)
+TOKENS = scaled(20_000, 200)
+STEPS = scaled(400, 12)
+RUNS = scaled(200, 2)
 Told = dict[str, Any]
 
 
@@ -95,7 +95,7 @@ def one_shot(url: str, rounds: int) -> Iterator[tuple[str, str]]:
             "leeward": leeward,
         }
         found: dict[str, list[tuple[float, float]]] = {"floor": [], "leeward": []}
-        for _ in range(amount(3 * rounds + 1, 2)):
+        for _ in range(scaled(3 * rounds + 1, 2)):
             for which, command in commands.items():
                 found[which].append(_ran(command, home))
     for clock, word in ((1, "wall"), (0, "CPU")):
@@ -194,7 +194,7 @@ def _met(is_met: bool) -> str:
 
 def main() -> int:
     """Measure everything and print a line for each figure as soon as it is known."""
-    rounds = amount(3, 1, 0)
+    rounds = scaled(3, 1, 0)
     load, version = os.getloadavg()[0], sys.version.split()[0]
     print(f"{os.cpu_count()} CPUs, load {load:.1f}, Python {version}, the best of {rounds} rounds")
     with served() as url:

@@ -19,7 +19,7 @@ from leeward.security.session import Session
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel, min_trust
 from leeward.security.url import host_warning
-from leeward.tools.process import amount
+from leeward.tools.process import size_text
 from leeward.tools.sandbox import Sandbox
 
 __all__ = [
@@ -113,7 +113,7 @@ def sandbox_word(policy: Policy) -> str:
 def limits_word(sandbox: Sandbox) -> str:
     """Say in one line how much of the machine a command may use, and what sees to it."""
     limits = sandbox.limits
-    told = f"a command may use {amount(limits.memory)} of memory, and {limits.tasks} processes and threads"
+    told = f"a command may use {size_text(limits.memory)} of memory, and {limits.tasks} processes and threads"
     if not sandbox.uncounted_because:
         return f"{told}; the kernel holds it to that by a control group"
     return f"{told}; its keeper counts, for there is no control group: {visible(sandbox.uncounted_because)}"

@@ -227,7 +227,7 @@ PACKAGES = {
         "runtime/events runtime/exits runtime/grounding runtime/model runtime/options "
         "runtime/printer runtime/providers runtime/sandbox runtime/script runtime/sessions "
         "runtime/storage runtime/version security/call security/kinds security/sandbox "
-        "security/session security/text security/trust tools/sandbox"
+        "security/session security/text security/trust tools/process tools/sandbox"
     ),
     "runtime/config": (
         "memory/overflow runtime/exits security/filters security/permissions security/policy "

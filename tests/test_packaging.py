@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("security", "memory", "tools", "runtime")
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = SETTINGS["project"]
+VERSIONS = ROOT / ".ci" / "versions.py"
 LOGIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -61,7 +63,7 @@ def below(folder: str) -> set[str]:
 def test_each_dependency_is_declared_once_and_with_its_lowest_version() -> None:
     everything = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
     lowest = subprocess.run(
-        [sys.executable, ROOT / ".ci" / "lowest.py"], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, VERSIONS, "lowest"], check=True, capture_output=True, text=True, timeout=60
     ).stdout.split()
     assert len(lowest) == len({distribution(entry) for entry in everything}) == len(everything)
     built = {distribution(entry): entry for entry in SETTINGS["build-system"]["requires"]}
@@ -115,9 +117,9 @@ def test_the_lock_pins_every_dependency_within_its_bounds_with_hashes_and_names_
 
 def test_parsers_that_verdicts_rest_on_are_bounded_on_both_sides() -> None:
     allowed = bounds(PROJECT["dependencies"])
-    script = [sys.executable, str(ROOT / "bench" / "parser_versions.py")]
     for end in ("lowest", "highest"):
-        done = subprocess.run([*script, end], check=True, capture_output=True, text=True, timeout=60)
+        argv = [sys.executable, VERSIONS, end, "--parsers"]
+        done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
         named = bounds(done.stdout.split())
         assert named.keys() >= {"ada-url", "google-re2", "jsonschema-rs", "tree-sitter", "tree-sitter-bash"}
         for name, wanted in named.items():
@@ -181,7 +183,14 @@ def test_a_source_archive_holds_each_file_once(archives) -> None:
     assert len(held) == len(set(held))
     beside = set().union(*map(below, ("tests", "docs", "examples", "bench", ".ci", ".github")))
     at_root = {path.name for path in ROOT.iterdir() if path.suffix in {".md", ".toml"}}
-    at_root |= {"LICENSE", "Makefile", ".gitignore", ".pre-commit-config.yaml", "PKG-INFO"}
+    at_root |= {
+        "LICENSE",
+        "Makefile",
+        ".gitignore",
+        ".pre-commit-config.yaml",
+        "PKG-INFO",
+        "requirements.lock",
+    }
     assert set(held) == {f"src/{name}" for name in shipped()} | beside | at_root
 
 
@@ -211,9 +220,25 @@ def test_the_metadata_names_what_is_tested(archives) -> None:
 def test_the_workflow_calls_targets_that_exist() -> None:
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     called = re.findall(r"run: make (\w+)", workflow)
-    assert set(called) == {"lint", "types", "check", "tests", "build"}
+    assert set(called) == {"check", "tests", "build"}
     assert all(recipe(target) for target in called)
     assert "://" not in workflow
+
+
+def test_the_lowest_versions_are_installed_past_the_lock_which_takes_no_others() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    lowest = workflow.partition("matrix.dependencies == 'lowest'")[2].partition("\n\n")[0]
+    assert "--constraint lowest.txt" in lowest
+    assert not re.search(r"PIP_CONSTRAINT|\bmake\b|requirements\.lock", lowest)
+
+
+@pytest.mark.parametrize("entries", [["ada-url>=4.0"], ["trio"], ["ada-url>=4.0,<5"] * 2])
+def test_a_parser_without_bounds_or_named_twice_is_not_printed_as_a_version(entries) -> None:
+    script = importlib.util.spec_from_file_location("versions", VERSIONS)
+    versions = importlib.util.module_from_spec(script)
+    script.loader.exec_module(versions)
+    with pytest.raises(ValueError, match=r"bound|needed once"):
+        list(versions.requirements("lowest", entries, parsers=True))
 
 
 def test_what_is_installed_tells_its_version_decides_and_gives_the_tour(installed, tmp_path) -> None:
@@ -288,6 +313,11 @@ def test_make_lays_an_unpacked_source_archive_out_like_a_checkout(archives, tmp_
     for folder in FOLDERS:
         assert (tree / folder / "__init__.py").is_file()
         assert (tree / "src" / "leeward" / folder).readlink() == Path("..", "..", folder)
+    wanted = subprocess.run(
+        ["make", "-n", "tests"], cwd=tree, env=LOGIN, capture_output=True, text=True, timeout=60
+    )
+    assert wanted.returncode == 0, wanted.stderr
+    assert "requirements.lock" in wanted.stdout
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")

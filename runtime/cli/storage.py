@@ -14,6 +14,7 @@ from leeward.memory.database import Database, StorageStatus, TableSize, Upkeep
 from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import Catalog, Transcript
 from leeward.security.kinds import Json
+from leeward.tools.process import size_text
 
 from ..clock import SystemClock
 from ..console import Startup, look
@@ -26,8 +27,6 @@ from ..storage import audit_of, open_storage
 __all__ = ["storage"]
 
 _DAY = 86_400
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_STEP = 1024
 
 
 async def storage(options: Options, printer: Printer) -> Exit:
@@ -55,7 +54,7 @@ async def storage(options: Options, printer: Printer) -> Exit:
                 lines = list(_pruned_lines(told))
             case "vacuum":
                 freed = await Upkeep(database).vacuum()
-                told, lines = {"freed_bytes": freed}, [f"{_size(freed)} given back"]
+                told, lines = {"freed_bytes": freed}, [f"{size_text(freed)} given back"]
             case _:
                 status = await Upkeep(database).status()
                 told = _status_json(status, path, start)
@@ -93,7 +92,7 @@ async def _prune(options: Options, start: Startup, database: Database) -> dict[s
 def _pruned_lines(told: dict[str, Json]) -> Iterator[str]:
     match told.get("overflow"):
         case {"texts": int() as texts, "bytes": int() as size}:
-            yield f"outputs deleted: {texts}, {_size(size)}"
+            yield f"outputs deleted: {texts}, {size_text(size)}"
     match told.get("transcripts"):
         case {"sessions": int() as sessions}:
             yield f"sessions deleted: {sessions}"
@@ -140,13 +139,13 @@ def _table_json(table: TableSize) -> dict[str, Json]:
 def _status_lines(status: StorageStatus, path: Path, start: Startup) -> Iterator[str]:
     free, kept = status.free_pages * status.page_size, status.kept
     yield f"{path}"
-    yield f"file {_size(status.file_bytes)}, of which {_size(free)} free; log {_size(status.log_bytes)}"
+    yield f"file {size_text(status.file_bytes)}, of which {size_text(free)} free; log {size_text(status.log_bytes)}"
     yield f"{'table':<24} {'rows':>10} {'on disk':>10}  age"
     for table in status.tables:
-        size = "?" if table.bytes is None else _size(table.bytes)
+        size = "?" if table.bytes is None else size_text(table.bytes)
         yield f"{table.name:<24} {table.rows:>10} {size:>10}  {_age(table)}".rstrip()
-    most = _size(start.loaded.config.tools.overflow.max_total_bytes)
-    yield f"outputs: {kept.texts}, {_size(kept.bytes)}, kept in {_size(kept.stored)} of at most {most}"
+    most = size_text(start.loaded.config.tools.overflow.max_total_bytes)
+    yield f"outputs: {kept.texts}, {size_text(kept.bytes)}, kept in {size_text(kept.stored)} of at most {most}"
     if kept.unfinished:
         yield f"outputs being written or left unfinished: {kept.unfinished}"
     if (written := status.written_per_byte) is not None:
@@ -168,12 +167,3 @@ def _ago(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
-
-
-def _size(count: float) -> str:
-    """Return a number of bytes as a person reads it."""
-    for unit in _UNITS[:-1]:
-        if count < _STEP:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= _STEP
-    return f"{count:.1f} {_UNITS[-1]}"

@@ -106,10 +106,10 @@ def _more_trusted(old: Mapping[str, str], new: Mapping[str, str]) -> Sequence[Ke
     )
 
 
-def lower_from(default: int) -> Narrowing:
-    """Return the rule for a number whose 0 stands for a default."""
+def lower_from(default: Callable[[], int]) -> Narrowing:
+    """Return the rule for a number whose 0 is the machine's default, found when values are compared."""
     return Narrowing(
-        f"lower it (0 is {default} here)", lambda old, new: _higher(old or default, new or default)
+        "lower it (0 is the default)", lambda old, new: _higher(old or default(), new or default())
     )
 
 

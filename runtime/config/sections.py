@@ -83,7 +83,7 @@ class ShellSection(Section):
             le=1 << 50,
             description="Bytes of memory a command may use in all; 0: half the machine, at most 4 GiB.",
         ),
-        lower_from(Limits().memory),
+        lower_from(lambda: Limits().memory),
     ] = 0
     checkpoints: Annotated[
         bool, Field(description="Keep what calls change in the workspace, so that /undo takes it back.")

@@ -1,7 +1,7 @@
 """The one place that starts processes, and the supervision of what they start."""
 
 from .cgroup import Groups, find_groups
-from .environment import SEARCH_PATH, Exceeded, Limits, amount, environment
+from .environment import SEARCH_PATH, Exceeded, Limits, environment, size_text
 from .output import OnChunk
 from .reaper import FIRST_DESCRIPTOR, children, descendants
 from .run import Child, ProcessExit, Start, Starter, run_process, starting, unstartable
@@ -22,7 +22,6 @@ __all__ = [
     "SupervisedProcess",
     "SupervisedStart",
     "Supervisor",
-    "amount",
     "children",
     "claim_process",
     "descendants",
@@ -30,6 +29,7 @@ __all__ = [
     "find_groups",
     "run_process",
     "send",
+    "size_text",
     "starting",
     "unstartable",
 ]

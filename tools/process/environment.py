@@ -19,7 +19,7 @@ from types import MappingProxyType
 from leeward.security.paths import is_inside
 from leeward.security.sandbox import toolchains
 
-__all__ = ["SEARCH_PATH", "Exceeded", "Limits", "Resource", "amount", "environment", "search_path"]
+__all__ = ["SEARCH_PATH", "Exceeded", "Limits", "Resource", "environment", "search_path", "size_text"]
 
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -95,7 +95,7 @@ class Exceeded:
 
     def __str__(self) -> str:
         if self.resource is Resource.MEMORY:
-            told = f"the command used more than {amount(self.bound)} of memory"
+            told = f"the command used more than {size_text(self.bound)} of memory"
             limit = "[tools.shell] memory; it counts all its processes and its files in memory, such as /tmp"
             advice = "do the work in smaller parts or with fewer processes at once"
         else:
@@ -105,9 +105,9 @@ class Exceeded:
         return f"killed: {told} ({limit}); {advice}"
 
 
-def amount(count: int) -> str:
+def size_text(count: int) -> str:
     """Say a number of bytes in the largest unit that it fills."""
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if count >= 1 << power:
             return f"{count / (1 << power):.1f} {unit}"
     return f"{count} bytes"

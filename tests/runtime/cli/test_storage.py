@@ -14,10 +14,11 @@ import trio
 
 from leeward.memory.database import AsyncioThread, Database, Upkeep
 from leeward.memory.overflow import OverflowStore
-from leeward.runtime.cli.storage import _ago, _size
+from leeward.runtime.cli.storage import _ago
 from leeward.runtime.slash import dispatch, parse
 from leeward.security.call import Status
 from leeward.security.trust import Origin
+from leeward.tools.process import size_text
 
 NOISE = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(700_000))
 DAY = 86_400
@@ -260,8 +261,8 @@ def test_json_lines_say_the_same(leeward, database):
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        (0, "0 B"),
-        (1023, "1023 B"),
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
         (1024, "1.0 KiB"),
         (1536, "1.5 KiB"),
         (1 << 30, "1.0 GiB"),
@@ -269,7 +270,7 @@ def test_json_lines_say_the_same(leeward, database):
     ],
 )
 def test_sizes_are_said_as_people_read_them(size, said):
-    assert _size(size) == said
+    assert size_text(size) == said
 
 
 @pytest.mark.parametrize(

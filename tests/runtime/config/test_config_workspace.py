@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.runtime.config import KEYS, Config, ConfigError, Loaded, dotted, load
+from leeward.runtime.config.narrowing import lower_from
 from leeward.runtime.policy import to_policy, workspace_question
 from leeward.security.paths import secret_reason
 from leeward.security.policy import Autonomy, Policy, Rule, RuleAction
@@ -472,3 +473,12 @@ def test_the_question_shows_a_path_without_its_tricks(tmp_path: Path) -> None:
     asked = workspace_question(home, home, home / "c", home / "d")
     assert asked is not None
     assert asked.isprintable()
+
+
+def test_the_default_of_a_machine_is_asked_for_when_values_are_compared_and_stands_in_no_document() -> None:
+    asked = []
+    rule = lower_from(lambda: asked.append(1) or 100)
+    assert (rule.words, asked) == ("lower it (0 is the default)", [])
+    assert rule.looser(0, 101)
+    assert not rule.looser(0, 100)
+    assert rule.looser(50, 0)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["SMOKE", "amount"]
+__all__ = ["SMOKE", "scaled"]
 
 SMOKE = "--smoke" in sys.argv[1:]
 """Whether it is only to be seen that the bench works."""
 
 
-def amount(usual: int, smoke: int, place: int | None = None) -> int:
+def scaled(usual: int, smoke: int, place: int | None = None) -> int:
     """Return a number of rounds, calls or bytes; `place` is where the command line may name it, from 0."""
     if SMOKE:
         return smoke
