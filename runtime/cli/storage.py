@@ -139,13 +139,14 @@ def _table_json(table: TableSize) -> dict[str, Json]:
 def _status_lines(status: StorageStatus, path: Path, start: Startup) -> Iterator[str]:
     free, kept = status.free_pages * status.page_size, status.kept
     yield f"{path}"
-    yield f"file {size_text(status.file_bytes)}, of which {size_text(free)} free; log {size_text(status.log_bytes)}"
+    file, log = size_text(status.file_bytes), size_text(status.log_bytes)
+    yield f"file {file}, of which {size_text(free)} free; log {log}"
     yield f"{'table':<24} {'rows':>10} {'on disk':>10}  age"
     for table in status.tables:
         size = "?" if table.bytes is None else size_text(table.bytes)
         yield f"{table.name:<24} {table.rows:>10} {size:>10}  {_age(table)}".rstrip()
-    most = size_text(start.loaded.config.tools.overflow.max_total_bytes)
-    yield f"outputs: {kept.texts}, {size_text(kept.bytes)}, kept in {size_text(kept.stored)} of at most {most}"
+    stored, most = size_text(kept.stored), size_text(start.loaded.config.tools.overflow.max_total_bytes)
+    yield f"outputs: {kept.texts}, {size_text(kept.bytes)}, kept in {stored} of at most {most}"
     if kept.unfinished:
         yield f"outputs being written or left unfinished: {kept.unfinished}"
     if (written := status.written_per_byte) is not None:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
         TypeMismatch,
     )
     from leeward.security.paths import Preview
-    from leeward.security.session import AnomalyDetector
+    from leeward.security.permissions import Always
+    from leeward.security.ports import Answer, Question, Reply
+    from leeward.security.session import AnomalyDetector, Scope
     from leeward.security.trust import TrustLevel
     from leeward.tools.composite import CompositeExecutor
     from leeward.tools.declare import (
@@ -51,7 +53,9 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Always",
     "AnomalyDetector",
+    "Answer",
     "AuditLogger",
     "Cleared",
     "CompositeExecutor",
@@ -64,9 +68,12 @@ __all__ = [
     "PermanentFailure",
     "PolicyBlocked",
     "Preview",
+    "Question",
     "RateLimited",
+    "Reply",
     "ResourceId",
     "Runtime",
+    "Scope",
     "Secret",
     "ServerError",
     "ShellCommand",
@@ -88,7 +95,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Always": "leeward.security.permissions",
     "AnomalyDetector": "leeward.security.session",
+    "Answer": "leeward.security.ports",
     "AuditLogger": "leeward.memory.audit",
     "Cleared": "leeward.security.call",
     "CompositeExecutor": "leeward.tools.composite",
@@ -101,9 +110,12 @@ _HOMES = {
     "PermanentFailure": "leeward.security.outcome",
     "PolicyBlocked": "leeward.security.outcome",
     "Preview": "leeward.security.paths",
+    "Question": "leeward.security.ports",
     "RateLimited": "leeward.security.outcome",
+    "Reply": "leeward.security.ports",
     "ResourceId": "leeward.tools.declare",
     "Runtime": "leeward.runtime.app",
+    "Scope": "leeward.security.session",
     "Secret": "leeward.tools.declare",
     "ServerError": "leeward.security.outcome",
     "ShellCommand": "leeward.tools.declare",

@@ -1,8 +1,13 @@
 """Make the folder `v0_1`: what version 0.1.0 keeps of the sessions in `story.py`, and what it says of them.
 
-    git checkout e48b07a && python tests/compatibility/make_fixture.py
+It was made once and stays as it is: what later versions write is not what others hold already. That version
+does not hold this script, so it was run from a later checkout with the earlier version's interpreter, whose
+`leeward` stands beside it:
 
-It was made once and stays as it is: what later versions write is not what others hold already.
+    git worktree add ../leeward-0.1.0 e48b07a
+    python3.11 -m venv ../leeward-0.1.0/.venv
+    ../leeward-0.1.0/.venv/bin/python -m pip install --editable ../leeward-0.1.0
+    ../leeward-0.1.0/.venv/bin/python tests/compatibility/make_fixture.py
 """
 
 from __future__ import annotations

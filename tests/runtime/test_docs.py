@@ -73,11 +73,8 @@ def test_flags_and_commands():
 def test_expectations_and_events():
     text = page("docs/cli.md")
     assert {quoted(row[0])[0].split()[1] for row in table(text, "expectation")} == {*_ARGUMENTS}
-    sources = "".join(
-        file.read_text(encoding="utf-8")
-        for file in (ROOT / "runtime").rglob("*.py")
-        if "providers" not in file.parts
-    )
+    files = [file for file in (ROOT / "runtime").rglob("*.py") if "providers" not in file.parts]
+    sources = "".join(file.read_text(encoding="utf-8") for file in files)
     types = {*re.findall(r'"type": "([a-z]+)"', sources), *re.findall(r'_Said\(.*, "([a-z]+)", \[', sources)}
     assert {quoted(row[0])[0] for row in table(text, "type")} == types
     assert all(f"`{reason}`" in text for reason in EndReason)

@@ -68,3 +68,21 @@ def test_the_collector_is_switched_on_again():
         "assert not gc.isenabled(); main(); assert gc.isenabled() and gc.get_freeze_count() > 10_000"
     )
     assert loaded_by(code)
+
+
+@pytest.mark.parametrize("name", ["Always", "Answer", "Question", "Reply", "Scope"])
+def test_what_approvers_imported_from_security_is_handed_on_with_a_warning(name):
+    public = getattr(leeward, name)
+    assert name in leeward.__all__
+    with pytest.warns(
+        DeprecationWarning, match=f"import {name} from leeward, not from leeward.security"
+    ) as told:
+        old = {}
+        exec(f"from leeward.security import {name}", old)
+    assert old[name] is public
+    assert {one.filename for one in told} == {"<string>"}
+
+
+def test_no_other_name_is_handed_on_from_security():
+    with pytest.raises(ImportError):
+        exec("from leeward.security import Pipeline", {})
