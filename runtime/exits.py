@@ -1,7 +1,7 @@
 """How a command ends: its exit code, its error, and the JSON a program reads of it.
 
-Imports the standard library only, for `--help` and `--version` load neither trio nor pydantic.
-What the answer is, and when a run counts as which exit, is decided by the commands.
+Imports the standard library only, for `--help` and `--version` load neither trio nor pydantic. What the
+answer is, and when a run counts as which exit, is decided by the commands.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     facts = await surveyor.look_up(draft.wanted(policy), policy)
     action = draft.read(policy, resolved, facts)  atoms, effects, digest, frozen
 
-Whether it may run is for the gates to say. JSON is read strictly: with a duplicate key,
-NaN or a lone surrogate two readers could see two calls, so each is a problem and not a guess. Arguments a
-tool declared secret are known here, so that a call is shown and kept without them.
+Whether it may run is for the gates to say. JSON is read strictly: with a duplicate key, NaN or a lone
+surrogate two readers could see two calls, so each is a problem and not a guess. Arguments a tool declared
+secret are known here, so that a call is shown and kept without them.
 """
 
 from __future__ import annotations

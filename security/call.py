@@ -2,10 +2,10 @@
 
     ToolCall ─► Action ─► Cleared ─► Output ─► ToolResult
 
-A `ToolCall` is what somebody asked for, as text. `action.py` reads it once into an `Action`; the
-gates judge nothing else. `pipeline.py` alone turns an allowed Action into a `Cleared`, the only
-thing an executor accepts. What the executor returns is an `Output`; what has passed the
-filters, and only that, is a `ToolResult`. An `Exchange` reports one attempt of a running call to reach a URL.
+A `ToolCall` is what somebody asked for, as text. `action.py` reads it once into an `Action`; the gates judge
+nothing else. `pipeline.py` alone turns an allowed Action into a `Cleared`, the only thing an executor
+accepts. What the executor returns is an `Output`; what has passed the filters, and only that, is a
+`ToolResult`. An `Exchange` reports one attempt of a running call to reach a URL.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@
     ├── RateLimited           the other side wants fewer requests
     ├── ServerError           the other side failed
     ├── NetworkError          the other side was not reached
-    └── ToolTimeout           it took longer than its deadline
+    ├── ToolTimeout           it took longer than its deadline
+    └── LimitExceeded         it took more of the machine than it may, and was killed
 
 That a call was cancelled, or that nobody was there to say yes, is for the pipeline to say: no
 exception of a tool stands for it.

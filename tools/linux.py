@@ -1,9 +1,8 @@
 """System calls of Linux that Python lacks: openat2, renameat2 and prctl, made through the C library.
 
-`openat2` opens a path of several parts beneath a handle in one step; the kernel follows no
-link on the way and reaches nothing outside. Where a kernel, or what confines this process, lacks them,
-callers do without (`files/handles.py`). prctl acts on the calling thread or process; whoever starts
-processes decides when.
+`openat2` opens a path of several parts beneath a handle in one step; the kernel follows no link on the way
+and reaches nothing outside. Where a kernel, or what confines this process, lacks them, callers do without
+(`files/handles.py`). prctl acts on the calling thread or process; whoever starts processes decides when.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every key of the configuration: its type, default, range, meaning, and what a workspace may do to it.
 
-Models and nothing else: `load.py` layers them, `keys.py` lists them, `reference.py`
-writes them down for people. A key is described once, here.
+Models and nothing else: `load.py` layers them, `keys.py` lists them, `reference.py` writes them down for
+people. A key is described once, here.
 """
 
 from __future__ import annotations

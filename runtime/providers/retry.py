@@ -1,10 +1,10 @@
 """Retry a model and fall back to the next one, as long as nothing of an answer has been shown.
 
-The wait follows "full jitter" (Brooker, "Exponential Backoff And Jitter", 2015): anything
-between nothing and a bound that doubles, so that clients which failed together do not return together.
-A server that names a time is given it. What counts as passing is said by `ModelError.passing`; a silent
-server is given up by `transport.py`. A request that was understood and refused is sent to no other model: it
-would be the same request.
+The wait follows "full jitter" (Brooker, "Exponential Backoff And Jitter", 2015): anything between nothing and
+a bound that doubles, so that clients which failed together do not return together. A server that names a time
+is given it. What counts as passing is said by `ModelError.passing`; a silent server is given up by
+`transport.py`. A request that was understood and refused is sent to no other model: it would be the same
+request.
 """
 
 from __future__ import annotations

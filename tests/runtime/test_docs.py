@@ -22,7 +22,7 @@ from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.pipeline import GATES
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def page(name: str) -> str:
@@ -197,3 +197,40 @@ def test_the_chat_in_the_readme(tty, leeward):
         re.MULTILINE,
     )
     assert [changing.sub("#", line) for line in said] == [changing.sub("#", line) for line in told]
+
+
+# The first part of a path that stands for one of ours, and how files end.
+_PLACES = re.compile(
+    r"(?:\./)?(?:src|security|memory|tools|runtime|tests|docs|examples|bench|\.ci|\.github)/[\w./*-]*"
+    r"|[\w./*-]+\.(?:py|toml|md|lock|yml|yaml)"
+)
+_NOT_OURS = {"package.json", "config.toml"}
+
+
+def missing_paths(name: str) -> list[str]:
+    """The paths in backquotes that no file or folder has; NAME stands for any.
+
+    A bare file name is one of a file that the same row or the sentence before names the folder of.
+    """
+    missing = []
+    for words in quoted(re.sub(r"(?s)```.*?```", "", page(name)).replace("\n", " ")):
+        if _PLACES.fullmatch(words) and words not in _NOT_OURS:
+            pattern = words.removeprefix("./").rstrip("/").replace("NAME", "*")
+            if not any(ROOT.glob(pattern)) and ("/" in pattern or not is_somewhere(pattern)):
+                missing.append(words)
+    return missing
+
+
+def is_somewhere(name: str) -> bool:
+    return any(next((ROOT / folder).rglob(name), None) for folder in (*front_folders(), "tests", "docs"))
+
+
+def front_folders() -> tuple[str, ...]:
+    return ("security", "memory", "tools", "runtime")
+
+
+@pytest.mark.parametrize(
+    "name", ["CONTRIBUTING.md", "ARCHITECTURE.md", "README.md", "docs/decisions/0006-layout.md"]
+)
+def test_every_path_of_ours_in_backquotes_exists(name):
+    assert missing_paths(name) == []

@@ -46,10 +46,10 @@ MOST_ASKED = 1_000
 
 
 class _Ours:
-    """What this process knows of itself: whether all its children are ours, its wardens, what is at work."""
+    """What this process knows of itself: whether its children are ours, its supervisors, what is at work."""
 
     is_owned = False
-    wardens: set[int] = set()  # noqa: RUF012 — there is one such process
+    supervisors: set[int] = set()  # noqa: RUF012 — there is one such process
     at_work = 0
 
 
@@ -77,7 +77,7 @@ def _end_work() -> None:
         set_subreaper(False)
 
 
-# ------------------------------------------------------------------ wardens
+# ------------------------------------------------------------------ supervisors
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Supervisor:
             raise
         finally:
             theirs.close()
-        _Ours.wardens.add(process.pid)
+        _Ours.supervisors.add(process.pid)
         return cls(process, ours)
 
     @property
@@ -134,7 +134,7 @@ class Supervisor:
             await _exited(self.process)
         self.process.kill()
         self.process.poll()
-        _Ours.wardens.discard(self.process.pid)
+        _Ours.supervisors.discard(self.process.pid)
 
 
 def _in_memory(content: bytes) -> IO[bytes]:
@@ -171,12 +171,12 @@ async def _exited(process: Process) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SupervisedStart:
-    """Starts programs under keepers. Without a `warden`, each has one of its own.
+    """Starts programs under keepers. Without a `supervisor`, each has one of its own.
 
     With `groups`, each has a control group, too, by which the kernel holds it to its limits at once.
     """
 
-    warden: Supervisor | None = None
+    supervisor: Supervisor | None = None
     limits: Limits = field(default_factory=Limits)
     groups: Groups | None = None
 
@@ -197,21 +197,23 @@ class SupervisedStart:
         words = (*start.argv, start.cwd, *start.env, *start.env.values())
         if any("\0" in word for word in words):
             raise PermanentFailure("the program could not be started: embedded null byte")
-        warden = self.warden or await Supervisor.started()
+        supervisor = self.supervisor or await Supervisor.started()
         try:
             group, pipes = self._group_and_pipes()
         except PermanentFailure:
-            if self.warden is None:
-                await warden.aclose()
+            if self.supervisor is None:
+                await supervisor.aclose()
             raise
         (leash, hold), (status, tell) = pipes
         stream = trio.lowlevel.FdStream(status)
-        child = SupervisedProcess(warden, hold, stream, self.warden is None, limits=self.limits, group=group)
+        child = SupervisedProcess(
+            supervisor, hold, stream, self.supervisor is None, limits=self.limits, group=group
+        )
         _begin_work()
         try:
             entrance = () if group is None else (group.entrance,)
             handed = (start.out, start.err, leash, tell, *entrance, *given)
-            warden.hand_over(self._job(start, group), handed)
+            supervisor.hand_over(self._job(start, group), handed)
         except OSError as error:
             await child.end()
             raise PermanentFailure(unstartable(error.errno or 0)) from error
@@ -244,7 +246,7 @@ class SupervisedStart:
 class SupervisedProcess:
     """A program under its keeper, which holds on until `hold` is closed; `said` is what it told by now."""
 
-    warden: Supervisor
+    supervisor: Supervisor
     hold: int
     status: trio.lowlevel.FdStream
     owns_warden: bool = False
@@ -270,7 +272,7 @@ class SupervisedProcess:
         """Wait until it is known who the keeper is."""
         await self._listen(b"keeper")
         self.pid = int(self._told(b"keeper") or 0)
-        self.warden.keepers.add(self.pid)
+        self.supervisor.keepers.add(self.pid)
 
     async def _listen(self, *words: bytes) -> None:
         """Take in what the keeper tells until it told one of these, or tells nothing more."""
@@ -336,9 +338,9 @@ class SupervisedProcess:
             await self.group.remove()
         await self.status.aclose()
         os.close(self.hold)
-        self.warden.keepers.discard(self.pid)
+        self.supervisor.keepers.discard(self.pid)
         if self.owns_warden:
-            await self.warden.aclose()
+            await self.supervisor.aclose()
         _end_work()
         return is_gone
 
@@ -351,9 +353,9 @@ class SupervisedProcess:
             self.signal(signal.SIGKILL)
             send([self.pid], signal.SIGKILL)
             return is_gone
-        # Somebody killed the keeper, so that what it kept is the warden's now, or ours.
-        if self.warden.is_alive:
-            return end_all(self.warden.process.pid, self.warden.keepers - {self.pid})
+        # Somebody killed the keeper, so that what it kept is the supervisor's now, or ours.
+        if self.supervisor.is_alive:
+            return end_all(self.supervisor.process.pid, self.supervisor.keepers - {self.pid})
         return not _Ours.is_owned or _end_strays()
 
 
@@ -365,9 +367,9 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _end_strays() -> bool:
-    """End what came to this process because keeper and warden had been killed."""
-    strays = [pid for pid in children(os.getpid()) if pid not in _Ours.wardens]
-    is_gone = end_all(os.getpid(), _Ours.wardens)
+    """End what came to this process because keeper and supervisor had been killed."""
+    strays = [pid for pid in children(os.getpid()) if pid not in _Ours.supervisors]
+    is_gone = end_all(os.getpid(), _Ours.supervisors)
     for pid in strays:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

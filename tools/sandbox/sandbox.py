@@ -282,10 +282,10 @@ class Sandbox:
                 return self._kept(await self._wardens.get(grants))
         return self._kept(await self._wardens.get())
 
-    def _kept(self, warden: Supervisor) -> SupervisedStart:
-        return SupervisedStart(warden, self._settings.limits, self._groups)
+    def _kept(self, supervisor: Supervisor) -> SupervisedStart:
+        return SupervisedStart(supervisor, self._settings.limits, self._groups)
 
-    def _bubblewrapped(self, masks: Masks, cwd: str, warden: Supervisor) -> Starter:
+    def _bubblewrapped(self, masks: Masks, cwd: str, supervisor: Supervisor) -> Starter:
         try:
             size = self._settings.limits.memory if self._has_sizes else 0
             arguments = bubblewrap_arguments(self.confinement, masks, cwd, size)
@@ -294,7 +294,7 @@ class Sandbox:
         program = filter_program(Sockets.isolated())
         if program is None:
             raise PolicyBlocked("this cannot run in the sandbox: the machine's system calls are not known")
-        return BubblewrapStart(self._program, arguments, self._kept(warden), program)
+        return BubblewrapStart(self._program, arguments, self._kept(supervisor), program)
 
     def _grants(self, masks: Masks) -> tuple[PathGrant, ...]:
         """Return what a thread may be confined to now; this waits for the disk."""

@@ -80,7 +80,7 @@ class Spawner:
 
 @dataclass(slots=True)
 class SupervisorPool:
-    """The wardens of a sandbox. `network` tells whether what they are confined to includes the network."""
+    """The supervisors of a sandbox. `network` tells whether what confines them includes the network."""
 
     network: bool = False
     _current: Supervisor | None = None
@@ -100,7 +100,7 @@ class SupervisorPool:
             if self._current is not None:
                 self._spent.append(self._current)
                 self._current = None
-            await self._drop(lambda warden: not warden.keepers)
+            await self._drop(lambda supervisor: not supervisor.keepers)
             self._current, self._granted = await self._started(granted), granted
             return self._current
 
@@ -112,10 +112,10 @@ class SupervisorPool:
         await self._drop(lambda _: True)
 
     async def _drop(self, is_done: Callable[[Supervisor], bool]) -> None:
-        for warden in tuple(self._spent):
-            if is_done(warden):
-                self._spent.remove(warden)
-                await warden.aclose()
+        for supervisor in tuple(self._spent):
+            if is_done(supervisor):
+                self._spent.remove(supervisor)
+                await supervisor.aclose()
 
     async def _started(self, granted: tuple[PathGrant, ...] | None) -> Supervisor:
         if granted is None:

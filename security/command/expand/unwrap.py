@@ -1,8 +1,8 @@
 """Find what a command runs in turn: wrappers, shells, interpreters, and options that start programs.
 
-What the words tell becomes `inner` of the command; what they do not becomes a `Note`, and a
-note means that only a person present may say yes. The table is `wrappers.toml`. Text sent to a shell by a
-here-string or a pipe, and containers given the machine they run on, are found here too.
+What the words tell becomes `inner` of the command; what they do not becomes a `Note`, and a note means that
+only a person present may say yes. The table is `wrappers.toml`. Text sent to a shell by a here-string or a
+pipe, and containers given the machine they run on, are found here too.
 """
 
 from __future__ import annotations

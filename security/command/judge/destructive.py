@@ -1,8 +1,8 @@
 """Commands that destroy what no task in a workspace needs to destroy: denied, whoever asks.
 
-Protected are roots (`/`, the system's folders, homes, the workspace itself, `.git`), devices,
-files the system or a shell obeys, and the machine as such, in any spelling. A command may also destroy
-without deleting: by chmod, mv, rsync, kill, or by packing and removing.
+Protected are roots (`/`, the system's folders, homes, the workspace itself, `.git`), devices, files the
+system or a shell obeys, and the machine as such, in any spelling. A command may also destroy without
+deleting: by chmod, mv, rsync, kill, or by packing and removing.
 """
 
 from __future__ import annotations
