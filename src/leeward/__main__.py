@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 
 # Imports make hundreds of thousands of objects that stay: looking through them again and again while
-# they are made costs more than it finds. `cli.py` switches the collector on again.
+# they are made costs more than it finds. `cli/main.py` switches the collector on again.
 gc.disable()
 
 from leeward.runtime.cli.main import run  # noqa: E402 - after the collector was stopped
