@@ -66,12 +66,13 @@ _ROOTS = frozenset(
     "require import request response req res ctx args kwargs com org net edu gov io".split()
 )
 _VERSION = re.compile(r"v?\d+(?:\.\d+)+", re.IGNORECASE)
-_CODE_BEFORE = re.compile(r"[\w)\]][(\[{<\"'`]+\Z", re.ASCII)
+_CODE_BEFORE = re.compile(r"(?:[\w)\]][(\[{<\"'`]+|->|::|#include\s*[<\"])\Z", re.ASCII)
 _LINK_BEFORE = re.compile(r"\][(\[]<?\Z")
-_CODE_AFTER = re.compile(r"[\[{]|::|->|[\"'`)\]]*\.[A-Za-z_]|[\"'`)]+[(\[]")
+_CODE_AFTER = re.compile(r"[\[{]|::|->|[\"'`)\]]*\.[A-Za-z_]|[\"'`)]+[(\[]|\s+(?:=(?!>)|import\s)|/\w+\.h\b")
+_INNER_CAPITAL = re.compile(r"[a-z][A-Z]")
 
 _LONGEST_HOST = 1024
-_NEAR = 8  # Characters beside a word that tell whether it stands in code.
+_NEAR = 12  # Characters beside a word that tell whether it stands in code.
 _LONGEST = 9000  # A little more than `url.MAX_BYTES`, so that what is cut off here is refused there.
 
 # Scripts written without blanks, where a word may follow a URL directly.
@@ -140,9 +141,10 @@ def urls_given(text: str, names_file: Callable[[str], bool] = lambda _: False) -
 
     A bare host is taken as https. It has to stand alone as a word that can only be a host: nothing in the
     workspace has its name, which `names_file` tells, it does not end like a file (`main.rs`), and no
-    program could be meant (`user.id`, `app.services/user`).
+    program could be meant (`user.id`, `app.services/user`, `settings.database.com`).
     """
-    bare = [word for word, alone in _bare_words(text) if alone and _is_given(word, names_file)]
+    whole = text.strip()
+    bare = [word for word, alone in _bare_words(text) if alone and _is_given(word, whole, names_file)]
     return tuple(dict.fromkeys((*urls_in(text), *_distinct(f"https://{word}" for word in bare))))
 
 
@@ -151,13 +153,25 @@ def urls_hinted(text: str, names_file: Callable[[str], bool] = lambda _: False) 
 
     That is `docs.rs/tokio`, for a file has no path behind it, and `user.id`, which may be a host.
     """
-    others = [word for word, alone in _bare_words(text) if not (alone and _is_given(word, names_file))]
+    whole = text.strip()
+    others = [word for word, alone in _bare_words(text) if not (alone and _is_given(word, whole, names_file))]
     doubtful = (word for word in others if "/" in word or not _could_be_file(word, names_file))
     return _distinct(f"https://{word}" for word in doubtful)
 
 
-def _is_given(word: str, names_file: Callable[[str], bool]) -> bool:
-    return _is_surely_host(word) and not _could_be_file(word, names_file)
+def _is_given(word: str, whole: str, names_file: Callable[[str], bool]) -> bool:
+    """Whether a word of a text is meant as a URL; below a domain only where nothing else is said."""
+    is_plain = word == whole or _is_registered(word)
+    return is_plain and _is_surely_host(word) and not _could_be_file(word, names_file)
+
+
+def _is_registered(word: str) -> bool:
+    """Whether a host is a domain as people register it; a deeper one reads like an attribute."""
+    labels = re.split(r"[/?#:]", word, maxsplit=1)[0].lower().split(".")
+    if labels[0] == "www" or not labels[0].isascii():
+        return True
+    is_below_country = len(labels[-1]) == 2 and len(labels) == 3 and labels[-2] in _SECOND_LEVEL
+    return len(labels) == 2 or is_below_country
 
 
 def without_urls(text: str) -> str:
@@ -334,7 +348,12 @@ def _is_surely_host(word: str) -> bool:
     last = labels[-1]
     if labels[0].lower() == "www":
         return True
-    if labels[0].lower() in _ROOTS or "_" in host or _VERSION.fullmatch(host.rpartition(".")[0]):
+    if (
+        labels[0].lower() in _ROOTS
+        or _INNER_CAPITAL.search(host)
+        or "_" in host
+        or _VERSION.fullmatch(host.rpartition(".")[0])
+    ):
         return False
     if not labels[0].isascii():
         return True
