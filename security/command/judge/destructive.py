@@ -11,7 +11,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from ...paths import is_inside, protected_places, protected_reason, secret_places, secret_reason
@@ -29,8 +28,9 @@ from ..programs import (
     removing_what_it_prints,
     without_globals,
 )
-from ..syntax import Command, Node, Part, PartKind, PipeNode, Word, literal, marked
+from ..syntax import Command, Node, Part, PartKind, PipeNode, Word, literal
 from .paths import Scene
+from .root import SYSTEM_ROOTS, TEMPORARY, forms, plainer, root_of, spellings, why_root
 
 __all__ = [
     "RootOf",
@@ -168,18 +168,11 @@ _SEARCHES = frozenset({"find", "gfind"})
 # What a search prints comes out of these as it went in, if perhaps less of it.
 _PASSING_ON = frozenset("cat sort uniq tac tee head tail shuf".split())
 _FOUND = Word("⟨each file found⟩", (Part(PartKind.GIVEN, "each file found"),))
-_HISTORY_STAYS = "a repository's history (.git)"
-_TEMPORARY = frozenset({"/tmp", "/var/tmp", "/private/tmp", "/private/var/tmp"})  # noqa: S108 — named, not used
-_SYSTEM_ROOTS = _TEMPORARY | frozenset(
-    "/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /nix /opt /proc /root /run /sbin "
-    "/snap /srv /sys /usr /var /Applications /Library /System /Users /Volumes /cores /private".split()
-)
 _WRITERS = frozenset({"tee", "truncate", "shred", "rm", "unlink", "wipe", "srm", "sponge"})
 _COPIERS = frozenset({"cp", "mv", "install", "ln", "rsync", "scp"})
 _QUIET_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|stdout|stderr|stdin|tty|fd/\d+|shm(?:/.*)?|pts/\d+|tcp/.*|udp/.*)"
 )
-_EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
 _GIT_LOCK = re.compile(r".*/\.git/(?!hooks/).*\.lock", re.DOTALL)
 # Without any of these git takes a folder for no repository.
 _OF_GIT = (".git/objects", ".git/refs", ".git/HEAD")
@@ -187,10 +180,6 @@ _MOST_WORDS = 64
 _MOST_WRAPPED = 4
 _MOST_TARGETS = 16
 _MOST_STARTS = 8
-_HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
-_STATE = re.compile(r"/var/(?!tmp$|folders$)[^/]+")
-_KNOWN = re.compile(r"\$\{(?P<name>HOME|PWD)\b[^}]*\}")
-_DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<word>[A-Za-z0-9_./-]+)\}")
 _WRAPPED = frozenset("rm chmod chown chgrp shred find dd wipefs blkdiscard".split())
 
 
@@ -210,7 +199,7 @@ def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
     program = at.command.program
     if program in _SEARCHES:
         return _searched(words[1:], at.command.inner, scene)
-    ruined = wreck(program, words[1:], lambda word, spares: _root(word, scene, spares_workspace=spares))
+    ruined = wreck(program, words[1:], lambda word, spares: root_of(word, scene, spares_workspace=spares))
     if ruined is not None or not may_destroy(program):
         return ruined
     return next((found for rule in _DESTRUCTION_RULES if (found := rule(program, words[1:], scene))), None)
@@ -357,7 +346,7 @@ def _removals(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str,
     for word in operands:
         if program in _REMOVERS and _is_found(word, scene):
             continue
-        why = _root(word, scene, spares_workspace=program == "mv")
+        why = root_of(word, scene, spares_workspace=program == "mv")
         if why is not None:
             return word.text, f"it removes {why}"
     return None
@@ -385,14 +374,14 @@ def _searched(words: tuple[Word, ...], inner: tuple[Node, ...], scene: Scene) ->
     parts_of_git = () if _spares_git(terms) else _OF_GIT
     is_wide = () in removed_by or len(starts) > _MOST_STARTS
     for word in starts if removed_by else ():
-        why = _root(word, scene, spares_workspace=False) if is_wide else None
+        why = root_of(word, scene, spares_workspace=False) if is_wide else None
         if why is not None:
             return word.text, f"it removes {why}; no test says of which names"
         why = None if is_wide else _narrowed(word, removed_by, least, scene, parts_of_git)
         if why is not None:
             return word.text, f"it removes {why}"
     for word in starts if () in changed_by else ():
-        why = _root(word, scene, spares_workspace=True)
+        why = root_of(word, scene, spares_workspace=True)
         if why is not None and ".git" not in why:
             return word.text, f"it changes who may use {why}"
     return None
@@ -436,8 +425,8 @@ def _narrowed(
     """Say what must stay that a search removes though its tests narrow what it finds, or None."""
     if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
         return "somebody's home"
-    for candidate in where(_plainer(word), scene.folders, scene.ground) or ():
-        for path in _spellings(candidate, scene):
+    for candidate in where(plainer(word), scene.folders, scene.ground) or ():
+        for path in spellings(candidate, scene):
             typed = word.text if word.is_literal else candidate.path
             why = _why_searched(path, scene) or _passing(
                 path, typed.rstrip("/") or "/", ways, least, scene, parts_of_git
@@ -450,9 +439,9 @@ def _narrowed(
 def _why_searched(path: str, scene: Scene) -> str | None:
     """Say why nothing may be removed by its name below a folder, or None."""
     workspace, home = scene.policy.workspace, scene.policy.home
-    is_above = workspace.startswith(f"{path}/") and path not in _SYSTEM_ROOTS
-    is_own = is_above or path in {workspace, home, *_TEMPORARY}
-    return None if is_own else _why_root(path, scene, spares_workspace=True)
+    is_above = workspace.startswith(f"{path}/") and path not in SYSTEM_ROOTS
+    is_own = is_above or path in {workspace, home, *TEMPORARY}
+    return None if is_own else why_root(path, scene, spares_workspace=True)
 
 
 def _passing(
@@ -480,7 +469,7 @@ def _owners(program: str, words: tuple[Word, ...], scene: Scene) -> tuple[str, s
     if program not in _OWNERS or not _is_recursive(words):
         return None
     for word in words:
-        why = None if word.text.startswith("-") else _root(word, scene, spares_workspace=True)
+        why = None if word.text.startswith("-") else root_of(word, scene, spares_workspace=True)
         if why is not None and "git" not in why:
             return word.text, f"it changes who may use {why}"
     return None
@@ -516,83 +505,10 @@ def _is_recursive(words: tuple[Word, ...]) -> bool:
     return False
 
 
-def _root(word: Word, scene: Scene, *, spares_workspace: bool) -> str | None:
-    """Say which root a word means, or None."""
-    if word.parts and word.parts[0].kind is PartKind.TILDE and word.parts[0].text not in {"~", "~+", "~-"}:
-        return "somebody's home"
-    word = _plainer(word)
-    found = where(word, scene.folders, scene.ground)
-    if found is None:
-        climbs = word.is_literal and posixpath.normpath(word.text).startswith("..")
-        return "a folder above this one" if climbs else None
-    for candidate in found:
-        for path in _spellings(candidate, scene):
-            why = _why_root(path, scene, spares_workspace=spares_workspace or bool(candidate.below))
-            if why is not None:
-                return why
-    return None
-
-
-def _plainer(word: Word) -> Word:
-    """Return a word in which other ways to say `$HOME` and `$PWD` are said like that."""
-    parts = tuple(map(_plainer_part, word.parts))
-    return word if parts == word.parts else Word(marked(parts), parts)
-
-
-def _plainer_part(part: Part) -> Part:
-    if part.kind is PartKind.EXPANSION and (found := _KNOWN.fullmatch(part.text)) is not None:
-        return Part(PartKind.VARIABLE, found["name"], quoted=True)
-    if part.kind is PartKind.EXPANSION and (default := _DEFAULT.fullmatch(part.text)) is not None:
-        return Part(PartKind.LITERAL, default["word"], quoted=True)
-    if isinstance(part.body, Command) and part.body.name == "pwd":
-        return Part(PartKind.VARIABLE, "PWD", quoted=True)
-    return part
-
-
-def _spellings(candidate: Candidate, scene: Scene) -> Iterator[str]:
-    """Yield a candidate's path normalised and resolved; a pattern that matches everything is its folder."""
-    path = candidate.path
-    if candidate.is_glob:
-        folder, _, last = path.rstrip("/").rpartition("/")
-        if _EVERYTHING.fullmatch(last):
-            path = folder or "/"
-        elif last.startswith(".") and fnmatchcase(".git", last):
-            path = f"{folder}/.git"
-    yield from _forms(path, scene)
-
-
-def _forms(path: str, scene: Scene) -> tuple[str, ...]:
-    """Return a path normalised and, where that is another one, resolved."""
-    plain, real = "/" + posixpath.normpath(path).lstrip("/"), scene.facts.real.get(path)
-    return (plain,) if real is None or real == plain else (plain, real)
-
-
-def _why_root(path: str, scene: Scene, *, spares_workspace: bool) -> str | None:
-    workspace, home = scene.policy.workspace, scene.policy.home
-    if path == workspace:
-        return None if spares_workspace else "the workspace, or what it lies in"
-    if path == "/":
-        return "the root of the file system"
-    if path == home or _HOMES.fullmatch(path):
-        return "a home"
-    if path in _SYSTEM_ROOTS:
-        return "a folder of the system"
-    if workspace.startswith(f"{path}/"):
-        return "the workspace, or what it lies in"
-    if home.startswith(f"{path}/"):
-        return "what a home lies in"
-    if path.endswith("/.git"):
-        return _HISTORY_STAYS
-    if is_inside(path, workspace):
-        return None
-    is_systems = protected_reason(path, scene.policy) is not None or _STATE.fullmatch(path) is not None
-    return "a part of the system" if is_systems else None
-
-
 def _paths(word: Word, scene: Scene) -> Iterator[str]:
     for candidate in where(word, scene.folders, scene.ground) or ():
         if not candidate.is_glob:
-            yield from _forms(candidate.path, scene)
+            yield from forms(candidate.path, scene)
 
 
 def _is_device(path: str) -> bool:
