@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # An unpacked source archive holds them below src/leeward; from there they are moved to where a checkout has them.
 ROOMS := security memory tools runtime
 
-.PHONY: run test tests test-versions lock check figures fuzz crash races lint types build clean
+.PHONY: run test test-all tests test-versions lock check figures fuzz crash races lint types build clean
 
 # What the parsers that verdicts rest on are asked about: command lines, URLs, patterns, pages, schemas.
 PARSER_TESTS := tests/security tests/tools/test_declare.py tests/tools/test_readable.py tests/tools/test_select.py \
@@ -15,12 +15,19 @@ PARSER_TESTS := tests/security tests/tools/test_declare.py tests/tools/test_read
 run: $(VENV)/installed
 	$(BIN)/leeward --model offline --script examples/tour.leeward
 
-test: lint types $(VENV)/installed-dev
-	$(BIN)/pytest
+# On every core; whoever is done takes tests over from others.
+PARALLEL := -n auto --dist worksteal
 
-# The suite alone.
+test: lint types $(VENV)/installed-dev
+	$(BIN)/pytest $(PARALLEL) -m 'not slow'
+
+# What `make test` leaves out: repetitions, kills, builds and benches.
+test-all: $(VENV)/installed-dev
+	$(BIN)/pytest $(PARALLEL) -m slow
+
+# The suite alone, with both.
 tests: $(VENV)/installed-dev
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 # The security tests with the lowest and with the highest allowed versions of those parsers, each in a
 # folder of its own; a quarter of an hour.

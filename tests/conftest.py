@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-PLANTED = Path(__file__).parent / "planted"
+from hypothesis import HealthCheck, settings
 
 # Started in the background (`make test &`, nohup) a process ignores Ctrl-C, and so would every program it
 # starts: those that are interrupted here would never end.
@@ -19,39 +20,92 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# How many examples a property is tried on. A test that needs more or fewer than others says so as a multiple
+# of `settings().max_examples`. How long one takes is no property of the code: the machine may be busy.
+QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("default", max_examples=100, deadline=None, suppress_health_check=QUIET)
+settings.register_profile("fast", settings.get_profile("default"), max_examples=20)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+TESTS = Path(__file__).parent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Say why an asynchronous test was skipped: pytest-trio takes it out of a group without its reason."""
+    try:
+        return (yield)
+    except pytest.skip.Exception as skipped:
+        inner: BaseException | None = skipped.__context__
+        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+            (inner,) = inner.exceptions
+        if isinstance(inner, pytest.skip.Exception):
+            raise inner from None
+        raise
+
+
+def _loaded(path: Path) -> ModuleType:
+    """Load a file as a module of its own, once in a process; without packages tests cannot import each other."""
+    name = "leeward_test_" + "_".join(path.relative_to(TESTS.parent).with_suffix("").parts)
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def script() -> Callable[[str], ModuleType]:
+    """Load a file by its path among the tests."""
+    return lambda path: _loaded((TESTS / path).resolve())
+
+
+@pytest.fixture(scope="session")
+def git() -> Callable[..., str]:
+    """Run git in a folder with nobody's settings but some name; return what it prints."""
+
+    def git(folder: Path, *words: str) -> str:
+        env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+        named = (
+            "-c",
+            "user.name=Ada",
+            "-c",
+            "user.email=ada@example.org",
+            "-c",
+            "protocol.file.allow=always",
+        )
+        done = subprocess.run(
+            ["git", *named, *words],
+            cwd=folder,
+            env=env,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return done.stdout
+
+    return git
+
+
 @pytest.fixture
 def planted() -> Callable[[str], ModuleType]:
     """Load the obvious wrong version of a gate, by its name."""
-
-    def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"planted_{name}", PLANTED / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
+    return lambda name: _loaded(TESTS / "planted" / f"{name}.py")
 
 
 @pytest.fixture(scope="session")
 def sessions() -> ModuleType:
     """The module `runtime/sessions.py`: whole sessions in a folder, with a model and a web server."""
-    return _shared("sessions", "runtime")
+    return _loaded(TESTS / "runtime" / "sessions.py")
 
 
 @pytest.fixture(scope="session")
 def servers() -> ModuleType:
     """The module `tools/servers.py`: servers on loopback, and a private authority for them."""
-    return _shared("servers", "tools")
-
-
-def _shared(name: str, folder: str) -> ModuleType:
-    known = f"leeward_test_{name}"
-    if known not in sys.modules:
-        spec = importlib.util.spec_from_file_location(known, Path(__file__).parent / folder / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[known] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[known])
-    return sys.modules[known]
+    return _loaded(TESTS / "tools" / "servers.py")

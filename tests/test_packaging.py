@@ -73,7 +73,7 @@ def test_each_dependency_is_declared_once_and_with_its_lowest_version() -> None:
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
     declared = {distribution(entry) for entry in PROJECT["dependencies"]}
     assert imported(*FOLDERS, "src") == declared
-    tools = {"pytest-trio", "mypy", "ruff", "hatchling"}  # run, not imported
+    tools = {"pytest-trio", "pytest-xdist", "mypy", "ruff", "hatchling"}  # run, not imported
     for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}
     assert imported("tests", "bench", "examples") - declared == for_tests - tools
 
@@ -164,6 +164,7 @@ def installed(archives, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wheel", "wheel from sdist"])
 def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
     with zipfile.ZipFile(archives[name]) as wheel:
@@ -176,6 +177,7 @@ def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_source_archive_holds_each_file_once(archives) -> None:
     with tarfile.open(archives["sdist"]) as archive:
         assert all(entry.isfile() for entry in archive.getmembers())
@@ -194,6 +196,7 @@ def test_a_source_archive_holds_each_file_once(archives) -> None:
     assert set(held) == {f"src/{name}" for name in shipped()} | beside | at_root
 
 
+@pytest.mark.slow
 def test_the_tests_of_an_unpacked_source_archive_are_collected(archives, installed) -> None:
     argv = [installed / "python", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(
@@ -204,6 +207,7 @@ def test_the_tests_of_an_unpacked_source_archive_are_collected(archives, install
     assert set(counts) == {path for path in below("tests") if Path(path).name.startswith("test_")}
 
 
+@pytest.mark.slow
 def test_the_metadata_names_what_is_tested(archives) -> None:
     with zipfile.ZipFile(archives["wheel"]) as wheel:
         (name,) = (entry for entry in wheel.namelist() if entry.endswith("/METADATA"))
@@ -241,6 +245,7 @@ def test_a_parser_without_bounds_or_named_twice_is_not_printed_as_a_version(entr
         list(versions.requirements("lowest", entries, parsers=True))
 
 
+@pytest.mark.slow
 def test_what_is_installed_tells_its_version_decides_and_gives_the_tour(installed, tmp_path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "work" / "examples")
     (tmp_path / "work" / "line.leeward").write_text("read examples/tour/notes.md\n!expect allowed read\n")
@@ -269,6 +274,7 @@ def test_what_is_installed_tells_its_version_decides_and_gives_the_tour(installe
         assert wanted in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
     with zipfile.ZipFile(archives["wheel from sdist"]) as wheel:
         wheel.extractall(tmp_path / "site")
@@ -305,6 +311,7 @@ def recipe(target: str) -> list[str]:
     return [line.strip() for line in found[1].splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 def test_make_lays_an_unpacked_source_archive_out_like_a_checkout(archives, tmp_path) -> None:
     tree = shutil.copytree(archives["tree"], tmp_path / "tree")
@@ -340,8 +347,9 @@ def test_make_says_which_python_it_needs(tmp_path) -> None:
 def test_the_check_before_a_change_ends_with_the_summary_of_the_tests() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert script.startswith("#!/usr/bin/env bash\n")
-    assert script.rstrip().splitlines()[-1] == "make test"
-    assert recipe("test")[-1] == "$(BIN)/pytest"
+    assert script.rstrip().splitlines()[-2:] == ["make test", "make test-all"]
+    assert recipe("test")[-1] == "$(BIN)/pytest $(PARALLEL) -m 'not slow'"
+    assert recipe("test-all")[-1] == "$(BIN)/pytest $(PARALLEL) -m slow"
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
     options = SETTINGS["tool"]["pytest"]["ini_options"]
     assert options["faulthandler_timeout"] > 60

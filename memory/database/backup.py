@@ -13,10 +13,10 @@ import errno
 import fcntl
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from time import gmtime, monotonic, sleep, strftime
 
 from .schema import APPLICATION_ID
 
@@ -84,7 +84,7 @@ def set_aside(path: Path) -> Path:
     """
     half = _half_moved(path)
     if half is None:
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        stamp = strftime("%Y%m%dT%H%M%SZ", gmtime())
         half = _free(_folder(path) / f"damaged-{stamp}{_HALF_MOVED}")
         half.mkdir(mode=0o700)
     # The log first: beside a new database, SQLite would take it for that one's.
@@ -171,15 +171,15 @@ def _turn(path: Path, kind: int) -> Iterator[None]:
 
 def _locked(handle: int, kind: int) -> None:
     """Wait for a lock, but not for ever: whoever has it may have been stopped."""
-    until = time.monotonic() + _TURN_SECONDS
+    until = monotonic() + _TURN_SECONDS
     while True:
         try:
             fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if monotonic() > until:
                 why = f"another process has locked its folder for {_TURN_SECONDS} s; end it and try again"
                 raise OSError(errno.EWOULDBLOCK, why) from None
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            sleep(_LOOK_AGAIN_SECONDS)
         else:
             return
 

@@ -18,6 +18,7 @@ BENCHES = sorted(path.stem for path in (ROOT / "bench").glob("*.py") if path.ste
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?(?![\w.])")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bench", BENCHES)
 def test_a_bench_runs_and_prints_figures(bench: str, tmp_path: Path) -> None:
     done = subprocess.run(

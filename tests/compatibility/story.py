@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from typing import Any
 TESTS = Path(__file__).parents[1]
 LEEWARD = Path(sys.executable).with_name("leeward")
 PLACE = Path("/tmp/leeward-0.1.0")
+MARKER = ".of-the-tests-of-leeward"
+PATIENCE = 100  # seconds
 PAGE = "<h1>Timetable</h1><p>The ferry leaves at seven. <a href='/winter'>winter</a></p>"
 
 # Nothing that is kept expires before it is looked at, whenever that may be.
@@ -184,7 +187,8 @@ def recorded_place() -> Iterator[Path]:
     handle = _locked(PLACE)
     try:
         for path in PLACE.iterdir():
-            shutil.rmtree(path)
+            if path.name != MARKER:
+                shutil.rmtree(path)
         yield PLACE
     finally:
         shutil.rmtree(PLACE, ignore_errors=True)
@@ -192,6 +196,7 @@ def recorded_place() -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int:
+    until = time.monotonic() + PATIENCE
     while True:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -205,11 +210,24 @@ def _locked(folder: Path) -> int:
         if found.st_uid != os.getuid() or folder.resolve() != folder:
             os.close(handle)
             raise PlaceTaken(f"{folder} is another user's, or lies elsewhere")
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if folder.stat().st_ino == found.st_ino:
+                _marked(folder, handle)
                 return handle
         os.close(handle)
+        if time.monotonic() > until:
+            raise PlaceTaken(f"another process has had {folder} for {PATIENCE} s")
+        time.sleep(0.05)
+
+
+def _marked(folder: Path, handle: int) -> None:
+    """Mark an empty folder as one of these tests, which may be emptied; leave any other alone."""
+    if not any(folder.iterdir()):
+        (folder / MARKER).touch()
+    elif not (folder / MARKER).is_file():
+        os.close(handle)
+        raise PlaceTaken(f"{folder} holds what is not of these tests")
 
 
 class _Pages(http.server.BaseHTTPRequestHandler):

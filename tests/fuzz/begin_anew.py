@@ -30,6 +30,8 @@ _RECORDS = 40
 _PAGE = 4096
 # An opener takes about this long (seconds) from the gate to its end; a kill comes within it.
 _INSTANT = 0.15
+# Nobody needs as long, on a machine however busy (seconds).
+_PATIENCE = 120
 
 
 class Clock:
@@ -52,7 +54,10 @@ async def _write(path: Path, records: int, told: list[str]) -> None:
 
 
 def _forked(work: Callable[[], list[str]]) -> tuple[int, int]:
-    """Run a function in a process of its own; return its id and a descriptor with the lines it returns."""
+    """Run a function in a process of its own; return its id and a descriptor with the lines it returns.
+
+    It ends after `_PATIENCE` seconds by itself, also when nobody is left who waits for it.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child:
@@ -60,6 +65,8 @@ def _forked(work: Callable[[], list[str]]) -> tuple[int, int]:
         return child, reading
     code = 1
     try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_PATIENCE)
         os.write(writing, "".join(f"{line}\n" for line in work()).encode())
         code = 0
     except BaseException as error:
@@ -72,7 +79,9 @@ def _ended(child: tuple[int, int]) -> list[str]:
     """Wait for the end of such a process, and return its lines."""
     with os.fdopen(child[1], "rb") as file:
         lines = file.read().decode().splitlines()
-    os.waitpid(child[0], 0)
+    _, status = os.waitpid(child[0], 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        lines.append(f"FAILED: a process was not at its end after {_PATIENCE} s")
     return lines
 
 

@@ -4,7 +4,7 @@ Repositories are made of a plain one and of traps: settings, attributes, links, 
 and repositories around and below it, all of which start a program or lead to another repository. Every git
 command that needs no question there is run as it is printed, with the environment of the product, and all
 files are compared before and after. `python tests/fuzz/git_quiet_fuzz.py [REPOSITORIES] [SEED]` exits 1 if
-one did more.
+one did more, or if a trap could be set nowhere.
 """
 
 # ruff: noqa: E501 — the tables are wide
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,21 +172,26 @@ def _sets(place: Place, text: str) -> None:
         file.write(f"{place.filled(text)}\n")
 
 
-def _setting(text: str) -> Trap:
-    return lambda place, _: _sets(place, text)
-
-
-def _file(name: str, text: str, setting: str = "") -> Trap:
-    """Return a trap: a file of the workspace, and a setting that may lead to it."""
+def _written(name: str, text: str, setting: str = "") -> Trap:
+    """Return a trap: a file of the workspace, where it has a name, and a setting that may lead to it."""
 
     def trap(place: Place, _: random.Random) -> None:
-        file = place.workspace / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(place.filled(text))
+        if name:
+            file = place.workspace / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(place.filled(text))
         if setting:
             _sets(place, setting)
 
     return trap
+
+
+def _setting(text: str) -> Trap:
+    return _written("", "", text)
+
+
+def _part(name: str, text: str, setting: str = "") -> Trap:
+    return _written(f".git/{name}", text, setting)
 
 
 def _link(part: str) -> Trap:
@@ -281,19 +287,6 @@ def _below(text: str | None) -> Trap:
     return trap
 
 
-def _part(name: str, text: str, setting: str = "") -> Trap:
-    """Return a trap: a file in `.git`, and a setting that may lead to it."""
-
-    def trap(place: Place, _: random.Random) -> None:
-        file = place.git / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(place.filled(text))
-        if setting:
-            _sets(place, setting)
-
-    return trap
-
-
 def _hooks(place: Place, _: random.Random) -> None:
     (place.git / "hooks").mkdir()
     for name in HOOK_NAMES:
@@ -385,7 +378,8 @@ def _random_settings(place: Place, chance: random.Random) -> None:
     )
 
 
-# These start or read something unless they are seen: no status, branch or log may be quiet where one of them stands.
+# These start or read something unless they are seen: no status, branch or log may be quiet where one of them
+# stands alone.
 LOUD: dict[str, Trap] = {
     "filter": _setting('[filter "e"]\n\tclean = EVIL\n\tsmudge = EVIL'),
     "filter in one line": _setting('[FILTER "e"]CLEAN = EVIL'),
@@ -403,8 +397,8 @@ LOUD: dict[str, Trap] = {
     "format": _setting("[format]\n\tpretty = %h %G?\n[gpg]\n\tprogram = EVIL"),
     "sort": _setting("[branch]\n\tsort = signature\n[gpg]\n\tprogram = EVIL"),
     "credentials": _setting("[credential]\n\thelper = !EVIL"),
-    "include": _file("more", "[core]\n\tfsmonitor = EVIL\n", "[include]\n\tpath = ../more"),
-    "include if": _file("more", '[filter "e"]\n\tclean = EVIL\n', '[includeIf "gitdir:**"]\n\tpath = ../more'),
+    "include": _written("more", "[core]\n\tfsmonitor = EVIL\n", "[include]\n\tpath = ../more"),
+    "include if": _written("more", '[filter "e"]\n\tclean = EVIL\n', '[includeIf "gitdir:**"]\n\tpath = ../more'),
     "include outside": _setting("[include]\n\tpath = PRIVATE/../secret"),
     "work tree": _setting("[core]\n\tworktree = PRIVATE/.."),
     "settings of a tree": _part("config.worktree", "[core]\n\tfsmonitor = EVIL\n", "[extensions]\n\tworktreeConfig = true"),
@@ -457,12 +451,17 @@ LATENT: dict[str, Trap] = {
 
 @dataclass
 class Report:
-    """What came of it; `wrong` tells the traps, the line, how it was printed, and what it did."""
+    """What came of it; `wrong` tells the traps, the line, how it was printed, and what it did.
+
+    `placed` counts the traps that stood by name, `unplaced` those that another stood in the way of.
+    """
 
     repositories: int = 0
     plain: int = 0
     live: int = 0
     ran: int = 0
+    placed: Counter[str] = field(default_factory=Counter)
+    unplaced: Counter[str] = field(default_factory=Counter)
     wrong: list[tuple[str, str, str, str]] = field(default_factory=list)
 
 
@@ -472,24 +471,32 @@ def fuzzed(count: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as name:
         base = Path(name).resolve() / "base"
         made(base)
+        deck: list[str] = []
         for at in range(count):
             place = Place(base.with_name(f"r{at}"))
             shutil.copytree(base, place.root, symlinks=True)
-            _tried(place, random.Random(f"{seed} {at}"), report)
+            _tried(place, random.Random(f"{seed} {at}"), report, deck)
             shutil.rmtree(place.root)
     return report
 
 
-def _tried(place: Place, chance: random.Random, report: Report) -> None:
+def _drawn(deck: list[str], count: int, chance: random.Random) -> list[str]:
+    """Draw the names of traps; each comes once before one comes again."""
+    if len(deck) < count:
+        deck += chance.sample(sorted(LOUD.keys() - {*deck}), len(LOUD) - len(deck))
+    return [deck.pop(0) for _ in range(count)]
+
+
+def _tried(place: Place, chance: random.Random, report: Report, deck: list[str]) -> None:
     arm(place)
-    loud = sorted(chance.sample(sorted(LOUD), chance.choice((0, 1, 1, 2))), key=_REPLACING.__contains__)
+    loud = sorted(_drawn(deck, chance.choice((0, 1, 1, 2)), chance), key=_REPLACING.__contains__)
     latent = chance.sample(sorted(LATENT), chance.choice((1, 2, 3)))
-    _set(latent, LATENT, place, chance)
-    _set([one for one in loud if one not in _REPLACING], LOUD, place, chance)
+    _set(latent, LATENT, place, chance, report)
+    _set([one for one in loud if one not in _REPLACING], LOUD, place, chance, report)
     for name in ("a.bin", "b.txt"):
         # Their times differ from what the index holds, so that git reads them again.
         os.utime(place.workspace / name, (9, 9), follow_symlinks=False)
-    _set([one for one in loud if one in _REPLACING], LOUD, place, chance)
+    _set([one for one in loud if one in _REPLACING], LOUD, place, chance, report)
     place.mark.unlink(missing_ok=True)
     lines = ("git status", *chance.sample(PLAIN, 7), *chance.sample(OTHER, 4))
     _run_quiet(place, lines, ", ".join((*loud, *latent)), report)
@@ -512,13 +519,17 @@ def arm(place: Place) -> None:
     _hostile(place.home / ".git", place)
 
 
-def _set(names: Iterable[str], traps: dict[str, Trap], place: Place, chance: random.Random) -> None:
-    """Set traps; one that stands in the way of another is left out."""
+def _set(
+    names: Iterable[str], traps: dict[str, Trap], place: Place, chance: random.Random, report: Report
+) -> None:
+    """Set traps; where one stands in the way of another, that is counted."""
     for name in names:
         try:
             traps[name](place, chance)
         except (OSError, subprocess.CalledProcessError):
-            continue
+            report.unplaced[name] += 1
+        else:
+            report.placed[name] += 1
 
 
 def _run_quiet(place: Place, lines: Iterable[str], told: str, report: Report) -> None:
@@ -586,9 +597,12 @@ def main() -> int:
         f"seed {seed}: {report.repositories} repositories, {report.live} with a live trap, {report.plain} plain, "
         f"{report.ran} lines run without a question, {len(report.wrong)} did more than reading"
     )
+    never = sorted(LOUD.keys() - report.placed.keys())
+    if never:
+        print(f"never set: {', '.join(never)}")
     for told, line, text, did in report.wrong[:40]:
         print(f"{did}\n  traps   {told}\n  line    {line!r}\n  printed {text!r}")
-    return 1 if report.wrong else 0
+    return 1 if report.wrong or never else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Folders are filled with hostile names (long runs, pattern characters, bytes that are not text, links in
 circles, pipes), and lines with patterns made for them are judged as a call's would be. Counted is the work
-that was looked up for each. `python tests/fuzz/names_fuzz.py [NAMES] [SEED]` exits 1 if one took too much.
+that was looked up for each: entries of folders, names held against patterns, parts of paths followed.
+`python tests/fuzz/names_fuzz.py [NAMES] [SEED]` exits 1 if one took too much.
 """
 
 from __future__ import annotations

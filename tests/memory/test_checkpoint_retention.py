@@ -136,8 +136,7 @@ async def whole(database: Database) -> None:
 
 
 @settings(
-    max_examples=15,
-    deadline=None,
+    max_examples=settings().max_examples // 8,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -12,19 +10,13 @@ from types import ModuleType
 import pytest
 import trio
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
-def crash() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("crash", ROOT / "tests" / "fuzz" / "crash.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["crash"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def crash(script) -> ModuleType:
+    return script("fuzz/crash.py")
 
 
+@pytest.mark.slow
 def test_fifty_kills(crash: ModuleType) -> None:
     """Here few; `make crash` kills more than a thousand times."""
     problems, seen = crash.crashed(50, seed=1)

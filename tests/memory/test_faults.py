@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
 
 # Of each call of the system some: in the making of the file, in the middle of records, over and over.
 SOME = {
@@ -20,13 +16,8 @@ SOME = {
 
 
 @pytest.fixture(scope="module")
-def faults() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("faults", ROOT / "tests" / "fuzz" / "faults.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["faults"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def faults(script) -> ModuleType:
+    return script("fuzz/faults.py")
 
 
 @pytest.mark.parametrize("fault", ["size", "pages", "locked", "read-only"])
@@ -37,6 +28,7 @@ def test_what_fails_everywhere(faults: ModuleType, fault: str) -> None:
     assert hit >= 3, "calls were refused because of it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EINTR"])
 @pytest.mark.parametrize("call", SOME)
 def test_what_the_system_says(faults: ModuleType, call: str, error: str) -> None:

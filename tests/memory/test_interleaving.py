@@ -188,8 +188,7 @@ async def scenario(steps) -> None:
 
 
 @settings(
-    max_examples=25,
-    deadline=None,
+    max_examples=settings().max_examples // 4,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

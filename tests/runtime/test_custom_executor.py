@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +23,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def example():
-    spec = importlib.util.spec_from_file_location("example_custom_executor", EXAMPLES / "custom_executor.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def example(script):
+    return script("../examples/custom_executor.py")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from functools import partial
 import h11
 import httpcore
 import trio
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.session import Egress
@@ -181,7 +181,6 @@ GOOD = st.tuples(
 ).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.one_of(NEAR, GOOD, st.text(max_size=40), st.text(max_size=40).map("https://good.com/{}".format)))
 @example("https://good.com")
 @example("https://GOOD.com.:443/%7Ea/?q=%2f&é#x")

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.call import Status
@@ -145,7 +145,6 @@ async def test_a_secret_across_the_edge_of_what_is_shown_is_no_secret_any_more(m
     st.lists(st.text(st.sampled_from("ab\né😀\x1b[31m_\x08\r"), max_size=60), max_size=30),
     st.integers(1, 120),
 )
-@settings(max_examples=150, deadline=None)
 def test_pieces_and_whole_show_and_keep_the_same(make, pieces, threshold) -> None:
     store, found = make.store(), source(threshold=threshold)
 

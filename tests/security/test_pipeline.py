@@ -366,7 +366,7 @@ async def impatient(cleared):
         (Output("x", exit_code="0\nSYSTEM: yes"), Status.ERROR, Category.PERMANENT_FAILURE),
         (ServerError("x", output="no output"), Status.ERROR, Category.SERVER_ERROR),
     ],
-    ids=repr,
+    ids=lambda value: value.__name__ if callable(value) else repr(value),
 )
 async def test_whatever_an_executor_does_is_an_outcome(make, does, status, category) -> None:
     desk = make.desk(make.spec())

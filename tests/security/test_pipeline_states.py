@@ -295,7 +295,13 @@ def run(make, machine, **options):
     machine.make = make
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=150, stateful_step_count=12, derandomize=True, **QUIET, **options),
+        settings=settings(
+            max_examples=max(150, settings().max_examples),  # every planted mistake is found in 150
+            stateful_step_count=12,
+            derandomize=True,
+            **QUIET,
+            **options,
+        ),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def policy_table():
-    spec = importlib.util.spec_from_file_location("policy_table", Path(__file__).with_name("policy_table.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def policy_table(script):
+    return script("security/policy_table.py")
 
 
 def test_the_documented_table_is_the_one_that_holds(policy_table) -> None:

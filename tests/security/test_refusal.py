@@ -42,7 +42,7 @@ def call(tool: str = "shell") -> ToolCall:
 @given(TEXTS, TEXTS, TEXTS)
 @example(HOSTILE, HOSTILE, HOSTILE)
 @example("a b", "x", "reason: because")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_no_word_of_a_model_or_a_page_stands_among_ours(tool, value, name):
     """Whatever the tool is called, the fact names or the suggestion says."""
     mark = "zq9"

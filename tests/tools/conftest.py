@@ -100,7 +100,9 @@ def as_nobody(tmp_path):
 
     @contextmanager
     def as_nobody(folder: Path) -> Iterator[None]:
-        above = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.parents[:2])}
+        # How deep it lies is pytest's: a worker of a parallel run has a folder of its own.
+        ours = [path for path in tmp_path.parents if path.name.startswith(("pytest-", "popen-"))]
+        above = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *ours)}
         for path, mode in above.items():
             path.chmod(mode | 0o055)
         owned = (path for path in (folder, *folder.rglob("*")) if path.lstat().st_mode & 0o077)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -68,12 +66,8 @@ async def test_settings_reach_the_tools(settings, workspace, run):
 
 
 @pytest.fixture(scope="module")
-def example():
-    path = Path(__file__).parents[2] / "examples" / "custom_executor.py"
-    spec = importlib.util.spec_from_file_location("custom_executor_example", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def example(script):
+    return script("../examples/custom_executor.py")
 
 
 async def test_the_example_is_a_function_and_an_executor(example, run, settings):

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.command import Wanted
@@ -90,7 +90,6 @@ WORDS = st.lists(
 @example("[]")
 @example("sub/[.]env")
 @example(".*")
-@settings(deadline=None)
 def test_whatever_bash_finds_is_among_what_was_found(folder, word) -> None:
     """More may be found, never less: what is not found is not judged."""
     quoted = word.replace("'", "")

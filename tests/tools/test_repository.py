@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 
@@ -14,14 +13,8 @@ from leeward.tools.repository import doubts_of
 from leeward.tools.survey import looked_up
 
 
-def git(folder, *words) -> None:
-    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
-    named = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True, env=env, timeout=60)
-
-
 @pytest.fixture
-def place(tmp_path):
+def place(git, tmp_path):
     """A workspace with a repository of some commits, and one outside."""
     for name in ("ws", "other"):
         (tmp_path / name).mkdir()
@@ -31,7 +24,7 @@ def place(tmp_path):
     return tmp_path / "ws"
 
 
-def test_what_git_makes_is_plain(place, tmp_path) -> None:
+def test_what_git_makes_is_plain(git, place, tmp_path) -> None:
     assert doubts_of(str(place)) == ()
     (place / "a").write_text("a\n")
     git(place, "config", "user.name", "Ada [filter] clean = x")
@@ -61,44 +54,44 @@ def replaced(path, target) -> None:
 
 
 ODD = {
-    "no folder": lambda ws, other: (ws / ".git").rename(ws / "git"),
-    "a gitfile": lambda ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").write_text("gitdir: git\n")),
-    "a gitfile with blanks": lambda ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").write_text("  gitdir: git\n")),
-    "a link": lambda ws, other: replaced(ws / ".git", other / ".git"),
-    "an empty folder": lambda ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").mkdir()),
-    "a folder that is one itself": lambda ws, other: ((ws / "HEAD").touch(), (ws / "objects").mkdir(), (ws / "refs").mkdir()),
-    "no head": lambda ws, other: (ws / ".git/HEAD").unlink(),
-    "a head of nothing": lambda ws, other: (ws / ".git/HEAD").write_text("x\n"),
-    "no settings": lambda ws, other: (ws / ".git/config").unlink(),
-    "a setting": lambda ws, other: git(ws, "config", "core.fsmonitor", "x"),
-    "long settings": lambda ws, other: (ws / ".git/config").write_text("#" * 300_000),
-    "settings that are a FIFO": lambda ws, other: ((ws / ".git/config").unlink(), os.mkfifo(ws / ".git/config")),
-    "alternates": lambda ws, other: (ws / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n"),
-    "a common folder": lambda ws, other: (ws / ".git/commondir").write_text(f"{other}/.git\n"),
-    "a further work tree": lambda ws, other: git(ws, "worktree", "add", "-q", "../tree", "topic"),
-    "a submodule": lambda ws, other: git(ws, "submodule", "add", "-q", str(other), "sub"),
-    "a file of submodules": lambda ws, other: (ws / ".gitmodules").symlink_to("nowhere"),
-    "a reference that is a link": lambda ws, other: replaced(ws / ".git/refs/heads/topic", other / ".git/refs/heads/topic"),
-    "a reference that is a FIFO": lambda ws, other: os.mkfifo(ws / ".git/refs/heads/fifo"),
-    "objects that are a link": lambda ws, other: replaced(ws / ".git/objects", other / ".git/objects"),
-    "some objects that are a link": lambda ws, other: (ws / ".git/objects/zz").symlink_to(other),
-    "an index that is a link": lambda ws, other: replaced(ws / ".git/index", other / ".git/index"),
-    "references that are a secret's other name": lambda ws, other: (ws / ".git/packed-refs").hardlink_to(other / ".git/HEAD"),
+    "no folder": lambda git, ws, other: (ws / ".git").rename(ws / "git"),
+    "a gitfile": lambda git, ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").write_text("gitdir: git\n")),
+    "a gitfile with blanks": lambda git, ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").write_text("  gitdir: git\n")),
+    "a link": lambda git, ws, other: replaced(ws / ".git", other / ".git"),
+    "an empty folder": lambda git, ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").mkdir()),
+    "a folder that is one itself": lambda git, ws, other: ((ws / "HEAD").touch(), (ws / "objects").mkdir(), (ws / "refs").mkdir()),
+    "no head": lambda git, ws, other: (ws / ".git/HEAD").unlink(),
+    "a head of nothing": lambda git, ws, other: (ws / ".git/HEAD").write_text("x\n"),
+    "no settings": lambda git, ws, other: (ws / ".git/config").unlink(),
+    "a setting": lambda git, ws, other: git(ws, "config", "core.fsmonitor", "x"),
+    "long settings": lambda git, ws, other: (ws / ".git/config").write_text("#" * 300_000),
+    "settings that are a FIFO": lambda git, ws, other: ((ws / ".git/config").unlink(), os.mkfifo(ws / ".git/config")),
+    "alternates": lambda git, ws, other: (ws / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n"),
+    "a common folder": lambda git, ws, other: (ws / ".git/commondir").write_text(f"{other}/.git\n"),
+    "a further work tree": lambda git, ws, other: git(ws, "worktree", "add", "-q", "../tree", "topic"),
+    "a submodule": lambda git, ws, other: git(ws, "submodule", "add", "-q", str(other), "sub"),
+    "a file of submodules": lambda git, ws, other: (ws / ".gitmodules").symlink_to("nowhere"),
+    "a reference that is a link": lambda git, ws, other: replaced(ws / ".git/refs/heads/topic", other / ".git/refs/heads/topic"),
+    "a reference that is a FIFO": lambda git, ws, other: os.mkfifo(ws / ".git/refs/heads/fifo"),
+    "objects that are a link": lambda git, ws, other: replaced(ws / ".git/objects", other / ".git/objects"),
+    "some objects that are a link": lambda git, ws, other: (ws / ".git/objects/zz").symlink_to(other),
+    "an index that is a link": lambda git, ws, other: replaced(ws / ".git/index", other / ".git/index"),
+    "references that are a secret's other name": lambda git, ws, other: (ws / ".git/packed-refs").hardlink_to(other / ".git/HEAD"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("made", ODD.values(), ids=ODD.keys())
-def test_whatever_leads_elsewhere_or_is_missing_is_told(place, made) -> None:
-    made(place, place.parent / "other")
+def test_whatever_leads_elsewhere_or_is_missing_is_told(git, place, made) -> None:
+    made(git, place, place.parent / "other")
     assert doubts_of(str(place)) != ()
 
 
-def test_a_further_work_tree_is_not_plain(place) -> None:
+def test_a_further_work_tree_is_not_plain(git, place) -> None:
     git(place, "worktree", "add", "-q", "../tree", "topic")
     assert doubts_of(str(place.parent / "tree")) == (".git is no folder",)
 
 
-def test_the_look_is_bounded(place, monkeypatch) -> None:
+def test_the_look_is_bounded(git, place, monkeypatch) -> None:
     monkeypatch.setattr(repository, "_MOST_ENTRIES", 5)
     assert ".git is too big to tell" in doubts_of(str(place))
     for at in range(20):

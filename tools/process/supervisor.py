@@ -264,9 +264,7 @@ class SupervisedProcess:
         return None if what is None else Exceeded(what, self.limits.bound(what))
 
     def _told(self, word: bytes) -> bytes:
-        """Return what the keeper told behind a word, nothing where it has not yet."""
-        lines = self.said[: self.said.rfind(b"\n") + 1].splitlines()
-        return next((line.partition(b" ")[2] for line in lines if line.startswith(word + b" ")), b"")
+        return told_behind(word, self.said)
 
     async def begin(self) -> None:
         """Wait until it is known who the keeper is."""
@@ -357,6 +355,12 @@ class SupervisedProcess:
         if self.supervisor.is_alive:
             return end_all(self.supervisor.process.pid, self.supervisor.keepers - {self.pid})
         return not _Ours.is_owned or _end_strays()
+
+
+def told_behind(word: bytes, said: bytes) -> bytes:
+    """Return what a keeper told behind a word in whole lines, nothing where it has not yet."""
+    lines = said[: said.rfind(b"\n") + 1].splitlines()
+    return next((line.partition(b" ")[2] for line in lines if line.startswith(word + b" ")), b"")
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.memory.audit import AuditLogger, Head
@@ -156,7 +156,7 @@ TABLE = [
     ("call and tool run together", run("UPDATE audit SET call = 'c1s', tool = 'hell' WHERE seq = 5"), 5, Fault.CHANGED),
     ("an id", run("UPDATE audit SET id = id || 'x' WHERE seq = 5"), 5, Fault.CHANGED),
     ("a previous hash", run("UPDATE audit SET prev = CAST(x'01' || substr(prev, 2) AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED),
-    ("a hash", run("UPDATE audit SET hash = CAST(x'01' || substr(hash, 2) AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED),
+    ("a hash", run("UPDATE audit SET hash = CAST(iif(substr(hash, 1, 1) = x'01', x'02', x'01') || substr(hash, 2) AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED),
     ("the first record", run("UPDATE audit SET body = '{}' WHERE seq = 1"), 1, Fault.CHANGED),
     ("the last but the head", run("UPDATE audit SET body = '{} ' WHERE seq = 16"), 16, Fault.CHANGED),
     ("the same bytes as another type", run("UPDATE audit SET call = CAST(call AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED),
@@ -363,7 +363,6 @@ _TEXTS = st.lists(st.none() | st.text(max_size=8), min_size=6, max_size=6)
 @given(st.binary(min_size=32, max_size=32), st.floats(allow_nan=False), _TEXTS, _TEXTS)
 @example(GENESIS, -0.0, ["s", "k", None, "", "b", "i"], ["s", "k", "", None, "b", "i"])
 @example(GENESIS, 1.0, ["ab", "c", None, None, "", "i"], ["a", "bc", None, None, "", "i"])
-@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_two_records_have_two_hashes_and_a_stored_one_keeps_its_own(
     prev: bytes, at: float, texts: list, others: list
 ) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -299,6 +300,7 @@ def test_processes_that_find_the_damage_at_once_begin_one_new_file(path: Path) -
     assert len(rows_of(path)) == 6, "nobody moved away what another had begun"
 
 
+@pytest.mark.slow
 def test_processes_that_find_the_damage_at_once_begin_one_new_file_however_often() -> None:
     """Here few repetitions; `make races` makes two hundred."""
     script = Path(__file__).resolve().parents[2] / "fuzz" / "begin_anew.py"
@@ -352,10 +354,10 @@ def test_a_move_that_was_killed_half_way_is_brought_to_its_end(path: Path, moved
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], threading.Thread]:
     """Start something in a thread, and return once it waits for its turn."""
     waits = threading.Event()
-    monkeypatch.setattr(kept.time, "sleep", lambda _seconds: waits.set())
+    monkeypatch.setattr(kept, "sleep", lambda seconds: (waits.set(), time.sleep(seconds)))
 
     def start(work: Callable[[], object]) -> threading.Thread:
-        thread = threading.Thread(target=work)
+        thread = threading.Thread(target=work, daemon=True)
         thread.start()
         assert waits.wait(60)
         return thread
@@ -376,7 +378,7 @@ def test_nobody_opens_a_file_while_another_moves_it(path: Path, meanwhile) -> No
         path.rename(path.with_name("moved.db"))
         assert (names, path.exists()) == ([], False)
         path.with_name("moved.db").rename(path)
-    opener.join()
+    opener.join(60)
     assert names == ["opened"]
     assert len(rows_of(path)) == 303
 
@@ -391,14 +393,15 @@ def test_nobody_closes_a_file_while_another_moves_it(path: Path, meanwhile) -> N
             await trio.to_thread.run_sync(close.wait)
 
     close, opened = threading.Event(), threading.Event()
-    user = threading.Thread(target=trio.run, args=(use, close, opened))
+    user = threading.Thread(target=trio.run, args=(use, close, opened), daemon=True)
     user.start()
     assert opened.wait(60)
     log = path.with_name("store.db-wal")
     with kept.alone(path):
-        meanwhile(close.set).join()
+        meanwhile(close.set).join(60)
         assert log.exists()
-    user.join()
+    user.join(60)
+    assert not user.is_alive()
     assert not log.exists()
 
 

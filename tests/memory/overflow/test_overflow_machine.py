@@ -194,8 +194,7 @@ def used(model: Model, which: int, clock: Clock) -> None:
 
 
 @settings(
-    max_examples=30,
-    deadline=None,
+    max_examples=settings().max_examples // 3,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

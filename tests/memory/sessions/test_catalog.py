@@ -7,7 +7,7 @@ import random
 import sqlite3
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.memory.database import Database
@@ -159,7 +159,6 @@ async def test_words_are_words_and_never_a_query_language(catalog, transcript, w
     assert sorted(SAID.index(hit.entry.content["text"]) for hit in await catalog.search(words)) == found
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=40))
 @example('"a" AND (b')
 @example("NEAR(a b)")

@@ -217,8 +217,7 @@ async def scenario(steps) -> None:
 
 
 @settings(
-    max_examples=20,
-    deadline=None,
+    max_examples=settings().max_examples // 5,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

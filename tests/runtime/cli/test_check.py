@@ -150,3 +150,10 @@ def test_a_suggestion_is_told(leeward):
         "suggestion: https://a.example/x/\n"
         in leeward("check", "fetch", '{"url": "https://a.example/y"}', "--url", "https://a.example/x/").out
     )
+
+
+def test_a_line_made_for_a_long_name_of_a_file_is_judged_all_the_same(leeward):
+    """The process would be ended here if it hung: a pattern's stars are held against a name of 200 letters."""
+    (leeward.workspace / ("a" * 200)).touch()
+    ran = leeward.process("check", "shell", '{"command": "ls *a*a*a*a*a*ab"}')
+    assert (ran.code, ran.out[:5], ran.err) == (0, "allow", "")

@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "audit why": ("audit", "why", "CALL"),
     "audit verify": ("audit", "verify"),
     "audit stats": ("audit", "stats"),
-    "audit tail": ("audit", "tail", "--timeout", "2"),
+    "audit tail": ("audit", "tail", "--timeout", "0.1"),
     "audit replay": ("audit", "replay", "--session", "SESSION"),
     "audit export": ("audit", "export"),
     "audit export csv": ("audit", "export", "--format", "csv"),
@@ -48,11 +48,28 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "--version": ("--version",),
 }
 # These print the same in every form.
-ONE_FORM = ("check --batch", "audit export", "audit export csv", "--help", "help of a command", "--version")
+ONE_FORM = (
+    "audit tail",
+    "check --batch",
+    "audit export",
+    "audit export csv",
+    "--help",
+    "help of a command",
+    "--version",
+)
+# The text of each command, always; its two other forms are the same again.
 CASES = [
-    (name, form) for name in COMMANDS for form in FORMS if form == "text" or name not in ONE_FORM
-]  # fmt: skip
+    pytest.param(name, form, marks=[pytest.mark.slow] if form != "text" else [])
+    for name in COMMANDS
+    for form in FORMS
+    if form == "text" or name not in ONE_FORM
+]
 LOST = "leeward: the answer is lost: standard output cannot be written to: "
+
+pytestmark = pytest.mark.skipif(
+    not (Path("/bin/bash").exists() and Path("/dev/full").exists()),
+    reason="needs a bash that redirects, and a device that is always full",
+)
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import trio
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leeward.runtime.conversation.history import CANCELLED
@@ -103,7 +103,7 @@ async def stopped(runtime, step: int, words: str) -> None:
     assert isinstance(last, TurnEnded) and (last.reason is EndReason.CANCELLED) == scope.cancelled_caught
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(
     st.lists(REPLY, min_size=1, max_size=3),
     st.lists(st.integers(1, 400), min_size=1, max_size=3),

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.runtime.providers.anthropic.request import Messages
@@ -115,7 +115,6 @@ DIALECTS: dict[str, Dialect] = {
 @example(
     [*one(ToolCall("a", "f", "{}")), Message("tool", "after the words", call_id="a"), Message("user", "so")]
 )
-@settings(max_examples=150, deadline=None)
 def test_every_service_takes_any_conversation(
     dialect_rules: ModuleType, rules: str, messages: list[Message]
 ) -> None:
@@ -147,7 +146,6 @@ def sendable(messages: list[Message], is_id: Callable[[str], bool]) -> list[Mess
     [*one(ToolCall("a", "f", "{}")) * 3, Message("system", "s"), *one(ToolCall("a", "f", "{}")) * 3],
     [12, 18, 9, 18],
 )
-@settings(max_examples=100, deadline=None)
 def test_what_was_written_before_makes_no_difference(
     rules: str, messages: list[Message], cuts: list[int]
 ) -> None:
@@ -159,7 +157,6 @@ def test_what_was_written_before_makes_no_difference(
 
 
 @given(conversations())
-@settings(max_examples=100, deadline=None)
 def test_nothing_a_person_or_a_model_said_is_lost_or_moved(messages: list[Message]) -> None:
     told = sendable(messages, lambda call_id: bool(call_id))
     words = [m.text for m in messages if m.role in ("user", "system")]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.runtime.providers.interface import (
@@ -260,7 +260,6 @@ WORDS = st.sampled_from(
 @example("read " + "\"a\" 'b' " * 2000)
 @example("list" + " " * 4000 + "x")
 @example("write " + "a to " * 100_000)
-@settings(max_examples=150, deadline=2000)
 def test_any_text_is_read_and_nothing_is_invented(said: str) -> None:
     """Whatever stands in a call stood in the text; what it names is one of the tools."""
     for step in read_instructions(said):

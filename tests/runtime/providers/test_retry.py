@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 import trio
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.runtime.providers.interface import (
@@ -158,7 +158,6 @@ REPLIES = st.lists(
 @given(REPLIES, st.integers(0, 4), st.floats(0, 0.99))
 @example([([TextDelta("x")], BUSY), ([], DONE)], 4, 0.5)
 @example([([], LATER), ([], DONE)], 0, 0.0)
-@settings(max_examples=150, deadline=None)
 def test_whatever_fails_the_answer_is_that_of_one_try(replies, retries, drawn) -> None:
     async def run() -> tuple[list[ModelEvent | ModelError], int]:
         plays = Plays(*([*events, end] for events, end in replies), *[[DONE]] * 9)

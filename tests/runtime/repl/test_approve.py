@@ -150,7 +150,6 @@ OURS = (
 @example(" " * 30 + "  [y]es / [n]o? y", 40, "command")
 @example("日" * 15 + "  runs: ls", 40, "undeclared")
 @example("\u0301" * 500, 20, "text")
-@settings(max_examples=150, deadline=None)
 def test_no_value_draws_outside_its_column_or_speaks_to_the_terminal(value, width, kind):
     plain = shown(question({"v": "x"}, v=kind), width).split("\n")
     lines = shown(question({"v": value}, v=kind), width, in_full=True).split("\n")
@@ -168,7 +167,7 @@ def test_no_value_draws_outside_its_column_or_speaks_to_the_terminal(value, widt
 @given(st.text(st.sampled_from("ab  日👩\u0301é"), max_size=200), st.integers(1, 60), st.booleans())
 @example("\u0301" * 3000, 10, False)
 @example(" " * 300, 12, True)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 def test_nothing_is_lost_where_a_line_is_broken(text, width, by_words):
     text = visible(text)
     first, *more = within(width, "> ", text, "- ", by_words=by_words)

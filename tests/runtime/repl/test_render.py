@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -95,7 +95,6 @@ WORDS = st.text(st.sampled_from("ab  \n日👩é`*_[]#\\"), max_size=12)
 @example(["a", " ", " ", "\n", "", "\n\n", "  b  "])
 @example(["[bold]x[/bold]", ":smile:", "`code`"])
 @example(["x" * 300, " \n"])
-@settings(max_examples=150, deadline=None)
 def test_an_answer_comes_out_as_it_went_in(deltas):
     said = "".join(deltas)
     whole = said if said.endswith("\n") or not said else f"{said}\n"
@@ -194,7 +193,6 @@ def test_output_without_a_line_end_is_not_waited_for_for_ever():
 @example("x" * 56 + "● shell {}", 60)
 @example("日" * 28 + "✗ no", 60)
 @example("\t" * 20 + "! alert", 60)
-@settings(max_examples=100, deadline=None)
 def test_no_line_of_a_result_begins_where_ours_do(text, width):
     for said in (
         drawn(ended(text), width=width, verbose=True),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,6 @@ from leeward.security.command.syntax.grammar import read_tree
 from leeward.security.command.syntax.nodes import Command, Unread
 from leeward.security.command.syntax.words import Effort
 from leeward.security.policy import ShellRules
-
-FUZZ = Path(__file__).resolve().parents[2] / "fuzz" / "command_quiet_fuzz.py"
 
 
 def line(text: str) -> CommandLine:
@@ -313,10 +309,6 @@ def test_code_inside_of_a_line_shares_one_measure():
 @pytest.mark.skipif(
     shutil.which("bwrap") is None or not Path("/bin/bash").exists(), reason="needs bash and bubblewrap"
 )
-def test_what_runs_unasked_changes_nothing_and_prints_no_secret(monkeypatch):
-    spec = importlib.util.spec_from_file_location("command_quiet_fuzz", FUZZ)
-    fuzz = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "command_quiet_fuzz", fuzz)
-    spec.loader.exec_module(fuzz)
-    report = fuzz.fuzzed(600, 20_251, batch=600)
+def test_what_runs_unasked_changes_nothing_and_prints_no_secret(script):
+    report = script("fuzz/command_quiet_fuzz.py").fuzzed(600, 20_251, batch=600)
     assert report.quiet > 60 and report.wrong == []

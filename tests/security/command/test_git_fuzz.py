@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from leeward.security.policy import Policy
-
-FUZZ = Path(__file__).resolve().parents[2] / "fuzz" / "git_quiet_fuzz.py"
 
 pytestmark = pytest.mark.skipif(
     shutil.which("git") is None or not Path("/bin/bash").exists(), reason="needs git and bash"
@@ -20,18 +16,17 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def fuzz(monkeypatch):
-    spec = importlib.util.spec_from_file_location("git_quiet_fuzz", FUZZ)
-    found = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "git_quiet_fuzz", found)
-    spec.loader.exec_module(found)
-    return found
+def fuzz(script):
+    return script("fuzz/git_quiet_fuzz.py")
 
 
-def test_nothing_more_than_reading_is_done_in_two_hundred_hostile_repositories(fuzz):
-    report = fuzz.fuzzed(200, 11)
-    assert report.wrong == [] and report.repositories == 200
-    assert report.live > 60 and report.plain > 20, "traps must be live, and some repositories quiet"
+@pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.slow)])
+def test_nothing_more_than_reading_is_done_in_hostile_repositories(fuzz, count):
+    report = fuzz.fuzzed(count, 11)
+    assert report.wrong == [] and report.repositories == count
+    assert report.live > 0.3 * count, "traps must be live"
+    assert report.plain > 0.1 * count, "some repositories must be quiet"
+    assert report.placed.keys() >= fuzz.LOUD.keys(), report.unplaced
 
 
 @pytest.fixture
@@ -80,11 +75,17 @@ def test_git_takes_no_other_repository_than_the_one_that_was_looked_at(fuzz, pla
     assert place.mark.exists(), "the trap must be live"
 
 
-@pytest.mark.parametrize(
-    "trap",
-    ["filter", "fsmonitor", "gitfile", "alternates", "no repository", "device", "passed over for the root"],
-)
-def test_one_trap_alone_is_enough_for_a_question(fuzz, place, trap):
-    fuzz.LOUD[trap](place, fuzz.random.Random(1))
-    policy = Policy(str(place.workspace), str(place.home))
-    assert fuzz.printed("git status", policy) is None and fuzz.printed("git --version", policy) is not None
+def test_one_trap_alone_is_enough_for_a_question(fuzz, place, tmp_path):
+    lines = [line for line in fuzz.PLAIN if any(word in line for word in ("status", "branch", "log"))]
+    assert len(lines) >= 20
+    quiet = {}
+    for at, (name, trap) in enumerate(fuzz.LOUD.items()):
+        one = fuzz.Place(tmp_path / str(at))
+        shutil.copytree(place.root, one.root, symlinks=True)
+        trap(one, fuzz.random.Random(1))
+        policy = Policy(str(one.workspace), str(one.home))
+        assert fuzz.printed("git --version", policy) is not None
+        quiet[name] = [line for line in lines if fuzz.printed(line, policy) is not None]
+    # The repository around is out of git's reach: what is printed names the one that was looked at.
+    del quiet["passed over for the parent"]
+    assert {name: found for name, found in quiet.items() if found} == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, Say, hosts_of, parse_command, reach_of
@@ -51,7 +51,6 @@ WORDS = st.lists(st.sampled_from(["-r", "-f", "-rf", "x", "--force", "push", "a 
 
 
 @given(WORDS, WORDS, st.sampled_from(["rm -rf", "git push", "git push --force", "rm *", "rm"]))
-@settings(max_examples=150, deadline=None)
 def test_more_words_never_unblock_and_their_order_says_nothing(words, more, entry):
     rules = ShellRules(blocked=(entry,))
     program = entry.split()[0]
@@ -86,7 +85,7 @@ WIDE = ["*", "* *", "rm *", "sudo *", "cat *", "echo *", "python *", "curl *", "
 
 
 @given(st.sampled_from(SURE), st.lists(st.sampled_from(WIDE), max_size=4))
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 4 // 5)
 def test_no_entry_answers_what_is_forced_or_refused(world, line, entries):
     world.rules = ShellRules()
     before = world.say(line)

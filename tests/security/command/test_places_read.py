@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import CommandFacts, CommandLine, parse_command, ruling_of, wanted
@@ -83,7 +83,7 @@ QUIET = ["ls -la src", "cat README.md", "head -n 5 README.md", "grep -rn x src",
 
 
 @given(st.sampled_from(QUIET), st.sampled_from(["--never-heard-of", "--never-heard-of=/etc/passwd", "--exec=x", "--write=x", "--never -x"]))  # fmt: skip
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 4 // 5)
 def test_an_unknown_option_never_leaves_a_quiet_line_quiet(world, line, option):
     program, _, rest = line.partition(" ")
     assert world.say(line) == "nothing"
@@ -91,7 +91,7 @@ def test_an_unknown_option_never_leaves_a_quiet_line_quiet(world, line, option):
 
 
 @given(st.sampled_from(["rm x", "make all", "cp a b", "python x.py", "touch a", "npm test", "git push", "sudo ls", "curl https://a.example", "cat /etc/hosts"]), st.sampled_from(["--help", "-n", "--version", "--dry-run", "--never-heard-of", "-- x", "-v", "''"]))  # fmt: skip
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_no_appended_word_turns_an_asked_line_quiet(world, line, word):
     assert world.say(line) != "nothing" and world.say(f"{line} {word}") != "nothing"
 

@@ -6,7 +6,7 @@ import posixpath
 import random
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, Say, effects_of, parse_command, ruling_of
@@ -16,7 +16,6 @@ from leeward.security.command.syntax.words import crude_words
 from leeward.security.kinds import Effect, Unreadable
 from leeward.security.policy import ShellRules
 
-FIXTURES = [HealthCheck.function_scoped_fixture]
 LINES = ["ls", "cat README.md", "git status", "echo hi", "rm x", "make", "cp a b", "echo x > o", "sudo ls", "python -c x", "$x", "X=1 make", "PATH=. ls", "cat .env", "rm -rf /", "rm -rf ~/", "shutdown", "curl https://a.example", "curl http://169.254.169.254/", "chmod -R 777 /", "cat /etc/hosts", "cp ~/.ssh/id_rsa .", "echo x > ~/.bashrc", "echo x > Makefile", "f() { ls; }; f", "find . -delete", "ls 'x", "cat <<< x", "while true; do make & done"]  # fmt: skip
 AROUND = ["{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} || {1}", "{1} || {0}", "{0}\n{1}", "{{ {0}; {1}; }}", "({0}; {1})", "if {0}; then {1}; fi", "if ls; then {0}; else {1}; fi", "while {0}; do {1}; done", "for v in a b; do {0}; {1}; done", "case a in a) {0};; *) {1};; esac", "! {0}; {1}", "[[ -n $({0}) ]] && {1}", "{1} > /dev/null; {0}", "ls; {0} & {1}", "time {0}; {1}", "echo $({0}); {1}", "f() {{ {0}; }}; f; {1}", "cat <(ls); {0}; {1}", "cat <<E\n$({0})\nE\n{1}", "{0} | ls; {1}", "ls | {0}; {1}"]  # fmt: skip
 
@@ -26,7 +25,7 @@ AROUND = ["{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} || {1}", "{1} || {0}", "{0}
     st.sampled_from([line for line in LINES if "'" not in line]),
     st.sampled_from(AROUND),
 )
-@settings(max_examples=250, deadline=None, suppress_health_check=FIXTURES)
+@settings(max_examples=settings().max_examples * 2)
 def test_a_command_more_never_makes_a_line_milder(world, one, other, around):
     """The strictest word about any part is the least that is said of all; what is not read is at least forced."""
     line = around.format(one, other)
@@ -161,7 +160,7 @@ def test_every_way_to_ruin_a_root_is_refused(world, ruin, spared):
 
 
 @given(st.lists(st.sampled_from(["'", '"', "\\", "$(", "`", "{", "$'\\x", "if", ";;", "<<E"]), min_size=1, max_size=2), st.sampled_from(["rm -rf /", "rm -rf ~", "mkfs.ext4 /dev/sda", "chmod -R 777 /etc", "ls; rm -fr /usr", "echo x > /dev/sda"]))  # fmt: skip
-@settings(max_examples=60, deadline=None, suppress_health_check=FIXTURES)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @example(["'"], "rm -rf /")
 def test_what_cannot_be_read_is_still_refused_for_its_words(world, tail, ruin):
     """A line that is broken on purpose is refused for the ruin in it, and forced for anything else."""

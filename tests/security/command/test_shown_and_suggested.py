@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import (
@@ -47,7 +47,6 @@ PARTS = ["p 'a b'", "cat x > o", "X=1 make", "sudo rm y", "ls $(id -u)", "sh -c 
 
 
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4))
-@settings(max_examples=120, deadline=None)
 def test_nothing_a_line_does_is_left_out_of_what_is_shown(parts):
     """Every program, every file written and every place reached; and each line of it is one line."""
     line = "\n".join(parts)
@@ -143,7 +142,7 @@ def test_what_ends_is_not(world, line):
 
 
 @given(st.sampled_from(["b", ":", "bomb_1", "a-b"]), st.sampled_from(["(){", "() {", "( ) { "]), st.sampled_from(["|", " | ", "&", " |& "]))  # fmt: skip
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 2 // 5)
 def test_a_bomb_that_cannot_be_read_is_seen_all_the_same(world, name, opens, joins):
     text = f"{name}{opens} {name}{joins}{name} & }}; {name} '"
     assert looks_like_bomb(text) and world.say(text) == "deny"

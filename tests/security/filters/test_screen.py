@@ -200,7 +200,7 @@ async def test_an_observer_that_breaks_stops_no_call(make) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=200), st.integers(1, 9))
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 def test_live_and_whole_are_one_implementation(text, size) -> None:
     for step in (strip, redact):
         feeder = step.start(SOURCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.kinds import Effect, Kind
@@ -35,7 +35,6 @@ def at(tree, pointer: str):
 @given(st.dictionaries(st.sampled_from(["a", "b/c", "~0"]), TREES, max_size=3))
 @example({"a": [f"x {TOKEN} y", {"b/c": TOKEN}]})
 @example({"~0": {"": TOKEN}})
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_secret_is_kept_and_all_that_changed_is_pointed_at(make, arguments):
     found = kept(make, arguments)
     assert TOKEN not in found.arguments

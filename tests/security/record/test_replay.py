@@ -6,7 +6,7 @@ import json
 
 import pytest
 import trio
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leeward.memory.audit import body_of, event_of
@@ -239,7 +239,6 @@ def lived(make, steps, answers, fields, secrets=frozenset()) -> tuple[Session, l
 ANSWERS = st.lists(st.sampled_from(Answer), min_size=1, max_size=4)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=STEPS, answers=ANSWERS, fields=POLICIES)
 @example(
     steps=[("at once", [("call", "write", {"path": "a", "content": "x"}, Asker.MODEL)] * 3)],
@@ -298,11 +297,7 @@ WITH_SECRETS = st.sampled_from(["read", "fetch", "shell", "record", "open", "mai
 )
 
 
-@settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    deadline=None,
-    max_examples=60,
-)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(steps=st.lists(WITH_SECRETS | FITTING, min_size=1, max_size=6), answers=ANSWERS)
 @example(steps=[("call", "mail", {"to": "bob@a.example", "body": KEY}, Asker.MODEL)], answers=[Answer.NO])
 def test_what_was_redacted_is_said_to_be_untold_and_the_rest_is_as_it_was(make, steps, answers) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.security.sandbox import HOOK_NAMES, Change, Mark, MarkKind, Role, changes_to_undo, places_named
@@ -88,7 +86,6 @@ TREES = st.dictionaries(st.sampled_from(["/ws/.git", "/ws/.git/config", "/ws/a",
 
 
 @given(TREES, TREES)
-@settings(max_examples=150, deadline=None)
 def test_undoing_what_is_named_leaves_nothing_to_undo(before, after):
     """Each change is one that happened, outer folders come first, and with all undone the tree is at rest."""
     changes = changes_to_undo(before, after)
@@ -104,15 +101,7 @@ def test_undoing_what_is_named_leaves_nothing_to_undo(before, after):
     assert all(one.path not in {change.path for change in changes} for one in left)
 
 
-def git(folder, *words: str) -> None:
-    alone = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
-    plain = ("-c", "user.name=ada", "-c", "user.email=a@b.example", "-c", "protocol.file.allow=always")
-    subprocess.run(
-        ["git", *plain, *words], cwd=folder, env=alone, check=True, capture_output=True, timeout=30
-    )
-
-
-def test_what_git_writes_every_day_is_harmless_and_what_runs_something_is_not(tmp_path):
+def test_what_git_writes_every_day_is_harmless_and_what_runs_something_is_not(git, tmp_path):
     """Written by git itself: `init`, `clone`, branches, remotes, submodules; and then one setting after another."""
     git(tmp_path, "init", "-q", "-b", "main", "a")
     git(tmp_path / "a", "commit", "-q", "--allow-empty", "-m", "x")

@@ -131,7 +131,7 @@ async def scenario(steps, walk) -> None:
                 assert not turned.left and state(root) == states[at]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.lists(EDIT, max_size=6), max_size=4), st.lists(st.booleans(), max_size=10))
 @example(
     [[("write", "a", "a", 1)], [("remove", "a", "a", 0), ("folder", "a", "a", 0)]], [True, True, False, False]

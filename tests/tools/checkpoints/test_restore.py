@@ -83,12 +83,7 @@ def put_back(root: Path, wanted: list[RestoreTarget], content=CONTENTS.get) -> d
     return dict(trio.run(trio.to_thread.run_sync, lambda: list(restore(str(root), wanted, guard, content))))
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.generate],
-)
+@settings(suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
 @given(
     TREES,
     TREES,

@@ -302,7 +302,7 @@ async def scenario(steps) -> None:
                 assert stands(root) == model.tree, (what, arguments)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
 @given(st.lists(STEP, max_size=14))
 @example(
     [

@@ -61,7 +61,7 @@ def wanted_of(data: bytes, window: Window) -> tuple[str, int, bool]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings().max_examples * 3)
 @given(BYTES, CUTS, st.integers(1, 6), st.integers(1, 6), st.integers(1, 40))
 @example("ö\nö\n".encode(), [1], 1, 1, 2)
 @example(b"a\n", [2], 1, 1, 2)
@@ -85,7 +85,7 @@ def test_a_window_does_not_depend_on_how_the_file_was_read(data, cuts, first, co
 
 
 @pytest.mark.parametrize("name", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 @given(text=st.text("aö😀\n\ufeff", max_size=20), cuts=CUTS, rest=st.binary(max_size=3))
 def test_an_encoding_of_several_bytes_is_not_torn_by_any_cut(name, text, cuts, rest):
     mark = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE, "utf-32-le": codecs.BOM_UTF32_LE, "utf-32-be": codecs.BOM_UTF32_BE}[name]  # fmt: skip
@@ -151,7 +151,6 @@ def in_thread(function, *arguments):
     return trio.run(trio.to_thread.run_sync, function, *arguments)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     BYTES.filter(lambda data: b"\xff" not in data and b"\xf0\x9f\n" not in data),
     st.sampled_from(["a", "^a", "a$", "^$", "bc|ö", "a+b", "[^a]", ".", "x*", "(?i)BC", " $", "^a?$", "😀$", "a\\b"]),
@@ -184,7 +183,7 @@ def test_a_line_beyond_all_measure_is_searched_in_parts_and_keeps_its_number():
 # ------------------------------------------------------------------ what a program prints
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 @given(st.lists(st.tuples(BYTES, st.booleans()), max_size=12), st.integers(0, 60))
 @example([(b"\xf0\x9f", False), (b"x", True), (b"\x98\x80", False)], 100)
 @example([("😀".encode() * 3, True)], 9)

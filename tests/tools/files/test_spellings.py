@@ -110,7 +110,7 @@ def held(tmp_path_factory) -> Policy:
     return made(Path(os.path.realpath(tmp_path_factory.mktemp("spelled"))))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
 @given(SPELLINGS, st.sampled_from(sorted(READERS)))
 @example("out/f", "read")
 @example("d/up/../out/f", "read")
@@ -167,7 +167,7 @@ def everything_but(base: Path, ws: Path) -> dict[str, object]:
     return found
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(max_examples=settings().max_examples // 3, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
 @given(SPELLINGS, st.sampled_from(sorted(CHANGERS)))
 @example("out/new", "write")
 @example("gone_out", "write")

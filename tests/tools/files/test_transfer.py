@@ -97,8 +97,7 @@ def copied(base: Path, source: str, target: str) -> None:
 
 
 @settings(
-    max_examples=40,
-    deadline=None,
+    max_examples=settings().max_examples * 2 // 5,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

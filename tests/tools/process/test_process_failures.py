@@ -322,8 +322,7 @@ LINES = st.lists(
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
+    max_examples=settings().max_examples * 3 // 5,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

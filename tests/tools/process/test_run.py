@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,16 @@ async def written(path, words=1) -> list[str]:
 
 def descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def own_children() -> set[str]:
+    """Whatever this process has started and not reaped; other tests may have left some."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            found |= {folder.name} if int(parent) == os.getpid() else set()
+    return found
 
 
 # ------------------------------------------------------------------ output
@@ -409,19 +420,18 @@ async def test_a_program_that_closes_its_output_is_still_waited_for(tmp_path, st
 
 async def test_many_runs_leave_no_descriptor_and_no_zombie(starter):
     await sh("true", starter=starter)
-    before = descriptors()
+    before, children = descriptors(), own_children()
     for _ in range(5):
         await sh("sleep 5 & true", deadline=trio.current_time() + 0.4, starter=starter)
     assert descriptors() == before
-    assert os.waitpid(-1, os.WNOHANG) == (0, 0), "only the warden is there, and at work"
+    assert own_children() <= children, "only the warden is there, and at work"
 
 
 async def test_without_a_session_nothing_is_left_of_one():
-    before = descriptors()
+    before, children = descriptors(), own_children()
     await sh("true")
     assert descriptors() == before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert own_children() <= children
 
 
 async def test_random_cancels_leave_no_orphan(tmp_path, starter, mark):
@@ -480,6 +490,7 @@ async def test_killing_the_runtime_leaves_no_child(tmp_path, name, starter, mark
     assert await none_left(mark)
 
 
+@pytest.mark.slow
 async def test_killing_the_runtime_at_any_moment_leaves_no_child(tmp_path, starter, mark):
     """Also while a sandbox is only half made, and its maker dies with us."""
     chance = random.Random(7)

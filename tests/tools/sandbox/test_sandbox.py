@@ -60,13 +60,6 @@ async def bash(sandbox: Sandbox, script: str, **options):
     )
 
 
-def git(folder: Path, *words: str) -> str:
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run(
-        ["git", *words], cwd=folder, check=True, capture_output=True, text=True, env=env
-    ).stdout
-
-
 # ------------------------------------------------------------------ what must work
 
 ORDINARY = {
@@ -89,7 +82,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("what", ORDINARY)
-async def test_ordinary_work_goes_on(what, level, place):
+async def test_ordinary_work_goes_on(git, what, level, place):
     old = place / "ws" / "old"
     old.mkdir()
     git(old, "init", "-q", "--template=")
@@ -213,7 +206,7 @@ async def test_what_appears_is_moved_aside_and_told_of(level, place):
 
 
 @pytest.mark.parametrize("level", ["landlock", "none"])
-async def test_what_was_changed_is_put_back_as_it_was(level, place):
+async def test_what_was_changed_is_put_back_as_it_was(git, level, place):
     repository = place / "ws" / "r"
     repository.mkdir()
     git(repository, "init", "-q", "--template=")
@@ -233,7 +226,7 @@ async def test_what_was_changed_is_put_back_as_it_was(level, place):
         assert gone.blocked == () and not repository.exists()
 
 
-async def test_at_bubblewrap_what_the_person_changes_meanwhile_stays(place):
+async def test_at_bubblewrap_what_the_person_changes_meanwhile_stays(git, place):
     """What was there is mounted read-only: only somebody out here can have changed it."""
     repository = place / "ws" / "r"
     repository.mkdir()
@@ -334,7 +327,7 @@ async def test_all_in_a_namespace_ends_at_once_however_many_there_are(place, mon
         ("git config include.path ../more", "git config -f more core.fsmonitor x"),
     ],
 )  # fmt: skip
-async def test_what_settings_of_git_name_is_obeyed_like_they_are(level, made, attack, place):
+async def test_what_settings_of_git_name_is_obeyed_like_they_are(git, level, made, attack, place):
     ws = place / "ws"
     git(ws, "init", "-q")
     subprocess.run(["bash", "-ec", f"mkdir -p .git/hooks; {made}"], cwd=ws, check=True)
@@ -351,7 +344,7 @@ async def test_what_settings_of_git_name_is_obeyed_like_they_are(level, made, at
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_a_folder_of_hooks_holds_other_files_too(level, place):
+async def test_a_folder_of_hooks_holds_other_files_too(git, level, place):
     git(place / "ws", "init", "-q")
     git(place / "ws", "config", "core.hooksPath", "scripts")
     async with sandboxed(place, level) as sandbox:
@@ -360,7 +353,7 @@ async def test_a_folder_of_hooks_holds_other_files_too(level, place):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_a_branch_may_be_called_as_a_secret_is(level, place):
+async def test_a_branch_may_be_called_as_a_secret_is(git, level, place):
     git(place / "ws", "init", "-q", "--template=", "-b", "fix/prod.env")
     async with sandboxed(place, level) as sandbox:
         for _ in range(2):
@@ -429,7 +422,7 @@ async def test_what_another_program_left_meanwhile_is_found_at_the_end_of_either
 
 
 @pytest.mark.parametrize("level", ["landlock", "none"])
-async def test_what_is_being_undone_is_not_what_was_there(level, place, monkeypatch):
+async def test_what_is_being_undone_is_not_what_was_there(git, level, place, monkeypatch):
     """While one looks at what is there, another ends, and what that left is taken away."""
     (ws := place / "ws").joinpath("r").mkdir()
     git(ws / "r", "init", "-q", "--template=")

@@ -27,7 +27,8 @@ from leeward.tools.process import Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
 
 HERE = Path(__file__).parents[1]
-DOCS = HERE.parents[1] / "docs" / "sandbox.md"
+ROOT = HERE.parents[1]
+DOCS = ROOT / "docs" / "sandbox.md"
 ATTEMPTS = tomllib.loads((HERE / "escapes.toml").read_text())["attempt"]
 LEVELS = ("bubblewrap", "landlock", "none")
 MARK = "<!-- made from tests/tools/escapes.toml, and compared with it by a test -->\n\n"
@@ -249,7 +250,7 @@ async def scene(folder: Path, level: str) -> AsyncIterator[Scene]:
     prefixes = (
         os.path.realpath(sys.prefix),
         os.path.realpath(sys.base_prefix),
-        str(HERE.parents[1] / "tools"),
+        str(ROOT / "tools"),
     )
     settings = SandboxSettings(world.policy(), str(folder / "aside"), level, prefixes=prefixes)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -307,7 +308,7 @@ async def test_attempts_come_to_what_the_table_says(group, level, tmp_path, clea
 
 def interpreter(uid: int) -> str | None:
     """A Python that an ordinary user can run the tests with; ours may lie in a home that is closed to others."""
-    path = ":".join(filter(None, [str(HERE.parents[1] / "src"), *sys.path]))
+    path = ":".join(filter(None, [str(ROOT / "src"), *sys.path]))
     for one in dict.fromkeys(
         (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}", "/usr/bin/python3")
     ):
@@ -330,6 +331,7 @@ def as_user(uid: int) -> list[str]:
     return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is an ordinary user already")
 def test_the_table_holds_for_an_ordinary_user_too(tmp_path_factory):
     if shutil.which("setpriv") is None:
@@ -341,7 +343,7 @@ def test_the_table_holds_for_an_ordinary_user_too(tmp_path_factory):
     base = Path(f"/tmp/leeward-test-{uuid.uuid4().hex[:8]}")
     base.mkdir()
     os.chown(base, uid, uid)
-    path = ":".join(filter(None, [str(HERE.parents[1] / "src"), *sys.path]))
+    path = ":".join(filter(None, [str(ROOT / "src"), *sys.path]))
     variables = [
         f"PYTHONPATH={path}",
         f"PATH={os.environ['PATH']}",
@@ -366,7 +368,7 @@ def test_the_table_holds_for_an_ordinary_user_too(tmp_path_factory):
             [*as_user(uid), "env", "-i", *variables, *test],
             capture_output=True,
             text=True,
-            cwd=HERE.parents[1],
+            cwd=ROOT,
             timeout=170,
         )
     finally:
@@ -394,7 +396,7 @@ def test_the_guide_shows_the_table():
     _, _, shown = DOCS.read_text().partition(MARK)
     assert shown == table(), "write table() below the mark in docs/sandbox.md"
     for page in ("SECURITY.md", "docs/README.md"):
-        assert f"{len(ATTEMPTS)} ways out" in (DOCS.parents[1] / page).read_text()
+        assert f"{len(ATTEMPTS)} ways out" in (ROOT / page).read_text()
 
 
 def test_the_table_says_what_it_promises():

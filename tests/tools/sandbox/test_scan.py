@@ -103,8 +103,7 @@ def is_harmless(path: str, before, after) -> bool:
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
+    max_examples=settings().max_examples * 3 // 5,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

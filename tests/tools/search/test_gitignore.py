@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.outcome import PermanentFailure
@@ -151,7 +151,6 @@ async def test_a_link_in_its_place_is_not_read(found, tmp_path):
 
 
 @given(st.text(alphabet="ab*?[]!/\\#{}. \n-^", max_size=30), st.sampled_from(["a", "a/b", "b/a.b", "a b"]))
-@settings(deadline=None)
 def test_any_text_can_be_read(text, path):
     read = IgnoreFile.of(text, "")
     assert read is None or read.decides(path, is_folder=False) in (True, False, None)

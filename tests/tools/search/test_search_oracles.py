@@ -26,8 +26,7 @@ needs_grep = pytest.mark.skipif(
 )
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
 QUICK = settings(
-    max_examples=25,
-    deadline=None,
+    max_examples=settings().max_examples // 4,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

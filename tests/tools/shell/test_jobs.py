@@ -332,7 +332,7 @@ async def many(steps, most) -> None:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
 @given(st.lists(DONE, max_size=14), st.integers(1, 3))
 @example(["start", "stop", "news", "news"], 1)
 @example(["start", "start", "fail", "start", "end", "news", "show"], 1)

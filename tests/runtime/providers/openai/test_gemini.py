@@ -272,7 +272,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(WORDS, VALUES, max_size=5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 def test_any_schema_becomes_one_of_words_google_knows(schema) -> None:
     def check(told: dict[str, Any]) -> None:
         assert not told.keys() & {"oneOf", "const", "$ref", "$defs"}

@@ -140,7 +140,7 @@ ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 @given(st.lists(st.tuples(LINES, ENDS), max_size=12), st.lists(st.integers(1, 5), min_size=1))
 @example([("data: a", "\r\n"), ("", "\r\n")], [1])
 @example([("data: a", "\r"), ("", "\n"), ("data: b", "\r\n")], [1])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 def test_where_the_bytes_are_cut_makes_no_difference(lines: list[tuple[str, str]], sizes: list[int]) -> None:
     whole = "".join(line + end for line, end in lines).encode()
     at_once, cut = EventStream(), EventStream()

@@ -228,7 +228,7 @@ TEXT = st.text(
 @example(["~", "~/x", "*", "{a,b}", "$(rm)", "`x`", "-", ""])
 @example(["time", "x"])
 @example(["2", ">f"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=settings().max_examples * 2)
 def test_what_is_printed_is_what_was_meant(argv):
     """Quoted by anybody, read, printed and read again, an argument vector stays the same."""
     first = parse_command("'x' " + shlex.join(argv))

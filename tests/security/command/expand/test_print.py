@@ -49,7 +49,7 @@ def shape(root) -> str:
 @example("for V; do p $V; done")
 @example("f() ( p ) > o; f")
 @example("p <<-E\n\ta\n\tE\n")
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples * 2)
 def test_what_is_printed_reads_as_the_same_tree(line):
     """Not only the same actions: the same tree, so that whatever is judged of one holds for the other."""
     first = parse_command(line)
@@ -74,7 +74,7 @@ def accepted(text: str) -> bool:
 
 
 @given(LINES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_bash_takes_every_print_for_a_line(line):
     found = parse_command(line)
     if isinstance(found, CommandLine) and found.printed is not None:
@@ -96,7 +96,7 @@ def foreseen(called: tuple[str, ...], line: CommandLine) -> bool:
 @given(line=LINES)
 @example(line="p ~/z x=~ {a,b}'*' \"$V\" \\\n'#'; V=3; q <<< $V > o; r < o")
 @example(line="p <<E | q\n$V '$V' \\$V\nE\nr")
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=list(HealthCheck))
 def test_a_real_bash_calls_the_same_programs_by_the_line_and_by_its_print(calls, line):
     found = parse_command(line)
     if isinstance(found, CommandLine) and found.printed is not None:

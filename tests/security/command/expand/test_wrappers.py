@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, parse_command
@@ -147,7 +147,7 @@ def quoted(line: str) -> str:
 
 
 @given(st.lists(st.sampled_from([*NESTING, *QUOTED, *AROUND]), min_size=1, max_size=4))
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 2)
 def test_a_blocked_command_is_refused_in_whatever_it_is_nested(world, frames):
     """As deep as it is read; and where nothing is read, never without a question by force."""
     world.rules = ShellRules(blocked=("git push",))
@@ -180,7 +180,7 @@ CODE = [*PLAIN, "ls 'x", "echo x > o", "echo x > .git/config", "cd / && rm -rf *
 
 
 @given(st.lists(st.sampled_from(WRAPPED), min_size=1, max_size=4), st.sampled_from(PLAIN))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 2)
 def test_a_known_wrapper_never_makes_a_command_milder(world, wrappers, line):
     before = world.ruling(line).say
     for wrapper in wrappers:
@@ -191,7 +191,6 @@ def test_a_known_wrapper_never_makes_a_command_milder(world, wrappers, line):
 
 
 @given(st.lists(st.sampled_from(["sh -c {}", "eval {}", "bash -ec {}", "env sh -c {}", "su -c {}", "nice bash -c {}", "trap {} EXIT"]), min_size=1, max_size=3), st.sampled_from(CODE))  # fmt: skip
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_code_in_a_shell_is_never_milder_than_by_itself(world, shells, line):
     before = world.ruling(line).say
     for shell in shells:

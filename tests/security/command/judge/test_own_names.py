@@ -64,7 +64,7 @@ def test_no_program_of_the_table_finds_another_file_than_it_names(world, tmp_pat
                 packed.add(tmp_path / "names", MARK)
         for form in FORMS:
             text = f"{name} {FIRST.get(name, '')} {form}"
-            ran = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # fmt: skip
+            ran = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)  # fmt: skip
             if MARK.encode() in ran.stdout + ran.stderr:
                 opening.add(name)
                 assert world.say(text) != "nothing", text

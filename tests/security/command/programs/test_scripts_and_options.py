@@ -214,7 +214,7 @@ GROUPS = ["-a", "-b", "-n5", "-n 5", "--all", "--lines=5", "--lines 5", "--color
     st.lists(st.sampled_from(GROUPS), max_size=4, unique=True),
     st.lists(st.sampled_from(["x", "y", "-"]), max_size=2),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 5)
 def test_the_order_of_options_says_nothing(groups, operands):
     """Before, behind and between the operands; and where wrappers stop, all behind the first is an operand."""
     read = set()
@@ -231,7 +231,7 @@ def test_the_order_of_options_says_nothing(groups, operands):
 
 
 @given(st.permutations("abn"), st.booleans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings().max_examples // 5)
 def test_bundled_flags_are_those_flags(letters, attached):
     """Behind the one that takes a value everything is its value."""
     before = "".join(letters[: letters.index("n")])

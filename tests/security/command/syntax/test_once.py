@@ -73,7 +73,7 @@ def steps(text: str, once: type[Once] = Once):
                 yield said(replace(line, facts=found), policy, rules), said(afresh, policy, rules)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(st.sampled_from(JOINTS), st.sampled_from(PLAIN), st.sampled_from(PLAIN))
 def test_what_is_kept_is_what_would_be_found_again(joint, first, second):
     text = joint.format(first, second)

@@ -94,7 +94,6 @@ WAYS = (single, double, escaped, ansi, ansi_octal)
 @given(PLAIN, st.lists(st.sampled_from(WAYS), min_size=1, max_size=4), st.data())
 @example("rm", [ansi], None)
 @example("a'b", [single, double], None)
-@settings(max_examples=150, deadline=None)
 def test_a_word_quoted_in_any_of_bashs_ways_is_the_same_word(text, ways, data):
     """Cut anywhere, each piece quoted in another way: one literal word, and its print is one too."""
     pieces, rest = [], text
@@ -110,7 +109,7 @@ def test_a_word_quoted_in_any_of_bashs_ways_is_the_same_word(text, ways, data):
 
 
 @given(st.lists(PLAIN, min_size=1, max_size=3), st.sampled_from(WAYS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples * 2 // 5)
 def test_what_is_quoted_runs_as_a_program_of_that_name(names, way):
     """In command position, too: no quoted text becomes a keyword, an assignment or two words."""
     if names[0]:
