@@ -38,7 +38,16 @@ from .paths import Objection, Scene
 from .protected import changed_later, named, touched
 from .readonly import is_pinned, program_of, why_not_readonly
 
-__all__ = ["Assessment", "Outline", "assess", "bomb", "functions", "looks_like_bomb", "outline_of"]
+__all__ = [
+    "Assessment",
+    "Outline",
+    "assess",
+    "bomb",
+    "folders_of",
+    "functions",
+    "looks_like_bomb",
+    "outline_of",
+]
 
 
 _SPREADS = frozenset({"pipeline", "start of a pipeline", "background"})
@@ -219,7 +228,7 @@ class Assessment:
         """The folders that each action may start in, links resolved; None where they are not known."""
         found: dict[tuple[str, ...], frozenset[str] | None] = {}
         for one in self.outline.every:
-            folders = self.folders_of(one.at)
+            folders = folders_of(one.at, self.policy, self.facts)
             for argv in vectors(one.at.command):
                 before = found.get(argv, frozenset())
                 found[argv] = None if folders is None or before is None else before | folders
@@ -236,17 +245,6 @@ class Assessment:
             return ()
         found = ((at, why_not_readonly(Bound(at, (at,)), self._at(at.folders))) for at in self.outline.likely)
         return tuple((at, problem) for at, problem in found if problem is not None)
-
-    def folders_of(self, at: Placed) -> frozenset[str] | None:
-        """Return the folders a command may start in, links resolved; None where they are not known.
-
-        An answer for a command holds where it was given: the same words run another program, or the same
-        program on other files, in any other folder. Git works where `-C` sends it.
-        """
-        folders = git_places(at, self.policy) if at.command.program == "git" else at.folders
-        workspace, real = self.policy.workspace, self.facts.real
-        known = [folder if folder == workspace else real.get(folder, "") for folder in folders or ()]
-        return frozenset(known) if known and all(known) else None
 
     def _only_reads(self, at: Placed) -> bool:
         """Whether a command only reads but for what it writes by redirections."""
@@ -319,3 +317,15 @@ class Assessment:
             yield from changed_later(at, partial(named, scene=self._at(at.folders)))
         for at, problem in (*self.problems, *self._thought):
             yield from touched(at, problem, self._at(at.folders))
+
+
+def folders_of(at: Placed, policy: Policy, facts: CommandFacts) -> frozenset[str] | None:
+    """Return the folders a command may start in, links resolved; None where they are not known.
+
+    An answer for a command holds where it was given: the same words run another program, or the same
+    program on other files, in any other folder. Git works where `-C` sends it.
+    """
+    folders = git_places(at, policy) if at.command.program == "git" else at.folders
+    workspace, real = policy.workspace, facts.real
+    known = [folder if folder == workspace else real.get(folder, "") for folder in folders or ()]
+    return frozenset(known) if known and all(known) else None

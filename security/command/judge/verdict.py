@@ -13,7 +13,7 @@ from ...kinds import Effect, Unreadable
 from ...policy import Policy, ShellRules, blocked_by, confirmed_by, entry_words
 from ..expand import Placed, vectors
 from ..syntax import CommandFacts, CommandLine, crude_words
-from .assessment import Assessment, Outline, assess, looks_like_bomb
+from .assessment import Assessment, Outline, assess, folders_of, looks_like_bomb
 from .destructive import destruction
 from .matching import covers_words
 from .paths import Objection, Scene
@@ -138,6 +138,6 @@ def _is_allowed(at: Placed, problem: Objection, found: Assessment, rules: ShellR
         return False
     argv = tuple(word.text for word in at.command.words)
     entries = (entry_words(entry) for entry in rules.allowed)
-    return found.folders_of(at) == frozenset({found.policy.workspace}) and any(
+    return folders_of(at, found.policy, found.facts) == frozenset({found.policy.workspace}) and any(
         covers_words(argv, words, found.facts, found.policy) for words in entries
     )
