@@ -46,7 +46,7 @@ def _doubts(folder: Path, spend: Callable[[], None]) -> Iterator[str]:
         yield from odd_settings(_text(git / "config"))
         yield from _odd_parts(git, spend)
     except FileNotFoundError:
-        yield "a part of .git is missing"
+        yield "a part of .git is missing" if os.path.lexists(git) else "there is no .git here"
     except (OSError, ValueError):
         yield "a part of .git cannot be read"
 

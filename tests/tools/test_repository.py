@@ -107,3 +107,9 @@ def test_what_cannot_be_entered_is_told(place) -> None:
         assert doubts_of(str(place)) == ("a part of .git cannot be read",)
     finally:
         (place / ".git" / "refs").chmod(0o755)
+
+
+def test_a_folder_without_a_repository_is_named_as_one(tmp_path) -> None:
+    assert repository.doubts_of(str(tmp_path)) == ("there is no .git here",)
+    (tmp_path / ".git").mkdir()
+    assert "there is no .git here" not in repository.doubts_of(str(tmp_path))
