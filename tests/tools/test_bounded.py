@@ -46,9 +46,7 @@ def test_a_long_name_is_held_against_a_row_of_stars_in_counted_steps(pattern):
     assert spent(pattern, LONG[:190] + "b" * 10)[0] is fnmatchcase(LONG[:190] + "b" * 10, pattern)
 
 
-@pytest.mark.parametrize(
-    ("piece", "name"), [("[", "["), ("[:", "[:"), ("\\[", "["), ("[][]", "x")]
-)
+@pytest.mark.parametrize(("piece", "name"), [("[", "["), ("[:", "[:"), ("\\[", "["), ("[][]", "x")])
 def test_a_pattern_of_brackets_alone_is_read(piece, name):
     found, steps = spent(piece * (8000 // len(piece)), "x")
     assert not found and steps <= 1000
