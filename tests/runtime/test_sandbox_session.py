@@ -57,7 +57,8 @@ def test_with_auto_allow_a_command_needs_nobody_and_a_refusal_stays(leeward):
     ran = leeward(*shell("touch x"), "--output", "json")
     assert ran.code == 0 and (leeward.workspace / "x").exists()
     assert leeward(*shell("rm -rf /"), "--output", "json").json["error"]["code"] == "PERMISSION_DENIED"
-    records = leeward("audit", "list").out
+    # A long path of the workspace breaks the lines elsewhere.
+    records = " ".join(leeward("audit", "list").out.split())
     assert "allowed answered by sandbox" in records and "programs in bubblewrap" in records
 
 

@@ -41,7 +41,7 @@ def test_what_is_looked_up_is_bounded(make, arguments) -> None:
 
 
 # Many long paths, each spelled in several ways: what is read and looked up is counted together.
-LONG = [f"{at}/%2525252541/" + "ab/" * 1340 for at in range(240)]
+LONG = [f"{at}/%2525252541/" + "ab/" * 1250 for at in range(240)]
 
 
 def test_many_long_strings_are_looked_up_in_counted_steps_and_the_rest_is_unknown(make, tmp_path) -> None:
