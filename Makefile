@@ -9,8 +9,8 @@ ROOMS := security memory tools runtime
 .PHONY: run test test-all tests test-versions lock check figures fuzz crash races lint types build clean
 
 # What the parsers that verdicts rest on are asked about: command lines, URLs, patterns, pages, schemas.
-PARSER_TESTS := tests/security tests/tools/test_declare.py tests/tools/test_readable.py tests/tools/test_select.py \
-	tests/tools/test_search.py tests/tools/test_lookup.py
+PARSER_TESTS := tests/security tests/tools/declare tests/tools/search tests/tools/test_lookup.py \
+	tests/tools/http/test_readable.py tests/tools/http/test_select.py
 
 run: $(VENV)/installed
 	$(BIN)/leeward --model offline --script examples/tour.leeward

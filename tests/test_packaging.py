@@ -354,3 +354,11 @@ def test_the_check_before_a_change_ends_with_the_summary_of_the_tests() -> None:
     options = SETTINGS["tool"]["pytest"]["ini_options"]
     assert options["faulthandler_timeout"] > 60
     assert options["faulthandler_exit_on_timeout"]
+
+
+def test_what_the_makefile_names_exists() -> None:
+    named = re.findall(
+        r"(?<![\w/])(?:tests|bench|examples|\.ci)/[\w./-]+\w", (ROOT / "Makefile").read_text(encoding="utf-8")
+    )
+    assert len(named) > 15
+    assert [path for path in named if not (ROOT / path).exists()] == []
