@@ -94,7 +94,7 @@ def test_4_precondition_when_nobody_can_be_asked(leeward):
 def test_5_not_found(leeward):
     for words, code in (
         (("call", "raed", "{}"), "TOOL_NOT_FOUND"),
-        (("audit", "show", "call_0"), "NOT_FOUND"),
+        (("audit", "show", "call_of_nobody"), "NOT_FOUND"),
     ):
         ran = leeward(*words, "--output", "json")
         assert (ran.code, ran.json["error"]["code"]) == (Exit.NOT_FOUND, code)
