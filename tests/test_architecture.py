@@ -154,7 +154,7 @@ PACKAGES = {
         "security/command/expand security/command/programs security/command/syntax security/kinds "
         "security/paths security/policy security/text security/url"
     ),
-    "security/command/programs": "security/command/syntax",
+    "security/command/programs": "security/command/syntax security/text",
     "security/command/syntax": "",
     "security/filters": "security/text security/trust",
     "security/gates": (

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import translate
 from itertools import islice
 from pathlib import Path
 
@@ -23,6 +21,7 @@ import trio
 from leeward.security.command import CommandFacts, Wanted
 from leeward.security.paths import FileState, is_inside, secret_reason
 from leeward.security.policy import Policy
+from leeward.security.text import WildcardToken, wildcard_expression, wildcard_tokens
 
 from .files import Guard, HardLinks, states
 from .process import SEARCH_PATH
@@ -41,12 +40,6 @@ _COMPARISONS = 64
 _CHARACTERS = 256
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-
-# A bracket that nothing closes is found out first, and a named kind within one is short: so a text of
-# brackets alone is gone through in a few passes.
-_PIECE = re.compile(
-    r"\[[*?\[]\]|\*+|\?|\\.|\[(?=[!^]?\]?[^\]]*+\])[!^]?\]?(?:\[[:.=].{0,32}?[:.=]\]|[^\]])*\]|.", re.DOTALL
-)
 
 
 class TooMuch(Exception):
@@ -73,18 +66,15 @@ class Work:
 class NamePattern:
     """A part of a shell's pattern: what it matches, or more.
 
-    A set of characters stands for any character, for what is in it depends on the language. `literal` is
-    the one name it can only be, or None.
+    `literal` is the one name it can only be, or None.
     """
 
     def __init__(self, part: str) -> None:
-        tokens = _PIECE.findall(part)
-        self.literal = None if any(map(_is_open, tokens)) else "".join(map(_plain, tokens))
-        # The library's expression stays with the first match of what stands behind a star, so it never
-        # goes back further than to that.
-        is_open = self.literal is None
-        self._expression = re.compile(translate("".join(map(_glob, tokens)))) if is_open else None
-        self._takes_hidden = tokens[:1] == ["."]
+        tokens = wildcard_tokens(part)
+        is_open = any(token.wildcard for token in tokens)
+        self.literal = None if is_open else "".join(token.text for token in tokens)
+        self._expression = wildcard_expression(tokens) if is_open else None
+        self._takes_hidden = tokens[:1] == [WildcardToken("", ".")]
         self._length = len(tokens)
 
     def matches(self, name: str, work: Work) -> bool:
@@ -98,21 +88,6 @@ class NamePattern:
             return name == self.literal
         is_shown = self._takes_hidden or not name.startswith(".")
         return is_shown and self._expression.match(name) is not None
-
-
-def _is_open(token: str) -> bool:
-    """Whether a token stands for more than one character; `[*]` is a star, and a lone `[` itself."""
-    return token[0] in "*?" or (token[0] == "[" and len(token) > 1 and token[1:-1] not in set("*?["))
-
-
-def _glob(token: str) -> str:
-    if not _is_open(token):
-        return re.sub(r"([*?\[])", r"[\1]", _plain(token))
-    return "*" if token[0] == "*" else "?"
-
-
-def _plain(token: str) -> str:
-    return token[1] if len(token) > 1 else token
 
 
 def followed(path: str, work: Work) -> str | None:

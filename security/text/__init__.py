@@ -1,4 +1,4 @@
-"""Characters, terminal escape sequences, secrets and masks in a text."""
+"""Characters, terminal escape sequences, wildcards, secrets and masks in a text."""
 
 from .ansi import Stripper
 from .nonce import mark_in, new_nonce
@@ -15,12 +15,14 @@ from .unicode import (
     visible,
     without_invisible,
 )
+from .wildcards import WildcardToken, wildcard_expression, wildcard_tokens
 
 __all__ = [
     "CONTROLS",
     "INVISIBLE",
     "Redactor",
     "Stripper",
+    "WildcardToken",
     "find_control",
     "find_invisible",
     "find_tag",
@@ -31,5 +33,7 @@ __all__ = [
     "new_nonce",
     "redact_text",
     "visible",
+    "wildcard_expression",
+    "wildcard_tokens",
     "without_invisible",
 ]

@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import translate
 from functools import lru_cache
-from glob import escape
 from posixpath import basename
 from typing import TypeAlias
 
+from ...text import WildcardToken, wildcard_expression, wildcard_tokens
 from ..syntax import PartKind, Word
 
 __all__ = ["Branch", "NameTest", "branches", "is_hit", "tests_of"]
@@ -41,7 +40,6 @@ _LONGEST = 256
 _DEEPEST = 16
 _PAIR = 2
 
-_TOKEN = re.compile(r"\\.|\[[!^]?\]?(?:\[[:.=].*?[:.=]\]|[^\]])*\]|.", re.DOTALL)
 # A set of a few characters tells as much as one character.
 _FEW = re.compile(r"\[\w{1,4}\]")
 # The end of a regular expression that only texts with this end match, wherever the expression is read.
@@ -201,16 +199,17 @@ def _value(word: Word) -> str | None:
 
 def _is_telling(pattern: str) -> bool:
     """Whether a pattern says how a name begins or ends, or holds two characters in a row."""
-    tokens = _TOKEN.findall(pattern)
-    text = "".join("*" if _is_open(token) else token[-1].replace("*", "x") for token in tokens)
+    text = "".join(
+        "*" if _is_open(token) else token.text[-1].replace("*", "x") for token in wildcard_tokens(pattern)
+    )
     begins, *inner, ends = text.split("*") if "*" in text else (text, text)
     return any(run.strip("./") for run in (begins, ends)) or any(
         len(run) >= _PAIR and run.strip("./") for run in inner
     )
 
 
-def _is_open(token: str) -> bool:
-    return token in {"*", "?"} or (token[0] == "[" and len(token) > 1 and not _FEW.fullmatch(token))
+def _is_open(token: WildcardToken) -> bool:
+    return token.wildcard != "" and not _FEW.fullmatch(token.text)
 
 
 def is_hit(branch: Branch, path: str, *, below: bool = False) -> bool:
@@ -237,14 +236,9 @@ def _compiled(pattern: str) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...
     """Return what matches a pattern, and the telling beginnings of it that end where a folder does."""
     pieces = pattern.lower().split("/")
     several = ("/".join(pieces[:count]) for count in range(1, len(pieces)))
-    return _expression(pattern.lower()), tuple(_expression(one) for one in several if _is_telling(one))
+    beginnings = tuple(_expression(one) for one in several if _is_telling(one))
+    return _expression(pattern.lower()), beginnings
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    return re.compile(translate("".join(map(_open_token, _TOKEN.findall(pattern)))))
-
-
-def _open_token(piece: str) -> str:
-    if piece in {"*", "?"}:
-        return piece
-    return "?" if piece[0] == "[" and len(piece) > 1 else escape(piece[-1])
+    return wildcard_expression(wildcard_tokens(pattern))
