@@ -5,19 +5,32 @@ The caller decides what is matched, and how a bad pattern is reported.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import AnyStr, Protocol
 
 import re2
 
-__all__ = ["BadPattern", "PatternSet", "escaped_pattern", "linear_pattern"]
+__all__ = ["BadPattern", "LinearPattern", "PatternSet", "escaped_pattern", "linear_pattern"]
 
 
 class BadPattern(ValueError):
     """A search pattern cannot be read; the message says why."""
 
 
-def linear_pattern(pattern: str, *, within_lines: bool = False) -> Any:
+class LinearPattern(Protocol):
+    """An expression that RE2 has compiled, for text or UTF-8 bytes."""
+
+    def search(self, text: AnyStr, pos: int = ..., endpos: int = ..., /) -> re.Match[AnyStr] | None:
+        """Return the first match."""
+        ...
+
+    def fullmatch(self, text: AnyStr, pos: int = ..., endpos: int = ..., /) -> re.Match[AnyStr] | None:
+        """Return the match of the whole text."""
+        ...
+
+
+def linear_pattern(pattern: str, *, within_lines: bool = False) -> LinearPattern:
     """Return a compiled expression for text or UTF-8 bytes; `within_lines`, nothing in it matches a line end.
 
     Raises:
@@ -28,13 +41,14 @@ def linear_pattern(pattern: str, *, within_lines: bool = False) -> Any:
     options.log_errors = False
     options.never_nl = within_lines
     try:
-        return re2.compile(pattern, options)
+        compiled: LinearPattern = re2.compile(pattern, options)
     except re2.error as error:
         (message, *_) = error.args or ("no reason given",)
         words = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
         raise BadPattern(f"the pattern is no RE2 expression: {words}") from error
     except UnicodeEncodeError as error:
         raise BadPattern("the pattern holds characters that no text can hold") from error
+    return compiled
 
 
 class PatternSet:

@@ -6,7 +6,7 @@ The names below are loaded when they are first used: `--help` needs none of them
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .app import Runtime
@@ -47,7 +47,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Load a public name on first use (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module 'leeward.runtime' has no attribute {name!r}")

@@ -306,7 +306,7 @@ def _to_run(atom: Atom, asker: Asker) -> str:
     return line.printed
 
 
-def _with_lines(value: Any, lines: Mapping[str, str], pointer: str = "") -> Any:
+def _with_lines(value: object, lines: Mapping[str, str], pointer: str = "") -> Any:
     """Return arguments in which the strings at some pointers are others; untouched where there are none."""
     if not any(line.startswith(pointer) for line in lines):
         return value

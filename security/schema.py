@@ -60,7 +60,7 @@ def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> 
             yield from _walk(child, _of_index(branches, index), root, f"{pointer}/{index}")
 
 
-def changes(given: Any, checked: Any, pointer: str = "") -> Iterator[str]:
+def changes(given: Any, checked: object, pointer: str = "") -> Iterator[str]:
     """Yield the pointers at which the checked arguments differ from the given ones; defaults may be added."""
     if isinstance(given, Mapping) and isinstance(checked, Mapping):
         for key, value in given.items():
@@ -76,7 +76,7 @@ def changes(given: Any, checked: Any, pointer: str = "") -> Iterator[str]:
         yield pointer
 
 
-def _branches(schemas: Iterable[Any], root: Schema) -> tuple[Schema, ...]:
+def _branches(schemas: Iterable[object], root: Schema) -> tuple[Schema, ...]:
     """Return the schemas and all they combine or refer to, each once, however they refer to each other."""
     found: dict[int, Schema] = {}
     waiting = deque(schemas)
@@ -88,7 +88,7 @@ def _branches(schemas: Iterable[Any], root: Schema) -> tuple[Schema, ...]:
     return tuple(found.values())
 
 
-def _combined(schema: Schema, root: Schema) -> Iterator[Any]:
+def _combined(schema: Schema, root: Schema) -> Iterator[object]:
     for word in _SEVERAL:
         yield from schema.get(word, ())
     if _CONDITION in schema:
@@ -99,11 +99,11 @@ def _combined(schema: Schema, root: Schema) -> Iterator[Any]:
         yield _referred(schema["$ref"], root)
 
 
-def _referred(reference: str, root: Schema) -> Any:
+def _referred(reference: str, root: Schema) -> object:
     """Follow a reference inside the document; one that leads elsewhere declares nothing."""
     if reference != "#" and not reference.startswith("#/"):
         return {}
-    target: Any = root
+    target: object = root
     for part in reference[1:].split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(target, list) and key.isdecimal() and int(key) < len(target):
@@ -173,7 +173,7 @@ def _linear(pattern: str) -> Any | None:
 
 
 def _of_index(branches: Sequence[Schema], index: int) -> tuple[Schema, ...]:
-    found: list[Any] = []
+    found: list[object] = []
     for branch in branches:
         items = branch.get("items")
         # Before draft 2020-12 a list under `items` was what `prefixItems` is.

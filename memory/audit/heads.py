@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from leeward.security.ports import RecordError
 
@@ -79,7 +78,7 @@ class Head:
             ValueError: there is none in it.
         """
         try:
-            said: dict[str, Any] = json.loads(body)
+            said: dict[str, object] = json.loads(body)
             line = f"leeward-head 1 {said['count']:d} {said['hash']} {said['key']} {said['signature']}"
         except (TypeError, KeyError, ValueError, RecursionError) as error:
             raise ValueError("the record holds no head") from error

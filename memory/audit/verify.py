@@ -12,7 +12,7 @@ import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leeward.security.ports import RecordError
 
@@ -382,7 +382,7 @@ def _head_of(link: Link) -> Head | None:
         return None
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _object(body: bytes) -> dict[str, object]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

@@ -190,7 +190,7 @@ class _Leash:
     """What a trio task holds of an asyncio task it may want to stop."""
 
     def __init__(self, island: AsyncioThread) -> None:
-        self.task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[object] | None = None
         self.pulled = False
         self._island = island
 

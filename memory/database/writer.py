@@ -117,7 +117,7 @@ class Writer:
         self.queue: deque[WriterJob[Any]] = deque()
         self._is_serving = False
         self._path = path
-        self._later: list[WriterJob[Any]] = []
+        self._later: list[WriterJob[object]] = []
         self._reading: ReadJob | None = None
 
     def start(self) -> None:
@@ -133,7 +133,7 @@ class Writer:
         """
         return self._reading is not None and self._reading.unwanted
 
-    def _taken(self) -> list[WriterJob[Any]]:
+    def _taken(self) -> list[WriterJob[object]]:
         """Return what has queued up; what arrives meanwhile is for the next time."""
         later, self._later = self._later, []
         return later + [self.queue.popleft() for _ in range(len(self.queue))]
@@ -154,7 +154,7 @@ class Writer:
             finally:
                 self._is_serving = False
 
-    def _do(self, connection: sqlite3.Connection, jobs: Sequence[WriterJob[Any]]) -> None:
+    def _do(self, connection: sqlite3.Connection, jobs: Sequence[WriterJob[object]]) -> None:
         self._write(connection, deque(job for job in jobs if isinstance(job, Write)))
         for job in jobs:
             if isinstance(job, ReadJob):

@@ -74,7 +74,7 @@ async def _all(records: AsyncIterator[Record]) -> list[Record]:
 def table_row(record: Record) -> Iterator[str]:
     """Yield the cells of a record, in the order of `COLUMNS`."""
     at = datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds")
-    own: Mapping[str, Any] = {
+    own: Mapping[str, object] = {
         "seq": record.seq,
         "time": at,
         "session": record.session,

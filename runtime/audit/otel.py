@@ -103,13 +103,13 @@ _DECIDED = (
 _ENDED = ("status", "category", "exit_code", "size", "truncated", "overflow", "seconds")
 
 
-def _words(decided: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _words(decided: Mapping[str, Any]) -> Iterator[Mapping[str, object]]:
     """Yield what the gates said; in an older record a word is a list."""
     for said in decided.get("words", ()):
         yield said if isinstance(said, Mapping) else {"gate": said[0], "word": said[1]}
 
 
-def _status(ended: Mapping[str, Any], failure: str | None, refusal: str | None) -> dict[str, Json]:
+def _status(ended: Mapping[str, object], failure: str | None, refusal: str | None) -> dict[str, Json]:
     if refusal is not None or failure is not None:
         return {"code": _ERROR, "message": refusal or failure or ""}
     return {"code": _OK} if ended.get("status") == "ok" else {}
@@ -130,11 +130,11 @@ def _nanos(at: float) -> str:
     return str(round(at * 1_000_000) * 1000)
 
 
-def _attributes(about: Mapping[str, Any]) -> list[Json]:
+def _attributes(about: Mapping[str, object]) -> list[Json]:
     return [{"key": key, "value": _value(value)} for key, value in about.items() if value not in (None, "")]
 
 
-def _value(value: Any) -> dict[str, Json]:
+def _value(value: object) -> dict[str, Json]:
     match value:
         case bool():
             return {"boolValue": value}

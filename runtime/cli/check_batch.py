@@ -15,7 +15,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import trio
 
@@ -154,7 +153,7 @@ class _Twice(ValueError):
     """An object in the line names a key twice."""
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: str) -> dict[str, object]:
     try:
         found = json.loads(text, object_pairs_hook=_unique)
     except (RecursionError, _Twice):
@@ -167,14 +166,14 @@ def _object(text: str) -> dict[str, Any]:
     return found
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise _Twice
     return found
 
 
-def _with_raw_arguments(text: str) -> dict[str, Any]:
+def _with_raw_arguments(text: str) -> dict[str, object]:
     """Read a line whose arguments are too deep or ambiguous to be parsed; they stay text."""
     span = _value_span(text, "args")
     if span is None:
@@ -215,7 +214,7 @@ def _unknown_fields(fields: Iterable[str]) -> Iterable[str]:
         yield f"the field {name[:64]!r} is not known and was passed over"
 
 
-def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
+def _text(fields: Mapping[str, object], name: str, default: str | None = None) -> str:
     value = fields.get(name, default)
     if value is None and default is not None:
         return default
@@ -224,7 +223,7 @@ def _text(fields: Mapping[str, Any], name: str, default: str | None = None) -> s
     return value
 
 
-def _texts(fields: Mapping[str, Any], name: str) -> list[str]:
+def _texts(fields: Mapping[str, object], name: str) -> list[str]:
     value = fields.get(name)
     if value is None:
         return []
@@ -233,7 +232,7 @@ def _texts(fields: Mapping[str, Any], name: str) -> list[str]:
     return value
 
 
-def _arguments(fields: Mapping[str, Any]) -> str:
+def _arguments(fields: Mapping[str, object]) -> str:
     if "args" not in fields:
         raise BadLine("args is missing")
     value = fields["args"]

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, TypeAlias, TypedDict
 
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer, reopen_closed
 
-__all__ = ["FORMATS", "add_audit", "moment", "read_command_line", "run"]
+__all__ = ["FORMATS", "moment", "read_command_line", "run"]
 
 
 FORMATS = ("jsonl", "csv", "otel")
@@ -52,17 +52,25 @@ def moment(text: str, now: Callable[[], float] = time.time) -> float:
     return found
 
 
-def add_audit(
-    commands: Any, shared: dict[str, Any], parser: type[argparse.ArgumentParser], count: Callable[[str], int]
-) -> None:
-    """Add the command with its actions; `count` reads a whole number from 1."""
+Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+"""What a command is added to; argparse has no public name for it."""
+
+
+class SharedSettings(TypedDict):
+    """What the parsers of all commands are made with."""
+
+    parents: Sequence[_Parser]
+    allow_abbrev: bool
+
+
+def _audit(commands: Commands, shared: SharedSettings) -> None:
     audit = commands.add_parser("audit", **shared, help="what was decided and done, and why")
     words = "list|show|why|tail|verify|export|replay|stats"
-    actions = audit.add_subparsers(dest="action", metavar=words, required=True, parser_class=parser)
+    actions = audit.add_subparsers(dest="action", metavar=words, required=True, parser_class=_Parser)
     listing = actions.add_parser("list", **shared, help="the newest records")
     tail = actions.add_parser("tail", **shared, help="records as they come, from every process")
     for one, limit in ((listing, 50), (tail, 10)):
-        one.add_argument("--limit", metavar="N", type=count, default=limit, help=f"how many ({limit})")
+        one.add_argument("--limit", metavar="N", type=_count, default=limit, help=f"how many ({limit})")
         _filters(one, "session", "kind", "tool", "denied")
     _filters(listing, "since")
     listing.add_argument("--egress", action="store_true", help="only what was opened, or would have been")
@@ -233,7 +241,7 @@ def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
 class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
-    def __call__(self, *_: Any) -> NoReturn:
+    def __call__(self, *_: object, **__: object) -> NoReturn:
         raise Told(f"leeward {importlib.import_module('..version', __package__).VERSION}\n")
 
 
@@ -301,7 +309,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     common = _Parser(add_help=False, allow_abbrev=False)
     _common(common, default=argparse.SUPPRESS)
-    shared = {"parents": [common], "allow_abbrev": False}
+    shared: SharedSettings = {"parents": [common], "allow_abbrev": False}
     _judging(commands, shared)
     _looking(commands, shared)
     return parser
@@ -324,7 +332,7 @@ def _common(parser: argparse.ArgumentParser, default: object) -> None:
     add("--verbose", action="store_true", default=default, help="results in full")
 
 
-def _judging(commands: Any, shared: dict[str, Any]) -> None:
+def _judging(commands: Commands, shared: SharedSettings) -> None:
     call = commands.add_parser("call", **shared, help="one call through the pipeline, no model")
     tool, given = "its name, as leeward tools lists it", "its arguments, as one object ({})"
     call.add_argument("tool", metavar="TOOL", help=tool)
@@ -341,8 +349,8 @@ def _judging(commands: Any, shared: dict[str, Any]) -> None:
         parser.add_argument("--seen", action="append", choices=words, help="what was read before")
 
 
-def _looking(commands: Any, shared: dict[str, Any]) -> None:
-    add_audit(commands, shared, _Parser, _count)
+def _looking(commands: Commands, shared: SharedSettings) -> None:
+    _audit(commands, shared)
     permissions = commands.add_parser("permissions", **shared, help="what is always-allowed")
     actions = permissions.add_subparsers(
         dest="action", metavar="list|revoke", required=True, parser_class=_Parser
@@ -363,7 +371,7 @@ def _looking(commands: Any, shared: dict[str, Any]) -> None:
     )
 
 
-def _sessions(commands: Any, shared: dict[str, Any]) -> None:
+def _sessions(commands: Commands, shared: SharedSettings) -> None:
     sessions = commands.add_parser("sessions", **shared, help="what was said, and going on with it")
     words = "list|show|search|export|fork|delete"
     actions = sessions.add_subparsers(dest="action", metavar=words, required=True, parser_class=_Parser)
@@ -384,7 +392,7 @@ def _sessions(commands: Any, shared: dict[str, Any]) -> None:
             one.add_argument("--turn", metavar="N", type=_count, help="up to this turn (the last)")
 
 
-def _storing(commands: Any, shared: dict[str, Any]) -> None:
+def _storing(commands: Commands, shared: SharedSettings) -> None:
     storage = commands.add_parser("storage", **shared, help="what is kept, and how much room it takes")
     actions = storage.add_subparsers(
         dest="action", metavar="status|prune|vacuum", required=True, parser_class=_Parser

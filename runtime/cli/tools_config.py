@@ -85,7 +85,7 @@ def _note_trust(start: Startup, *, trusted: bool) -> dict[str, Json]:
 
 def _values(loaded: Loaded) -> Mapping[str, dict[str, Any]]:
     """Return each key's value and source; what may hold a secret is named, not shown."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     dumped = loaded.config.model_dump(mode="json")
     for path in KEYS:
         value: Any = dumped

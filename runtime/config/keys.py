@@ -34,7 +34,7 @@ class Key:
 
     path: tuple[str, ...]
     field: FieldInfo
-    default: Any
+    default: object
 
     @property
     def description(self) -> str:
@@ -113,7 +113,7 @@ def _resolve(loc: KeyPath) -> tuple[Any, list[Any]] | None:
     """
     annotation: Any = Config
     names: Any = str
-    metadata: list[Any] = []
+    metadata: list[object] = []
     for part in loc:
         if _is_section(annotation):
             info = annotation.model_fields.get(part)

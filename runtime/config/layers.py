@@ -36,7 +36,7 @@ DEFAULT = ValueSource("default")
 class Layer:
     """What one layer says: tables within tables, and the place of each path that stands in it."""
 
-    tree: Mapping[str, Any]
+    tree: Mapping[str, object]
     places: Mapping[KeyPath, ValueSource] = field(default_factory=dict)
     whole: ValueSource = DEFAULT
 
@@ -100,7 +100,7 @@ def _decoded(raw: bytes, label: str) -> str:
         raise _unusable(label, f"byte 0x{raw[error.start]:02x} is not UTF-8", line) from None
 
 
-def _parsed(text: str, label: str) -> dict[str, Any]:
+def _parsed(text: str, label: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -122,7 +122,7 @@ def environment_layer(
     `LEEWARD_AGENT__MAX_TURNS` is `agent.max_turns`. `spared` names variables that mean something
     else, such as a provider's key.
     """
-    tree: dict[str, Any] = {}
+    tree: dict[str, object] = {}
     places: dict[KeyPath, ValueSource] = {}
     problems: list[ConfigProblem] = []
     passed_over = {_FILE_VARIABLE, *spared}
@@ -142,7 +142,7 @@ def environment_layer(
 
 def flag_layer(flags: Mapping[str, object]) -> tuple[Layer, list[ConfigProblem]]:
     """Read values given by dotted key; None means that the flag was not given. Strings may be TOML values."""
-    tree: dict[str, Any] = {}
+    tree: dict[str, object] = {}
     places: dict[KeyPath, ValueSource] = {}
     problems: list[ConfigProblem] = []
     for name, value in flags.items():

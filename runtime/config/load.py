@@ -215,7 +215,7 @@ def _stands_in(tree: Mapping[str, Any], path: KeyPath) -> bool:
     return True
 
 
-def _value_at(value: Any, path: KeyPath) -> Any:
+def _value_at(value: Any, path: KeyPath) -> object:
     """Follow a path through models, lists and tables."""
     for name in path:
         value = getattr(value, str(name)) if isinstance(value, Section) else value[name]
@@ -238,7 +238,7 @@ def _digest(config: Config) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _tree(values: Mapping[KeyPath, Any]) -> dict[str, Any]:
+def _tree(values: Mapping[KeyPath, object]) -> dict[str, object]:
     """Turn values by path into tables within tables."""
     tree: dict[str, Any] = {}
     for path, value in values.items():

@@ -12,7 +12,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from leeward.memory.sessions import Charge, Line
 from leeward.security.call import ToolCall
@@ -66,7 +66,7 @@ def _arguments(text: str, secrets: Collection[str]) -> str:
     return whole if whole != text and _is_json(whole) else text
 
 
-def _masked(value: Any, secrets: Collection[str]) -> Any:
+def _masked(value: object, secrets: Collection[str]) -> object:
     if isinstance(value, str):
         return redact_text(value, secrets)
     if isinstance(value, Mapping):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from .interface import ModelEvent, ModelInfo, Request
 
@@ -73,6 +73,6 @@ class Dialect(Protocol):
         """Return a dialect that leaves out what the server's words say it does not know, or None."""
         ...
 
-    def models(self, answer: Mapping[str, Any]) -> tuple[list[ModelInfo], Mapping[str, str]]:
+    def models(self, answer: Mapping[str, object]) -> tuple[list[ModelInfo], Mapping[str, str]]:
         """Return the models on one page of the service's list, and the query for the next page (none: {})."""
         ...

@@ -160,7 +160,7 @@ def load_script(file: str) -> Scripted:
     return Scripted(file, replies)
 
 
-def _reply(table: Mapping[str, Any], where: str) -> _Reply:
+def _reply(table: Mapping[str, object], where: str) -> _Reply:
     _known_keys(table, ("text", "calls", "when"), where)
     calls = tuple(
         _call(call, f"{where}, call {n}") for n, call in enumerate(_tables(table, "calls", where), 1)
@@ -169,7 +169,7 @@ def _reply(table: Mapping[str, Any], where: str) -> _Reply:
     return _Reply(_typed(table, "text", str, where) or "", calls, when)
 
 
-def _call(table: Mapping[str, Any], where: str) -> _Call:
+def _call(table: Mapping[str, object], where: str) -> _Call:
     _known_keys(table, _CALL_KEYS, where)
     tool = _typed(table, "tool", str, where)
     if tool is None:
@@ -200,7 +200,7 @@ def _pattern(value: object, where: str) -> re.Pattern[str]:
         raise ValueError(f"{where}: not a regular expression: {error}") from error
 
 
-def _known_keys(table: Mapping[str, Any], known: Collection[str], where: str) -> None:
+def _known_keys(table: Mapping[str, object], known: Collection[str], where: str) -> None:
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
@@ -208,14 +208,14 @@ def _known_keys(table: Mapping[str, Any], known: Collection[str], where: str) ->
             raise ValueError(f"{where}: unknown key {one_line(key, 60)}; {hint}")
 
 
-def _tables(table: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:
+def _tables(table: Mapping[str, object], key: str, where: str) -> list[Mapping[str, object]]:
     value = _typed(table, key, list, where) or []
     if not all(isinstance(item, dict) for item in value):
         raise TypeError(f"{where}: {key} must be a list of tables")
     return value
 
 
-def _typed(table: Mapping[str, Any], key: str, wanted: type, where: str) -> Any:
+def _typed(table: Mapping[str, object], key: str, wanted: type, where: str) -> Any:
     value = table.get(key)
     if value is not None and not isinstance(value, wanted):
         raise TypeError(f"{where}: {key} must be a {wanted.__name__}, found {type(value).__name__}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from leeward.security.kinds import Json
 
@@ -50,7 +49,7 @@ _NOTHING_LEFT = re.compile(r"insufficient_quota|billing|payment|\b402\b")
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
-def read_object(data: str) -> Mapping[str, Any]:
+def read_object(data: str) -> Mapping[str, object]:
     """Return the JSON object that one event of a stream, or a whole body, consists of.
 
     Raises:
@@ -106,7 +105,7 @@ def error_in(body: object) -> ModelError | None:
     )
 
 
-def _words(facts: Mapping[str, Any]) -> str:
+def _words(facts: Mapping[str, object]) -> str:
     said = [facts.get(key, "") for key in ("code", "type", "status")]
     said += [detail.get("reason", "") for detail in mappings(facts.get("details"))]
     return " ".join(str(word) for word in said).lower()
@@ -122,7 +121,7 @@ def _kind(words: str) -> ErrorKind:
     return next((kind for pattern, kind in _KINDS_BY_WORD if pattern.search(words)), ErrorKind.UNAVAILABLE)
 
 
-def _delay(facts: Mapping[str, Any]) -> float | None:
+def _delay(facts: Mapping[str, object]) -> float | None:
     """Return the seconds to wait that Google puts among an error's details, as in "37s"."""
     told = (text_of(detail.get("retryDelay")) for detail in mappings(facts.get("details")))
     found = next((match for match in map(_DELAY.fullmatch, told) if match), None)
@@ -136,12 +135,12 @@ def text_of(value: object) -> str:
     return "".join(text_of(part.get("text")) for part in mappings(value) if part.get("type") == "text")
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> Mapping[str, object]:
     """Return an object, or an empty one in place of anything else."""
     return value if isinstance(value, dict) else {}
 
 
-def mappings(value: object) -> Iterator[Mapping[str, Any]]:
+def mappings(value: object) -> Iterator[Mapping[str, object]]:
     """Return the objects in a list; whatever else is in it, or stands in its place, is left out."""
     return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
 

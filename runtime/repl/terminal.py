@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
@@ -240,7 +239,7 @@ async def _prompted(session: PromptSession[str], prompt: str, text: str = "") ->
         raise Gone from error
 
 
-def _end(app: Application[str], _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _end(app: Application[str], _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """End a prompt with what went wrong behind it, where prompt_toolkit would print it and wait for a key."""
     error = context.get("exception")
     if isinstance(error, Exception) and app.future is not None and not app.future.done():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from leeward.memory.sessions import Recall, TranscriptEntry
 from leeward.security.call import ToolCall
@@ -110,7 +109,7 @@ def _text(entry: TranscriptEntry, name: str, default: str | None = None) -> str:
     return text
 
 
-def _content(entry: TranscriptEntry) -> Mapping[str, Any]:
+def _content(entry: TranscriptEntry) -> Mapping[str, object]:
     if not isinstance(entry.content, Mapping):
         raise _broken(entry, "it is no object")
     return entry.content

@@ -123,11 +123,11 @@ def _said_of(value: GateVerdict | AtomRecord | ActionRecord) -> dict[str, Any]:
     return {name: said for name, said, default in found if default is MISSING or said != default}
 
 
-def _default(told: Field[Any]) -> Any:
+def _default(told: Field[Any]) -> object:
     return told.default if told.default_factory is MISSING else told.default_factory()
 
 
-_DEFAULTS: Mapping[type[Any], tuple[tuple[str, Any], ...]] = {
+_DEFAULTS: Mapping[type[object], tuple[tuple[str, object], ...]] = {
     kind: tuple((told.name, _default(told)) for told in fields(kind))
     for kind in (GateVerdict, AtomRecord, ActionRecord)
 }

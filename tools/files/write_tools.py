@@ -166,7 +166,7 @@ class Changes:
         content = action.arguments["content"]
         return self._shown(action, ("content",), lambda before: written(before, str(content)))
 
-    def _preview_edits(self, read: Callable[[Any], list[Edit]], action: Action) -> Preview | None:
+    def _preview_edits(self, read: Callable[[object], list[Edit]], action: Action) -> Preview | None:
         edits = read(action.arguments)
         told = tuple(name for name in action.arguments if name != "path")
 

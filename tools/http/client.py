@@ -134,7 +134,7 @@ class Client:
     async def _begun(self, pool: httpcore.AsyncConnectionPool, url: Url, route: Route) -> httpcore.Response:
         """Return a response whose body is still to come."""
         limits = {"connect": self._timeout * _CONNECTED, "pool": self._timeout}
-        extensions: dict[str, Any] = {"timeout": limits}
+        extensions: dict[str, object] = {"timeout": limits}
         if (url.host, url.port) not in self._without_streams:
             extensions["trace"] = _stream_tracer(route)
         request = httpcore.Request(b"GET", _address(url), headers=_headers(url), extensions=extensions)
@@ -157,7 +157,7 @@ class Client:
         return self._pool
 
 
-def _stream_tracer(route: Route) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+def _stream_tracer(route: Route) -> Callable[[str, Mapping[str, object]], Awaitable[None]]:
     """Return what notes which stream of HTTP/2 a request is sent on, once it was sent."""
     streams: list[int] = []
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import httpcore
 import trio
@@ -127,7 +127,7 @@ class CountedStream(httpcore.AsyncNetworkStream):
             secured._frames = _Frames()
         return secured
 
-    def get_extra_info(self, info: str) -> Any:
+    def get_extra_info(self, info: str) -> object:
         """Return what httpcore knows of a connection."""
         return self._inner.get_extra_info(info)
 

@@ -37,7 +37,7 @@ class Spawner:
     """
 
     def __init__(self, name: str, prepare: Callable[[], None] | None = None) -> None:
-        self._work: queue.SimpleQueue[tuple[Callable[[], Any], _Done] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[Callable[[], object], _Done] | None] = queue.SimpleQueue()
         self._prepare = prepare
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"leeward {name}", daemon=True)
@@ -54,7 +54,7 @@ class Spawner:
             raise trio.ClosedResourceError("the thread that starts programs was closed")
         task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
 
-        def done(result: outcome.Outcome[Any]) -> None:
+        def done(result: outcome.Outcome[object]) -> None:
             # The loop may be gone by now, and with it whoever waited.
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(trio.lowlevel.reschedule, task, result)

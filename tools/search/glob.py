@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from leeward.memory.patterns import BadPattern, escaped_pattern, linear_pattern
+from leeward.memory.patterns import BadPattern, LinearPattern, escaped_pattern, linear_pattern
 from leeward.security.outcome import InvalidParameters
 
 __all__ = ["glob_expression", "glob_pattern"]
@@ -18,7 +17,7 @@ _NOTHING = r"^\x00-\x{10ffff}"
 _WITHOUT_SLASH = {"[:graph:]": "!-.0-~", "[:print:]": " -.0-~", "[:punct:]": r"!-.:-@\[-`{-~"}
 
 
-def glob_pattern(pattern: str) -> Any:
+def glob_pattern(pattern: str) -> LinearPattern:
     """Return a compiled expression for relative paths with `/` between names.
 
     `*` and `?` stay within a name, `[abc]` and `[!abc]` are one character of it, `**` as a whole name

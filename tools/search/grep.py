@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
-from leeward.memory.patterns import BadPattern, linear_pattern
+from leeward.memory.patterns import BadPattern, LinearPattern, linear_pattern
 from leeward.security.outcome import InvalidParameters
 
 from ..files import as_utf8, blocks, encoding_of
@@ -60,7 +59,7 @@ _SNIFFED = 8192
 class LinePattern:
     """A compiled expression, and a text that every match holds (or nothing)."""
 
-    expression: Any
+    expression: LinearPattern
     literal: bytes
 
     @classmethod

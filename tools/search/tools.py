@@ -10,11 +10,12 @@ import os
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import trio
 from pydantic import Field
 
+from leeward.memory.patterns import LinearPattern
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, ToolError
@@ -93,7 +94,7 @@ class _Found:
     held_back: int = 0
     unread: int = 0
 
-    def names(self, wanted: Any) -> None:
+    def names(self, wanted: LinearPattern) -> None:
         with failure("searching the folder"), closing(self._entries()) as entries:
             for listing, entry in entries:
                 shown = shown_name(listing.relative + entry.name)

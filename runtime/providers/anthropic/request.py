@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from leeward.security.kinds import Json
 
@@ -59,7 +59,7 @@ class Messages:
         """Return None: everything sent belongs to the dialect's first version."""
         return
 
-    def models(self, answer: Mapping[str, Any]) -> tuple[list[ModelInfo], Mapping[str, str]]:
+    def models(self, answer: Mapping[str, object]) -> tuple[list[ModelInfo], Mapping[str, str]]:
         """Return the models on a page of the list, and how to ask for the next one."""
         found = [
             ModelInfo(

@@ -51,7 +51,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_cr
 class _Block:
     """A block that is still being told: how it began, and the pieces of its fields and its input."""
 
-    start: Mapping[str, Any]
+    start: Mapping[str, object]
     fields: dict[str, list[str]] = field(default_factory=dict)
     input: list[str] = field(default_factory=list)
 
@@ -152,7 +152,7 @@ class MessageReader:
             raise ModelError("the model's reply holds more than can be held", ErrorKind.PROTOCOL)
         return self._said(block.kind, text_of(start.get("text")) or text_of(start.get("thinking")))
 
-    def _delta(self, index: object, delta: Mapping[str, Any]) -> str | Sequence[ModelEvent]:
+    def _delta(self, index: object, delta: Mapping[str, object]) -> str | Sequence[ModelEvent]:
         kind = delta.get("type")
         if kind == "text_delta" and type(text := delta.get("text")) is str:
             self._continue(index, "text", text)

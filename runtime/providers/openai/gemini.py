@@ -58,13 +58,13 @@ class Gemini(ChatCompletions):
             extras = [_UNSIGNED, *extras[1:]]
         return own, extras
 
-    def models(self, answer: Mapping[str, Any]) -> tuple[list[ModelInfo], Mapping[str, str]]:
+    def models(self, answer: Mapping[str, object]) -> tuple[list[ModelInfo], Mapping[str, str]]:
         """Return the models, under the names by which they are asked for."""
         found, following = ChatCompletions.models(self, answer)
         return [replace(info, id=info.id.removeprefix("models/")) for info in found], following
 
 
-def narrowed(schema: Mapping[str, Any]) -> dict[str, Json]:
+def narrowed(schema: Mapping[str, object]) -> dict[str, Json]:
     """Return a schema that says no more than Google's does: references put in, unknown words left out.
 
     It may accept more than the one it was made of; arguments are checked against that one anyway.
@@ -90,14 +90,14 @@ def _narrowed(schema: Mapping[str, Any], named: Mapping[str, Any], depth: int) -
     return _typed(told)
 
 
-def _inside(name: str, value: object, named: Mapping[str, Any], depth: int) -> Json:
+def _inside(name: str, value: object, named: Mapping[str, object], depth: int) -> Json:
     if name == "properties":
         return {key: _narrowed(mapping(one), named, depth) for key, one in mapping(value).items()}
     return _narrowed(mapping(value), named, depth)
 
 
 def _one_of(
-    told: dict[str, Json], alternatives: list[Mapping[str, Any]], named: Mapping[str, Any], depth: int
+    told: dict[str, Json], alternatives: list[Mapping[str, object]], named: Mapping[str, object], depth: int
 ) -> dict[str, Json]:
     """Return a choice between schemas; null among them is how others say that a value may be left out."""
     real = [_narrowed(one, named, depth + 1) for one in alternatives if one.get("type") != "null"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from leeward.security.kinds import Json
 
@@ -87,7 +87,7 @@ class ChatCompletions:
             return replace(self, bound="max_completion_tokens")
         return None
 
-    def models(self, answer: Mapping[str, Any]) -> tuple[list[ModelInfo], Mapping[str, str]]:
+    def models(self, answer: Mapping[str, object]) -> tuple[list[ModelInfo], Mapping[str, str]]:
         """Return the models a service lists; the dialect knows no second page."""
         listed = [*mappings(answer.get("data")), *mappings(answer.get("models"))]
         return [_info(entry) for entry in listed if text_of(entry.get("id"))], {}
@@ -122,7 +122,7 @@ class ChatWriter:
         return assembled(fields, {"messages": self._messages, "tools": self._tools})
 
 
-def _info(entry: Mapping[str, Any]) -> ModelInfo:
+def _info(entry: Mapping[str, object]) -> ModelInfo:
     windows = (count(entry.get(name)) for name in _WINDOWS)
     named = text_of(entry.get("name")) or text_of(entry.get("display_name"))
     return ModelInfo(text_of(entry["id"]), named, next((size for size in windows if size), None))

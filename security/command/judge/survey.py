@@ -43,10 +43,10 @@ class Wanted:
 class _Asked(Mapping[str, Any]):
     """Knows an answer to everything, and what it was asked."""
 
-    answer: Callable[[str], Any]
+    answer: Callable[[str], object]
     keys_asked: dict[str, None] = field(default_factory=dict)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         self.keys_asked[key] = None
         return self.answer(key)
 
@@ -71,7 +71,7 @@ def wanted(line: CommandLine, policy: Policy, rules: ShellRules) -> Wanted:
 
 
 # A pattern stands for all it matches: what is asked of it is wanted of each.
-_ANSWERS: Mapping[str, Callable[[str], Any]] = {
+_ANSWERS: Mapping[str, Callable[[str], object]] = {
     "real": lambda path: path,
     "matches": lambda pattern: (pattern,),
     "programs": lambda name: f"/usr/bin/{name}",
