@@ -316,19 +316,19 @@ def _position(error: Exception) -> str:
     return "a number or a nesting is too large"
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     """Count leaves; an empty container is one, so that nothing grows for free."""
     if isinstance(value, (dict, list)):
         return max(1, sum(map(_count, value.values() if isinstance(value, dict) else value)))
     return 1
 
 
-def canonical_json(value: Any) -> str:
+def canonical_json(value: object) -> str:
     """Return the one JSON text of a value: keys sorted, no blanks."""
     return json.dumps(thaw(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def thaw(value: Any) -> Any:
+def thaw(value: object) -> object:
     """Return plain dicts and lists for a frozen tree."""
     if isinstance(value, Mapping):
         return {key: thaw(child) for key, child in value.items()}
@@ -337,7 +337,7 @@ def thaw(value: Any) -> Any:
     return value
 
 
-def _freeze(value: Any) -> Any:
+def _freeze(value: object) -> Any:
     if isinstance(value, Mapping):
         return MappingProxyType({key: _freeze(child) for key, child in value.items()})
     if isinstance(value, (list, tuple)):
@@ -397,7 +397,7 @@ def _secret_leaves(action: Action) -> Iterator[Leaf]:
         yield Leaf(atom.pointer, atom.raw, frozenset({atom.kind}))
 
 
-def _hidden(value: Any, pointer: str, pointers: set[str]) -> Any:
+def _hidden(value: object, pointer: str, pointers: set[str]) -> object:
     if pointer in pointers:
         return HIDDEN
     if isinstance(value, Mapping):

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache, partial
 from itertools import islice
-from typing import Any
 
 from ..action import MAX_NAME
 from ..call import Action, Asker, Atom, Status, ToolResult
@@ -227,7 +226,7 @@ def _looked_up(action: Action, kept: RedactedArguments) -> tuple[Mapping[str, Js
     facts = next(filter(None, map(_facts_of, commands)), None)
     if facts is None:
         return {}, []
-    known: dict[str, Any] = {field.name: dict(getattr(facts, field.name)) for field in fields(facts)}
+    known: dict[str, object] = {field.name: dict(getattr(facts, field.name)) for field in fields(facts)}
     text = json.dumps({name: value for name, value in known.items() if value}, ensure_ascii=False)
     if len(text) > _LONGEST_LOOKED_UP or kept.text(text, _LONGEST_LOOKED_UP) != text:
         return {}, [atom.pointer for atom in commands]

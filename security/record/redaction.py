@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 from ..action import canonical_json, secrets_in, shown_arguments, thaw
 from ..call import Action, pointer_step
@@ -107,7 +106,7 @@ def _bounded(
 ) -> RedactedArguments:
     """Return redacted arguments with long strings cut, and which those are."""
     try:
-        tree: Any = json.loads(text)
+        tree: object = json.loads(text)
     except (ValueError, RecursionError):
         # A mask took a bracket or a quotation mark along.
         values = frozenset(_strings(thaw(action.arguments)))
@@ -125,7 +124,7 @@ def _bounded(
     return RedactedArguments(shown[:_LONGEST], masked, ("",), secrets)
 
 
-def _changes(was: Any, now: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any]]:
+def _changes(was: object, now: object, pointer: str = "") -> Iterator[tuple[str, object, object]]:
     """Yield where two trees differ, and what stands there in both."""
     if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
         for key, value in was.items():
@@ -137,7 +136,7 @@ def _changes(was: Any, now: Any, pointer: str = "") -> Iterator[tuple[str, Any, 
         yield pointer, was, now
 
 
-def _taken_out(was: Any, now: Any) -> Iterator[str]:
+def _taken_out(was: object, now: object) -> Iterator[str]:
     """Yield the values that masks took the place of, and how else they may be written."""
     found = _between(was, _MASK.split(now)) if isinstance(was, str) and isinstance(now, str) else None
     for value in _strings(was) if found is None else found:
@@ -159,7 +158,7 @@ def _between(was: str, pieces: list[str]) -> list[str] | None:
     return found
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -179,7 +178,7 @@ def _shortened(longest: int, cut: dict[str, None], pointer: str, said: str) -> s
     return f"{said[:longest]}{CUT}"
 
 
-def _rewritten(value: Any, change: Callable[[str, str], str], pointer: str = "") -> Any:
+def _rewritten(value: object, change: Callable[[str, str], str], pointer: str = "") -> object:
     """Return a tree in which every string is what `change` makes of its pointer and itself."""
     if isinstance(value, str):
         return change(pointer, value)

@@ -116,7 +116,7 @@ def not_looked_up(decided: Decided, action: Action, policy: Policy) -> bool:
 _ALWAYS_ANSWERED = ("programs", "matches", "trees")
 
 
-def _table(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _table(known: Mapping[str, object], name: str) -> Mapping[str, object]:
     found = known.get(name)
     return found if isinstance(found, Mapping) else {}
 
@@ -127,7 +127,7 @@ def _kinds_below(pointer: str, parts: Iterable[AtomRecord]) -> frozenset[Kind]:
     return found or frozenset(Kind)
 
 
-def _arguments(decided: Decided) -> Mapping[str, Any]:
+def _arguments(decided: Decided) -> Mapping[str, object]:
     text = decided.arguments or "{}"
     if depth_of(text) > MAX_DEPTH:
         # Nobody read these when it was decided, either.
@@ -139,7 +139,7 @@ def _arguments(decided: Decided) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _strings(arguments: Mapping[str, Any], parts: Iterable[AtomRecord]) -> tuple[Leaf, ...]:
+def _strings(arguments: Mapping[str, object], parts: Iterable[AtomRecord]) -> tuple[Leaf, ...]:
     """Return every string of the arguments in the order in which it was read, with its declared kinds."""
     kinds: dict[str, set[Kind]] = {}
     for part in parts:
@@ -152,12 +152,12 @@ def _strings(arguments: Mapping[str, Any], parts: Iterable[AtomRecord]) -> tuple
     )
 
 
-def _string_at(arguments: Mapping[str, Any], pointer: str) -> str:
+def _string_at(arguments: Mapping[str, object], pointer: str) -> str:
     """Return the string at a pointer, or the key where it ends in `#`; "" where it is not on record."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.removesuffix("#").split("/")[1:]]
     if pointer.endswith("#") and steps:
         return steps[-1]
-    found: Any = arguments
+    found: object = arguments
     for step in steps:
         if isinstance(found, dict):
             found = found.get(step)
