@@ -88,15 +88,15 @@ async def by_callers(audit: AuditLogger, callers: int, records: int) -> tuple[fl
 
 async def measure(folder: Path, records: int) -> None:
     """Append, verify, and print what it took."""
-    async with AsyncioThread.open("storage") as island:
+    async with AsyncioThread.open("storage") as asyncio_thread:
         path = folder / "alone.db"
-        async with Database.open(path, island) as database:
+        async with Database.open(path, asyncio_thread) as database:
             await AuditLogger(database, Clock()).append("s", _DECIDED)
             ((body,),) = await database.read("SELECT body FROM audit")
         path.with_name("audit.db").write_bytes(path.read_bytes())
         own = alone(folder, body, records)
         print(f"one insert and commit, sqlite3 alone      {own * 1e6:8.0f} µs")
-        async with Database.open(folder / "audit.db", island) as database:
+        async with Database.open(folder / "audit.db", asyncio_thread) as database:
             audit = AuditLogger(database, Clock())
             await audit.head()
             one, rate = await by_callers(audit, 1, records)

@@ -65,7 +65,10 @@ async def _main(folder: Path, files: int, size: int) -> None:
     policy = Policy(str(root), str(folder))
     action = _command(policy)
     print(f"{files} files of {size} bytes")
-    async with AsyncioThread.open("bench") as island, Database.open(folder / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("bench") as asyncio_thread,
+        Database.open(folder / "store.db", asyncio_thread) as database,
+    ):
         store = CheckpointStore(database, SystemClock(), 8 * _CAP)
         points = Checkpoints(store, Guard(policy), SnapshotLimits(_CAP), lambda: "s", print)
         async with _timed("what a question says, before the first command"):

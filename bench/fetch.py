@@ -129,8 +129,8 @@ async def _bench(folder: str, port: int) -> None:
         return await client.get(url, trio.current_time() + 20, lambda exchange: None)
 
     async with (
-        AsyncioThread.open("storage") as island,
-        Database.open(Path(folder) / "bench.db", island) as database,
+        AsyncioThread.open("storage") as asyncio_thread,
+        Database.open(Path(folder) / "bench.db", asyncio_thread) as database,
     ):
         store = OverflowStore(database, Silent())
         steps = {

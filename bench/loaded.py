@@ -109,8 +109,8 @@ async def commit_seconds(folder: Path) -> float:
         " VALUES (0, 's', 'bench', 'c', 't', ?, ?, zeroblob(32), zeroblob(32))"
     )
     async with (
-        AsyncioThread.open("commits") as island,
-        Database.open(folder / "commits.db", island) as database,
+        AsyncioThread.open("commits") as asyncio_thread,
+        Database.open(folder / "commits.db", asyncio_thread) as database,
     ):
         for number in range(200):
             began = time.perf_counter()

@@ -70,8 +70,8 @@ async def main() -> None:
     """Measure the three in one process and print a line each."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
-            AsyncioThread.open("storage") as island,
-            Database.open(Path(folder) / "bench.db", island) as database,
+            AsyncioThread.open("storage") as asyncio_thread,
+            Database.open(Path(folder) / "bench.db", asyncio_thread) as database,
         ):
             store = OverflowStore(database, Silent())
             bare = _pipeline(folder, NoAudit(), store)

@@ -31,7 +31,7 @@ class _Shared:
     """An open database, how it is closed, and for how many it is open."""
 
     stack: AsyncExitStack
-    island: AsyncioThread
+    asyncio_thread: AsyncioThread
     database: Database
     users: int = 0
 
@@ -68,7 +68,7 @@ async def open_storage(path: Path) -> AsyncGenerator[Database, None]:
         _OPEN.set(opened)
     async with opened.turn:
         shared = opened.by_path.get(path)
-        if shared is None or not shared.island.alive:
+        if shared is None or not shared.asyncio_thread.alive:
             shared = opened.by_path[path] = await _opened(path)
         shared.users += 1
     try:
@@ -90,9 +90,9 @@ async def _left(opened: _Open, path: Path, shared: _Shared) -> None:
 
 async def _opened(path: Path) -> _Shared:
     async with AsyncExitStack() as stack:
-        island = await stack.enter_async_context(AsyncioThread.open("storage"))
-        database = await stack.enter_async_context(Database.open(path, island))
-        return _Shared(stack.pop_all(), island, database)
+        asyncio_thread = await stack.enter_async_context(AsyncioThread.open("storage"))
+        database = await stack.enter_async_context(Database.open(path, asyncio_thread))
+        return _Shared(stack.pop_all(), asyncio_thread, database)
 
 
 # Bytes of outputs nobody can read any more that a start deletes: more would make the person wait.

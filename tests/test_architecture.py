@@ -809,7 +809,7 @@ LAWS: dict[str, Law] = {
     "model traffic stays with the providers": lambda sources: only_in(
         set(), {"httpx", "h2", "h11", "aiohttp", "requests"}, set()
     )({path: source for path, source in sources.items() if not path.startswith("runtime/providers/")}),
-    "asyncio stays on its island": only_in(LOOPS, {"asyncio", "anyio", "trio_asyncio"}, set()),
+    "asyncio stays in its own thread": only_in(LOOPS, {"asyncio", "anyio", "trio_asyncio"}, set()),
     "nurseries stand where they are listed": lambda sources: [
         f"{path}:{node.lineno}"
         for path, source in sources.items()
@@ -1033,7 +1033,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "from httpx import AsyncClient\n",
         "import httpx_not_it\n",
     ),
-    ("asyncio stays on its island", "runtime/x.py", "import asyncio\n", "import trio\n"),
+    ("asyncio stays in its own thread", "runtime/x.py", "import asyncio\n", "import trio\n"),
     (
         "nurseries stand where they are listed",
         "tools/x.py",

@@ -1,4 +1,4 @@
-"""Run asyncio code from trio: an island, which is an asyncio loop in a thread of its own.
+"""Run asyncio code from trio: an asyncio loop in a thread of its own.
 
 This is the only file that uses both libraries, and the bridge is written out by hand to give three
 guarantees. Work that has begun is never abandoned: a caller who is cancelled keeps waiting, unless that
@@ -22,25 +22,25 @@ import trio
 from outcome import Error, Outcome, acapture, capture
 from trio.lowlevel import Abort, RaiseCancelT, enable_ki_protection
 
-__all__ = ["AsyncioThread", "Interrupted", "IslandError", "settled"]
+__all__ = ["AsyncioThread", "AsyncioThreadError", "Interrupted", "settled"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-class IslandError(RuntimeError):
-    """The loop of an island has ended; nothing runs there any more."""
+class AsyncioThreadError(RuntimeError):
+    """The loop of an asyncio thread has ended; nothing runs there any more."""
 
 
 class Interrupted(Exception):
-    """Work in an island ended early because the one who waited for it was cancelled."""
+    """Work in an asyncio thread ended early because the one who waited for it was cancelled."""
 
 
 class AsyncioThread:
     """An asyncio loop in a thread, called from the trio task tree that opened it.
 
     Coroutine functions handed to it run in the loop, their arguments cross over as they are. Any
-    number of islands may be open at a time; none can stall another.
+    number of asyncio threads may be open at a time; none can stall another.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,10 +49,10 @@ class AsyncioThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: set[Future[Any]] = set()
         self._started: set[asyncio.Task[Any]] = set()
-        self._epitaph = f"the {name} island is closed"
+        self._closed_because = f"the {name} thread is closed"
         self._ready: Future[asyncio.Event] = Future()
         self._ended: Future[None] = Future()
-        # A daemon, so that a program which dies too hard to close its islands still comes to an end.
+        # A daemon, so that a program which dies too hard to close its asyncio threads still comes to an end.
         self._thread = threading.Thread(target=self._serve, name=f"leeward-{name}", daemon=True)
 
     @classmethod
@@ -61,15 +61,15 @@ class AsyncioThread:
         """Run a loop for as long as the block lasts; what is still running at its end is cancelled.
 
         Raises:
-            IslandError: the loop could not be started.
+            AsyncioThreadError: the loop could not be started.
         """
-        island = cls(name)
-        island._thread.start()
+        opened = cls(name)
+        opened._thread.start()
         try:
-            await _Sleeper(island._ready, _stay).sleep()
-            yield island
+            await _Sleeper(opened._ready, _stay).sleep()
+            yield opened
         finally:
-            await island._close()
+            await opened._close()
 
     @property
     def alive(self) -> bool:
@@ -84,10 +84,10 @@ class AsyncioThread:
         at the next checkpoint.
 
         Raises:
-            IslandError: the loop has ended, before or during the run.
+            AsyncioThreadError: the loop has ended, before or during the run.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        ending = await self.wait(self._launch(_Leash(self), function, args))
+        ending = await self.wait(self._launch(_TaskHandle(self), function, args))
         return ending.unwrap()
 
     @enable_ki_protection
@@ -95,26 +95,26 @@ class AsyncioThread:
         """Run as `run` does, but cancelling the caller cancels the asyncio task and waits for its end.
 
         Raises:
-            IslandError: the loop has ended, before or during the run.
+            AsyncioThreadError: the loop has ended, before or during the run.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        leash = _Leash(self)
-        ending = await self.wait(self._launch(leash, function, args), leash.pull)
+        handle = _TaskHandle(self)
+        ending = await self.wait(self._launch(handle, function, args), handle.cancel)
         return ending.unwrap()
 
     def start(self, function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
         """Start a coroutine function in the loop; its ending is heard by nobody, so it must not raise.
 
         Raises:
-            IslandError: the loop has ended.
+            AsyncioThreadError: the loop has ended.
         """
         with self._lock:
             if self._loop is None:
-                raise IslandError(self._epitaph)
+                raise AsyncioThreadError(self._closed_because)
             self._loop.call_soon_threadsafe(self._begin, function, args)
 
     def _begin(self, function: Callable[[*Ts], Awaitable[object]], args: tuple[*Ts]) -> None:
-        task = asyncio.ensure_future(_cross(_Leash(self), function, args))
+        task = asyncio.ensure_future(_cross(_TaskHandle(self), function, args))
         # asyncio itself holds tasks only weakly.
         self._started.add(task)
         task.add_done_callback(self._started.discard)
@@ -129,11 +129,11 @@ class AsyncioThread:
         Without it the caller waits to the end.
 
         Raises:
-            IslandError: the loop has ended, so the future will not be settled.
+            AsyncioThreadError: the loop has ended, so the future will not be settled.
         """
         with self._lock:
             if self._loop is None:
-                raise IslandError(self._epitaph)
+                raise AsyncioThreadError(self._closed_because)
             self._pending.add(future)
         future.add_done_callback(self._pending.discard)
         return await _Sleeper(future, on_cancel or _stay).sleep()
@@ -145,12 +145,12 @@ class AsyncioThread:
                 self._loop.call_soon_threadsafe(callback)
 
     def _launch(
-        self, leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]
+        self, handle: _TaskHandle, function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]
     ) -> Future[Outcome[T]]:
         with self._lock:
             if self._loop is None:
-                raise IslandError(self._epitaph)
-            future = asyncio.run_coroutine_threadsafe(_cross(leash, function, args), self._loop)
+                raise AsyncioThreadError(self._closed_because)
+            future = asyncio.run_coroutine_threadsafe(_cross(handle, function, args), self._loop)
             # asyncio itself holds tasks only weakly; this future is what keeps the task in being.
             self._pending.add(future)
         future.add_done_callback(self._pending.discard)
@@ -160,11 +160,11 @@ class AsyncioThread:
         """Live in the thread: run the loop, and tell everyone when it is over."""
         ending = capture(lambda: asyncio.run(self._live()))
         if isinstance(ending, Error):
-            self._epitaph = f"the loop of the {self.name} island ended: {ending.error!r}"
+            self._closed_because = f"the loop of the {self.name} thread ended: {ending.error!r}"
         for future in (self._ready, *tuple(self._pending)):
             # What is done in a thread of its own may be settled there at this very moment.
             with suppress(InvalidStateError):
-                future.set_exception(IslandError(self._epitaph))
+                future.set_exception(AsyncioThreadError(self._closed_because))
         self._ended.set_result(None)
 
     async def _live(self) -> None:
@@ -186,18 +186,18 @@ class AsyncioThread:
         self._thread.join()
 
 
-class _Leash:
+class _TaskHandle:
     """What a trio task holds of an asyncio task it may want to stop."""
 
-    def __init__(self, island: AsyncioThread) -> None:
+    def __init__(self, asyncio_thread: AsyncioThread) -> None:
         self.task: asyncio.Task[object] | None = None
-        self.pulled = False
-        self._island = island
+        self.is_cancelled = False
+        self._asyncio_thread = asyncio_thread
 
-    def pull(self) -> Abort:
+    def cancel(self) -> Abort:
         """Ask the asyncio task to stop; its end is still to be waited for."""
-        self.pulled = True
-        self._island.call_soon(self._cancel)
+        self.is_cancelled = True
+        self._asyncio_thread.call_soon(self._cancel)
         return Abort.FAILED
 
     def _cancel(self) -> None:
@@ -205,16 +205,18 @@ class _Leash:
             self.task.cancel()
 
 
-async def _cross(leash: _Leash, function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]) -> Outcome[T]:
+async def _cross(
+    handle: _TaskHandle, function: Callable[[*Ts], Awaitable[T]], args: tuple[*Ts]
+) -> Outcome[T]:
     """Run in the loop, carrying any exception back as a value."""
-    leash.task = asyncio.current_task()
-    if leash.pulled:
+    handle.task = asyncio.current_task()
+    if handle.is_cancelled:
         raise Interrupted
     ending = await acapture(function, *args)
     if isinstance(ending, Error) and isinstance(ending.error, asyncio.CancelledError):
-        if leash.pulled:
+        if handle.is_cancelled:
             raise Interrupted
-        return Error(IslandError("the island was closed while this was running"))
+        return Error(AsyncioThreadError("the asyncio thread was closed while this was running"))
     return ending
 
 

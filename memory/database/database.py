@@ -17,7 +17,7 @@ from trio.lowlevel import Abort, enable_ki_protection
 
 from leeward.security.ports import RecordError
 
-from .asyncio_thread import AsyncioThread, IslandError, settled
+from .asyncio_thread import AsyncioThread, AsyncioThreadError, settled
 from .chain import RecordRow
 from .connection import Statement, Value, connect
 from .writer import Check, ReadJob, Row, Write, Writer, WriterJob
@@ -40,16 +40,16 @@ class Database:
     One connection, and so one writer, serves the whole process.
     """
 
-    def __init__(self, path: str | os.PathLike[str], island: AsyncioThread) -> None:
+    def __init__(self, path: str | os.PathLike[str], asyncio_thread: AsyncioThread) -> None:
         self.path = Path(path).absolute()
-        self._island = island
+        self._asyncio_thread = asyncio_thread
         self._writer: Writer | None = None
         self._notices: list[str] = []
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: str | os.PathLike[str], island: AsyncioThread, *, busy_seconds: float = 5.0
+        cls, path: str | os.PathLike[str], asyncio_thread: AsyncioThread, *, busy_seconds: float = 5.0
     ) -> AsyncIterator[Database]:
         """Open the file, making or migrating it first; what was queued is written before it is closed.
 
@@ -59,9 +59,9 @@ class Database:
         Raises:
             RecordError: the file cannot be used; the message says why. It is never deleted.
         """
-        database = cls(path, island)
+        database = cls(path, asyncio_thread)
         try:
-            await island.run(database._connect, busy_seconds, trio.lowlevel.current_trio_token())
+            await asyncio_thread.run(database._connect, busy_seconds, trio.lowlevel.current_trio_token())
             yield database
         finally:
             await database._close()
@@ -155,7 +155,7 @@ class Database:
         return self._writer
 
     async def _connect(self, busy_seconds: float, token: trio.lowlevel.TrioToken) -> None:
-        """Run in the island; whoever opens keeps nothing that `_close` would not find."""
+        """Run in the asyncio thread; whoever opens keeps nothing that `_close` would not find."""
         connection = await connect(self.path, busy_seconds)
         self._notices = connection.notices
         self._writer = Writer(connection, self.path, token)
@@ -170,8 +170,8 @@ class Database:
         with trio.CancelScope(shield=True):
             writer.start()
             try:
-                await self._island.run(writer.connection.close)
-            except IslandError:
+                await self._asyncio_thread.run(writer.connection.close)
+            except AsyncioThreadError:
                 # The loop has died, and the thread would outlive it: the process would wait for it at exit.
                 await trio.to_thread.run_sync(writer.connection.stop)
 

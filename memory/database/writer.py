@@ -56,7 +56,7 @@ class WriterJob(Generic[T]):
         self.future: Future[T] = Future()
 
     def succeed(self, result: T) -> None:
-        """Give whoever waits what came of it; where the island has died, they have been told so."""
+        """Give whoever waits what came of it; where the asyncio thread has died, they have been told so."""
         with suppress(InvalidStateError):
             self.future.set_result(result)
 

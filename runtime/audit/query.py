@@ -31,7 +31,10 @@ async def open_audit(start: Startup, warn: Callable[[str], None]) -> AsyncGenera
         RecordError: it cannot be opened.
     """
     path = start.places.database
-    async with AsyncioThread.open("storage") as island, Database.open(path, island) as database:
+    async with (
+        AsyncioThread.open("storage") as asyncio_thread,
+        Database.open(path, asyncio_thread) as database,
+    ):
         for notice in database.take_notices():
             warn(notice)
         yield audit_of(database, SystemClock(), start.loaded, start.places)

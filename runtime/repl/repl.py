@@ -103,8 +103,8 @@ class _Chat:
     async def attempt(self) -> None:
         """Chat; what ends it on purpose is kept out of the nursery, which would wrap it."""
         try:
-            async with AsyncioThread.open("terminal") as island:
-                await self._chat(island)
+            async with AsyncioThread.open("terminal") as asyncio_thread:
+                await self._chat(asyncio_thread)
         except (CliError, RecordError) as error:
             self.failure = error
 
@@ -121,10 +121,10 @@ class _Chat:
                     self.ended = _SIGNALS[signal.Signals(number)]
                     scope.cancel()
 
-    async def _chat(self, island: AsyncioThread) -> None:
+    async def _chat(self, asyncio_thread: AsyncioThread) -> None:
         start = look(self.options)
         commands = [(f"/{command.name}", command.summary) for command in COMMANDS]
-        terminal = Terminal(island, start.places.data / _HISTORY, commands)
+        terminal = Terminal(asyncio_thread, start.places.data / _HISTORY, commands)
         start = await _settled(start, self.options, terminal, self.renderer)
         approver = TerminalApprover(terminal, self.renderer, self.stoppable.stop)
         opened = Runtime.open(start.loaded, approver=approver, places=start.places, listener=self.renderer)

@@ -117,8 +117,10 @@ class Terminal:
     summary).
     """
 
-    def __init__(self, island: AsyncioThread, history: Path, commands: Iterable[tuple[str, str]]) -> None:
-        self._island = island
+    def __init__(
+        self, asyncio_thread: AsyncioThread, history: Path, commands: Iterable[tuple[str, str]]
+    ) -> None:
+        self._asyncio_thread = asyncio_thread
         self._history = history
         self._commands = tuple(commands)
         self._has_typed_slash = False
@@ -134,7 +136,7 @@ class Terminal:
             Interrupt: Ctrl-C was pressed.
             Closed: the input has ended; Gone, where the terminal is what ended.
         """
-        text = await self._island.run_cancellable(self._edit, prompt)
+        text = await self._asyncio_thread.run_cancellable(self._edit, prompt)
         return Typed(text, self._is_pasted)
 
     async def answer(self, prompt: str, text: str = "") -> str:
@@ -145,10 +147,10 @@ class Terminal:
         Raises:
             Interrupt, Closed: as for `line`.
         """
-        return await self._island.run_cancellable(self._ask, prompt, text)
+        return await self._asyncio_thread.run_cancellable(self._ask, prompt, text)
 
     async def _edit(self, prompt: str) -> str:
-        # Made inside the island: prompt_toolkit binds to the loop it is made in.
+        # Made inside the asyncio thread: prompt_toolkit binds to the loop it is made in.
         if self._editor is None:
             self._editor = PromptSession(
                 history=_History(self._history),

@@ -44,8 +44,8 @@ class Clock:
 
 async def _write(path: Path, records: int, told: list[str]) -> None:
     async with (
-        AsyncioThread.open("begin-anew") as island,
-        Database.open(path, island, busy_seconds=30) as database,
+        AsyncioThread.open("begin-anew") as asyncio_thread,
+        Database.open(path, asyncio_thread, busy_seconds=30) as database,
     ):
         audit = AuditLogger(database, Clock())
         for number in range(records):
@@ -94,7 +94,7 @@ def _opener(path: Path, gate: int) -> list[str]:
 
 async def _hold(path: Path, ready: int, gate: int) -> None:
     """Have the file open, as a program that has noticed nothing, and close it with the gate."""
-    async with AsyncioThread.open("begin-anew") as island, Database.open(path, island):
+    async with AsyncioThread.open("begin-anew") as asyncio_thread, Database.open(path, asyncio_thread):
         os.write(ready, b"1")
         await trio.to_thread.run_sync(os.read, gate, 1)
 

@@ -165,7 +165,10 @@ class Crashes:
 
     async def _look(self, heard: Sequence[dict[str, Any]]) -> None:
         """Open what was left behind as the next start does, and hold it against all that must be so."""
-        async with AsyncioThread.open("look") as island, Database.open(self.database, island) as database:
+        async with (
+            AsyncioThread.open("look") as asyncio_thread,
+            Database.open(self.database, asyncio_thread) as database,
+        ):
             for notice in database.take_notices():
                 self._found(notice)
             audit = AuditLogger(database, Clock())

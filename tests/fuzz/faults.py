@@ -93,8 +93,8 @@ async def _opened(folder: Path) -> AsyncIterator[tuple[Database, Pipeline]]:
 
     Where that fails, so would every other try here: strace counts the calls of each thread anew.
     """
-    async with AsyncioThread.open("storage") as island:
-        opening = Database.open(folder / "a.db", island, busy_seconds=0.05)
+    async with AsyncioThread.open("storage") as asyncio_thread:
+        opening = Database.open(folder / "a.db", asyncio_thread, busy_seconds=0.05)
         try:
             database = await opening.__aenter__()
         except RecordError as error:
@@ -231,7 +231,10 @@ def _wrong(folder: Path, told: Sequence[dict[str, str]]) -> Iterator[str]:
 
 
 async def _looked_at(folder: Path) -> list[str]:
-    async with AsyncioThread.open("look") as island, Database.open(folder / "a.db", island) as database:
+    async with (
+        AsyncioThread.open("look") as asyncio_thread,
+        Database.open(folder / "a.db", asyncio_thread) as database,
+    ):
         found = [f"the file is damaged: {line}" for line in await database.integrity()]
         audit = AuditLogger(database, Silent())
         problem = (await audit.verify()).problem

@@ -24,12 +24,12 @@ def clock() -> SetClock:
 
 
 @pytest.fixture
-async def island() -> AsyncIterator[AsyncioThread]:
-    async with AsyncioThread.open("test") as island:
-        yield island
+async def asyncio_thread() -> AsyncIterator[AsyncioThread]:
+    async with AsyncioThread.open("test") as asyncio_thread:
+        yield asyncio_thread
 
 
 @pytest.fixture
-async def database(island: AsyncioThread, tmp_path: Path) -> AsyncIterator[Database]:
-    async with Database.open(tmp_path / "store.db", island, busy_seconds=0.1) as database:
+async def database(asyncio_thread: AsyncioThread, tmp_path: Path) -> AsyncIterator[Database]:
+    async with Database.open(tmp_path / "store.db", asyncio_thread, busy_seconds=0.1) as database:
         yield database

@@ -62,8 +62,8 @@ async def kept(store: CheckpointStore, wanted) -> set[str]:
 async def scenario(steps, budget: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with (
-            AsyncioThread.open("x") as island,
-            Database.open(Path(folder) / "a.db", island) as database,
+            AsyncioThread.open("x") as asyncio_thread,
+            Database.open(Path(folder) / "a.db", asyncio_thread) as database,
         ):
             clock = Clock()
             store = CheckpointStore(database, clock, budget)

@@ -29,7 +29,7 @@ class Clock:
         return 0.0
 
 async def main(path, session, callers, count):
-    async with AsyncioThread.open("storage") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("storage") as asyncio_thread, Database.open(path, asyncio_thread) as database:
         audit = AuditLogger(database, Clock())
 
         async def caller(first):
@@ -108,7 +108,7 @@ def test_eight_processes_make_one_chain(tmp_path: Path) -> None:
         assert own == tip
 
     async def verified() -> Verified:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             return await AuditLogger(database, _Clock()).verify()
 
     found = trio.run(verified)
@@ -137,13 +137,13 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path
         assert len(found) == len(set(found)) <= len(acknowledged) + callers
 
 
-async def test_the_file_is_usable_after_a_kill(tmp_path: Path, island: AsyncioThread, clock) -> None:
+async def test_the_file_is_usable_after_a_kill(tmp_path: Path, asyncio_thread: AsyncioThread, clock) -> None:
     path = tmp_path / "store.db"
     with appender(path, "killed", 8, 1_000_000) as child:
         assert child.stdout is not None
         [child.stdout.readline() for _ in range(20)]
         child.kill()
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         events = await AuditLogger(database, clock).events_of("killed")
         assert len(events) >= 19
         assert await database.read("PRAGMA integrity_check") == [("ok",)]

@@ -243,23 +243,23 @@ def test_a_look_that_is_kept_from_looking_finds_no_damage(tmp_path: Path) -> Non
 
 
 async def test_a_file_that_others_keep_locked_is_waited_for_and_then_told(
-    tmp_path: Path, island: AsyncioThread, monkeypatch
+    tmp_path: Path, asyncio_thread: AsyncioThread, monkeypatch
 ) -> None:
     """Switching to the log is refused at once where another has the file; it is asked for until it is free."""
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(RecordError, match="another process keeps it locked"):
-            async with Database.open(path, island, busy_seconds=0.05):
+            async with Database.open(path, asyncio_thread, busy_seconds=0.05):
                 pytest.fail("it cannot be opened")
         release = threading.Timer(0.2, lambda: other.execute("ROLLBACK"))
         release.start()
-        async with Database.open(path, island, busy_seconds=20) as database:
+        async with Database.open(path, asyncio_thread, busy_seconds=20) as database:
             assert await database.read("PRAGMA journal_mode") == [("wal",)]
         release.join()
     monkeypatch.setattr(connection_module, "_TRIES", 0)
     with pytest.raises(RecordError, match="its settings for durability do not hold"):
-        async with Database.open(tmp_path / "new.db", island):
+        async with Database.open(tmp_path / "new.db", asyncio_thread):
             pytest.fail("it cannot be relied upon")
 
 
@@ -316,9 +316,9 @@ def test_whoever_was_told_already_is_not_told_twice() -> None:
 
 
 async def test_whatever_is_asked_of_a_closed_file_is_refused_in_words(
-    tmp_path: Path, island: AsyncioThread
+    tmp_path: Path, asyncio_thread: AsyncioThread
 ) -> None:
-    async with Database.open(tmp_path / "x.db", island) as database:
+    async with Database.open(tmp_path / "x.db", asyncio_thread) as database:
         pass
     for ask in (lambda: database.write(), lambda: database.read("SELECT 1"), lambda: database.integrity()):
         with pytest.raises(RecordError, match="is closed"):

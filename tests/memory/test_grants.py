@@ -124,7 +124,10 @@ async def test_what_a_model_wrote_into_a_pattern_is_a_value(audit, store) -> Non
 
 async def test_two_processes_see_each_others_grants(audit, store, clock, tmp_path: Path) -> None:
     await audit.append("s_1", granted("g_1"))
-    async with AsyncioThread.open("other") as island, Database.open(tmp_path / "store.db", island) as other:
+    async with (
+        AsyncioThread.open("other") as asyncio_thread,
+        Database.open(tmp_path / "store.db", asyncio_thread) as other,
+    ):
         assert await names(GrantStore(other, clock)) == ["g_1"]
         await AuditLogger(other, clock).append("s_2", Revoked(6.0, "g_1"))
     assert await names(store) == []

@@ -40,7 +40,7 @@ class Writers:
     """Two connections to one file, each with its logger, and what must stand in the file for each session."""
 
     folder: Path
-    island: AsyncioThread
+    asyncio_thread: AsyncioThread
     stack: list[AsyncExitStack] = field(default_factory=list)
     databases: list[Database] = field(default_factory=list)
     audits: list[AuditLogger] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Writers:
     async def open(self, which: int) -> None:
         stack = AsyncExitStack()
         database = await stack.enter_async_context(
-            Database.open(self.folder / "store.db", self.island, busy_seconds=0.05)
+            Database.open(self.folder / "store.db", self.asyncio_thread, busy_seconds=0.05)
         )
         for known, new in (
             (self.stack, stack),
@@ -174,8 +174,8 @@ class Writers:
 
 async def scenario(steps) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with AsyncioThread.open("test") as island:
-            writers = Writers(Path(folder), island)
+        async with AsyncioThread.open("test") as asyncio_thread:
+            writers = Writers(Path(folder), asyncio_thread)
             for which in range(2):
                 await writers.open(which)
             try:

@@ -33,10 +33,10 @@ def grant(name: str, workspace: str | None = "/w", until: float | None = None) -
 
 
 @pytest.fixture
-async def path(island, tmp_path, clock) -> Path:
+async def path(asyncio_thread, tmp_path, clock) -> Path:
     """A database with four grants that nobody has open."""
     where = tmp_path / "a b?#%" / "store.db"
-    async with Database.open(where, island) as database:
+    async with Database.open(where, asyncio_thread) as database:
         audit = AuditLogger(database, clock)
         events = [grant("g_1"), grant("g_2", None), grant("g_3", "/other"), grant("g_4", until=500.0)]
         await audit.append("s", *events)
@@ -63,8 +63,10 @@ def test_where_there_is_no_database_nothing_holds_and_none_is_made(tmp_path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_what_others_have_just_written_is_seen_and_they_are_not_held_up(path, island, clock) -> None:
-    async with Database.open(path, island, busy_seconds=0.0) as database:
+async def test_what_others_have_just_written_is_seen_and_they_are_not_held_up(
+    path, asyncio_thread, clock
+) -> None:
+    async with Database.open(path, asyncio_thread, busy_seconds=0.0) as database:
         await database.write([("UPDATE lasting_grant SET workspace = '/w' WHERE id = ?", ("g_3",))])
         assert names(path) == ["g_1", "g_2", "g_3"]
         held = await GrantStore(database, clock).holding_in("/w")

@@ -48,7 +48,10 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path, run):
-    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "x.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(tmp_path / "x.db", asyncio_thread) as database,
+    ):
         yield Bench(NoteStore(database, Clock()), run)
 
 

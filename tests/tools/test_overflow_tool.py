@@ -22,7 +22,10 @@ class Clock:
 
 @pytest.fixture
 async def store(tmp_path):
-    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(tmp_path / "store.db", asyncio_thread) as database,
+    ):
         yield OverflowStore(database, Clock())
 
 

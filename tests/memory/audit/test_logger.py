@@ -449,9 +449,9 @@ async def test_a_damaged_record_is_told(audit: AuditLogger, database: Database, 
 
 
 async def test_a_second_program_reads_while_one_writes(
-    audit: AuditLogger, database: Database, island, clock
+    audit: AuditLogger, database: Database, asyncio_thread, clock
 ) -> None:
-    async with Database.open(database.path, island) as other:
+    async with Database.open(database.path, asyncio_thread) as other:
         reader = AuditLogger(other, clock)
         for number in range(1, 6):
             await audit.append("s", TurnStarted(float(number)))

@@ -87,9 +87,9 @@ async def test_each_writer_signs_after_so_many_records_and_at_the_end(audit: Aud
 
 
 async def test_two_writers_at_once_sign_what_stands_there(
-    audit: AuditLogger, database: Database, island: AsyncioThread, clock
+    audit: AuditLogger, database: Database, asyncio_thread: AsyncioThread, clock
 ) -> None:
-    async with Database.open(database.path, island, busy_seconds=30) as other:
+    async with Database.open(database.path, asyncio_thread, busy_seconds=30) as other:
         second = AuditLogger(other, clock)
         await database.read("PRAGMA busy_timeout = 30000")
 

@@ -90,15 +90,15 @@ async def test_the_same_record_twice_is_no_lost_one(audit: AuditLogger, database
     assert len(await audit.list_records()) == 1
 
 
-async def test_a_file_with_a_trigger_is_not_opened(island: AsyncioThread, tmp_path: Path) -> None:
+async def test_a_file_with_a_trigger_is_not_opened(asyncio_thread: AsyncioThread, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    async with Database.open(path, island):
+    async with Database.open(path, asyncio_thread):
         pass
     with closing(sqlite3.connect(path)) as other:
         other.execute(SWALLOWED)
     before = path.read_bytes()
     with pytest.raises(RecordError, match=r"triggers into it.* quiet; .*DROP TRIGGER"):
-        async with Database.open(path, island):
+        async with Database.open(path, asyncio_thread):
             pass
     assert path.read_bytes() == before
     with closing(sqlite3.connect(path)) as other:
@@ -106,7 +106,7 @@ async def test_a_file_with_a_trigger_is_not_opened(island: AsyncioThread, tmp_pa
         other.execute("CREATE VIEW mine AS SELECT * FROM audit")
         other.execute("CREATE INDEX mine_too ON audit (tool)")
         other.execute("ANALYZE")
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         assert (await AuditLogger(database, Clock()).verify()).problem is None, (
             "what only reads is the person's"
         )
@@ -183,13 +183,13 @@ async def test_a_number_at_the_end_of_all_numbers_is_found(audit: AuditLogger, d
 
 
 async def test_an_older_file_that_was_gone_on_with_shows_by_the_heads_before(
-    island: AsyncioThread, tmp_path: Path
+    asyncio_thread: AsyncioThread, tmp_path: Path
 ) -> None:
     """The newest head was signed behind the older copy, so it alone shows nothing."""
     path, heads = tmp_path / "a.db", tmp_path / "heads"
 
     async def session(turn: int) -> None:
-        async with Database.open(path, island) as database:
+        async with Database.open(path, asyncio_thread) as database:
             audit = AuditLogger(database, Clock(), heads=heads)
             await audit.start_session(f"s{turn}", "/w", "c")
             await turns(audit, 3)
@@ -199,10 +199,10 @@ async def test_an_older_file_that_was_gone_on_with_shows_by_the_heads_before(
     shutil.copyfile(path, tmp_path / "old.db")
     await session(2)
     shutil.copyfile(tmp_path / "old.db", path)
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         assert (await problem_of(AuditLogger(database, Clock()), *heads_in(heads))).kind is Fault.CUT
     await session(3)
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         audit = AuditLogger(database, Clock(), heads=heads)
         first, second, third = await audit.heads_elsewhere()
         assert (await audit.verify(first, third)).problem is None
@@ -313,7 +313,10 @@ def test_a_start_after_a_kill_costs_the_rest_only(tmp_path: Path) -> None:
     """However long the audit is, only what is behind the newest head is read again."""
 
     async def main() -> int:
-        async with AsyncioThread.open("x") as island, Database.open(tmp_path / "a.db", island) as database:
+        async with (
+            AsyncioThread.open("x") as asyncio_thread,
+            Database.open(tmp_path / "a.db", asyncio_thread) as database,
+        ):
             audit = AuditLogger(database, Clock())
             await turns(audit, 1000)
             await audit.head()

@@ -33,7 +33,7 @@ class Clock:
         return 5.0
 
 async def main(path, session):
-    async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
         lock = SessionLock.take(database.path, session)
         audit = AuditLogger(database, Clock())
         await audit.start_session(session, "/w", "c")

@@ -37,7 +37,10 @@ def audited(tmp_path_factory) -> tuple[Path, Head]:
     folder = tmp_path_factory.mktemp("audited")
 
     async def write() -> Head:
-        async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
+        async with (
+            AsyncioThread.open("x") as asyncio_thread,
+            Database.open(folder / "a.db", asyncio_thread) as database,
+        ):
             audit = AuditLogger(database, Clock())
             await audit.start_session("s", "/w", "c")
             for number in range(3):
@@ -59,7 +62,10 @@ def folder(audited: tuple[Path, Head], tmp_path: Path) -> Path:
 
 
 async def found(folder: Path, anchor: Head | None = None) -> ChainFault | None:
-    async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
+    async with (
+        AsyncioThread.open("x") as asyncio_thread,
+        Database.open(folder / "a.db", asyncio_thread) as database,
+    ):
         return (await AuditLogger(database, Clock()).verify(*([anchor] if anchor else ()))).problem
 
 
@@ -199,7 +205,10 @@ TABLE = [
 
 
 async def test_what_nobody_touched_is_whole(audited: tuple[Path, Head], folder: Path) -> None:
-    async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
+    async with (
+        AsyncioThread.open("x") as asyncio_thread,
+        Database.open(folder / "a.db", asyncio_thread) as database,
+    ):
         audit = AuditLogger(database, Clock())
         verified = await audit.verify()
         assert (verified.records, verified.heads, verified.problem) == (17, 2, None)
@@ -311,7 +320,10 @@ def _has_dbstat(connection: sqlite3.Connection) -> bool:
 
 
 async def test_a_long_audit_is_walked_page_by_page(folder: Path) -> None:
-    async with AsyncioThread.open("x") as island, Database.open(folder / "a.db", island) as database:
+    async with (
+        AsyncioThread.open("x") as asyncio_thread,
+        Database.open(folder / "a.db", asyncio_thread) as database,
+    ):
         audit = AuditLogger(database, Clock())
         await audit.append("s", *(TurnStarted(float(number)) for number in range(1000)))
         pages: list[int] = []

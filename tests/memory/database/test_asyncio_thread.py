@@ -20,7 +20,7 @@ from prompt_toolkit.output import DummyOutput
 from trio.lowlevel import Abort
 
 from leeward.memory.database import AsyncioThread
-from leeward.memory.database.asyncio_thread import IslandError
+from leeward.memory.database.asyncio_thread import AsyncioThreadError
 
 
 class Gate:
@@ -70,21 +70,21 @@ def threads() -> set[str]:
 
 
 @pytest.mark.parametrize("way", [AsyncioThread.run, AsyncioThread.run_cancellable])
-async def test_values_and_errors_cross(island: AsyncioThread, way: Callable) -> None:
-    assert await way(island, double, 21) == 42
+async def test_values_and_errors_cross(asyncio_thread: AsyncioThread, way: Callable) -> None:
+    assert await way(asyncio_thread, double, 21) == 42
     for error in (KeyError("x"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()):
         with pytest.raises(type(error)):
-            await way(island, fail, error)
-        assert await way(island, double, 4) == 8, "the loop outlives every error"
+            await way(asyncio_thread, fail, error)
+        assert await way(asyncio_thread, double, 4) == 8, "the loop outlives every error"
 
 
-async def test_a_cancelled_caller_waits_for_what_was_begun(island: AsyncioThread) -> None:
+async def test_a_cancelled_caller_waits_for_what_was_begun(asyncio_thread: AsyncioThread) -> None:
     gate, got = Gate(), []
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon
         async def caller() -> None:
-            got.append(await island.run(gate.pass_through))
+            got.append(await asyncio_thread.run(gate.pass_through))
             got.append("went on")
             await trio.lowlevel.checkpoint()
             got.append("was not cancelled")
@@ -95,16 +95,16 @@ async def test_a_cancelled_caller_waits_for_what_was_begun(island: AsyncioThread
     assert got == ["through", "went on"]
 
 
-async def test_cancelling_ends_the_asyncio_task_and_waits_for_its_end(island: AsyncioThread) -> None:
+async def test_cancelling_ends_the_asyncio_task_and_waits_for_its_end(asyncio_thread: AsyncioThread) -> None:
     gate = Gate()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(island.run_cancellable, gate.hang)
+        nursery.start_soon(asyncio_thread.run_cancellable, gate.hang)
         await gate.reached.wait()
         nursery.cancel_scope.cancel()
     assert gate.log == ["cleaned up"]
 
 
-async def test_a_result_that_came_in_spite_of_the_cancel_is_not_lost(island: AsyncioThread) -> None:
+async def test_a_result_that_came_in_spite_of_the_cancel_is_not_lost(asyncio_thread: AsyncioThread) -> None:
     gate, got = Gate(), []
 
     async def stubborn() -> str:
@@ -118,7 +118,7 @@ async def test_a_result_that_came_in_spite_of_the_cancel_is_not_lost(island: Asy
 
         @nursery.start_soon
         async def caller() -> None:
-            got.append(await island.run_cancellable(stubborn))
+            got.append(await asyncio_thread.run_cancellable(stubborn))
 
         await gate.reached.wait()
         nursery.cancel_scope.cancel()
@@ -126,7 +126,7 @@ async def test_a_result_that_came_in_spite_of_the_cancel_is_not_lost(island: Asy
 
 
 @pytest.mark.parametrize("way", [AsyncioThread.run, AsyncioThread.run_cancellable])
-async def test_who_is_cancelled_already_begins_nothing(island: AsyncioThread, way: Callable) -> None:
+async def test_who_is_cancelled_already_begins_nothing(asyncio_thread: AsyncioThread, way: Callable) -> None:
     ran: list[int] = []
 
     async def work() -> None:
@@ -134,19 +134,19 @@ async def test_who_is_cancelled_already_begins_nothing(island: AsyncioThread, wa
 
     with trio.CancelScope() as scope:
         scope.cancel()
-        await way(island, work)
-    await island.run(double, 1)
+        await way(asyncio_thread, work)
+    await asyncio_thread.run(double, 1)
     assert scope.cancelled_caught
     assert ran == []
 
 
 @pytest.mark.parametrize("when", range(12))
 async def test_a_cancel_at_any_moment_neither_hangs_nor_leaves_the_task(
-    island: AsyncioThread, when: int
+    asyncio_thread: AsyncioThread, when: int
 ) -> None:
     gate = Gate()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(island.run_cancellable, gate.hang)
+        nursery.start_soon(asyncio_thread.run_cancellable, gate.hang)
         for _ in range(when):
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
@@ -154,17 +154,17 @@ async def test_a_cancel_at_any_moment_neither_hangs_nor_leaves_the_task(
     assert gate.log or not gate.reached.is_set()
 
 
-async def test_who_may_leave_leaves_and_the_future_is_settled_later(island: AsyncioThread) -> None:
+async def test_who_may_leave_leaves_and_the_future_is_settled_later(asyncio_thread: AsyncioThread) -> None:
     future: Future[int] = Future()
     with trio.CancelScope() as scope:
         scope.cancel()
-        await island.wait(future, lambda: Abort.SUCCEEDED)
+        await asyncio_thread.wait(future, lambda: Abort.SUCCEEDED)
     assert scope.cancelled_caught
-    island.call_soon(lambda: future.set_result(1))
-    assert await island.wait(future) == 1
+    asyncio_thread.call_soon(lambda: future.set_result(1))
+    assert await asyncio_thread.wait(future) == 1
 
 
-async def test_several_islands_do_not_stall_each_other() -> None:
+async def test_several_asyncio_threads_do_not_stall_each_other() -> None:
     held = threading.Event()
     async with AsyncioThread.open("storage") as storage, AsyncioThread.open("terminal") as terminal:
         terminal.call_soon(held.wait)
@@ -177,32 +177,32 @@ async def test_several_islands_do_not_stall_each_other() -> None:
 
 async def test_closing_ends_what_runs_and_joins_the_thread() -> None:
     before = threads()
-    async with AsyncioThread.open("brief") as island:
+    async with AsyncioThread.open("brief") as asyncio_thread:
         gate = Gate()
-        island.start(gate.hang)
+        asyncio_thread.start(gate.hang)
         await gate.reached.wait()
         assert "leeward-brief" in threads()
     assert gate.log == ["cleaned up"]
     assert threads() == before
-    with pytest.raises(IslandError, match="brief island is closed"):
-        await island.run(double, 1)
-    island.call_soon(lambda: pytest.fail("called after the end"))
+    with pytest.raises(AsyncioThreadError, match="brief thread is closed"):
+        await asyncio_thread.run(double, 1)
+    asyncio_thread.call_soon(lambda: pytest.fail("called after the end"))
 
 
 async def test_closing_tells_those_who_still_wait() -> None:
     errors: list[str] = []
     async with trio.open_nursery() as nursery:
-        async with AsyncioThread.open("brief") as island:
+        async with AsyncioThread.open("brief") as asyncio_thread:
             gate = Gate()
 
             @nursery.start_soon
             async def caller() -> None:
-                with pytest.raises(IslandError) as caught:
-                    await island.run(gate.hang)
+                with pytest.raises(AsyncioThreadError) as caught:
+                    await asyncio_thread.run(gate.hang)
                 errors.append(str(caught.value))
 
             await gate.reached.wait()
-    assert errors == ["the island was closed while this was running"]
+    assert errors == ["the asyncio thread was closed while this was running"]
 
 
 async def test_an_error_in_the_block_comes_out_and_the_thread_is_gone() -> None:
@@ -220,20 +220,20 @@ async def test_an_error_in_the_block_comes_out_and_the_thread_is_gone() -> None:
 
 async def test_a_loop_that_dies_is_an_error_and_not_a_hang() -> None:
     before = threads()
-    async with AsyncioThread.open("doomed") as island:
+    async with AsyncioThread.open("doomed") as asyncio_thread:
         never: Future[int] = Future()
         async with trio.open_nursery() as nursery:
-            for waiting in (lambda: island.run(Gate().hang), lambda: island.wait(never)):
+            for waiting in (lambda: asyncio_thread.run(Gate().hang), lambda: asyncio_thread.wait(never)):
 
                 @nursery.start_soon
                 async def caller(waiting: Callable = waiting) -> None:
-                    with pytest.raises(IslandError):
+                    with pytest.raises(AsyncioThreadError):
                         await waiting()
 
             await trio.testing.wait_all_tasks_blocked()
-            island.start(stop_the_loop)
-        with pytest.raises(IslandError, match="the loop of the doomed island ended: RuntimeError"):
-            await island.run(double, 1)
+            asyncio_thread.start(stop_the_loop)
+        with pytest.raises(AsyncioThreadError, match="the loop of the doomed thread ended: RuntimeError"):
+            await asyncio_thread.run(double, 1)
     assert threads() == before
 
 
@@ -268,8 +268,8 @@ async def work():
     print("finished", flush=True)
 
 async def main():
-    async with AsyncioThread.open("storage") as island:
-        await island.run(work)
+    async with AsyncioThread.open("storage") as asyncio_thread:
+        await asyncio_thread.run(work)
         await trio.sleep_forever()
 
 trio.run(main)

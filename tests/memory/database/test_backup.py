@@ -70,12 +70,12 @@ def rows_of(path: Path) -> list[tuple]:
 
 @pytest.mark.parametrize("version", range(1, len(schema.MIGRATIONS)))
 async def test_a_file_of_every_earlier_version_is_copied_and_brought_up_to_date(
-    island: AsyncioThread, tmp_path: Path, version: int
+    asyncio_thread: AsyncioThread, tmp_path: Path, version: int
 ) -> None:
     path = tmp_path / "store.db"
     make(path, version)
     path.chmod(0o644)
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         audit = AuditLogger(database, Clock())
         records = await audit.list_records()
         assert [record.kind for record in records] == ["session", "decision", "turn"] + ["chain"] * (
@@ -99,38 +99,42 @@ async def test_a_file_of_every_earlier_version_is_copied_and_brought_up_to_date(
     assert [name.name for name in copy.parent.iterdir()] == [copy.name]
 
 
-async def test_where_the_chain_began_is_on_record(island: AsyncioThread, tmp_path: Path) -> None:
+async def test_where_the_chain_began_is_on_record(asyncio_thread: AsyncioThread, tmp_path: Path) -> None:
     make(tmp_path / "a.db", 1)
     make(tmp_path / "empty.db", 1, ())
-    async with Database.open(tmp_path / "a.db", island) as database:
+    async with Database.open(tmp_path / "a.db", asyncio_thread) as database:
         (marker,) = await AuditLogger(database, Clock()).list_records(kinds=["chain"])
         assert marker.body == {"records": 3}
         assert marker.at > 1_600_000_000
-    async with Database.open(tmp_path / "empty.db", island) as database:
+    async with Database.open(tmp_path / "empty.db", asyncio_thread) as database:
         assert await AuditLogger(database, Clock()).list_records() == []
 
 
-async def test_old_rows_with_gaps_become_one_chain(island: AsyncioThread, tmp_path: Path) -> None:
+async def test_old_rows_with_gaps_become_one_chain(asyncio_thread: AsyncioThread, tmp_path: Path) -> None:
     make(tmp_path / "a.db", 1)
     with closing(sqlite3.connect(tmp_path / "a.db")) as old, old:
         old.execute("UPDATE audit SET seq = seq * 7")
-    async with Database.open(tmp_path / "a.db", island) as database:
+    async with Database.open(tmp_path / "a.db", asyncio_thread) as database:
         verified = await AuditLogger(database, Clock()).verify()
         assert (verified.records, verified.problem) == (4, None)
 
 
-async def test_what_stands_in_the_log_only_is_in_the_copy_too(island: AsyncioThread, tmp_path: Path) -> None:
+async def test_what_stands_in_the_log_only_is_in_the_copy_too(
+    asyncio_thread: AsyncioThread, tmp_path: Path
+) -> None:
     path = tmp_path / "a.db"
     make(path, 1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA wal_autocheckpoint = 0")
         other.execute("INSERT INTO audit (at, session, kind, body, id) VALUES (4.0, 's', 'turn', '{}', 'd')")
-        async with Database.open(path, island):
+        async with Database.open(path, asyncio_thread):
             pass
     assert len(rows_of(tmp_path / "a.db-kept" / "version-1.db")) == 4
 
 
-async def test_without_a_copy_nothing_is_changed(island: AsyncioThread, tmp_path: Path, monkeypatch) -> None:
+async def test_without_a_copy_nothing_is_changed(
+    asyncio_thread: AsyncioThread, tmp_path: Path, monkeypatch
+) -> None:
     path = tmp_path / "a.db"
     make(path, 1)
 
@@ -139,22 +143,22 @@ async def test_without_a_copy_nothing_is_changed(island: AsyncioThread, tmp_path
 
     monkeypatch.setattr(kept, "_sync", full)
     with pytest.raises(RecordError, match=r"a\.db cannot be used: No space left on device"):
-        async with Database.open(path, island):
+        async with Database.open(path, asyncio_thread):
             raise AssertionError
     assert rows_of(path) == list(OLD_ROWS)
     assert list((tmp_path / "a.db-kept").iterdir()) == [], "no part of a copy stays"
     monkeypatch.undo()
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         assert len(database.take_notices()) == 1
 
 
-async def test_an_earlier_copy_is_not_overwritten(island: AsyncioThread, tmp_path: Path) -> None:
+async def test_an_earlier_copy_is_not_overwritten(asyncio_thread: AsyncioThread, tmp_path: Path) -> None:
     folder = tmp_path / "a.db-kept"
     folder.mkdir()
     (folder / "version-1.db").write_text("mine")
     (folder / "version-1.partial").write_text("half of one, from a process that was killed")
     make(tmp_path / "a.db", 1)
-    async with Database.open(tmp_path / "a.db", island):
+    async with Database.open(tmp_path / "a.db", asyncio_thread):
         pass
     assert (folder / "version-1.db").read_text() == "mine"
     assert rows_of(folder / "version-1-2.db") == list(OLD_ROWS)
@@ -165,7 +169,10 @@ async def test_processes_that_find_an_older_file_at_once_migrate_it_once(tmp_pat
     make(path, 1)
 
     async def opener(number: int) -> None:
-        async with AsyncioThread.open(f"n{number}") as island, Database.open(path, island) as database:
+        async with (
+            AsyncioThread.open(f"n{number}") as asyncio_thread,
+            Database.open(path, asyncio_thread) as database,
+        ):
             await AuditLogger(database, Clock()).append("s", TurnStarted(float(number)))
 
     async with trio.open_nursery() as nursery:
@@ -185,7 +192,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "data" / "store.db"
 
     async def fill() -> None:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             audit = AuditLogger(database, Clock())
             for number in range(300):
                 await audit.append("s", TurnStarted(float(number)))
@@ -217,7 +224,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
     content = path.read_bytes()
 
     async def use() -> list[str]:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
             return database.take_notices()
 
@@ -250,7 +257,7 @@ def test_damage_found_while_it_is_used_is_looked_into_at_the_next_start(path: Pa
     overwrite(path, (page - 1) * 4096, b"\xff" * 4096)
 
     async def read() -> list[str]:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             notices = database.take_notices()
             if not notices:
                 assert await database.integrity() != []
@@ -269,7 +276,7 @@ def test_a_false_suspicion_is_forgotten(path: Path) -> None:
     kept.suspect(path)
 
     async def use() -> list[str]:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             assert await database.integrity() == []
             return database.take_notices()
 
@@ -284,8 +291,8 @@ def test_processes_that_find_the_damage_at_once_begin_one_new_file(path: Path) -
 
     async def opener(number: int) -> None:
         async with (
-            AsyncioThread.open(f"n{number}") as island,
-            Database.open(path, island, busy_seconds=30) as database,
+            AsyncioThread.open(f"n{number}") as asyncio_thread,
+            Database.open(path, asyncio_thread, busy_seconds=30) as database,
         ):
             await AuditLogger(database, Clock()).append("s", TurnStarted(float(number)))
             told.extend(database.take_notices())
@@ -337,7 +344,7 @@ def test_a_move_that_was_killed_half_way_is_brought_to_its_end(path: Path, moved
     assert killed.returncode == 9
 
     async def use() -> list[str]:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
             return database.take_notices()
 
@@ -370,7 +377,7 @@ def test_nobody_opens_a_file_while_another_moves_it(path: Path, meanwhile) -> No
     names: list[str] = []
 
     async def use() -> None:
-        async with AsyncioThread.open("x") as island, Database.open(path, island):
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread):
             names.append("opened")
 
     with kept.alone(path):
@@ -387,7 +394,7 @@ def test_nobody_closes_a_file_while_another_moves_it(path: Path, meanwhile) -> N
     """SQLite removes the log of a file by its name, and by then it may be that of another."""
 
     async def use(close: threading.Event, opened: threading.Event) -> None:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             await AuditLogger(database, Clock()).append("s", TurnStarted(1.0))
             opened.set()
             await trio.to_thread.run_sync(close.wait)
@@ -406,14 +413,14 @@ def test_nobody_closes_a_file_while_another_moves_it(path: Path, meanwhile) -> N
 
 
 async def test_a_turn_that_does_not_come_is_not_waited_for_for_ever(
-    island: AsyncioThread, tmp_path: Path, monkeypatch
+    asyncio_thread: AsyncioThread, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(kept, "_TURN_SECONDS", 0)
     with (
         kept.alone(tmp_path / "a.db"),
         pytest.raises(RecordError, match="another process has locked its folder"),
     ):
-        async with Database.open(tmp_path / "a.db", island):
+        async with Database.open(tmp_path / "a.db", asyncio_thread):
             raise AssertionError
     assert list(tmp_path.iterdir()) == []
 
@@ -426,7 +433,7 @@ def test_a_file_of_somebody_else_is_not_moved(tmp_path: Path, content: bytes) ->
     path.write_bytes(content)
 
     async def use() -> None:
-        async with AsyncioThread.open("x") as island, Database.open(path, island):
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread):
             raise AssertionError
 
     with pytest.raises(
@@ -444,7 +451,7 @@ def test_a_program_that_still_has_the_damaged_file_does_no_harm_to_the_new_one(p
     moved = kept.set_aside(path)
 
     async def use() -> None:
-        async with AsyncioThread.open("x") as island, Database.open(path, island) as database:
+        async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread) as database:
             audit = AuditLogger(database, Clock())
             await audit.append("s", TurnStarted(1.0))
             old.execute("INSERT INTO conversation (id, started, workspace) VALUES ('late', 1.0, '/w')")
@@ -464,6 +471,6 @@ async def test_integrity_tells_what_is_wrong(path: Path, tmp_path: Path) -> None
         other.execute(
             "INSERT INTO entry (session, turn, role, content, origin, at) VALUES ('nobody', 1, 'user', '', 'person', 1.0)"
         )
-    async with AsyncioThread.open("x") as island, Database.open(copy, island) as database:
+    async with AsyncioThread.open("x") as asyncio_thread, Database.open(copy, asyncio_thread) as database:
         (line,) = await database.integrity()
         assert "entry" in line and "conversation" in line

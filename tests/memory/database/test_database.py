@@ -46,7 +46,7 @@ def held(database: Database) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def commits(database: Database, island: AsyncioThread) -> AsyncIterator[list[str]]:
+async def commits(database: Database, asyncio_thread: AsyncioThread) -> AsyncIterator[list[str]]:
     """Gather the transactions that are begun in the block."""
     log: list[str] = []
 
@@ -55,9 +55,9 @@ async def commits(database: Database, island: AsyncioThread) -> AsyncIterator[li
             log.append(sql)
 
     connection = database._writer.connection
-    await island.run(connection.set_trace_callback, note)
+    await asyncio_thread.run(connection.set_trace_callback, note)
     yield log
-    await island.run(connection.set_trace_callback, None)
+    await asyncio_thread.run(connection.set_trace_callback, None)
 
 
 @pytest.fixture
@@ -67,21 +67,23 @@ async def locker(database: Database) -> AsyncIterator[sqlite3.Connection]:
         yield other
 
 
-async def test_only_the_owner_may_read(database: Database, island: AsyncioThread, tmp_path: Path) -> None:
+async def test_only_the_owner_may_read(
+    database: Database, asyncio_thread: AsyncioThread, tmp_path: Path
+) -> None:
     await add(database, "a")
     files = sorted(tmp_path.iterdir())
     assert [path.name for path in files] == ["store.db", "store.db-shm", "store.db-wal"]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     for path in files:
         path.chmod(0o644)
-    async with Database.open(tmp_path / "store.db", island):
+    async with Database.open(tmp_path / "store.db", asyncio_thread):
         assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
-    async with Database.open(tmp_path / "new" / "folder" / "store.db", island):
+    async with Database.open(tmp_path / "new" / "folder" / "store.db", asyncio_thread):
         assert (tmp_path / "new" / "folder").stat().st_mode & 0o777 == 0o700
 
 
 async def test_opening_a_file_that_is_there_writes_nothing_and_waits_for_nobody(
-    database: Database, locker: sqlite3.Connection, island: AsyncioThread
+    database: Database, locker: sqlite3.Connection, asyncio_thread: AsyncioThread
 ) -> None:
     """Whoever only looks can, while another process keeps the file locked; a new file gives pages back in parts."""
     await add(database, "a")
@@ -89,14 +91,14 @@ async def test_opening_a_file_that_is_there_writes_nothing_and_waits_for_nobody(
     locker.execute("BEGIN IMMEDIATE")
     log = database.path.with_name("store.db-wal")
     before = database.path.read_bytes(), log.read_bytes()
-    async with Database.open(database.path, island, busy_seconds=0.1) as other:
+    async with Database.open(database.path, asyncio_thread, busy_seconds=0.1) as other:
         assert await names(other) == ["a"]
     assert before == (database.path.read_bytes(), log.read_bytes())
 
 
 @pytest.mark.parametrize(("is_own", "mode"), [(True, 0o700), (False, 0o755)])
 async def test_the_folder_of_our_own_data_is_closed_and_no_other(
-    island: AsyncioThread, tmp_path: Path, is_own: bool, mode: int
+    asyncio_thread: AsyncioThread, tmp_path: Path, is_own: bool, mode: int
 ) -> None:
     """A database may be named anywhere; only where the key lies the folder is Leeward's."""
     folder = tmp_path / "leeward"
@@ -104,7 +106,7 @@ async def test_the_folder_of_our_own_data_is_closed_and_no_other(
     folder.chmod(0o755)
     if is_own:
         (folder / "audit.key").touch()
-    async with Database.open(folder / "store.db", island):
+    async with Database.open(folder / "store.db", asyncio_thread):
         assert folder.stat().st_mode & 0o777 == mode
 
 
@@ -122,11 +124,11 @@ async def test_its_durability_was_verified(database: Database) -> None:
 
 
 async def test_a_connection_that_is_not_durable_is_not_used(
-    island: AsyncioThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asyncio_thread: AsyncioThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leeward.memory.database.connection._PRAGMAS", ("PRAGMA synchronous = OFF",))
     with pytest.raises(RecordError, match="settings for durability do not hold"):
-        async with Database.open(tmp_path / "lax.db", island):
+        async with Database.open(tmp_path / "lax.db", asyncio_thread):
             raise AssertionError
 
 
@@ -137,10 +139,10 @@ async def test_it_is_on_the_disk_when_write_returns(database: Database) -> None:
 
 
 async def test_writes_stand_in_the_order_of_the_calls_and_share_commits(
-    database: Database, island: AsyncioThread
+    database: Database, asyncio_thread: AsyncioThread
 ) -> None:
     expected = [f"n{number}" for number in range(50)]
-    async with commits(database, island) as begun, trio.open_nursery() as nursery:
+    async with commits(database, asyncio_thread) as begun, trio.open_nursery() as nursery:
         with held(database):
             for name in expected:
                 nursery.start_soon(add, database, name)
@@ -150,11 +152,11 @@ async def test_writes_stand_in_the_order_of_the_calls_and_share_commits(
 
 
 async def test_records_go_first_and_what_is_large_waits_in_parts(
-    database: Database, island: AsyncioThread
+    database: Database, asyncio_thread: AsyncioThread
 ) -> None:
     """A tool may be waiting for its record, while megabytes of an output are being stored."""
     log: list[str] = []
-    await island.run(database._writer.connection.set_trace_callback, log.append)
+    await asyncio_thread.run(database._writer.connection.set_trace_callback, log.append)
     with held(database):
         for name in "abc":
             database.queue([(_INSERT, (name * 200_000,))])
@@ -181,7 +183,7 @@ async def test_records_go_first_and_what_is_large_waits_in_parts(
 
 
 async def test_a_record_that_comes_late_overtakes_what_waits(
-    database: Database, island: AsyncioThread
+    database: Database, asyncio_thread: AsyncioThread
 ) -> None:
     log: list[str] = []
 
@@ -191,7 +193,7 @@ async def test_a_record_that_comes_late_overtakes_what_waits(
         if "SELECT" not in sql:
             log.append("record" if "INTO audit" in sql else sql.split(maxsplit=1)[0])
 
-    await island.run(database._writer.connection.set_trace_callback, note)
+    await asyncio_thread.run(database._writer.connection.set_trace_callback, note)
     with held(database):
         jobs = [database.queue([(_INSERT, (name * 250_000,))]) for name in "abcd"]
     for job in jobs:
@@ -201,7 +203,7 @@ async def test_a_record_that_comes_late_overtakes_what_waits(
     assert [name[:1] for name in on_disk(database.path)] == ["a", "b", "c", "d"]
 
 
-async def test_a_bad_record_among_many_fails_alone(database: Database, island: AsyncioThread) -> None:
+async def test_a_bad_record_among_many_fails_alone(database: Database, asyncio_thread: AsyncioThread) -> None:
     good = [RecordRow(float(number), "s", "turn", None, None, "{}", f"id{number}") for number in range(5)]
     bad = RecordRow(9.0, "s", "turn", None, None, "\ud800", "bad")
     with held(database):
@@ -223,7 +225,7 @@ async def test_a_bad_record_among_many_fails_alone(database: Database, island: A
     ],
 )
 async def test_a_bad_record_does_not_fail_its_neighbours(
-    database: Database, island: AsyncioThread, bad: object, reason: str
+    database: Database, asyncio_thread: AsyncioThread, bad: object, reason: str
 ) -> None:
     await add(database, "twice")
     refused: list[str] = []
@@ -265,7 +267,7 @@ async def test_a_read_only_file_is_told_and_passes(database: Database) -> None:
 
 
 async def test_a_locked_file_is_told_once_for_all_and_passes(
-    database: Database, island: AsyncioThread, locker: sqlite3.Connection
+    database: Database, asyncio_thread: AsyncioThread, locker: sqlite3.Connection
 ) -> None:
     locker.execute("BEGIN IMMEDIATE")
     refused: list[str] = []
@@ -275,7 +277,7 @@ async def test_a_locked_file_is_told_once_for_all_and_passes(
             await add(database, name)
         refused.append(name)
 
-    async with commits(database, island) as begun:
+    async with commits(database, asyncio_thread) as begun:
         async with trio.open_nursery() as nursery:
             with held(database):
                 for number in range(20):
@@ -317,9 +319,9 @@ async def test_a_cancelled_caller_leaves_its_record_in(
     assert on_disk(database.path) == ["mine", "next"]
 
 
-async def test_closing_writes_what_is_queued(island: AsyncioThread, tmp_path: Path) -> None:
+async def test_closing_writes_what_is_queued(asyncio_thread: AsyncioThread, tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
-        async with Database.open(tmp_path / "store.db", island) as database:
+        async with Database.open(tmp_path / "store.db", asyncio_thread) as database:
             scope.cancel()
             for name in ("a", "b", "c"):
                 with pytest.raises(trio.Cancelled):
@@ -347,7 +349,7 @@ async def test_a_bad_query_is_told(database: Database) -> None:
     assert await database.read("SELECT ?", ("x",)) == [("x",)]
 
 
-async def test_no_read_sees_what_is_not_committed(database: Database, island: AsyncioThread) -> None:
+async def test_no_read_sees_what_is_not_committed(database: Database, asyncio_thread: AsyncioThread) -> None:
     seen: list[list[str]] = []
 
     async def look() -> None:
@@ -383,7 +385,7 @@ def _newer(path: Path) -> None:
     ],
 )
 async def test_what_is_not_ours_is_refused_and_left_alone(
-    island: AsyncioThread, tmp_path: Path, make, reason: str
+    asyncio_thread: AsyncioThread, tmp_path: Path, make, reason: str
 ) -> None:
     path = tmp_path / "store.db"
     make(path)
@@ -391,49 +393,49 @@ async def test_what_is_not_ours_is_refused_and_left_alone(
         path.chmod(0o644)
     before = path.is_file() and (path.read_bytes(), path.stat().st_mode)
     with pytest.raises(RecordError, match=reason):
-        async with Database.open(path, island):
+        async with Database.open(path, asyncio_thread):
             raise AssertionError
     assert before == (path.is_file() and (path.read_bytes(), path.stat().st_mode))
     assert [found.name for found in tmp_path.iterdir()] == ["store.db"]
 
 
-async def test_a_folder_that_cannot_be_made_is_told(island: AsyncioThread, tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_made_is_told(asyncio_thread: AsyncioThread, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RecordError, match=r"file/store\.db cannot be used: "):
-        async with Database.open(tmp_path / "file" / "store.db", island):
+        async with Database.open(tmp_path / "file" / "store.db", asyncio_thread):
             raise AssertionError
 
 
 async def test_an_older_file_grows_and_a_failing_step_changes_nothing(
-    island: AsyncioThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asyncio_thread: AsyncioThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, first = tmp_path / "store.db", schema.MIGRATIONS
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         await add(database, "kept")
     bad = ("CREATE TABLE extra (x)", "CREATE TABLE extra (x)")
     monkeypatch.setattr(schema, "MIGRATIONS", (*first, bad))
     for _ in range(2):
         with pytest.raises(RecordError, match="table extra already exists"):
-            async with Database.open(path, island):
+            async with Database.open(path, asyncio_thread):
                 raise AssertionError
     assert list((tmp_path / "store.db-kept").iterdir()) == [], (
         "nothing came of it, so there is nothing to keep"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", (*first, ("CREATE TABLE extra (x)",), ("DROP TABLE extra",)))
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         assert await names(database) == ["kept"]
         assert await database.read("PRAGMA user_version") == [(len(first) + 2,)]
     monkeypatch.setattr(schema, "MIGRATIONS", first)
     with pytest.raises(RecordError, match="written by a later release"):
-        async with Database.open(path, island):
+        async with Database.open(path, asyncio_thread):
             raise AssertionError
 
 
 async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     async def opener(name: str) -> None:
         async with (
-            AsyncioThread.open(name) as island,
-            Database.open(tmp_path / "store.db", island) as database,
+            AsyncioThread.open(name) as asyncio_thread,
+            Database.open(tmp_path / "store.db", asyncio_thread) as database,
         ):
             await add(database, name)
 
@@ -452,12 +454,12 @@ async def until(condition) -> None:
 async def test_when_the_loop_dies_nothing_is_lost_nobody_hangs_and_no_thread_stays(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     async with (
-        AsyncioThread.open("doomed") as island,
-        Database.open(tmp_path / "store.db", island) as database,
+        AsyncioThread.open("doomed") as asyncio_thread,
+        Database.open(tmp_path / "store.db", asyncio_thread) as database,
     ):
         await add(database, "a")
-        island.call_soon(lambda: island._loop.stop())
-        await until(lambda: not island.alive)
+        asyncio_thread.call_soon(lambda: asyncio_thread._loop.stop())
+        await until(lambda: not asyncio_thread.alive)
         await add(database, "b")
         assert await names(database) == ["a", "b"]
     await until(lambda: all("Trio" in thread.name for thread in set(threading.enumerate()) - before))
@@ -469,8 +471,8 @@ async def test_when_the_loop_dies_nothing_is_lost_nobody_hangs_and_no_thread_sta
 def test_any_end_of_the_block_closes_the_file(tmp_path: Path, error: type[BaseException]) -> None:
     async def main() -> None:
         async with (
-            AsyncioThread.open("storage") as island,
-            Database.open(tmp_path / "a.db", island) as database,
+            AsyncioThread.open("storage") as asyncio_thread,
+            Database.open(tmp_path / "a.db", asyncio_thread) as database,
         ):
             await add(database, "a")
             raise error

@@ -257,7 +257,7 @@ async def test_what_was_kept_before_is_taken_over(tmp_path: Path, clock) -> None
         old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         old.execute("PRAGMA user_version = 1")
         old.commit()
-    async with AsyncioThread.open("old") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("old") as asyncio_thread, Database.open(path, asyncio_thread) as database:
         store = OverflowStore(database, clock)
         (entry,) = await store.entries("s")
         assert (entry.id, entry.origin, entry.lines) == ("of_1", WEB, 20_000)

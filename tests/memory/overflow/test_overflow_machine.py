@@ -98,8 +98,8 @@ def lines_of(text: str) -> list[str]:
 async def scenario(steps) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with (
-            AsyncioThread.open("x") as island,
-            Database.open(Path(folder) / "a.db", island) as database,
+            AsyncioThread.open("x") as asyncio_thread,
+            Database.open(Path(folder) / "a.db", asyncio_thread) as database,
         ):
             clock, model, ids = Clock(), Model(), {}
             store = OverflowStore(database, clock, BUDGET)

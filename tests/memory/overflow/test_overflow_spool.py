@@ -43,7 +43,7 @@ def noise(size, seed):
 
 async def main(path, session, rounds):
     clock = Clock()
-    async with AsyncioThread.open("storage") as island, Database.open(path, island, busy_seconds=30) as database:
+    async with AsyncioThread.open("storage") as asyncio_thread, Database.open(path, asyncio_thread, busy_seconds=30) as database:
         store = OverflowStore(database, clock, max_total=4_000_000)
         print("open", flush=True)
         for number in range(rounds):
@@ -246,7 +246,7 @@ async def test_a_disk_that_does_not_say_how_big_it_is_is_written_to(
 
 
 async def test_a_kill_in_the_middle_leaves_nothing_that_can_be_read(
-    tmp_path: Path, island: AsyncioThread, clock
+    tmp_path: Path, asyncio_thread: AsyncioThread, clock
 ) -> None:
     path, chance = tmp_path / "store.db", random.Random(7)
     finished: set[str] = set()
@@ -258,13 +258,13 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_can_be_read(
             heard += [line.strip() for line in child.stdout.readlines() if line.endswith("\n")]
         assert child.returncode == -signal.SIGKILL
         finished |= {line for line in heard if line.startswith("of_")}
-        async with Database.open(path, island) as database:
+        async with Database.open(path, asyncio_thread) as database:
             store = OverflowStore(database, clock)
             kept = {entry.id: await whole(store, "s", entry) for entry in await store.entries("s")}
             assert finished <= set(kept)
             assert all(id_of(hashlib.sha256(text.encode()).digest()) == key for key, text in kept.items())
             assert await database.integrity() == []
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         store = OverflowStore(database, clock)
         clock.time += 4_000
         await store.prune()
@@ -274,7 +274,7 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_can_be_read(
 
 
 async def test_two_processes_write_evict_and_prune_one_file_at_once(
-    tmp_path: Path, island: AsyncioThread, clock
+    tmp_path: Path, asyncio_thread: AsyncioThread, clock
 ) -> None:
     path = tmp_path / "store.db"
     children = [writer(path, name, 12) for name in ("one", "two")]
@@ -282,7 +282,7 @@ async def test_two_processes_write_evict_and_prune_one_file_at_once(
         out, err = child.communicate(timeout=120)
         assert (child.returncode, err) == (0, "")
         assert sum(line.startswith("of_") for line in out.splitlines()) == 12
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         assert await database.integrity() == []
         store = OverflowStore(database, clock)
         for session in ("one", "two"):

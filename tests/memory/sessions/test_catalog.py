@@ -326,7 +326,7 @@ async def test_every_listing_finds_its_rows_by_an_index(database) -> None:
         assert steps[0] == expected and not any("TEMP B-TREE" in step for step in steps), (sql, steps)
 
 
-async def test_conversations_of_the_first_release_come_along(island, tmp_path, clock) -> None:
+async def test_conversations_of_the_first_release_come_along(asyncio_thread, tmp_path, clock) -> None:
     path = tmp_path / "old.db"
     with sqlite3.connect(path) as old:
         for statement in MIGRATIONS[0]:
@@ -346,7 +346,7 @@ async def test_conversations_of_the_first_release_come_along(island, tmp_path, c
             "INSERT INTO entry (session, turn, role, content, origin, at) VALUES ('s', ?, ?, ?, 'person', ?)",
             [(turn, role, json.dumps(content), 7.0 + n) for n, (role, content, turn) in enumerate(said)],
         )
-    async with Database.open(path, island) as database:
+    async with Database.open(path, asyncio_thread) as database:
         transcript, catalog = Transcript(database, clock), Catalog(database, clock)
         assert await catalog.sessions() == [Conversation("s", 5.0, "/w", "the harbour", 10.0, 2)]
         recall = await transcript.recall("s")

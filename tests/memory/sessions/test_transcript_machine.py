@@ -199,8 +199,8 @@ class Machine:
 async def scenario(steps) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with (
-            AsyncioThread.open("x") as island,
-            Database.open(Path(folder) / "a.db", island) as database,
+            AsyncioThread.open("x") as asyncio_thread,
+            Database.open(Path(folder) / "a.db", asyncio_thread) as database,
         ):
             clock = Clock()
             machine = Machine(

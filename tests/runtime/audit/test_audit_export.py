@@ -149,7 +149,10 @@ def test_an_older_decision_is_exported_as_well():
 
 async def test_durations_are_by_the_nearest_rank(tmp_path):
     seconds = [0.5, 0.1, 0.9, 0.2, 0.3, 0.7, 4.0]
-    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "a.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(tmp_path / "a.db", asyncio_thread) as database,
+    ):
         logger = AuditLogger(database, Clock())
         for number, one in enumerate(seconds):
             call = f"c{number}"
@@ -180,7 +183,10 @@ async def test_the_host_of_a_url_is_what_stands_before_the_path(tmp_path):
         "https://c.example/": "c.example",
         "odd": "odd",
     }
-    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "a.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(tmp_path / "a.db", asyncio_thread) as database,
+    ):
         logger = AuditLogger(database, Clock())
         for number, url in enumerate(urls):
             await logger.append(

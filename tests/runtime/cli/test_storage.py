@@ -35,7 +35,7 @@ class Clock:
 async def keep(path, days: float, *texts: str, session: str = "s") -> list[str]:
     """Keep outputs as they were kept so many days ago."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    async with AsyncioThread.open("test") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("test") as asyncio_thread, Database.open(path, asyncio_thread) as database:
         store = OverflowStore(database, Clock(days))
         return [await store.put(session, text, Origin.WEB) for text in texts]
 
@@ -160,7 +160,7 @@ async def test_a_file_that_was_made_before_this_was_possible_is_rewritten_once(t
         other.execute("PRAGMA journal_mode = DELETE")
         other.execute("PRAGMA auto_vacuum = NONE")
         other.execute("VACUUM")
-    async with AsyncioThread.open("test") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("test") as asyncio_thread, Database.open(path, asyncio_thread) as database:
         store = OverflowStore(database, Clock())
         (kept,) = [await store.put("s", "still here", Origin.WEB)]
         await store.prune()
@@ -171,7 +171,10 @@ async def test_a_file_that_was_made_before_this_was_possible_is_rewritten_once(t
 
 
 async def test_vacuum_goes_in_small_steps(tmp_path, monkeypatch):
-    async with AsyncioThread.open("test") as island, Database.open(tmp_path / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(tmp_path / "store.db", asyncio_thread) as database,
+    ):
         store = OverflowStore(database, Clock(8))
         await store.put("s", NOISE, Origin.WEB)
         await OverflowStore(database, Clock()).prune()
@@ -198,7 +201,7 @@ class Clock:
     now = staticmethod(time.time)
 
 async def main(path):
-    async with AsyncioThread.open("s") as island, Database.open(path, island) as database:
+    async with AsyncioThread.open("s") as asyncio_thread, Database.open(path, asyncio_thread) as database:
         store, audit = OverflowStore(database, Clock()), AuditLogger(database, Clock())
         print("open", flush=True)
         number = 0

@@ -42,7 +42,10 @@ async def opened(folder: Path, most: int = 1 << 20):
     root, told = folder / "ws", []
     root.mkdir(exist_ok=True)
     policy = Policy(str(root), str(folder))
-    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(folder / "store.db", asyncio_thread) as database,
+    ):
         store = CheckpointStore(database, Clock(), 1 << 30)
         yield (
             root,

@@ -93,7 +93,10 @@ async def opened(folder: Path, most: int = 1 << 20, total: int = 1 << 30):
     root = folder / "ws"
     root.mkdir(exist_ok=True)
     policy = Policy(str(root.resolve()), str(folder.resolve()))
-    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(folder / "store.db", asyncio_thread) as database,
+    ):
         store = CheckpointStore(database, Clock(), total)
         yield root, Checkpoints(store, Guard(policy), SnapshotLimits(most), lambda: "s", lambda _: None)
 

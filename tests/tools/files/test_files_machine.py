@@ -211,7 +211,10 @@ async def opened(folder: Path):
     root = folder / "ws"
     root.mkdir()
     policy = Policy(str(root), str(folder))
-    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(folder / "store.db", asyncio_thread) as database,
+    ):
         guard, seen = Guard(policy), FileVersions()
         points = Checkpoints(
             CheckpointStore(database, Clock(), 1 << 30),

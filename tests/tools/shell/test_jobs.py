@@ -59,7 +59,10 @@ class Book:
 
 @asynccontextmanager
 async def store_in(folder):
-    async with AsyncioThread.open("test") as island, Database.open(folder / "store.db", island) as database:
+    async with (
+        AsyncioThread.open("test") as asyncio_thread,
+        Database.open(folder / "store.db", asyncio_thread) as database,
+    ):
         yield OverflowStore(database, Clock())
 
 
