@@ -116,7 +116,7 @@ def limits_word(sandbox: Sandbox) -> str:
     told = f"a command may use {size_text(limits.memory)} of memory, and {limits.tasks} processes and threads"
     if not sandbox.uncounted_because:
         return f"{told}; the kernel holds it to that by a control group"
-    return f"{told}; its keeper counts, for there is no control group: {visible(sandbox.uncounted_because)}"
+    return f"{told}; its reaper counts, for there is no control group: {visible(sandbox.uncounted_because)}"
 
 
 def _used(session: Session) -> str:

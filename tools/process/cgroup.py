@@ -1,7 +1,7 @@
 """Give each command a control group of its own (cgroup v2), by which the kernel holds it to its limits.
 
 That needs a group that is ours to divide: one with the controllers `memory` and `pids` handed on, in which
-groups can be made. Whether there is one is found out by making one. Without, the keeper's own count is what
+groups can be made. Whether there is one is found out by making one. Without, the reaper's own count is what
 bounds a command (`reaper.py`); that comes later than the kernel, and does not see the kernel's own memory.
 """
 
@@ -23,8 +23,8 @@ __all__ = ["Group", "Groups", "find_groups"]
 _NEEDED = frozenset(("memory", "pids"))
 _PREFIX = "leeward-"
 
-# The keeper kills at the number of tasks and says why; the kernel only refuses to start more, so it is there
-# for what outruns the keeper.
+# The reaper kills at the number of tasks and says why; the kernel only refuses to start more, so it is there
+# for what outruns the reaper.
 _TASKS_OF_KERNEL = 2
 
 # Next to others that want the processor, a command gets half of what they get.

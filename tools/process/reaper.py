@@ -3,7 +3,7 @@
     reaper.py CONTROL
 
 The script is the supervisor of a session. It waits at CONTROL, a socket, for jobs: one byte each, with
-descriptors. For every job it forks a reaper ("keeper" in the messages below), which starts the program,
+descriptors. For every job it forks a reaper, which starts the program,
 collects what the program leaves behind, and ends all of that when the job's lifeline ends: a pipe whose other
 end the caller closed, or held when it died. So whatever a program starts has a process above it that outlives
 both the program and its caller. Only the standard library is imported, and little of that.
@@ -14,7 +14,7 @@ is more than the job may have (`_Usage`).
 The descriptors of a job, in order: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`, `memory`,
 `tasks`, `in_group`), standard output, standard error, the lifeline, the one that messages are written to,
 with `in_group` the one by which a process joins the job's control group, and those the program gets, from
-number 40 on. The messages are "keeper PID", "program PID", then "failed ERRNO" or, as `waitpid` has it,
+number 40 on. The messages are "reaper PID", "program PID", then "failed ERRNO" or, as `waitpid` has it,
 "ended STATUS"; and "limit memory" or "limit processes" before the tree is killed for that.
 """
 
@@ -398,7 +398,7 @@ def _main() -> None:
     while True:
         byte, descriptors, _, _ = socket.recv_fds(control, 1, _MOST_DESCRIPTORS)
         if not byte:
-            # Who ends a tree stops its keeper for a moment (`supervisor.py`), and may have died in that one.
+            # Who ends a tree stops its reaper for a moment (`supervisor.py`), and may have died in that one.
             _signal(children(os.getpid()), signal.SIGCONT)
             return
         if os.fork() == 0:
@@ -429,18 +429,18 @@ def _keep(descriptors: list[int]) -> None:
         with os.fdopen(source, "rb") as file:
             job: dict[str, Any] = json.load(file)
         usage = _Usage(os.getpid(), job["memory"], job["tasks"]) if _IS_LINUX else None
-        keeper, child = os.getpid(), os.fork()
+        reaper, child = os.getpid(), os.fork()
         if child == 0:
             _prctl(_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() == keeper:
+            if os.getppid() == reaper:
                 _become(job, (out, err), status, given)
             os._exit(127)
-        _tell(status, f"keeper {keeper}\nprogram {child}")
+        _tell(status, f"reaper {reaper}\nprogram {child}")
         _come_first()
         for descriptor in (out, err, *given):
             os.close(descriptor)
         _watch(child, leash, wakes, status, usage)
-        end_all(keeper)
+        end_all(reaper)
         if not _IS_LINUX:
             os.killpg(child, signal.SIGKILL)
     finally:
@@ -448,7 +448,7 @@ def _keep(descriptors: list[int]) -> None:
 
 
 def _come_first() -> None:
-    """Be served before what is kept, where the system allows that: a fork bomb would starve its keeper."""
+    """Be served before what is kept, where the system allows that: a fork bomb would starve its reaper."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -20)
         with open("/proc/self/autogroup", "w", encoding="ascii") as file:  # noqa: PTH123 — the same
@@ -469,7 +469,7 @@ def _awake() -> int:
 def _become(job: dict[str, Any], outputs: tuple[int, int], status: int, given: list[int]) -> None:
     """Turn into the program, or say why not; this does not return."""
     try:
-        # In a session of its own it has its own share of the processors, so that it cannot starve its keeper.
+        # In a session of its own it has its own share of the processors, so that it cannot starve its reaper.
         os.setsid()
         if job["in_group"]:
             os.write(given.pop(0), b"0")

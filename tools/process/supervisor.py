@@ -33,12 +33,12 @@ from .run import Process, Start, Thread, start_process, starting, two_pipes, uns
 
 __all__ = ["MOST_ASKED", "SupervisedProcess", "SupervisedStart", "Supervisor", "claim_process", "send"]
 
-_KEEPER = str(Path(__file__).resolve().with_name("reaper.py"))
+_REAPER = str(Path(__file__).resolve().with_name("reaper.py"))
 
 # How long something killed is waited for: a process that hangs in the kernel must not hang the runtime.
 _REAP = 2.0
 
-# Seconds after which it is looked whether the keeper of a program still does its work.
+# Seconds after which it is looked whether the reaper of a program still does its work.
 _LOOK = 0.5
 
 MOST_ASKED = 1_000
@@ -82,11 +82,11 @@ def _end_work() -> None:
 
 @dataclass(slots=True)
 class Supervisor:
-    """The process that programs descend from; `keepers` are those at work below it."""
+    """The process that programs descend from; `reapers` are those at work below it."""
 
     process: Process
     control: socket.socket
-    keepers: set[int] = field(default_factory=set)
+    reapers: set[int] = field(default_factory=set)
 
     @classmethod
     async def started(cls, on: Thread = trio.to_thread.run_sync) -> Supervisor:
@@ -97,7 +97,7 @@ class Supervisor:
         """
         with starting():
             ours, theirs = socket.socketpair()
-        argv = [sys.executable, "-I", "-S", "-X", "utf8", _KEEPER, str(theirs.fileno())]
+        argv = [sys.executable, "-I", "-S", "-X", "utf8", _REAPER, str(theirs.fileno())]
         try:
             with starting():
                 nowhere = os.open(os.devnull, os.O_RDWR)
@@ -171,7 +171,7 @@ async def _exited(process: Process) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SupervisedStart:
-    """Starts programs under keepers. Without a `supervisor`, each has one of its own.
+    """Starts programs under reapers. Without a `supervisor`, each has one of its own.
 
     With `groups`, each has a control group, too, by which the kernel holds it to its limits at once.
     """
@@ -244,7 +244,7 @@ class SupervisedStart:
 
 @dataclass(slots=True)
 class SupervisedProcess:
-    """A program under its keeper, which holds on until `hold` is closed; `said` is what it told by now."""
+    """A program under its reaper, which holds on until `hold` is closed; `said` is what it told by now."""
 
     supervisor: Supervisor
     hold: int
@@ -267,13 +267,13 @@ class SupervisedProcess:
         return told_behind(word, self.said)
 
     async def begin(self) -> None:
-        """Wait until it is known who the keeper is."""
-        await self._listen(b"keeper")
-        self.pid = int(self._told(b"keeper") or 0)
-        self.supervisor.keepers.add(self.pid)
+        """Wait until it is known who the reaper is."""
+        await self._listen(b"reaper")
+        self.pid = int(self._told(b"reaper") or 0)
+        self.supervisor.reapers.add(self.pid)
 
     async def _listen(self, *words: bytes) -> None:
-        """Take in what the keeper tells until it told one of these, or tells nothing more."""
+        """Take in what the reaper tells until it told one of these, or tells nothing more."""
         while not any(map(self._told, words)):
             chunk = await self.status.receive_some()
             if not chunk:
@@ -294,7 +294,7 @@ class SupervisedProcess:
         return os.waitstatus_to_exitcode(int(self._told(b"ended") or signal.SIGKILL))
 
     async def _listen_watchfully(self, *words: bytes) -> None:
-        """Listen, and end a keeper that was stopped: what it keeps would be bounded by nobody."""
+        """Listen, and end a reaper that was stopped: what it keeps would be bounded by nobody."""
         while True:
             with trio.move_on_after(_LOOK) as scope:
                 await self._listen(*words)
@@ -304,7 +304,7 @@ class SupervisedProcess:
                 send([self.pid], signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to everything below the keeper."""
+        """Send a signal to everything below the reaper."""
         if self._is_kept:
             send(descendants(self.pid, MOST_ASKED), number)
             if sys.platform != "linux":
@@ -314,7 +314,7 @@ class SupervisedProcess:
 
     @property
     def _is_kept(self) -> bool:
-        """Whether the keeper is there: only then is its number its own."""
+        """Whether the reaper is there: only then is its number its own."""
         with suppress(BlockingIOError):
             while chunk := os.read(self.status.fileno(), 64):
                 self.said += chunk
@@ -322,7 +322,7 @@ class SupervisedProcess:
         return self.pid > 0
 
     async def end(self) -> bool:
-        """End everything below the keeper, and it; return whether nothing is left."""
+        """End everything below the reaper, and it; return whether nothing is left."""
         try:
             is_gone = await trio.to_thread.run_sync(self._end_all)
         except RuntimeError:
@@ -336,7 +336,7 @@ class SupervisedProcess:
             await self.group.remove()
         await self.status.aclose()
         os.close(self.hold)
-        self.supervisor.keepers.discard(self.pid)
+        self.supervisor.reapers.discard(self.pid)
         if self.owns_warden:
             await self.supervisor.aclose()
         _end_work()
@@ -345,20 +345,20 @@ class SupervisedProcess:
     def _end_all(self) -> bool:
         """End the tree, wherever its root has come to; this waits for it."""
         if self._is_kept:
-            # The keeper goes on: if this process dies now, there is nobody else to end the rest.
+            # The reaper goes on: if this process dies now, there is nobody else to end the rest.
             stop_group(self.pid, int(self._told(b"program") or 0))
             is_gone = end_all(self.pid)
             self.signal(signal.SIGKILL)
             send([self.pid], signal.SIGKILL)
             return is_gone
-        # Somebody killed the keeper, so that what it kept is the supervisor's now, or ours.
+        # Somebody killed the reaper, so that what it kept is the supervisor's now, or ours.
         if self.supervisor.is_alive:
-            return end_all(self.supervisor.process.pid, self.supervisor.keepers - {self.pid})
+            return end_all(self.supervisor.process.pid, self.supervisor.reapers - {self.pid})
         return not _Ours.is_owned or _end_strays()
 
 
 def told_behind(word: bytes, said: bytes) -> bytes:
-    """Return what a keeper told behind a word in whole lines, nothing where it has not yet."""
+    """Return what a reaper told behind a word in whole lines, nothing where it has not yet."""
     lines = said[: said.rfind(b"\n") + 1].splitlines()
     return next((line.partition(b" ")[2] for line in lines if line.startswith(word + b" ")), b"")
 
@@ -371,7 +371,7 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _end_strays() -> bool:
-    """End what came to this process because keeper and supervisor had been killed."""
+    """End what came to this process because reaper and supervisor had been killed."""
     strays = [pid for pid in children(os.getpid()) if pid not in _Ours.supervisors]
     is_gone = end_all(os.getpid(), _Ours.supervisors)
     for pid in strays:

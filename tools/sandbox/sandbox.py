@@ -185,7 +185,7 @@ class Sandbox:
     """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger.
 
     `uncounted_because` says why the kernel does not count for whole programs what they take, so that the
-    keeper alone does; it is empty where the kernel does.
+    reaper alone does; it is empty where the kernel does.
     """
 
     level: SandboxLevel
@@ -421,7 +421,7 @@ async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
         return "it is not installed"
     problem = await _problem(sandbox)
     if problem is not None and "--size" in problem:
-        # Before 0.7 it could not be told how large a file system in memory may become; its keeper counts.
+        # Before 0.7 it could not be told how large a file system in memory may become; its reaper counts.
         sandbox._has_sizes = False
         problem = await _problem(sandbox)
     return problem

@@ -100,7 +100,7 @@ class SupervisorPool:
             if self._current is not None:
                 self._spent.append(self._current)
                 self._current = None
-            await self._drop(lambda supervisor: not supervisor.keepers)
+            await self._drop(lambda supervisor: not supervisor.reapers)
             self._current, self._granted = await self._started(granted), granted
             return self._current
 

@@ -98,7 +98,7 @@ HOGS = {
         "import mmap, time\nm = mmap.mmap(-1, 1 << 38, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n"
         "for at in range(0, 1 << 38, 1 << 21): m[at]"
     ),
-    "after stopping its keeper": f"kill -STOP $PPID; {python(FILL.format(400_000_000))}",
+    "after stopping its reaper": f"kill -STOP $PPID; {python(FILL.format(400_000_000))}",
 }
 
 
@@ -139,7 +139,7 @@ async def test_nothing_can_be_left_among_the_devices_of_a_sandbox(tmp_path):
 @pytest.mark.parametrize("level", ["landlock", "none"])
 async def test_who_stops_what_counts_is_ended(tmp_path, level):
     async with sandboxed(tmp_path, level) as sandbox:
-        finished = await bash(sandbox, HOGS["after stopping its keeper"])
+        finished = await bash(sandbox, HOGS["after stopping its reaper"])
         assert (finished.exit_code, finished.timed_out, finished.left) == (None, False, False)
         assert (await bash(sandbox, "echo next")).output == "next\n"
 
@@ -381,7 +381,7 @@ def test_groups_that_a_killed_runtime_left_are_removed(tree):
     assert (left.exists(), ours.exists()) == (False, True)
 
 
-async def test_where_groups_only_seem_to_work_the_keeper_counts(tree, tmp_path, monkeypatch):
+async def test_where_groups_only_seem_to_work_the_reaper_counts(tree, tmp_path, monkeypatch):
     top, _ = tree
     real = Groups.make
 
@@ -415,10 +415,10 @@ async def test_the_kernel_holds_a_command_where_it_can(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("said", "limit"),
     [
-        (b"keeper 1\nprogram 2\nended 0\n", b""),
-        (b"keeper 1\nlimit mem", b""),
-        (b"keeper 1\nlimit memory\nended 9\n", b"memory"),
+        (b"reaper 1\nprogram 2\nended 0\n", b""),
+        (b"reaper 1\nlimit mem", b""),
+        (b"reaper 1\nlimit memory\nended 9\n", b"memory"),
     ],
 )
-def test_a_keeper_tells_a_bound_only_where_it_was_exceeded(said, limit):
+def test_a_reaper_tells_a_bound_only_where_it_was_exceeded(said, limit):
     assert told_behind(b"limit", said) == limit

@@ -143,7 +143,7 @@ async def test_why_a_program_cannot_be_started(tmp_path, warden, what, why):
     before = descriptors()
     with pytest.raises(PermanentFailure, match=f"could not be started: {why}"):
         await start(*argv, cwd=cwd, env=env, starter=SupervisedStart(warden))
-    assert descriptors() == before and not warden.keepers
+    assert descriptors() == before and not warden.reapers
     assert (await start("/bin/echo", "x", starter=SupervisedStart(warden))).stdout == "x\n"
 
 
@@ -184,7 +184,7 @@ async def test_however_few_descriptors_are_left_it_runs_or_it_is_told(warden, ke
                 assert "Too many open files" in str(error) or "what should have kept it" in str(error)
                 ends.append(None)
         assert descriptors() == before, f"with {more} left"
-    assert ends[0] is None and ends[-1] == "x\n" and not warden.keepers
+    assert ends[0] is None and ends[-1] == "x\n" and not warden.reapers
 
 
 # ------------------------------------------------------------------ those who keep it fail
@@ -213,7 +213,7 @@ async def test_without_its_warden_nothing_starts_and_with_the_next_it_does():
 
 
 @linux_only
-@pytest.mark.parametrize("victim", ["warden", "keeper", "warden, then keeper"])
+@pytest.mark.parametrize("victim", ["warden", "reaper", "warden, then reaper"])
 async def test_whoever_is_killed_above_a_program_it_comes_to_an_end(tmp_path, mark, victim):
     warden = await Supervisor.started()
     env, pid = {**ENV, "MARK": mark}, tmp_path / "pid"
@@ -227,19 +227,19 @@ async def test_whoever_is_killed_above_a_program_it_comes_to_an_end(tmp_path, ma
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             await until(pid.exists)
-            (keeper,) = warden.keepers
+            (reaper,) = warden.reapers
             for name in victim.split(", then "):
-                os.kill(warden.process.pid if name == "warden" else keeper, signal.SIGKILL)
+                os.kill(warden.process.pid if name == "warden" else reaper, signal.SIGKILL)
     (finished,) = ends
     assert finished.signal == signal.SIGKILL or finished.timed_out
-    if victim != "warden, then keeper":
+    if victim != "warden, then reaper":
         assert not marked(mark) and not finished.left
     await warden.aclose()
 
 
 @linux_only
 async def test_whoever_ends_the_rest_is_not_stopped_with_it(monkeypatch, warden):
-    """Should this process die while a tree is ended, its keeper must be able to go on with that."""
+    """Should this process die while a tree is ended, its reaper must be able to go on with that."""
     states, real = [], ancestry.end_all
 
     def looked_at(root, *spared):
@@ -314,7 +314,7 @@ async def test_a_tree_is_ended_where_there_is_no_room_for_a_thread(mark, monkeyp
     assert not marked(mark)
 
 
-# ------------------------------------------------------------------ what a keeper tells
+# ------------------------------------------------------------------ what a reaper tells
 
 LINES = st.lists(
     st.sampled_from(["ended 0", "ended 256", "ended 9", "ended 139", "failed 2", "failed 0"]), max_size=1
@@ -330,10 +330,10 @@ LINES = st.lists(
 @example(["ended 256"], [1], True)
 @example([], [3], True)
 def test_what_is_told_in_pieces_is_heard_as_a_whole(lines, cuts, is_asked_late):  # fmt: skip
-    told = "".join(f"{line}\n" for line in ["keeper 4194305", *lines]).encode()
+    told = "".join(f"{line}\n" for line in ["reaper 4194305", *lines]).encode()
 
     class Gone:
-        keepers: set[int] = set()
+        reapers: set[int] = set()
 
     async def run() -> None:
         status, tell = os.pipe()
@@ -352,7 +352,7 @@ def test_what_is_told_in_pieces_is_heard_as_a_whole(lines, cuts, is_asked_late):
 
             nursery.start_soon(speak)
             await child.begin()
-            assert child.pid == 4194305 and Gone.keepers == {4194305}
+            assert child.pid == 4194305 and Gone.reapers == {4194305}
             if is_asked_late:
                 await trio.testing.wait_all_tasks_blocked()
             word, _, number = (lines[0] if lines else "").partition(" ")
@@ -383,7 +383,7 @@ async def test_whoever_takes_the_output_and_fails_ends_the_program(mark, warden)
     group = caught.value
     while isinstance(group, BaseExceptionGroup):
         (group,) = group.exceptions
-    assert group.errno == 28 and not marked(mark) and not warden.keepers
+    assert group.errno == 28 and not marked(mark) and not warden.reapers
 
 
 async def test_a_program_that_stops_itself_is_ended_at_its_deadline(mark, warden):

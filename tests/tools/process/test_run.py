@@ -505,24 +505,24 @@ async def test_killing_the_runtime_at_any_moment_leaves_no_child(tmp_path, start
 
 
 async def test_killing_the_runtime_while_it_ends_a_program_leaves_no_child(tmp_path, mark):
-    """A keeper is stopped along with what it keeps, until it is told to go on by who may be gone by then."""
+    """A reaper is stopped along with what it keeps, until it is told to go on by who may be gone by then."""
     with host(
         SupervisedStart(), f"echo $PPID > {tmp_path}/ready; sleep 60", {**ENV, "MARK": mark}
     ) as runtime:
         try:
-            (keeper,) = await written(tmp_path / "ready")
-            os.killpg(int(keeper), signal.SIGSTOP)
+            (reaper,) = await written(tmp_path / "ready")
+            os.killpg(int(reaper), signal.SIGSTOP)
         finally:
             runtime.kill()
     assert await none_left(mark)
 
 
-KEEPER = "$(ps -o ppid= -p '$$')"
-WARDEN = f"$(ps -o ppid= -p {KEEPER})"
+REAPER = "$(ps -o ppid= -p '$$')"
+WARDEN = f"$(ps -o ppid= -p {REAPER})"
 
 
-@pytest.mark.parametrize(("killed", "own"), [(KEEPER, False), (KEEPER, True), (f"{WARDEN} {KEEPER}", True)])
-async def test_a_program_that_kills_its_keeper_takes_nothing_away(tmp_path, mark, killed, own):
+@pytest.mark.parametrize(("killed", "own"), [(REAPER, False), (REAPER, True), (f"{WARDEN} {REAPER}", True)])
+async def test_a_program_that_kills_its_reaper_takes_nothing_away(tmp_path, mark, killed, own):
     """Who kills the warden, too, gets away with it only below a process that is not ours alone."""
     script = f"setsid sh -c 'kill -KILL {killed}; echo ready > {tmp_path}/ready; exec sleep 60' & wait"
     with host(SupervisedStart(), script, {**ENV, "MARK": mark}, own=own) as runtime:
@@ -538,12 +538,12 @@ async def test_a_tree_is_more_than_its_group(tmp_path, mark, planted):
     script, _ = hostile("in a session of its own", tmp_path / "ready")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     ended = {}
-    for name, end in (("planted", planted("keeper").end_all), ("ours", end_all)):
+    for name, end in (("planted", planted("reaper").end_all), ("ours", end_all)):
         child = await SupervisedStart()(
             Start(["/bin/sh", "-c", script], "/", {**ENV, "MARK": mark}, nowhere, nowhere)
         )
         await written(tmp_path / "ready")
-        # The keeper has made a group for itself and for what it starts.
+        # The reaper has made a group for itself and for what it starts.
         end(child.pid)
         ended[name] = [pid for pid in marked(mark) if pid != child.pid] == []
         await child.end()
