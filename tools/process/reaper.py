@@ -421,7 +421,7 @@ def _keep(descriptors: list[int]) -> None:
     """Do one job to its end; this does not return."""
     try:
         os.setsid()
-        source, out, err, leash, status, *given = descriptors
+        source, out, err, parent_pipe, status, *given = descriptors
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         _become_subreaper()
@@ -439,7 +439,7 @@ def _keep(descriptors: list[int]) -> None:
         _come_first()
         for descriptor in (out, err, *given):
             os.close(descriptor)
-        _watch(child, leash, wakes, status, usage)
+        _watch(child, parent_pipe, wakes, status, usage)
         end_all(reaper)
         if not _IS_LINUX:
             os.killpg(child, signal.SIGKILL)
@@ -497,10 +497,10 @@ def _tell(status: int, text: str) -> None:
         return
 
 
-def _watch(child: int, leash: int, ended: int, status: int, usage: _Usage | None) -> None:
-    """Collect what ends, tell of the program's end, keep the tree to its bounds, until the leash goes."""
+def _watch(child: int, parent_pipe: int, ended: int, status: int, usage: _Usage | None) -> None:
+    """Collect what ends, tell of the program's end, keep the tree to its bounds, until its pipe is closed."""
     poll = select.poll()
-    poll.register(leash, select.POLLIN | select.POLLHUP)
+    poll.register(parent_pipe, select.POLLIN | select.POLLHUP)
     poll.register(ended, select.POLLIN)
     is_rest = False
     while True:
@@ -509,7 +509,7 @@ def _watch(child: int, leash: int, ended: int, status: int, usage: _Usage | None
             os.read(ended, 4096)
         if ended in ready or is_rest:
             is_rest = _collect(child, status)
-        if leash in ready:
+        if parent_pipe in ready:
             return
         if usage is not None and not usage.milliseconds() and (what := usage.exceeded(child)):
             _tell(status, f"limit {what}")

@@ -204,7 +204,7 @@ class SupervisedStart:
             if self.supervisor is None:
                 await supervisor.aclose()
             raise
-        (leash, hold), (status, tell) = pipes
+        (parent_pipe, hold), (status, tell) = pipes
         stream = trio.lowlevel.FdStream(status)
         child = SupervisedProcess(
             supervisor, hold, stream, self.supervisor is None, limits=self.limits, group=group
@@ -212,13 +212,13 @@ class SupervisedStart:
         _begin_work()
         try:
             entrance = () if group is None else (group.entrance,)
-            handed = (start.out, start.err, leash, tell, *entrance, *given)
+            handed = (start.out, start.err, parent_pipe, tell, *entrance, *given)
             supervisor.hand_over(self._job(start, group), handed)
         except OSError as error:
             await child.end()
             raise PermanentFailure(unstartable(error.errno or 0)) from error
         finally:
-            os.close(leash)
+            os.close(parent_pipe)
             os.close(tell)
         with trio.CancelScope(shield=True):
             await child.begin()
@@ -249,7 +249,7 @@ class SupervisedProcess:
     supervisor: Supervisor
     hold: int
     status: trio.lowlevel.FdStream
-    owns_warden: bool = False
+    owns_supervisor: bool = False
     said: bytes = b""
     pid: int = 0
     limits: Limits = field(default_factory=Limits)
@@ -337,7 +337,7 @@ class SupervisedProcess:
         await self.status.aclose()
         os.close(self.hold)
         self.supervisor.reapers.discard(self.pid)
-        if self.owns_warden:
+        if self.owns_supervisor:
             await self.supervisor.aclose()
         _end_work()
         return is_gone

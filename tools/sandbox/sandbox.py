@@ -198,7 +198,7 @@ class Sandbox:
     _has_sizes: bool = True
     _program: str = ""
     _scratch: str = ""
-    _wardens: SupervisorPool = field(default_factory=SupervisorPool)
+    _supervisors: SupervisorPool = field(default_factory=SupervisorPool)
     _running: list[_Running] = field(default_factory=list)
     _looking: trio.Lock = field(default_factory=trio.Lock)
 
@@ -269,18 +269,18 @@ class Sandbox:
 
     async def aclose(self) -> None:
         """End what belongs to it and drop its temporary files."""
-        await self._wardens.aclose()
+        await self._supervisors.aclose()
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     async def _starter(self, masks: Masks, cwd: str) -> Starter:
         match self.level:
             case SandboxLevel.BUBBLEWRAP:
-                return self._bubblewrapped(masks, cwd, await self._wardens.get())
+                return self._bubblewrapped(masks, cwd, await self._supervisors.get())
             case SandboxLevel.LANDLOCK:
                 grants = await trio.to_thread.run_sync(self._grants, masks)
-                return self._kept(await self._wardens.get(grants))
-        return self._kept(await self._wardens.get())
+                return self._kept(await self._supervisors.get(grants))
+        return self._kept(await self._supervisors.get())
 
     def _kept(self, supervisor: Supervisor) -> SupervisedStart:
         return SupervisedStart(supervisor, self._settings.limits, self._groups)
@@ -367,7 +367,7 @@ async def _strongest(settings: SandboxSettings) -> Sandbox:
 
     for level in _LADDER[settings.level]:
         sandbox = made(level)
-        sandbox._wardens.network = confinement.network
+        sandbox._supervisors.network = confinement.network
         problem = await _PREPARE[level](sandbox)
         if problem is None:
             return sandbox

@@ -358,10 +358,10 @@ def test_a_group_is_given_every_limit(tree):
 
 async def test_a_program_is_in_its_group_before_it_begins_and_the_group_goes_with_it(tree):
     top, _ = tree
-    warden = await Supervisor.started()
+    supervisor = await Supervisor.started()
     own = top / f"leeward-{os.getpid()}-0"
     script = f"cat {own}/cgroup.procs; echo oom_kill 1 > {own}/memory.events; kill -KILL $$"
-    starter = SupervisedStart(warden, SMALL, Groups(top))
+    starter = SupervisedStart(supervisor, SMALL, Groups(top))
     env = environment("/nowhere", {})
     deadline = trio.current_time() + 30
     finished = await run_process(
@@ -369,7 +369,7 @@ async def test_a_program_is_in_its_group_before_it_begins_and_the_group_goes_wit
     )
     assert (finished.output, finished.signal, finished.exceeded) == ("0", 9, KILLED[Resource.MEMORY])
     assert not list(top.glob("leeward-*"))
-    await warden.aclose()
+    await supervisor.aclose()
 
 
 def test_groups_that_a_killed_runtime_left_are_removed(tree):

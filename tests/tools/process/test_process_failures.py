@@ -87,10 +87,10 @@ async def until(condition) -> None:
 
 
 @pytest.fixture
-async def warden():
-    warden = await Supervisor.started()
-    yield warden
-    await warden.aclose()
+async def supervisor():
+    supervisor = await Supervisor.started()
+    yield supervisor
+    await supervisor.aclose()
 
 
 # ------------------------------------------------------------------ what cannot be started
@@ -113,7 +113,7 @@ async def warden():
         ("a folder that is a file", "Not a directory"),
     ],
 )
-async def test_why_a_program_cannot_be_started(tmp_path, warden, what, why):
+async def test_why_a_program_cannot_be_started(tmp_path, supervisor, what, why):
     argv, cwd, env = ["/bin/true"], str(tmp_path), dict(ENV)
     program = tmp_path / "program"
     program.write_text("#!/no/such/interpreter\n" if "interpreter" in what else "\0no header")
@@ -142,9 +142,9 @@ async def test_why_a_program_cannot_be_started(tmp_path, warden, what, why):
             cwd = str(program)
     before = descriptors()
     with pytest.raises(PermanentFailure, match=f"could not be started: {why}"):
-        await start(*argv, cwd=cwd, env=env, starter=SupervisedStart(warden))
-    assert descriptors() == before and not warden.reapers
-    assert (await start("/bin/echo", "x", starter=SupervisedStart(warden))).stdout == "x\n"
+        await start(*argv, cwd=cwd, env=env, starter=SupervisedStart(supervisor))
+    assert descriptors() == before and not supervisor.reapers
+    assert (await start("/bin/echo", "x", starter=SupervisedStart(supervisor))).stdout == "x\n"
 
 
 @contextmanager
@@ -163,16 +163,16 @@ def only(more: int):
 
 
 @linux_only
-@pytest.mark.parametrize("kept", ["by the warden of a session", "by one of its own", "below bubblewrap"])
-async def test_however_few_descriptors_are_left_it_runs_or_it_is_told(warden, kept):
+@pytest.mark.parametrize("kept", ["by the supervisor of a session", "by one of its own", "below bubblewrap"])
+async def test_however_few_descriptors_are_left_it_runs_or_it_is_told(supervisor, kept):
     """The next one is refused at each place that opens one, in turn."""
-    starter = SupervisedStart(warden) if kept.endswith("session") else SupervisedStart()
+    starter = SupervisedStart(supervisor) if kept.endswith("session") else SupervisedStart()
     if kept.endswith("bubblewrap"):
         if (program := shutil.which("bwrap")) is None:
             pytest.skip("bubblewrap is not installed")
         arguments = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev")
         starter = BubblewrapStart(
-            program, arguments, SupervisedStart(warden), filter_program(Sockets.isolated())
+            program, arguments, SupervisedStart(supervisor), filter_program(Sockets.isolated())
         )
     await sh(":", starter=starter)
     before, ends = descriptors(), []
@@ -184,16 +184,16 @@ async def test_however_few_descriptors_are_left_it_runs_or_it_is_told(warden, ke
                 assert "Too many open files" in str(error) or "what should have kept it" in str(error)
                 ends.append(None)
         assert descriptors() == before, f"with {more} left"
-    assert ends[0] is None and ends[-1] == "x\n" and not warden.reapers
+    assert ends[0] is None and ends[-1] == "x\n" and not supervisor.reapers
 
 
 # ------------------------------------------------------------------ those who keep it fail
 
 
 @linux_only
-async def test_without_its_warden_nothing_starts_and_with_the_next_it_does():
-    wardens = SupervisorPool()
-    first = await wardens.get()
+async def test_without_its_supervisor_nothing_starts_and_with_the_next_it_does():
+    supervisors = SupervisorPool()
+    first = await supervisors.get()
     os.kill(first.process.pid, signal.SIGKILL)
     before = descriptors()
     with pytest.raises(PermanentFailure, match="could not be started"):
@@ -206,39 +206,39 @@ async def test_without_its_warden_nothing_starts_and_with_the_next_it_does():
         )
     assert descriptors() == before
     await until(lambda: not first.is_alive)
-    second = await wardens.get()
+    second = await supervisors.get()
     assert second is not first and (await sh("echo x", starter=SupervisedStart(second))).stdout == "x\n"
-    await wardens.aclose()
+    await supervisors.aclose()
     assert not first.is_alive and not second.is_alive
 
 
 @linux_only
-@pytest.mark.parametrize("victim", ["warden", "reaper", "warden, then reaper"])
+@pytest.mark.parametrize("victim", ["supervisor", "reaper", "supervisor, then reaper"])
 async def test_whoever_is_killed_above_a_program_it_comes_to_an_end(tmp_path, mark, victim):
-    warden = await Supervisor.started()
+    supervisor = await Supervisor.started()
     env, pid = {**ENV, "MARK": mark}, tmp_path / "pid"
     ends = []
 
     async def run() -> None:
         script = f"echo $$ > {pid}.new; mv {pid}.new {pid}; trap '' TERM; sleep 60 & sleep 60 & wait"
-        ends.append(await sh(script, env=env, starter=SupervisedStart(warden), seconds=3))
+        ends.append(await sh(script, env=env, starter=SupervisedStart(supervisor), seconds=3))
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(run)
             await until(pid.exists)
-            (reaper,) = warden.reapers
+            (reaper,) = supervisor.reapers
             for name in victim.split(", then "):
-                os.kill(warden.process.pid if name == "warden" else reaper, signal.SIGKILL)
+                os.kill(supervisor.process.pid if name == "supervisor" else reaper, signal.SIGKILL)
     (finished,) = ends
     assert finished.signal == signal.SIGKILL or finished.timed_out
-    if victim != "warden, then reaper":
+    if victim != "supervisor, then reaper":
         assert not marked(mark) and not finished.left
-    await warden.aclose()
+    await supervisor.aclose()
 
 
 @linux_only
-async def test_whoever_ends_the_rest_is_not_stopped_with_it(monkeypatch, warden):
+async def test_whoever_ends_the_rest_is_not_stopped_with_it(monkeypatch, supervisor):
     """Should this process die while a tree is ended, its reaper must be able to go on with that."""
     states, real = [], ancestry.end_all
 
@@ -248,7 +248,7 @@ async def test_whoever_ends_the_rest_is_not_stopped_with_it(monkeypatch, warden)
         return is_gone
 
     monkeypatch.setattr(ancestry, "end_all", looked_at)
-    finished = await sh("trap '' TERM; sleep 60 & sleep 60", seconds=1.0, starter=SupervisedStart(warden))
+    finished = await sh("trap '' TERM; sleep 60 & sleep 60", seconds=1.0, starter=SupervisedStart(supervisor))
     assert finished.timed_out and not finished.left and states and "T" not in states
 
 
@@ -372,31 +372,31 @@ def test_what_is_told_in_pieces_is_heard_as_a_whole(lines, cuts, is_asked_late):
 # ------------------------------------------------------------------ what a program does with its output
 
 
-async def test_whoever_takes_the_output_and_fails_ends_the_program(mark, warden):
+async def test_whoever_takes_the_output_and_fails_ends_the_program(mark, supervisor):
     async def full(_: str) -> None:
         raise OSError(28, "No space left on device")
 
     with trio.fail_after(30), pytest.raises((OSError, BaseExceptionGroup)) as caught:
         await sh(
-            "echo x; sleep 60", env={**ENV, "MARK": mark}, on_chunk=full, starter=SupervisedStart(warden)
+            "echo x; sleep 60", env={**ENV, "MARK": mark}, on_chunk=full, starter=SupervisedStart(supervisor)
         )
     group = caught.value
     while isinstance(group, BaseExceptionGroup):
         (group,) = group.exceptions
-    assert group.errno == 28 and not marked(mark) and not warden.reapers
+    assert group.errno == 28 and not marked(mark) and not supervisor.reapers
 
 
-async def test_a_program_that_stops_itself_is_ended_at_its_deadline(mark, warden):
+async def test_a_program_that_stops_itself_is_ended_at_its_deadline(mark, supervisor):
     finished = await sh(
         "echo x; kill -STOP $$; echo y",
         env={**ENV, "MARK": mark},
         seconds=1.0,
-        starter=SupervisedStart(warden),
+        starter=SupervisedStart(supervisor),
     )
     assert (finished.timed_out, finished.stdout, finished.left) == (True, "x\n", False) and not marked(mark)
 
 
-async def test_bytes_that_are_no_text_arrive_one_mark_for_each(warden):
+async def test_bytes_that_are_no_text_arrive_one_mark_for_each(supervisor):
     data = bytes(range(256)) * 400
     script = "import os; d = bytes(range(256)) * 400\nfor i in range(0, len(d), 777): os.write(1, d[i:i+777])"
     heard: list[str] = []
@@ -404,7 +404,9 @@ async def test_bytes_that_are_no_text_arrive_one_mark_for_each(warden):
     async def hear(chunk: str) -> None:
         heard.append(chunk)
 
-    finished = await start(sys.executable, "-I", "-c", script, starter=SupervisedStart(warden), on_chunk=hear)
+    finished = await start(
+        sys.executable, "-I", "-c", script, starter=SupervisedStart(supervisor), on_chunk=hear
+    )
     assert finished.stdout == "".join(heard) == data.decode("utf-8", "replace") and not finished.dropped
 
 

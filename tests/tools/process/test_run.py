@@ -50,13 +50,13 @@ async def starter(request):
     """Both ways of keeping together what a program starts."""
     if request.param == "bubblewrap":
         need_bubblewrap()
-    warden = await Supervisor.started()
+    supervisor = await Supervisor.started()
     yield (
-        SupervisedStart(warden)
+        SupervisedStart(supervisor)
         if request.param == "kept"
-        else BubblewrapStart(BWRAP, OPEN, SupervisedStart(warden), FILTER)
+        else BubblewrapStart(BWRAP, OPEN, SupervisedStart(supervisor), FILTER)
     )
-    await warden.aclose()
+    await supervisor.aclose()
 
 
 async def start(
@@ -162,14 +162,14 @@ fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 ASKED = "( : </dev/tty ) 2>/dev/null && echo terminal || echo none"
 
 async def main(bwrap, *options):
-    warden = await Supervisor.started()
-    starter = SupervisedStart(warden)
+    supervisor = await Supervisor.started()
+    starter = SupervisedStart(supervisor)
     if bwrap:
         starter = BubblewrapStart(bwrap, options, starter, filter_program(Sockets.isolated()))
     done = await run_process(("/bin/sh", "-c", ASKED), cwd="/", env=environment("/nowhere", {}),
                              deadline=float("inf"), max_bytes=1000, starter=starter)
     print("started:", done.output.strip())
-    await warden.aclose()
+    await supervisor.aclose()
 
 print("ours:", os.popen(ASKED).read().strip(), flush=True)
 trio.run(main, *sys.argv[1:])
@@ -424,7 +424,7 @@ async def test_many_runs_leave_no_descriptor_and_no_zombie(starter):
     for _ in range(5):
         await sh("sleep 5 & true", deadline=trio.current_time() + 0.4, starter=starter)
     assert descriptors() == before
-    assert own_children() <= children, "only the warden is there, and at work"
+    assert own_children() <= children, "only the supervisor is there, and at work"
 
 
 async def test_without_a_session_nothing_is_left_of_one():
@@ -518,12 +518,14 @@ async def test_killing_the_runtime_while_it_ends_a_program_leaves_no_child(tmp_p
 
 
 REAPER = "$(ps -o ppid= -p '$$')"
-WARDEN = f"$(ps -o ppid= -p {REAPER})"
+SUPERVISOR = f"$(ps -o ppid= -p {REAPER})"
 
 
-@pytest.mark.parametrize(("killed", "own"), [(REAPER, False), (REAPER, True), (f"{WARDEN} {REAPER}", True)])
+@pytest.mark.parametrize(
+    ("killed", "own"), [(REAPER, False), (REAPER, True), (f"{SUPERVISOR} {REAPER}", True)]
+)
 async def test_a_program_that_kills_its_reaper_takes_nothing_away(tmp_path, mark, killed, own):
-    """Who kills the warden, too, gets away with it only below a process that is not ours alone."""
+    """Who kills the supervisor, too, gets away with it only below a process that is not ours alone."""
     script = f"setsid sh -c 'kill -KILL {killed}; echo ready > {tmp_path}/ready; exec sleep 60' & wait"
     with host(SupervisedStart(), script, {**ENV, "MARK": mark}, own=own) as runtime:
         try:

@@ -575,14 +575,14 @@ async def test_a_closed_thread_runs_nothing():
         await thread.run(lambda: None)
 
 
-async def test_a_warden_that_is_gone_is_followed_by_another(place):
+async def test_a_supervisor_that_is_gone_is_followed_by_another(place):
     """As when a command at this level kills it."""
     async with sandboxed(place, "none") as sandbox:
-        first = (await sandbox._wardens.get()).process
+        first = (await sandbox._supervisors.get()).process
         first.kill()
         first.wait()
         assert (await bash(sandbox, "echo on")).finished.stdout == "on\n"
-        assert (await sandbox._wardens.get()).process.pid != first.pid
+        assert (await sandbox._supervisors.get()).process.pid != first.pid
 
 
 async def test_what_is_granted_is_looked_at_anew(place):
