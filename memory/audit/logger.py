@@ -46,10 +46,10 @@ class AuditLogger:
         self._clock = clock
         self._drafting = Drafting()
         self.reports = AuditReports(database)
-        self._notary = HeadSigner(
+        self._head_signer = HeadSigner(
             database, self._drafting, key or database.path.with_name("audit.key"), heads
         )
-        self.heads_elsewhere = self._notary.heads_elsewhere
+        self.heads_elsewhere = self._head_signer.heads_elsewhere
 
     async def start_session(
         self,
@@ -67,7 +67,7 @@ class AuditLogger:
         """
         told = {**details, "workspace": workspace, "config_hash": config_hash}
         draft = self._drafting.of_fact(self._clock.now(), session, "session", told)
-        await self._notary.ready()
+        await self._head_signer.ready()
         await self._database.write(drafts=[draft])
 
     async def end_session(self, session: str) -> None:
@@ -80,7 +80,7 @@ class AuditLogger:
         ended = self._drafting.of_fact(now, session, "ended", {})
         ending = self._database.queue(drafts=[ended])
         # Not in one transaction: where the key cannot be used, the session has ended all the same.
-        await self._notary.sign(now, session)
+        await self._head_signer.sign(now, session)
         await self._database.written(ending)
 
     async def append(self, session: str, *events: Event) -> None:
@@ -96,11 +96,11 @@ class AuditLogger:
             drafts = [self._drafting.of_event(session, event) for event in events]
             beside = [change for event in events for change in kept_with(session, event)]
             writing = self._database.queue(beside, drafts)
-            self._notary.count(self._clock.now(), session, len(drafts))
+            self._head_signer.count(self._clock.now(), session, len(drafts))
             await self._database.written(writing)
             self._drafting.settled(*events)
-            if self._notary.is_behind:
-                await self._notary.catch_up()
+            if self._head_signer.is_behind:
+                await self._head_signer.catch_up()
 
     async def unfinished(self, session: str) -> list[Unfinished]:
         """Return the calls of a session that were allowed and have no outcome on record.
@@ -145,7 +145,7 @@ class AuditLogger:
                 lock.release(is_settled=is_settled)
         if were_killed:
             try:
-                await self._notary.sign_rest(self._clock.now())
+                await self._head_signer.sign_rest(self._clock.now())
             except RecordError as error:
                 self._database.note(str(error))
         return found
@@ -207,7 +207,7 @@ class AuditLogger:
             RecordError: it could not be committed, there is no key to sign with, or it could not be written
                 to the second place (where it will be with the next one).
         """
-        return await self._notary.sign(self._clock.now(), "")
+        return await self._head_signer.sign(self._clock.now(), "")
 
     async def heads(self, before: float = float("inf"), limit: int = 100) -> list[Head]:
         """Return the newest `limit` heads on record, oldest first; `before` is in seconds since the epoch.
@@ -215,7 +215,7 @@ class AuditLogger:
         Raises:
             RecordError: they could not be read.
         """
-        return await self._notary.heads(before, limit)
+        return await self._head_signer.heads(before, limit)
 
     async def verify(self, *anchors: Head) -> Verified:
         """Walk the whole chain and tell the first thing that is wrong; never all of it in memory.
@@ -225,7 +225,7 @@ class AuditLogger:
         Raises:
             RecordError: the records or the key could not be read.
         """
-        return await self._notary.verify(anchors)
+        return await self._head_signer.verify(anchors)
 
     async def prune(self, before_head: Head) -> int:
         """Delete the records before a head that is on record, and return how many; it becomes the anchor.
@@ -235,7 +235,7 @@ class AuditLogger:
         Raises:
             RecordError: no such head is on record, or the records could not be deleted.
         """
-        return await self._notary.prune(self._clock.now(), before_head)
+        return await self._head_signer.prune(self._clock.now(), before_head)
 
 
 def _events(session: str, rows: Iterable[Row]) -> Iterator[Event]:

@@ -95,16 +95,16 @@ class HeadSigner:
             RecordError: the database is closed.
         """
         self._unsigned = 0
-        sealing = PendingHead(self._signer)
-        draft = self._drafting.of_fact(at, session, "head", sealing.body)
+        pending = PendingHead(self._signer)
+        draft = self._drafting.of_fact(at, session, "head", pending.body)
         writing = self._database.queue(statements, (*drafts, draft))
 
         def note(done: Future[None]) -> None:
             if done.exception() is None:
-                self._second.add(sealing.head())
+                self._second.add(pending.head())
 
         writing.future.add_done_callback(note)
-        return sealing, writing
+        return pending, writing
 
     async def sign(
         self,
@@ -119,10 +119,10 @@ class HeadSigner:
             RecordError: it could not be committed, there is no key to sign with, or it could not be written
                 to the second place, where it will be with the next one.
         """
-        sealing, writing = self.queue(at, session, drafts, statements)
+        pending, writing = self.queue(at, session, drafts, statements)
         await self._database.written(writing)
         await self.flush()
-        return sealing.head()
+        return pending.head()
 
     async def sign_rest(self, at: float) -> None:
         """Sign what a killed process left unsigned, if it is still as it was chained.

@@ -238,7 +238,7 @@ _PROTECTED_SYSTEM = (
     "/dev",
     "/var/spool/cron",
 )
-_OBEYED = {".git": "git runs or obeys it", ".leeward": "it configures Leeward"}
+_CONTROL_FOLDERS = {".git": "git runs or obeys it", ".leeward": "it configures Leeward"}
 
 _DOT_COMPONENT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 _ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
@@ -368,9 +368,9 @@ def protected_reason(path: str, policy: Policy) -> str | None:
     folder, _, name = path_as_one.rpartition("/")
     # Both names are hidden ones, which most paths hold none of.
     parts = path_as_one.split("/") if "/." in path_as_one else ()
-    obeyed = next((why for part in parts if (why := _OBEYED.get(part))), None)
-    if obeyed is not None:
-        return obeyed
+    reason = next((why for part in parts if (why := _CONTROL_FOLDERS.get(part))), None)
+    if reason is not None:
+        return reason
     runs_at_start = _is_below(path_as_one, _at(policy.home, _RC_FOLDERS))
     if runs_at_start or (name in _RC_FILES and folder == as_one_name(policy.home.rstrip("/"))):
         return "a shell or a program runs it at start"
@@ -388,6 +388,6 @@ def secret_places(policy: Policy) -> tuple[str, ...]:
 
 def protected_places(policy: Policy) -> tuple[str, ...]:
     """Return the folders and files outside of the system that nothing writes, wherever they exist."""
-    obeyed = _at(policy.workspace, tuple(_OBEYED))
+    control = _at(policy.workspace, tuple(_CONTROL_FOLDERS))
     at_start = (*_at(policy.home, tuple(sorted(_RC_FILES))), *_at(policy.home, _RC_FOLDERS))
-    return tuple(dict.fromkeys((*policy.protected_paths, *obeyed, *at_start)))
+    return tuple(dict.fromkeys((*policy.protected_paths, *control, *at_start)))

@@ -23,7 +23,7 @@ from ..files import DirHandle, opened_parent
 
 __all__ = ["open_up", "undo"]
 
-_OBEYED = frozenset({".git", ".leeward", "hooks"})
+_CONTROL_FOLDERS = frozenset({".git", ".leeward", "hooks"})
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -101,7 +101,7 @@ def _make_movable(parent: DirHandle, name: str) -> None:
 def _harmless_folder(path: str) -> str:
     """Return the nearest folder around a path in which nothing is obeyed for its place."""
     folder = Path(path).parent
-    while {part.casefold() for part in folder.parts} & _OBEYED:
+    while {part.casefold() for part in folder.parts} & _CONTROL_FOLDERS:
         folder = folder.parent
     return str(folder)
 

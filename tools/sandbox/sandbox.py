@@ -192,7 +192,7 @@ class Sandbox:
     confinement: Confinement
     weaker_because: tuple[str, ...]
     _settings: SandboxSettings
-    _lookout: WorkspaceScan
+    _scan: WorkspaceScan
     uncounted_because: str = ""
     _groups: Groups | None = None
     _has_sizes: bool = True
@@ -255,7 +255,7 @@ class Sandbox:
 
     def look(self) -> ScanResult:
         """Return what lies in the open now; this waits for the disk."""
-        return self._lookout.look()
+        return self._scan.look()
 
     @property
     def limits(self) -> Limits:
@@ -312,7 +312,7 @@ class Sandbox:
         return own if self._scratch else {}
 
     def _undo(self, before: ScanResult, held: frozenset[str]) -> tuple[str, ...]:
-        after = self._lookout.look(before)
+        after = self._scan.look(before)
         changes = changes_to_undo(before.marks, after.marks)
         if self.level is SandboxLevel.BUBBLEWRAP:
             # What is mounted read-only was changed by somebody else, if it was changed.
@@ -358,12 +358,12 @@ async def open_sandbox(settings: SandboxSettings) -> AsyncIterator[Sandbox]:
 async def _strongest(settings: SandboxSettings) -> Sandbox:
     resolver = await trio.to_thread.run_sync(os.path.realpath, _RESOLVER)
     confinement = confinement_of(settings.policy, settings.prefixes, resolver)
-    lookout = await trio.to_thread.run_sync(_lookout, settings.policy, confinement)
+    scan = await trio.to_thread.run_sync(_workspace_scan, settings.policy, confinement)
     groups, uncounted = await _usable_groups(settings)
     reasons: list[str] = []
 
     def made(level: SandboxLevel) -> Sandbox:
-        return Sandbox(level, confinement, tuple(reasons), settings, lookout, uncounted, groups)
+        return Sandbox(level, confinement, tuple(reasons), settings, scan, uncounted, groups)
 
     for level in _LADDER[settings.level]:
         sandbox = made(level)
@@ -387,7 +387,7 @@ async def _usable_groups(settings: SandboxSettings) -> tuple[Groups | None, str]
     return (groups, "") if problem is None else (None, problem)
 
 
-def _lookout(policy: Policy, confinement: Confinement) -> WorkspaceScan:
+def _workspace_scan(policy: Policy, confinement: Confinement) -> WorkspaceScan:
     """Return what has to be watched and hidden; this waits for the disk."""
 
     def is_secret(path: str) -> bool:

@@ -38,8 +38,8 @@ __all__ = [
     "destruction",
     "may_destroy",
     "piped_removals",
+    "ruined_by",
     "unsure_destruction",
-    "wreck",
 ]
 
 
@@ -53,7 +53,7 @@ _KILLS = re.compile(r"-(?:9|KILL|SIGKILL|s(?:9|KILL|SIGKILL))|9|KILL|SIGKILL|--s
 _HISTORY = re.compile(r"(?:(?:.*/)?\.git)/*")
 
 
-def wreck(program: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | None:
+def ruined_by(program: str, words: tuple[Word, ...], root: RootOf) -> tuple[str, str] | None:
     """Return what a command ruins and why that is a no; the words are those behind its name."""
     rule = _RULES.get(program)
     return rule(program, words, root) if rule is not None else None
@@ -199,7 +199,7 @@ def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
     program = at.command.program
     if program in _SEARCHES:
         return _searched(words[1:], at.command.inner, scene)
-    ruined = wreck(program, words[1:], lambda word, spares: root_of(word, scene, spares_workspace=spares))
+    ruined = ruined_by(program, words[1:], lambda word, spares: root_of(word, scene, spares_workspace=spares))
     if ruined is not None or not may_destroy(program):
         return ruined
     return next((found for rule in _DESTRUCTION_RULES if (found := rule(program, words[1:], scene))), None)

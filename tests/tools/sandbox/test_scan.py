@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from leeward.security.sandbox import MarkKind, Role, changes_to_undo
 from leeward.tools.sandbox import quarantine as aside_module
-from leeward.tools.sandbox import scan as lookout_module
+from leeward.tools.sandbox import scan as scan_module
 from leeward.tools.sandbox.quarantine import undo
 from leeward.tools.sandbox.scan import WorkspaceScan
 
@@ -118,16 +118,16 @@ def is_harmless(path: str, before, after) -> bool:
 def test_what_is_obeyed_is_afterwards_what_it_was_before(deeds):  # fmt: skip
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(os.path.realpath(temporary))
-        lookout, aside = made(base), str(base / "aside")
-        seen = lookout.look()
+        scan, aside = made(base), str(base / "aside")
+        seen = scan.look()
         before = seen.marks
         plain = {name: (base / "ws" / name).read_text() for name in ("plain", "sub/file", "r/src/code")}
         touched = {name for name, _ in deeds}
         for name, what in deeds:
             do(base / "ws" / name, what)
-        changes = changes_to_undo(before, lookout.look(seen).marks)
+        changes = changes_to_undo(before, scan.look(seen).marks)
         told = undo(changes, aside)
-        after = lookout.look(seen).marks
+        after = scan.look(seen).marks
         # Asked again there is nothing left to undo, or it was told that it could not be.
         rest = changes_to_undo(before, after)
         failed = [line for line in told if "could not be" in line]
@@ -151,10 +151,10 @@ def place(tmp_path):
 
 
 def undone(place):
-    base, lookout = place
-    before = lookout.look()
+    base, scan = place
+    before = scan.look()
     yield before.marks
-    yield undo(changes_to_undo(before.marks, lookout.look(before).marks), str(base / "aside"))
+    yield undo(changes_to_undo(before.marks, scan.look(before).marks), str(base / "aside"))
 
 
 @pytest.mark.parametrize("broken", ["rename", "open"])
@@ -238,8 +238,8 @@ def test_a_file_too_large_to_be_kept_is_told_as_lost_and_moved(place):
 
 
 def test_a_look_goes_by_what_vanishes_and_what_may_not_be_seen(place, monkeypatch):
-    base, lookout = place
-    whole = lookout.look()
+    base, scan = place
+    whole = scan.look()
     real = os.lstat
 
     def lstat(path, *arguments, **named):
@@ -247,17 +247,17 @@ def test_a_look_goes_by_what_vanishes_and_what_may_not_be_seen(place, monkeypatc
             raise FileNotFoundError(2, "gone")
         return real(path, *arguments, **named)
 
-    monkeypatch.setattr(lookout_module.os, "lstat", lstat)
-    seen = lookout.look()
+    monkeypatch.setattr(scan_module.os, "lstat", lstat)
+    seen = scan.look()
     assert {path for path in whole.marks.keys() - seen.marks.keys()} == {
         str(base / "ws" / HOOK / "pre-commit"),
         str(base / "ws/.leeward/config.toml"),
     }
     monkeypatch.undo()
-    monkeypatch.setattr(lookout_module, "_MOST", 3)
-    assert not lookout.look().is_whole and whole.is_whole
+    monkeypatch.setattr(scan_module, "_MOST", 3)
+    assert not scan.look().is_whole and whole.is_whole
     gone = replace(
-        lookout,
+        scan,
         roots=(str(base / "nowhere"),),
         places=(str(base / "nowhere/x"),),
         secret_places=(str(base / "no"),),
@@ -267,7 +267,7 @@ def test_a_look_goes_by_what_vanishes_and_what_may_not_be_seen(place, monkeypatc
 
 def test_secrets_and_sockets_are_hidden_wherever_they_lie_and_links_are_not(place):
 
-    base, lookout = place
+    base, scan = place
     (base / "ws/sub/deep").mkdir()
     (base / "ws/sub/deep/key.pem").write_text("fake")
     (base / "ws/sub/secrets").mkdir()
@@ -279,7 +279,7 @@ def test_secrets_and_sockets_are_hidden_wherever_they_lie_and_links_are_not(plac
         os.chdir(base / "ws")
         listening.bind("sock")
         os.chdir("/")
-        seen = replace(lookout, is_secret=lambda path: path.endswith((".pem", "/secrets"))).look()
+        seen = replace(scan, is_secret=lambda path: path.endswith((".pem", "/secrets"))).look()
     found = {os.path.relpath(spot.path, base / "ws"): spot.is_folder for spot in seen.secrets}
     assert found == {"sub/deep/key.pem": False, "sub/secrets": True, "sock": False}
     roles = {mark.role for mark in seen.marks.values()}
@@ -297,9 +297,9 @@ def test_secrets_and_sockets_are_hidden_wherever_they_lie_and_links_are_not(plac
 @pytest.mark.parametrize("what", ["a hook", "hooks", "a file of ours", "a part of ours"])
 def test_what_may_not_be_read_hides_from_nobody(place, as_nobody, what, mode):
     """A program of the same user takes away the right to read: what is obeyed can still be run."""
-    base, lookout = place
+    base, scan = place
     with as_nobody(base):
-        before = lookout.look()
+        before = scan.look()
         new = {
             "a hook": base / "ws" / HOOK / "post-merge",
             "hooks": base / "ws/new/.git/hooks/post-merge",
@@ -312,13 +312,13 @@ def test_what_may_not_be_read_hides_from_nobody(place, as_nobody, what, mode):
         new.write_text("#!/bin/sh\nevil\n")
         shut = new if what.startswith("a") and "part" not in what else new.parent
         shut.chmod(mode)
-        told = undo(changes_to_undo(before.marks, lookout.look(before).marks), str(base / "aside"))
+        told = undo(changes_to_undo(before.marks, scan.look(before).marks), str(base / "aside"))
     assert not os.path.lexists(new) and len(told) == 1, told
 
 
 def test_what_is_closed_is_hidden_where_it_could_be_come_by(place, as_nobody):
     """A folder of another user that nobody else gets into needs no exception, which not every sandbox can make."""
-    base, lookout = place
+    base, scan = place
     modes = {"ours": 0, "passed": 0o711, "theirs": 0o700, "theirs alone": 0o600}
     for name in modes:
         (base / "ws" / name).mkdir()
@@ -329,19 +329,19 @@ def test_what_is_closed_is_hidden_where_it_could_be_come_by(place, as_nobody):
             os.chown(base / "ws" / name, 0, 0)
             (base / "ws" / name).chmod(modes[name])
         os.seteuid(65_534)
-        hidden = {Path(spot.path).name for spot in lookout.look().secrets}
+        hidden = {Path(spot.path).name for spot in scan.look().secrets}
     assert hidden & modes.keys() == {"ours", "passed"}
 
 
 def test_what_the_person_closed_stays_closed(place, as_nobody):
-    base, lookout = place
-    lookout = replace(lookout, is_secret=lambda path: path.endswith("/.gnupg"))
+    base, scan = place
+    scan = replace(scan, is_secret=lambda path: path.endswith("/.gnupg"))
     closed = (base / "ws/.gnupg/inner", base / "ws/mine")
     with as_nobody(base):
         for folder in closed:
             folder.mkdir(parents=True)
             folder.chmod(0)
-        lookout.look(lookout.look())
+        scan.look(scan.look())
     modes = [stat.S_IMODE(folder.stat().st_mode) for folder in closed]
     for folder in closed:
         folder.chmod(0o700)
