@@ -23,9 +23,9 @@ from .database import (
     ForeignFile,
     Row,
     Statement,
-    among_others,
     check_owner,
     reason,
+    shared_lock,
     storable,
 )
 
@@ -140,7 +140,7 @@ def standing_grants(database: Path, workspace: str, now: float) -> list[GrantEnt
                 return []
             is_open = log is not None and log[1] > 0
             # The log is found by its name: of a file that is being moved away, it would be another's.
-            with among_others(database):
+            with shared_lock(database):
                 found = _read(database, workspace, now, is_open=is_open)
         except (OSError, ForeignFile, *FAILURES) as error:
             failure = error

@@ -34,7 +34,7 @@ from .permissions import Asks, recheck
 from .ports import Answer, Executor, Ports, RecordError
 from .record import Journal, attempt_events, decided_event, finished_event
 from .redirects import Redirects
-from .refusal import cancelled, caught, failed, refused, told, unanswered, unrecorded, withheld
+from .refusal import cancelled, caught, failed, refused, result_of, unanswered, unrecorded, withheld
 from .session import Decided, Event, Granted, Session
 from .verdict import Allow, Ask, Decision, Deny, GateWord, Verdict
 
@@ -107,7 +107,7 @@ class Pipeline:
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Judge a call and, if it may, run it; every end but cancellation is a result, none an exception."""
-        return await told(self._pass(call), partial(failed, call, self._secrets), call)
+        return await result_of(self._pass(call), partial(failed, call, self._secrets), call)
 
     async def _pass(self, call: ToolCall) -> ToolResult:
         try:
@@ -180,7 +180,7 @@ class Pipeline:
             await self._journal.write(*events)
             detail = ""
             failing = partial(failed, action.call, self._secrets | secrets_in(action))
-            result = await told(self._attempt(action), failing, action.call)
+            result = await result_of(self._attempt(action), failing, action.call)
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:

@@ -27,7 +27,7 @@ __all__ = [
     "failed",
     "question_object",
     "refused",
-    "told",
+    "result_of",
     "unanswered",
     "unrecorded",
     "withheld",
@@ -178,7 +178,7 @@ def cancelled(call: ToolCall) -> ToolResult:
     return ToolResult(call, Outcome(Status.CANCELLED, Category.CANCELLED), text, text, error)
 
 
-async def told(step: Awaitable[ToolResult], tell: Told, call: ToolCall) -> ToolResult:
+async def result_of(step: Awaitable[ToolResult], tell: Told, call: ToolCall) -> ToolResult:
     """Whatever an executor, a filter or a port raises is a result, and `tell` says which."""
     return await caught(caught(step, tell), partial(broken, call))
 

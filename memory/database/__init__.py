@@ -1,7 +1,7 @@
 """One SQLite file: connection, writer, migrations, backup."""
 
 from .asyncio_thread import AsyncioThread
-from .backup import BACKUP_SUFFIX, SIDES, among_others
+from .backup import BACKUP_SUFFIX, SIDES, shared_lock
 from .chain import GENESIS, Body, RecordRow, record_hash
 from .connection import FAILURES, Statement, Value, is_damage, reason
 from .database import Database
@@ -30,7 +30,6 @@ __all__ = [
     "Upkeep",
     "Value",
     "Write",
-    "among_others",
     "audit_schema",
     "check_owner",
     "is_damage",
@@ -38,6 +37,7 @@ __all__ = [
     "parsed",
     "reason",
     "record_hash",
+    "shared_lock",
     "storable",
     "stored_json",
     "unpacked",

@@ -4,7 +4,7 @@ They go into a folder beside the database, closed to everybody else. Nothing in 
 or deleted by this program; it is for a person.
 
 SQLite finds the side files of a database by name. So a name may come to mean another file only while nobody
-opens or closes what it meant before: who does takes a turn (`among_others`), who moves takes one `alone`.
+opens or closes what it meant before: who does takes a shared lock, who moves an exclusive one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .schema import APPLICATION_ID
 __all__ = [
     "BACKUP_SUFFIX",
     "SIDES",
-    "alone",
-    "among_others",
     "copy",
+    "exclusive_lock",
     "is_half_moved",
     "is_ours",
     "is_own_folder",
     "is_suspect",
     "set_aside",
+    "shared_lock",
     "suspect",
     "trust",
 ]
@@ -77,7 +77,7 @@ def copy(path: Path, version: int) -> Path:
 def set_aside(path: Path) -> Path:
     """Move a damaged database with all its side files out of the way; return where to.
 
-    To be called when `alone`. What was begun before a crash is brought to its end: all goes to one place.
+    To be called under `exclusive_lock`. What was begun before a crash is brought to its end, in one place.
 
     Raises:
         OSError: it could not be moved.
@@ -136,7 +136,7 @@ def trust(path: Path) -> None:
 
 
 @contextmanager
-def among_others(path: Path) -> Iterator[None]:
+def shared_lock(path: Path) -> Iterator[None]:
     """Open or close a database while nobody moves it away.
 
     Raises:
@@ -147,7 +147,7 @@ def among_others(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def exclusive_lock(path: Path) -> Iterator[None]:
     """Look at a database, move it and begin another while nobody opens or closes it.
 
     Raises:

@@ -204,7 +204,7 @@ class _Unmoved(sqlite3.Connection):
         with ExitStack() as turn:
             if self.path is not None:
                 with suppress(OSError):
-                    turn.enter_context(kept.among_others(self.path))
+                    turn.enter_context(kept.shared_lock(self.path))
             super().close()
 
 
@@ -212,7 +212,7 @@ def _opened(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Conn
     """Open a file; where it is ours and damaged, set it aside and begin a new one."""
     connection = _as_it_is(path, busy_seconds, notices)
     if connection is None:
-        with kept.alone(path):
+        with kept.exclusive_lock(path):
             connection = _reopened(path, busy_seconds, notices)
     connection.path = path
     return connection
@@ -220,7 +220,7 @@ def _opened(path: Path, busy_seconds: float, notices: list[str]) -> sqlite3.Conn
 
 def _as_it_is(path: Path, busy_seconds: float, notices: list[str]) -> _Unmoved | None:
     """Open a file among others who do, or return None where it may be damaged, and is ours."""
-    with kept.among_others(path):
+    with kept.shared_lock(path):
         if kept.is_suspect(path) or kept.is_half_moved(path):
             return None
         try:

@@ -33,7 +33,7 @@ from ..expand import (
     written,
 )
 from ..syntax import Command, CommandFacts, CommandLine, Compound, Node, Word, crude_words
-from .destructive import behind_unknown, destruction, may_destroy, piped_removals, unsure_destruction
+from .destructive import destroyed_by_unknown, destruction, may_destroy, piped_removals, unsure_destruction
 from .paths import Objection, Scene
 from .protected import changed_later, named, touched
 from .readonly import is_pinned, program_of, why_not_readonly
@@ -178,7 +178,7 @@ class Assessment:
         """What the line would destroy, and why that is a no."""
         for at in (*self.outline.likely, *self.outline.removals):
             scene = self._at(at.folders)
-            why = destruction(at, scene) or behind_unknown(at, scene)
+            why = destruction(at, scene) or destroyed_by_unknown(at, scene)
             if why is not None:
                 return why
         return None

@@ -34,7 +34,7 @@ from .root import SYSTEM_ROOTS, TEMPORARY, forms, plainer, root_of, spellings, w
 
 __all__ = [
     "RootOf",
-    "behind_unknown",
+    "destroyed_by_unknown",
     "destruction",
     "may_destroy",
     "piped_removals",
@@ -205,7 +205,7 @@ def destruction(at: Placed, scene: Scene) -> tuple[str, str] | None:
     return next((found for rule in _DESTRUCTION_RULES if (found := rule(program, words[1:], scene))), None)
 
 
-def behind_unknown(at: Placed, scene: Scene) -> tuple[str, str] | None:
+def destroyed_by_unknown(at: Placed, scene: Scene) -> tuple[str, str] | None:
     """Find what would destroy where a program nobody knows to run others has it among its words.
 
     Only targets spelled from the root or a home count: `docker rm` and `git rm` are none of these.

@@ -329,7 +329,7 @@ def rename(path, target):
         left[0] -= 1
     return real(path, target)
 Path.rename = rename
-with kept.alone(Path(sys.argv[1])):
+with kept.exclusive_lock(Path(sys.argv[1])):
     kept.set_aside(Path(sys.argv[1]))
 """
 
@@ -380,7 +380,7 @@ def test_nobody_opens_a_file_while_another_moves_it(path: Path, meanwhile) -> No
         async with AsyncioThread.open("x") as asyncio_thread, Database.open(path, asyncio_thread):
             names.append("opened")
 
-    with kept.alone(path):
+    with kept.exclusive_lock(path):
         opener = meanwhile(lambda: trio.run(use))
         path.rename(path.with_name("moved.db"))
         assert (names, path.exists()) == ([], False)
@@ -404,7 +404,7 @@ def test_nobody_closes_a_file_while_another_moves_it(path: Path, meanwhile) -> N
     user.start()
     assert opened.wait(60)
     log = path.with_name("store.db-wal")
-    with kept.alone(path):
+    with kept.exclusive_lock(path):
         meanwhile(close.set).join(60)
         assert log.exists()
     user.join(60)
@@ -417,7 +417,7 @@ async def test_a_turn_that_does_not_come_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(kept, "_TURN_SECONDS", 0)
     with (
-        kept.alone(tmp_path / "a.db"),
+        kept.exclusive_lock(tmp_path / "a.db"),
         pytest.raises(RecordError, match="another process has locked its folder"),
     ):
         async with Database.open(tmp_path / "a.db", asyncio_thread):
