@@ -32,7 +32,7 @@ __all__ = ["Library", "executors", "weather"]
 @tool(effects=Effect.SEND | Effect.BRING_IN, timeout=20)
 async def weather(city: Text, page: Url, station: ResourceId | None = None) -> dict[str, str | None]:
     """Current weather for a city, as the given page tells it."""
-    return {"city": city, "page": page, "station": station, "sky": "clear"}
+    return {"city": city, "page": page.text, "station": station, "sky": "clear"}
 
 
 class Library:

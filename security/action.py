@@ -79,6 +79,7 @@ class ActionBuilder:
     problems: tuple[SchemaProblem, ...]
     strings: tuple[Leaf, ...] = ()
     lines: Mapping[str, CommandLine | Unreadable] = field(default_factory=dict)
+    typed: object = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, call: ToolCall, specs: Mapping[str, ToolSpec]) -> ActionBuilder:
@@ -102,7 +103,7 @@ class ActionBuilder:
         )
         found = () if changed else tuple(leaves(checked.arguments, spec.schema))
         lines = {leaf.text: parse_command(leaf.text) for leaf in found if _is_line(leaf, spec.effects)}
-        return cls(call, spec, None, checked.arguments, changed, found, lines)
+        return cls(call, spec, None, checked.arguments, changed, found, lines, checked.typed)
 
     def paths(self, policy: Policy) -> tuple[str, ...]:
         """Return what must be looked up before this call can be judged: absolute paths, and each `~name`."""
@@ -149,6 +150,7 @@ class ActionBuilder:
             atoms=tuple(_atoms(self.strings, policy, resolved, lines, named)),
             effects=self._effects,
             nearest=self.nearest,
+            typed=self.typed,
         )
         return replace(action, effects=action.effects & effects_at_most(action, policy))
 

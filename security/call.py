@@ -111,10 +111,14 @@ class SchemaProblem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a validator says: the arguments with their defaults, or every problem it found."""
+    """What a validator says: the arguments with their defaults, or every problem it found.
+
+    `typed` is what the tool's own function takes them as: what `arguments` was made from, and nobody else's.
+    """
 
     arguments: Mapping[str, Json]
     problems: tuple[SchemaProblem, ...] = ()
+    typed: object = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +162,15 @@ class Atom:
     @property
     def shown(self) -> str:
         """The canonical form as text: what a person is asked about and what a rule is matched with."""
-        match self.canonical:
-            case Unreadable():
-                return self.raw
-            case ResolvedPath(real=real):
-                return real
-            case other:
-                return str(other)
+        return self.raw if isinstance(self.canonical, Unreadable) else str(self.canonical)
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
     """A call, read once and frozen; nothing else is judged, shown, hashed, recorded or run.
 
-    `digest` is the SHA-256 (hex) of the tool's name and the canonical bytes of `arguments`.
+    `digest` is the SHA-256 (hex) of the tool's name and the canonical bytes of `arguments`. `typed` is what
+    the tool's validator made of them, for the tool alone.
     """
 
     call: ToolCall
@@ -182,11 +181,17 @@ class Action:
     atoms: tuple[Atom, ...]
     effects: Effect
     nearest: str | None = None
+    typed: object = field(default=None, compare=False, repr=False)
 
     @property
     def is_command(self) -> bool:
         """Whether all that the call says are command lines: what it does is then what they do."""
         return bool(self.atoms) and all(atom.kind is Kind.COMMAND and atom.declared for atom in self.atoms)
+
+    @property
+    def places(self) -> tuple[ResolvedPath, ...]:
+        """The judged paths, in the order of the arguments."""
+        return tuple(atom.canonical for atom in self.atoms if isinstance(atom.canonical, ResolvedPath))
 
     def of_kind(self, *kinds: Kind) -> tuple[Atom, ...]:
         """Return the atoms of these kinds, in the order of the arguments."""

@@ -70,7 +70,7 @@ async def read_call(
     action = draft.read(policy, resolved, await surveyor.look_up(wanted, policy) if wanted else None)
     if draft.spec is None or draft.spec.preview is None:
         return action
-    places = [atom.canonical.real for atom in action.atoms if isinstance(atom.canonical, ResolvedPath)]
+    places = [place.real for place in action.places]
     states = await surveyor.states(places, policy) if places else {}
     return replace(action, atoms=tuple(_with_state(atom, states) for atom in action.atoms))
 

@@ -30,12 +30,14 @@ class Leaf:
     """One string, where it stands (JSON pointer; a trailing `#` means the key itself), and its kinds.
 
     `only_read`: whatever branch of the schema a tool takes it by, it does no more than read what is there.
+    `is_fixed`: it is one of the words that a branch lists, which the tool wrote and not the model.
     """
 
     pointer: str
     text: str
     kinds: frozenset[Kind]
     only_read: bool = False
+    is_fixed: bool = False
 
 
 def leaves(arguments: Mapping[str, Any], schema: Schema) -> Iterator[Leaf]:
@@ -48,7 +50,9 @@ def _walk(value: Any, schemas: Sequence[Schema], root: Schema, pointer: str) -> 
     if isinstance(value, str):
         allowing = _allowing(branches, value)
         only_read = bool(allowing) and all(branch.get(EFFECT_KEY) == "read" for branch in allowing)
-        yield Leaf(pointer, value, frozenset(map(_kind, allowing)) or frozenset({Kind.UNDECLARED}), only_read)
+        is_fixed = any("enum" in branch or "const" in branch for branch in allowing)
+        kinds = frozenset(map(_kind, allowing)) or frozenset({Kind.UNDECLARED})
+        yield Leaf(pointer, value, kinds, only_read, is_fixed)
     elif isinstance(value, Mapping):
         for key, child in value.items():
             below = pointer + pointer_step(key)

@@ -193,7 +193,8 @@ PACKAGES = {
         "security/ports security/text tools/files tools/search"
     ),
     "tools/declare": (
-        "security/action security/call security/kinds security/outcome security/paths security/schema"
+        "security/action security/call security/kinds security/outcome security/paths security/schema "
+        "security/url"
     ),
     "tools/files": (
         "security/call security/filters security/kinds security/outcome security/paths "

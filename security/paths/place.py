@@ -32,13 +32,20 @@ class ResolvedPath:
 
     `text` is normalised without looking; `real` has every link resolved. `escaped` tells that a
     relative spelling climbed out of the workspace. `state` is what stood there, looked up only for
-    tools that show what they would change: their verdict rests on it.
+    tools that show what they would change: their verdict rests on it. As text, and to whatever opens a path,
+    it is `real`: what was judged.
     """
 
     text: str
     real: str
     escaped: bool = False
     state: FileState | None = None
+
+    def __str__(self) -> str:
+        return self.real
+
+    def __fspath__(self) -> str:
+        return self.real
 
 
 @dataclass(frozen=True, slots=True)

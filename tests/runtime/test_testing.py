@@ -19,9 +19,9 @@ from leeward.tools.composite import NameClash
 @tool(effects=Effect.READ)
 async def count_lines(path: WorkspacePath, cleared: Cleared) -> Output:
     """Count the lines of a file."""
-    await cleared.emit(f"counting {path}\n")
+    await cleared.emit(f"counting {Path(path).name}\n")
     try:
-        return Output(str(len(Path(cleared.place("/path").real).read_text().splitlines())))
+        return Output(str(len(Path(path).read_text().splitlines())))
     except OSError as error:
         raise PermanentFailure(f"{path} cannot be read: {error.strerror}") from error
 

@@ -24,6 +24,7 @@ from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.paths import Preview
 
+from .judged import as_text
 from .validation import Signature, checker, own_schema
 
 __all__ = ["SingleTool", "check_name", "schema_tool", "spec_from_schema", "tool"]
@@ -78,8 +79,8 @@ def tool(
     """Make an async function a tool: its signature the schema, its docstring the description.
 
     The function returns a str, an `Output`, or anything JSON can say; it tells a failure by raising a
-    `ToolError`. A parameter annotated `Cleared` gets the leave to run (deadline, `emit`, the judged
-    paths and URLs) and is no argument of the tool.
+    `ToolError`. It gets paths and URLs as they were judged. A parameter annotated `Cleared` gets the leave
+    to run (deadline, `emit`, `follow`) and is no argument of the tool.
 
     Args:
         function: what runs; left out where the decorator is called.
@@ -88,7 +89,7 @@ def tool(
         name: what models call it, if not as the function is called.
         idempotent: whether a failed call may be repeated.
         preview: what a call would change, for the person who is asked. What stands at the judged paths
-            is in `Place.state` then, and the tool refuses where that is no longer so.
+            is in `Action.places` then, and the tool refuses where that is no longer so.
 
     Raises:
         TypeError: the function cannot be a tool; the message says why.
@@ -183,7 +184,7 @@ def _must_be_async(function: Function) -> None:
 
 def _runner(function: Function, signature: Signature) -> Run:
     async def run(cleared: Cleared) -> object:
-        values = signature.values(cleared.take())
+        values = signature.values(cleared)
         if signature.injected is not None:
             values[signature.injected] = cleared
         return await function(**values)
@@ -199,10 +200,11 @@ def _output(returned: object) -> Output:
     """
     if isinstance(returned, Output):
         return returned
-    if isinstance(returned, str):
-        return Output(returned)
+    said = as_text(returned)
+    if isinstance(said, str):
+        return Output(said)
     try:
-        return Output(to_json(returned).decode())
+        return Output(to_json(said).decode())
     except (PydanticSerializationError, UnicodeDecodeError) as error:
         kind = type(returned).__name__
         raise PermanentFailure(f"the tool returned a {kind}, which is neither text nor JSON") from error

@@ -2,23 +2,27 @@
 
     async def weather(city: Text, page: Url, station: ResourceId | None = None) -> str: ...
 
-Each marker is `str` to a type checker and a strict string to pydantic, which carries the kind into
-the JSON Schema. Nothing is parsed or changed here: what a URL or a path means is read once, by
-`security/action.py`.
+A marker is a strict string to pydantic, which carries the kind into the JSON Schema. To a type checker it is
+what the function gets: the judged value for paths and URLs (`judged.py`), else a `str`. Nothing is parsed or
+changed here: what a URL or a path means is read once, by `security/action.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticSerializationUnexpectedValue, core_schema
 
 from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Kind
+from leeward.security.paths import ResolvedPath
+from leeward.security.url import Url as JudgedUrl
 
 __all__ = [
+    "JUDGED",
     "Declared",
     "Destination",
     "ResourceId",
@@ -31,9 +35,13 @@ __all__ = [
 ]
 
 
+JUDGED: Mapping[Kind, type] = {Kind.URL: JudgedUrl, Kind.PATH: ResolvedPath}
+"""What a function gets instead of the text of an argument, by its kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Marks a string as being of a kind. It must come out of validation as it went in.
+    """Marks an argument as being of a kind. Its text must come out of validation as it went in.
 
     `only_read` tells that a tool does no more with what it names than read it.
     """
@@ -42,9 +50,14 @@ class Declared:
     only_read: bool = False
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        if source is not str:
-            raise TypeError(f"only a str can be declared a {self.kind}, not {source!r}")
-        return core_schema.str_schema(strict=True)
+        expected = JUDGED.get(self.kind, str)
+        if source is not expected:
+            raise TypeError(f"only a {expected.__name__} can be declared a {self.kind}, not {source!r}")
+        if self.kind not in JUDGED:
+            return core_schema.str_schema(strict=True)
+        # Used in the check, and for a judged value in what a tool returns.
+        told = core_schema.plain_serializer_function_ser_schema(_text, when_used="json")
+        return core_schema.str_schema(strict=True, serialization=told)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -53,14 +66,21 @@ class Declared:
         return {**handler(schema), KIND_KEY: str(self.kind), **done}
 
 
-WorkspacePath: TypeAlias = Annotated[str, Declared(Kind.PATH)]
-"""A path; relative ones start at the workspace. Open it as `cleared.place(pointer).real`, no other way."""
+def _text(value: object) -> str:
+    if isinstance(value, (str, *JUDGED.values())):
+        return str(value)
+    # Another member of a union is meant.
+    raise PydanticSerializationUnexpectedValue("neither text nor a judged value")
 
-SourcePath: TypeAlias = Annotated[str, Declared(Kind.PATH, only_read=True)]
-"""A path that is only read, whatever else the tool does; opened as a `WorkspacePath` is."""
 
-Url: TypeAlias = Annotated[str, Declared(Kind.URL)]
-"""A URL the person must have given. Use it as `cleared.url(pointer)`, the form that was judged."""
+WorkspacePath: TypeAlias = Annotated[ResolvedPath, Declared(Kind.PATH)]
+"""A path; relative ones start at the workspace. The function gets it as judged: `real` has no links."""
+
+SourcePath: TypeAlias = Annotated[ResolvedPath, Declared(Kind.PATH, only_read=True)]
+"""A path that is only read, whatever else the tool does; the function gets it as a `WorkspacePath`."""
+
+Url: TypeAlias = Annotated[JudgedUrl, Declared(Kind.URL)]
+"""A URL the person must have given. The function gets it as judged: `text`, `host`, `port` and more."""
 
 ShellCommand: TypeAlias = Annotated[str, Declared(Kind.COMMAND)]
 """A line that a shell will run."""

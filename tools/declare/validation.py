@@ -1,8 +1,9 @@
 """Check arguments strictly, against a function's signature or a JSON Schema a tool brought along.
 
 Signatures go through pydantic in strict JSON mode: `"5"` is not 5, and a value that validation would change
-is refused, because what was judged must be what is run. A schema of an executor or a server is a stranger's
-text: it may refer to nothing outside itself, and its patterns are matched in linear time.
+is refused, because what was judged must be what is run. A function gets what the check made of the arguments,
+with the judged values in it (`judged.py`); nothing is read again. A schema of an executor or a server is a
+stranger's text: it may refer to nothing outside itself, and its patterns are matched in linear time.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import copy
 import difflib
 import inspect
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import jsonschema_rs
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -23,9 +25,10 @@ from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from leeward.security.call import Checked, Cleared, SchemaProblem, pointer_step
 from leeward.security.kinds import KIND_KEY
-from leeward.security.outcome import Category
+from leeward.security.outcome import Category, PolicyBlocked
 from leeward.security.schema import changes
 
+from .judged import judged_values, with_judged
 from .schema import Schema, nodes
 
 __all__ = ["Signature", "checker", "own_schema", "plain"]
@@ -43,6 +46,10 @@ class _Untitled(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 — pydantic's signature
         return False
+
+    def generator_schema(self, schema: Any) -> Any:  # noqa: ARG002 — pydantic's signature
+        """Refuse what can be read only once: the check would leave nothing of it."""
+        raise PydanticUserError("an iterator can be read only once; take a list", code=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +94,20 @@ class Signature:
         except PydanticSerializationError:
             return Checked(given, (_mismatch(""),))
         changed = tuple(_mismatch(pointer) for pointer in changes(given, dumped))
-        return Checked(given if changed else dumped, changed)
+        return Checked(given, changed) if changed else Checked(dumped, typed=value)
 
-    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the function's keyword arguments, as the types it declares, for checked arguments."""
-        value = self.model.model_validate_json(json.dumps(plain(arguments)), strict=True)
+    def values(self, cleared: Cleared) -> dict[str, Any]:
+        """Return the function's keyword arguments, as the types it declares; the leave is used up.
+
+        Raises:
+            PolicyBlocked: something it declares was not judged, or the leave was used before.
+        """
+        arguments, action = cleared.take(), cleared.action
+        typed = action.typed
+        # Another tool of the same function has a model of its own, with the same fields.
+        if not isinstance(typed, BaseModel) or type(typed).model_fields.keys() != self.fields.keys():
+            raise PolicyBlocked("this call was not checked by the function that is to run")
+        value = with_judged(typed, judged_values(arguments, self.schema, action.atoms))
         return {name: getattr(value, field) for field, name in self.fields.items()}
 
 
@@ -127,10 +143,16 @@ def _model(fields: Mapping[str, str], accepted: Mapping[str, tuple[Any, Any]], n
     try:
         for field, key in fields.items():
             hint, default = accepted[key]
-            definitions[field] = (hint, Field(default, alias=key))
-            if default is not ...:
-                TypeAdapter(hint).validate_python(default, strict=True)
-        return create_model("Arguments", __config__=ConfigDict(extra="forbid"), **definitions)
+            definitions[field] = (hint, Field(alias=key) if default is ... else Field(default, alias=key))
+        model: type[BaseModel] = create_model(
+            "Arguments", __config__=ConfigDict(extra="forbid"), **definitions
+        )
+        for field, key in fields.items():  # noqa: B007 — the handler below names it
+            told = model.model_fields[field]
+            if not told.is_required() and told.default_factory is None:
+                bare: Any = Annotated[told.annotation, None, *told.metadata]
+                TypeAdapter(bare).validate_python(told.default, strict=True)
+        return model
     except ValidationError as error:
         raise TypeError(f"the default of '{key}' of {name} does not fit its annotation") from error
     except PydanticUserError as error:
@@ -140,6 +162,8 @@ def _model(fields: Mapping[str, str], accepted: Mapping[str, tuple[Any, Any]], n
 def _schema(model: type[BaseModel], name: str) -> Mapping[str, Any]:
     try:
         schema = model.model_json_schema(schema_generator=_Untitled)
+        if "$defs" in schema or any(told.exclude for told in model.model_fields.values()):
+            _must_be_dumped(model, schema, name)
     except PydanticUserError as error:
         raise TypeError(f"an annotation of {name} says nothing about JSON: {error.message}") from error
     schema.pop("title", None)
@@ -150,6 +174,17 @@ def _schema(model: type[BaseModel], name: str) -> Mapping[str, Any]:
         if any(KIND_KEY in inner for inner in nodes(node.get("propertyNames"))):
             raise TypeError(f"{name} declares a kind for the keys of a mapping; only values can have one")
     return schema
+
+
+def _must_be_dumped(model: type[BaseModel], schema: Schema, name: str) -> None:
+    dumped = model.model_json_schema(schema_generator=_Untitled, mode="serialization")
+    if _kinds(schema) - _kinds(dumped):
+        raise TypeError(f"{name} keeps a declared argument out of what is dumped, so nobody would judge it")
+
+
+def _kinds(schema: Schema) -> Counter[object]:
+    """Count the places of each kind in a schema."""
+    return Counter(node[KIND_KEY] for node in nodes(schema) if KIND_KEY in node)
 
 
 def _details(error: ValidationError) -> list[ErrorDetails]:

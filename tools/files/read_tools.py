@@ -16,7 +16,7 @@ from typing import Annotated
 import trio
 from pydantic import Field
 
-from leeward.security.call import Cleared, ToolExecutor
+from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
 from leeward.security.paths import ResolvedPath
@@ -55,8 +55,7 @@ class Files:
 
     async def read(
         self,
-        path: WorkspacePath,  # noqa: ARG002 — opened as it was judged
-        cleared: Cleared,
+        path: WorkspacePath,
         offset: Annotated[int, Field(ge=0, description="first line to return, counted from 1")] = 1,
         limit: Annotated[int, Field(ge=1, le=1_000_000, description="how many lines to return")] = 2000,
         line_numbers: Annotated[bool, Field(description="put its number before each line")] = False,
@@ -67,15 +66,11 @@ class Files:
         returned; their type and size are told instead.
         """
         window = Window(max(offset, 1), limit, self.max_read, line_numbers)
-        return await trio.to_thread.run_sync(self._read, cleared.place("/path"), window)
+        return await trio.to_thread.run_sync(self._read, path, window)
 
-    async def list_directory(
-        self,
-        cleared: Cleared,
-        path: WorkspacePath = ".",  # noqa: ARG002 — opened as it was judged
-    ) -> Output:
+    async def list_directory(self, path: Annotated[WorkspacePath, Field(default=".")]) -> Output:
         """List a folder, a name per line: folders end in /, links in @."""
-        return await trio.to_thread.run_sync(_list, cleared.place("/path"))
+        return await trio.to_thread.run_sync(_list, path)
 
     def _read(self, place: ResolvedPath, window: Window) -> Output:
         with failure("reading the file"), opened_parent(place.real) as (folder, name):

@@ -63,59 +63,39 @@ class Trees:
             tool(effects=Effect.WRITE)(self.delete_path),
         ]
 
-    async def create_directory(
-        self,
-        path: WorkspacePath,  # noqa: ARG002 — made as it was judged
-        cleared: Cleared,
-    ) -> Output:
+    async def create_directory(self, path: WorkspacePath) -> Output:
         """Create a folder in the workspace, with the folders missing above it."""
-        place = cleared.place("/path")
-        is_new = await trio.to_thread.run_sync(self._create, place)
+        is_new = await trio.to_thread.run_sync(self._create, path)
         done = "created" if is_new else "already there:"
-        return Output(f"{done} {shown_name(place.text)}", Origin.TOOL)
+        return Output(f"{done} {shown_name(path.text)}", Origin.TOOL)
 
-    async def copy_path(
-        self,
-        source: SourcePath,  # noqa: ARG002 — opened as it was judged
-        destination: WorkspacePath,  # noqa: ARG002 — opened as it was judged
-        cleared: Cleared,
-    ) -> Output:
+    async def copy_path(self, source: SourcePath, destination: WorkspacePath, cleared: Cleared) -> Output:
         """Copy a file, or a folder with all that is in it, to a path where nothing is yet.
 
         `destination` is the new path itself, not a folder to put it into. Links are copied as links.
         """
-        return await self._to(cleared, "copied", self._copy, stays=True)
+        tool = cleared.action.call.tool
+        await trio.to_thread.run_sync(
+            partial(self._transfer, source, destination, tool, self._copy, stays=True)
+        )
+        return Output(f"copied {shown_name(source.text)} to {shown_name(destination.text)}", Origin.TOOL)
 
-    async def move_path(
-        self,
-        source: WorkspacePath,  # noqa: ARG002 — opened as it was judged
-        destination: WorkspacePath,  # noqa: ARG002 — opened as it was judged
-        cleared: Cleared,
-    ) -> Output:
+    async def move_path(self, source: WorkspacePath, destination: WorkspacePath, cleared: Cleared) -> Output:
         """Move or rename a file or folder, to a path where nothing is yet.
 
         `destination` is the new path itself, not a folder to put it into.
         """
-        return await self._to(cleared, "moved", self._move, stays=False)
-
-    async def delete_path(
-        self,
-        path: WorkspacePath,  # noqa: ARG002 — deleted as it was judged
-        cleared: Cleared,
-    ) -> Output:
-        """Delete a file or link of the workspace, or a folder with all that is in it, for good."""
-        place = cleared.place("/path")
-        count = await trio.to_thread.run_sync(self._delete, place, cleared.action.call.tool)
-        more = f" and the {count - 1} entries in it" if count > 1 else ""
-        return Output(f"deleted {shown_name(place.text)}{more}", Origin.TOOL)
-
-    async def _to(
-        self, cleared: Cleared, done: str, transfer: Callable[[_Source, DirHandle, str], None], *, stays: bool
-    ) -> Output:
-        source, target = cleared.place("/source"), cleared.place("/destination")
         tool = cleared.action.call.tool
-        await trio.to_thread.run_sync(partial(self._transfer, source, target, tool, transfer, stays=stays))
-        return Output(f"{done} {shown_name(source.text)} to {shown_name(target.text)}", Origin.TOOL)
+        await trio.to_thread.run_sync(
+            partial(self._transfer, source, destination, tool, self._move, stays=False)
+        )
+        return Output(f"moved {shown_name(source.text)} to {shown_name(destination.text)}", Origin.TOOL)
+
+    async def delete_path(self, path: WorkspacePath, cleared: Cleared) -> Output:
+        """Delete a file or link of the workspace, or a folder with all that is in it, for good."""
+        count = await trio.to_thread.run_sync(self._delete, path, cleared.action.call.tool)
+        more = f" and the {count - 1} entries in it" if count > 1 else ""
+        return Output(f"deleted {shown_name(path.text)}{more}", Origin.TOOL)
 
     def _create(self, place: ResolvedPath) -> bool:
         _must_be_within(self.guard.policy, place.real)

@@ -15,8 +15,8 @@ import trio
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from leeward.security.call import Action, Cleared, ToolExecutor
-from leeward.security.kinds import Effect, Kind
+from leeward.security.call import Action, ToolExecutor
+from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import Preview, ResolvedPath
 from leeward.security.text import mark_in
@@ -82,32 +82,25 @@ class Changes:
             tool(effects=both, preview=partial(self._preview_edits, _several))(self.multi_edit),
         ]
 
-    async def write(
-        self,
-        path: WorkspacePath,  # noqa: ARG002 — opened as it was judged
-        content: Content,
-        cleared: Cleared,
-    ) -> Output:
+    async def write(self, path: WorkspacePath, content: Content) -> Output:
         """Write a file: create it, with the folders missing above it, or replace all it holds.
 
         Line ends and encoding of a file that is replaced are kept.
         """
-        place = cleared.place("/path")
 
         def change(found: ReplaceTarget | None) -> bytes:
-            if found is not None and self.seen.is_stale(place.real, file_identity(found.status), found.mark):
+            if found is not None and self.seen.is_stale(path.real, file_identity(found.status), found.mark):
                 raise PermanentFailure(_STALE)
             return written(None if found is None else found.content, content)
 
-        made = await self._replaced("writing the file", place, change, self.guard.policy.workspace)
-        return Output(f"wrote {len(made.content)} bytes to {shown_name(place.text)}", Origin.TOOL)
+        made = await self._replaced("writing the file", path, change, self.guard.policy.workspace)
+        return Output(f"wrote {len(made.content)} bytes to {shown_name(path.text)}", Origin.TOOL)
 
     async def edit(
         self,
         path: WorkspacePath,
         old_string: Content,
         new_string: Content,
-        cleared: Cleared,
         replace_all: _All = False,
     ) -> Output:
         """Replace one passage of a file.
@@ -115,22 +108,20 @@ class Changes:
         `old_string` must be the exact text of the file, white space included, and occur in it exactly
         once; add lines around it until it does, or set `replace_all`.
         """
-        return await self._edit(path, [Edit(old_string, new_string, replace_all)], cleared)
+        return await self._edit(path, [Edit(old_string, new_string, replace_all)])
 
     async def multi_edit(
         self,
         path: WorkspacePath,
         edits: Annotated[list[Replacement], Field(min_length=1, max_length=_MOST_EDITS)],
-        cleared: Cleared,
     ) -> Output:
         """Replace several passages of a file, one after the other: all of them, or none if one fails.
 
         Each `old_string` is looked for in what the edits before it left, as `edit` does.
         """
-        return await self._edit(path, [one.edit for one in edits], cleared)
+        return await self._edit(path, [one.edit for one in edits])
 
-    async def _edit(self, _: str, edits: Sequence[Edit], cleared: Cleared) -> Output:
-        place = cleared.place("/path")
+    async def _edit(self, path: ResolvedPath, edits: Sequence[Edit]) -> Output:
         told: list[str] = []
 
         def change(found: ReplaceTarget | None) -> bytes:
@@ -138,8 +129,8 @@ class Changes:
             told.extend(map(_told, result.lines, result.counts))
             return result.data
 
-        await self._replaced("editing the file", place, change)
-        return Output(f"edited {shown_name(place.text)} {', '.join(told)}", Origin.TOOL)
+        await self._replaced("editing the file", path, change)
+        return Output(f"edited {shown_name(path.text)} {', '.join(told)}", Origin.TOOL)
 
     def _whole(self, found: ReplaceTarget | None) -> bytes:
         if found is None:
@@ -181,7 +172,7 @@ class Changes:
         self, action: Action, told: tuple[str, ...], change: Callable[[bytes | None], bytes]
     ) -> Preview | None:
         """Return the difference a change makes to what was looked up, or why it would fail."""
-        place = _place(action)
+        place = next(iter(action.places), None)
         if place is None or place.state is None or (place.state.kind and place.state.content is None):
             return None
         state = place.state
@@ -193,11 +184,6 @@ class Changes:
             return Preview("would fail", str(error))
         name = "what changes" if state.content is None or is_utf8(state.content) else "what changes, roughly"
         return Preview(name, unified(state.content, after), told)
-
-
-def _place(action: Action) -> ResolvedPath | None:
-    atoms = action.of_kind(Kind.PATH)
-    return atoms[0].canonical if atoms and isinstance(atoms[0].canonical, ResolvedPath) else None
 
 
 def _single(arguments: Any) -> list[Edit]:

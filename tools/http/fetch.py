@@ -96,7 +96,7 @@ class Fetcher:
 
     async def fetch(
         self,
-        url: Url,  # noqa: ARG002 — opened as it was judged
+        url: Url,
         cleared: Cleared,
     ) -> Output:
         """Open a URL and return what it answers as text; web pages become Markdown with their links.
@@ -104,13 +104,13 @@ class Fetcher:
         Only URLs the person gave, or links of a page that was opened before, exactly as they stood
         there: never constructed, guessed or inferred from names, brands or domain patterns.
         """
-        answer, hops = await self._open(cleared)
+        answer, hops = await self._open(url, cleared)
         text, links = _readable(answer)
         return _told(answer, hops, text + answer.body.marker, links)
 
     async def web_scrape(
         self,
-        url: Url,  # noqa: ARG002 — opened as it was judged
+        url: Url,
         select: Text,
         cleared: Cleared,
         extract: Text = "text",
@@ -123,15 +123,15 @@ class Fetcher:
         guessed or inferred from names, brands or domain patterns.
         """
         selector = Selector(select, extract, limit)
-        answer, hops = await self._open(cleared)
+        answer, hops = await self._open(url, cleared)
         kind = media_type(answer.content_type)
         if kind not in HTML_TYPES:
             raise PermanentFailure(f"{answer.url} is {kind}, and only web pages have elements to select")
         found = selector.of(answer.body.text(answer.content_type), answer.url)
         return _told(answer, hops, found.text, found.links, found.notice)
 
-    async def _open(self, cleared: Cleared) -> tuple[Response, int]:
-        """Return what the judged URL answers in the end, and how many redirects led there.
+    async def _open(self, url: Url, cleared: Cleared) -> tuple[Response, int]:
+        """Return what a judged URL answers in the end, and how many redirects led there.
 
         Raises:
             RateLimited, ServerError, PermanentFailure: the other side told a failure.
@@ -139,7 +139,7 @@ class Fetcher:
         """
         deadline = min(cleared.deadline, trio.current_time() + self._timeout)
         self._client = self._client or self._open_client(self._cap, self._timeout)
-        url, hops, is_fresh = cleared.url("/url"), 0, True
+        hops, is_fresh = 0, True
         while True:
             try:
                 answer = await self._client.get(url, deadline, cleared.report)

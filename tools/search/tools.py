@@ -31,6 +31,9 @@ __all__ = ["Search"]
 
 _SHOWN = 400
 
+Folder = Annotated[WorkspacePath, Field(default=".")]
+"""Where to search: the workspace, if a call does not say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -50,15 +53,14 @@ class Search:
         self,
         pattern: Text,
         cleared: Cleared,
-        path: WorkspacePath = ".",  # noqa: ARG002 — opened as it was judged
+        path: Folder,
     ) -> Output:
         """Find files and folders below a folder by a glob pattern.
 
         `*` and `?` stay within a name, `**` crosses folders, `{a,b}` is either. A pattern without a
         slash matches names at any depth. What is in .git, node_modules and the like is left out.
         """
-        place = cleared.place("/path")
-        found = _Found(cleared.action.call.tool, place, Tree(place.real), self)
+        found = _Found(cleared.action.call.tool, path, Tree(path.real), self)
         await trio.to_thread.run_sync(found.names, glob_pattern(pattern))
         return found.output("path")
 
@@ -66,7 +68,7 @@ class Search:
         self,
         pattern: Text,
         cleared: Cleared,
-        path: WorkspacePath = ".",  # noqa: ARG002 — opened as it was judged
+        path: Folder,
         include_ignored: Annotated[bool, Field(description="search what .gitignore leaves out, too")] = False,
     ) -> Output:
         """Find lines that match a regular expression (RE2 syntax), in a file or all files of a folder.
@@ -74,9 +76,8 @@ class Search:
         Returns `file:line: text`. Begin the pattern with (?i) to ignore case. Binary files, what
         .gitignore names, and what is in .git, node_modules and the like are left out.
         """
-        place = cleared.place("/path")
-        tree = Tree(place.real, ignoring=None if include_ignored else self.guard.policy.workspace)
-        found = _Found(cleared.action.call.tool, place, tree, self)
+        tree = Tree(path.real, ignoring=None if include_ignored else self.guard.policy.workspace)
+        found = _Found(cleared.action.call.tool, path, tree, self)
         await trio.to_thread.run_sync(found.lines, LinePattern.of(pattern))
         return found.output("line")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leeward import Cleared, Effect, WorkspacePath
+from leeward import Effect, WorkspacePath
 from leeward import tool as declared
 from leeward.runtime.repl.approve import is_cut, question_lines
 from leeward.security.call import Asker, Status
@@ -29,9 +29,9 @@ class Person:
 
 
 @declared(effects=Effect.READ)
-async def peek(path: WorkspacePath, cleared: Cleared) -> str:
+async def peek(path: WorkspacePath) -> str:
     """Read a file without care."""
-    return Path(cleared.place("/path").real).read_text()
+    return Path(path).read_text()
 
 
 EDIT = {"path": "f.txt", "old_string": "old", "new_string": "new"}

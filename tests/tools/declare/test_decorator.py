@@ -204,11 +204,11 @@ def test_checking_is_a_fixed_point_or_a_problem(changes):
 
 
 async def test_the_function_gets_what_it_declares_and_its_answer_becomes_json(run):
-    output = await run(everything, {**GOOD, "line": "ls"})
+    output = await run(everything, {**GOOD, "urls": [], "line": "ls"})
     assert output.text == (
-        '{"page":{"url":"HTTPS://a.example","depth":1},"target":{"to":"me@a.example"},'
+        '{"page":{"url":"https://a.example/","depth":1},"target":{"to":"me@a.example"},'
         '"login":{"token":"sk-test-' + "0" * 32 + '"},"colour":"red","day":"2024-02-29",'
-        '"pairs":[[1,"https://b.example"]]}'
+        '"pairs":[[1,"https://b.example/"]]}'
     )
 
 
