@@ -233,7 +233,7 @@ class Runtime:
         """Run one call through the pipeline; arguments as an object or JSON text. The listeners hear it."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         call = ToolCall(new_call_id(), tool, text, asker)
-        shown = without_secrets(text, self.tools.spec(tool))
+        shown = without_secrets(text, self.tools.spec(tool), call.once)
         self._relay.emit(CallStarted(replace(call, arguments=shown)))
         result = await self.pipeline.run(call)
         self._relay.emit(CallEnded(result))

@@ -19,10 +19,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 from .call import Action, Atom, SchemaProblem, ToolCall, ToolSpec, pointer_step
-from .command import CommandFacts, CommandLine, Wanted, effects_of, parse_command, surveyed, together, wanted
+from .command import (
+    CommandFacts,
+    CommandLine,
+    Once,
+    Wanted,
+    effects_of,
+    parse_command,
+    surveyed,
+    together,
+    wanted,
+)
 from .kinds import KIND_KEY, Effect, Json, Kind, Unreadable
 from .outcome import Category
 from .paths import ResolvedPath, could_be_path, is_user_or_file, locate
@@ -91,10 +101,11 @@ class ActionBuilder:
         if spec is None:
             return cls(call, None, _nearest(call.tool, specs), {}, ())
         try:
-            given = _parse(call.arguments)
+            given = _parse(call.arguments, call.once)
         except _NotJson as error:
             return cls(call, spec, None, {}, (SchemaProblem("", str(error)),))
-        checked = spec.check(given)
+        # A tool checks a copy, for what was parsed is read again when the call is shown or judged anew.
+        checked = spec.check(thaw(given))
         if checked.problems:
             return cls(call, spec, None, given, checked.problems)
         changed = tuple(
@@ -260,8 +271,41 @@ def _place(raw: str, policy: Policy, resolved: Mapping[str, str]) -> ResolvedPat
     return ResolvedPath(located.text, real, located.escaped)
 
 
-def _parse(text: str) -> dict[str, Any]:
-    """Parse the arguments object; no text at all means no arguments."""
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What a text is as JSON, None where it is none.
+
+    `problem` is what a strict reader holds against it, "" for nothing.
+    """
+
+    value: Any
+    problem: str = ""
+
+
+def _load(text: str) -> _Loaded:
+    """Parse JSON; of a key that stands there twice the last value counts, which is a problem, as NaN is."""
+    problems: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            problems.append("the arguments name the same key twice")
+        return found
+
+    def constant(name: str) -> float:
+        problems.append("NaN and Infinity are not JSON")
+        return float(name)
+
+    value = None
+    try:
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        problems.append(_not_valid(error))
+    return _Loaded(value, next(iter(problems), ""))
+
+
+def _parse(text: str, once: Once) -> dict[str, Any]:
+    """Return the arguments object, parsed once; no text at all means no arguments."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -272,15 +316,16 @@ def _parse(text: str) -> dict[str, Any]:
         return {}
     if depth_of(text) > MAX_DEPTH:
         raise _NotJson(f"the arguments are nested deeper than {MAX_DEPTH} levels")
+    loaded = once.of(_load, text)
+    if loaded.problem:
+        raise _NotJson(loaded.problem)
+    value = loaded.value
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         raise _NotJson("the arguments contain half of a surrogate pair") from None
-    except _NotJson:
-        raise
     except (ValueError, RecursionError) as error:
-        raise _NotJson(f"the arguments are not valid JSON: {_position(error)}") from None
+        raise _NotJson(_not_valid(error)) from None
     if not isinstance(value, dict):
         raise _NotJson("the arguments must be one JSON object")
     if _count(value) > MAX_LEAVES:
@@ -300,22 +345,12 @@ def depth_of(text: str) -> int:
     return deepest
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _NotJson("the arguments name the same key twice")
-    return found
-
-
-def _no_constant(_: str) -> NoReturn:
-    raise _NotJson("NaN and Infinity are not JSON")
-
-
-def _position(error: Exception) -> str:
+def _not_valid(error: Exception) -> str:
     """Say where JSON broke, in our words: the parser's own message may quote the text."""
+    where = "a number or a nesting is too large"
     if isinstance(error, json.JSONDecodeError):
-        return f"line {error.lineno}, column {error.colno}"
-    return "a number or a nesting is too large"
+        where = f"line {error.lineno}, column {error.colno}"
+    return f"the arguments are not valid JSON: {where}"
 
 
 def _count(value: object) -> int:
@@ -361,22 +396,24 @@ def secrets_in(action: Action) -> frozenset[str]:
     return frozenset(leaf.text for leaf in _secret_leaves(action) if leaf.text)
 
 
-def shown_arguments(action: Action) -> str:
-    """Return the canonical JSON of an action's arguments, or the text that was none, without its secrets."""
-    if not action.arguments:
-        return without_secrets(action.call.arguments, action.spec)
+def shown_arguments(action: Action) -> Mapping[str, Json]:
+    """Return an action's arguments without the values that were declared secret; they alone, if none was."""
     pointers = {leaf.pointer for leaf in _secret_leaves(action)}
-    return canonical_json(_hidden(action.arguments, "", pointers) if pointers else action.arguments)
+    found: Mapping[str, Json] = _hidden(action.arguments, "", pointers) if pointers else action.arguments
+    return found
 
 
-def without_secrets(arguments: str, spec: ToolSpec | None) -> str:
-    """Return the arguments of a call as they may be shown and kept; what cannot be read is hidden whole."""
+def without_secrets(arguments: str, spec: ToolSpec | None, once: Once | None = None) -> str:
+    """Return the arguments of a call as they may be shown and kept; what cannot be read is hidden whole.
+
+    `once` is the call's: its arguments are parsed for all who read them.
+    """
     if spec is None or not arguments.strip() or not takes_secret(spec.schema):
         return arguments
+    given = (once or Once()).of(_load, arguments).value
+    if not isinstance(given, dict):
+        return HIDDEN
     try:
-        given = json.loads(arguments)
-        if not isinstance(given, dict):
-            return HIDDEN
         pointers = {leaf.pointer for leaf in leaves(given, spec.schema) if Kind.SECRET in leaf.kinds}
         return json.dumps(_hidden(given, "", pointers), ensure_ascii=False) if pointers else arguments
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from .command import CommandLine
+from .command import CommandLine, Once
 from .kinds import Effect, Json, Kind, Unreadable
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
@@ -91,6 +91,7 @@ class ToolCall:
 
     `arguments` is the JSON text as it came, however broken. In a conversation `id` is the one the model
     knows it by; each run has one of its own, and `model_id` holds the other ("" where no model asked).
+    `once` keeps what the text was parsed to, for a call is shown, judged and recorded on its way.
     """
 
     id: str
@@ -98,6 +99,7 @@ class ToolCall:
     arguments: str
     asker: Asker = Asker.MODEL
     model_id: str = ""
+    once: Once = field(default_factory=Once, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from itertools import groupby
 import trio
 
 from leeward.security.action import without_secrets
-from leeward.security.call import Status, ToolCall, ToolResult, ToolSpec
+from leeward.security.call import Asker, Status, ToolCall, ToolResult, ToolSpec
 from leeward.security.kinds import Effect
 from leeward.security.pipeline import Pipeline
 
@@ -120,7 +120,7 @@ class Calls:
 
         Whatever the reply says of it, a model asked for it.
         """
-        call = ToolCall(new_call_id(), requested.tool, requested.arguments, model_id=requested.id)
+        call = replace(requested, id=new_call_id(), asker=Asker.MODEL, model_id=requested.id)
         result = await self._once(call)
         for tried in range(self._retry.retries):
             if not self._may_pass(result):
@@ -131,7 +131,7 @@ class Calls:
         return result
 
     async def _once(self, call: ToolCall) -> ToolResult:
-        shown = without_secrets(call.arguments, self._spec_of(call.tool))
+        shown = without_secrets(call.arguments, self._spec_of(call.tool), call.once)
         self._emit(CallStarted(replace(call, arguments=shown)))
         result = await self._pipeline.run(call)
         self.made += 1

@@ -13,6 +13,7 @@ import trio
 
 from leeward.memory.sessions import Charge, Line, Transcript
 from leeward.security.action import without_secrets
+from leeward.security.call import ToolCall
 from leeward.security.filters import Source
 from leeward.security.paths import secret_reason
 from leeward.security.pipeline import Pipeline
@@ -128,8 +129,8 @@ def _is_secret(path: str, policy: Policy) -> bool:
     return secret_reason(path, policy) is not None
 
 
-def _masked(tools: CompositeExecutor, tool: str, arguments: str) -> str:
-    return without_secrets(arguments, tools.spec(tool))
+def _masked(tools: CompositeExecutor, call: ToolCall) -> str:
+    return without_secrets(call.arguments, tools.spec(call.tool), call.once)
 
 
 def _keep(transcript: Transcript, pipeline: Pipeline, line: Line) -> Pending:

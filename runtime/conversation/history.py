@@ -123,14 +123,14 @@ class History:
     """
 
     def __init__(
-        self, keep: Keep, warn: Callable[[str], None], masked: Callable[[str, str], str] | None = None
+        self, keep: Keep, warn: Callable[[str], None], masked: Callable[[ToolCall], str] | None = None
     ) -> None:
-        """Begin; `masked` takes a tool and the arguments of a call, and returns those that may be kept."""
+        """Begin; `masked` takes a call and returns those of its arguments that may be kept."""
         self.messages: list[Message] = []
         self.turn = 0
         self._keep = keep
         self._warn = warn
-        self._masked = masked or (lambda _tool, arguments: arguments)
+        self._masked = masked or (lambda call: call.arguments)
         self._places: list[int] = []
         self._place = 0
         self._owed: deque[Line] = deque()
@@ -173,7 +173,7 @@ class History:
         # What goes back as it came names the calls by the ids they came with.
         verbatim = verbatim if calls == came else None
         self._unanswered = {call.id: call for call in calls}
-        told: Json = [[call.id, call.tool, self._masked(call.tool, call.arguments)] for call in calls]
+        told: Json = [[call.id, call.tool, self._masked(call)] for call in calls]
         if text or calls:
             message = Message("assistant", text, calls, verbatim=verbatim)
             self._add(message, {"text": text, "calls": told}, charge)

@@ -29,7 +29,7 @@ from .programs import (
     setting_names,
     settings_in,
 )
-from .syntax import CommandFacts, CommandLine
+from .syntax import CommandFacts, CommandLine, Once
 
 __all__ = [
     "ODD_SETTING",
@@ -37,6 +37,7 @@ __all__ = [
     "UNREAD_PARTS",
     "CommandFacts",
     "CommandLine",
+    "Once",
     "Ruling",
     "Say",
     "Wanted",

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from functools import cache, partial
 from itertools import islice
 
-from ..action import MAX_NAME
+from ..action import MAX_NAME, thaw
 from ..call import Action, Asker, Atom, Status, ToolResult
 from ..command import CommandFacts, CommandLine
 from ..kinds import Effect, Json, Kind, Unreadable
@@ -226,12 +226,12 @@ def _looked_up(action: Action, kept: RedactedArguments) -> tuple[Mapping[str, Js
     facts = next(filter(None, map(_facts_of, commands)), None)
     if facts is None:
         return {}, []
-    known: dict[str, object] = {field.name: dict(getattr(facts, field.name)) for field in fields(facts)}
-    text = json.dumps({name: value for name, value in known.items() if value}, ensure_ascii=False)
+    tables = ((field.name, thaw(getattr(facts, field.name))) for field in fields(facts))
+    known = {name: table for name, table in tables if table}
+    text = json.dumps(known, ensure_ascii=False)
     if len(text) > _LONGEST_LOOKED_UP or kept.text(text, _LONGEST_LOOKED_UP) != text:
         return {}, [atom.pointer for atom in commands]
-    found: Mapping[str, Json] = json.loads(text)
-    return found, []
+    return known, []
 
 
 def _facts_of(atom: Atom) -> CommandFacts | None:

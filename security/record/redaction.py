@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from ..action import canonical_json, secrets_in, shown_arguments, thaw
+from ..action import canonical_json, secrets_in, shown_arguments, thaw, without_secrets
 from ..call import Action, pointer_step
 from ..session import Session
 from ..text import redact_text
@@ -68,15 +68,27 @@ def redact_arguments(action: Action, session: Session) -> RedactedArguments:
     secrets = session.secrets | secrets_in(action)
     if not action.arguments:
         # Nobody has bounded a text that was not read; what is cut off is cut off behind the masking.
-        unread = shown_arguments(action)[:_LONGEST].encode("utf-8", "replace").decode()
-        text = redact_text(unread, secrets)
+        unread = without_secrets(action.call.arguments, action.spec, action.call.once)
+        text = redact_text(unread[:_LONGEST].encode("utf-8", "replace").decode(), secrets)
         return RedactedArguments(text[:_LONGEST_UNREAD], (), (), secrets)
-    original = canonical_json(action.arguments)
-    text = redact_text(shown_arguments(action).encode("utf-8", "replace").decode(), secrets)
+    shown = shown_arguments(action)
+    plain = canonical_json(shown)
+    text = redact_text(plain.encode("utf-8", "replace").decode(), secrets)
     spelled = frozenset(_spelled(action, secrets))
-    if text == original and len(text) <= _LONGEST_STRINGS[0] and not spelled:
+    is_whole = text == plain and shown is action.arguments and not spelled
+    if is_whole and len(text) <= _LONGEST_STRINGS[0]:
         return RedactedArguments(text, (), (), secrets)
-    return _bounded(action, text, secrets, spelled)
+    # Only the masked text tells what a mask took along, so that alone is parsed.
+    tree = thaw(shown) if text == plain else _parsed(text)
+    return _bounded(action, tree, text, secrets, spelled)
+
+
+def _parsed(text: str) -> Any:
+    """Return what a masked text is as JSON; None where a mask took a bracket or a quotation mark along."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _spelled(action: Action, secrets: frozenset[str]) -> Iterator[str]:
@@ -102,13 +114,10 @@ _short_redacted = lru_cache(maxsize=2048)(_plainly)
 
 
 def _bounded(
-    action: Action, text: str, secrets: frozenset[str], spelled: frozenset[str]
+    action: Action, tree: object, text: str, secrets: frozenset[str], spelled: frozenset[str]
 ) -> RedactedArguments:
-    """Return redacted arguments with long strings cut, and which those are."""
-    try:
-        tree: object = json.loads(text)
-    except (ValueError, RecursionError):
-        # A mask took a bracket or a quotation mark along.
+    """Return redacted arguments with long strings cut, and which those are; without a tree, the text."""
+    if tree is None:
         values = frozenset(_strings(thaw(action.arguments)))
         return RedactedArguments(text[:_LONGEST], ("",), (), secrets | values)
     tree = _rewritten(tree, lambda pointer, said: MASKED if pointer in spelled else said)
