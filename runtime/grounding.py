@@ -18,6 +18,7 @@ from leeward.security.url import (
     Url,
     destinations_given,
     parse_destination,
+    parse_place,
     parse_url,
     urls_given,
     urls_hinted,
@@ -25,7 +26,7 @@ from leeward.security.url import (
 
 from .config import Config
 
-__all__ = ["given_as_such", "given_by", "given_by_config", "known_place", "places_in"]
+__all__ = ["given_as_such", "given_by", "given_by_config", "places_in"]
 
 
 def given_by(text: str, provenance: Provenance, session: Session) -> tuple[UrlsAdded, ...]:
@@ -35,18 +36,17 @@ def given_by(text: str, provenance: Provenance, session: Session) -> tuple[UrlsA
     def names_file(word: str) -> bool:
         return "\0" not in word and os.path.lexists(workspace / word)
 
-    places: tuple[Known, ...] = (*urls_given(text, names_file), *destinations_given(text))
-    given = tuple(place.text for place in places)
-    hinted = tuple(url.text for url in urls_hinted(text, names_file))
+    given: tuple[Known, ...] = (*urls_given(text, names_file), *destinations_given(text))
+    hinted: tuple[Known, ...] = tuple(urls_hinted(text, names_file))
     found = ((given, provenance), (hinted, Provenance.HINT))
-    return tuple(UrlsAdded(session.now, urls, how) for urls, how in found if urls)
+    return tuple(UrlsAdded.of(session.now, places, how) for places, how in found if places)
 
 
 def given_by_config(config: Config, session: Session) -> tuple[UrlsAdded, ...]:
     """Return the event by which what the configuration names becomes known, at first and after `/clear`."""
     written = config.security.pre_execution_verify.url_grounding.urls
-    known = tuple(place.text for text in written if (place := known_place(text)) is not None)
-    return (UrlsAdded(session.now, known, Provenance.CONFIG),) if known else ()
+    known = [place for text in written if (place := parse_place(text)) is not None]
+    return (UrlsAdded.of(session.now, known, Provenance.CONFIG),) if known else ()
 
 
 def given_as_such(texts: Iterable[str], session: Session) -> tuple[UrlsAdded, ...]:
@@ -55,8 +55,8 @@ def given_as_such(texts: Iterable[str], session: Session) -> tuple[UrlsAdded, ..
     Whoever gives one as such means a place, whatever else the word could be; what cannot be read
     grounds nothing.
     """
-    known = tuple(place.text for text in texts for place in places_in(text))
-    return (UrlsAdded(session.now, known, Provenance.PERSON),) if known else ()
+    known = [place for text in texts for place in places_in(text)]
+    return (UrlsAdded.of(session.now, known, Provenance.PERSON),) if known else ()
 
 
 def places_in(text: str) -> tuple[Known, ...]:
@@ -67,9 +67,3 @@ def places_in(text: str) -> tuple[Known, ...]:
             return (url,)
     found = parse_destination(text)
     return (found,) if found is not None else (*urls_given(text), *destinations_given(text))
-
-
-def known_place(text: str) -> Known | None:
-    """Return the URL, mail address or repository that a text is, or None."""
-    url = parse_url(text)
-    return url if isinstance(url, Url) else parse_destination(text)

@@ -96,7 +96,7 @@ class Redirects:
         events: tuple[Event, ...] = redirect_events(action, decision, left, approver, session, hop, problem)
         is_new = url != way.urls[-1]
         if isinstance(url, Url) and not problem and is_new and way.stays_on_site(url):
-            events = (*events, UrlsAdded(session.now, (url.text,), Provenance.REDIRECT))
+            events = (*events, UrlsAdded.of(session.now, (url,), Provenance.REDIRECT))
         await self._record(*events)
         if problem or not isinstance(url, Url):
             raise PolicyBlocked(f"a redirect was not followed: {problem}; it leads to {text}")
@@ -194,6 +194,6 @@ def _read(texts: Iterable[str]) -> Iterator[Url]:
 def _given(session: Session, urls: Iterable[Url], provenance: Provenance) -> Iterator[UrlsAdded]:
     """Yield the event by which URLs become known in this way, without those that are already."""
     known = {entry.text for entry, how in session.ledger.entries() if how is provenance}
-    new = [url.text for url in dict.fromkeys(urls) if url.text not in known]
+    new = [url for url in dict.fromkeys(urls) if url.text not in known]
     if new:
-        yield UrlsAdded(session.now, tuple(new[:MOST_LINKS]), provenance)
+        yield UrlsAdded.of(session.now, new[:MOST_LINKS], provenance)

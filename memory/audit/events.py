@@ -114,6 +114,8 @@ def stored_fields(event: type[Event]) -> dict[str, tuple[str, str]]:
     opened, inner = _LAID_OPEN.get(event, ("", Grant))
     found: dict[str, tuple[str, str]] = {}
     for field in fields(event):
+        if not field.init:
+            continue
         if field.name == opened:
             found |= {one.name: (f"{opened}.{one.name}", str(one.type)) for one in fields(inner)}
         else:

@@ -20,14 +20,13 @@ from leeward.security.permissions import pattern_problem
 from leeward.security.session import BreakerReset, Grant, Granted, UrlsRemoved
 from leeward.security.text import redact_text, visible
 from leeward.security.trust import TrustLevel
-from leeward.security.url import Provenance, Url
+from leeward.security.url import Provenance, Url, parse_place
 
 from ..app import Runtime
 from ..audit import explanation_of, record_lines, records_of
 from ..conversation import cost_lines
 from ..describe import known_lines, permission_lines, status_lines, tool_line, trust_line
 from ..exits import CliError
-from ..grounding import known_place
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
 from .handlers import diff_told, jobs_told, notes_told, redo_told, undo_told
 
@@ -179,11 +178,11 @@ async def _browse(runtime: Runtime, argument: str) -> SlashResult:
 
 async def _forget(runtime: Runtime, text: str) -> SlashResult:
     """Withdraw one URL or address; another that is known may still stand for it, which is said."""
-    known = known_place(text) or known_place(f"https://{text}")
+    known = parse_place(text) or parse_place(f"https://{text}")
     if known is None or not text:
         return _usage("browse")
     session = runtime.pipeline.session
-    await runtime.pipeline.note(UrlsRemoved(session.now, (known.text,)))
+    await runtime.pipeline.note(UrlsRemoved.of(session.now, (known,)))
     left = runtime.pipeline.session.ledger.lookup(known).source if isinstance(known, Url) else None
     still = f"; {visible(left.text)} still stands for it" if left is not None else ""
     return SlashResult(f"forgotten: {visible(known.text)}{still}")

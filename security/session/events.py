@@ -6,13 +6,14 @@ The fold is in `state.py`, the values within a decision in `evidence.py`, the JS
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
 
 from ..call import Status
 from ..outcome import Category
 from ..trust import Origin, TrustLevel
-from ..url import Provenance
+from ..url import Known, Provenance, parse_place
 from .evidence import ActionRecord, GateVerdict
 from .grant import Grant, GrantEntry
 
@@ -71,20 +72,48 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
-class UrlsAdded:
-    """URLs and destinations became known, in canonical form, and how."""
+class _OfPlaces:
+    """What is told of URLs and destinations: their canonical texts, which alone are recorded and compared.
+
+    `places` are the parsed ones that the event was made of; one read from a record parses its texts, once.
+    """
 
     at: float
     urls: tuple[str, ...]
-    provenance: Provenance
+    _places: tuple[Known, ...] | None = field(default=None, init=False, compare=False, repr=False)
+
+    @property
+    def places(self) -> tuple[Known, ...]:
+        """What the texts stand for; one that cannot be read any more grounds nothing."""
+        if self._places is None:
+            self._keep(place for place in map(parse_place, self.urls) if place is not None)
+        return self._places or ()
+
+    def _keep(self, places: Iterable[Known]) -> Self:
+        object.__setattr__(self, "_places", tuple(places))
+        return self
 
 
 @dataclass(frozen=True, slots=True)
-class UrlsRemoved:
+class UrlsAdded(_OfPlaces):
+    """URLs and destinations became known, in canonical form, and how."""
+
+    provenance: Provenance
+
+    @classmethod
+    def of(cls, at: float, places: Sequence[Known], provenance: Provenance) -> Self:
+        """Return the event by which these become known."""
+        return cls(at, tuple(place.text for place in places), provenance)._keep(places)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlsRemoved(_OfPlaces):
     """`/browse --forget`: these URLs or destinations are known no longer, however they became known."""
 
-    at: float
-    urls: tuple[str, ...]
+    @classmethod
+    def of(cls, at: float, places: Sequence[Known]) -> Self:
+        """Return the event by which these are forgotten."""
+        return cls(at, tuple(place.text for place in places))._keep(places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ..kinds import Effect
 from ..outcome import Category
 from ..policy import Policy
 from ..trust import Origin, TrustLevel, min_trust
-from ..url import Fingerprints, Known, Ledger, Provenance, Url, parse_destination, parse_url
+from ..url import Fingerprints, Ledger, Provenance
 from .anomaly import AnomalyDetector, Breaker
 from .events import (
     COUNTING,
@@ -46,7 +46,7 @@ from .events import (
 from .grant import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["Session", "apply_events"]
 
@@ -150,9 +150,9 @@ def _changes(session: Session, event: Event) -> dict[str, Any]:
         case Resumed():
             return _resumed(session, event)
         case UrlsAdded():
-            return {"ledger": session.ledger.with_urls(_known(event.urls), event.provenance)}
+            return {"ledger": session.ledger.with_urls(event.places, event.provenance)}
         case UrlsRemoved():
-            return {"ledger": session.ledger.without(_known(event.urls))}
+            return {"ledger": session.ledger.without(event.places)}
         case ConversationCleared():
             return _forgotten(session)
         case TextSeen():
@@ -174,15 +174,6 @@ def _changes(session: Session, event: Event) -> dict[str, Any]:
             return {"counting": event.counting}
         case Egress() | JobChanged() | Restored():
             return {}
-
-
-def _known(texts: tuple[str, ...]) -> Iterator[Known]:
-    """Read what was recorded again; what cannot be read any more grounds nothing."""
-    for text in texts:
-        url = parse_url(text)
-        known = url if isinstance(url, Url) else parse_destination(text)
-        if known is not None:
-            yield known
 
 
 def _granted(session: Session, event: Granted) -> dict[str, Any]:

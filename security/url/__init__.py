@@ -14,7 +14,7 @@ from .hosts import (
     judge_host,
     listed_problem,
 )
-from .ledger import Grounding, Known, Ledger, Provenance
+from .ledger import Grounding, Known, Ledger, Provenance, parse_place
 from .parse import MAX_BYTES, Url, join_url, parse_url, same_site
 from .pattern import url_pattern, url_problem
 
@@ -42,6 +42,7 @@ __all__ = [
     "judge_host",
     "listed_problem",
     "parse_destination",
+    "parse_place",
     "parse_url",
     "percent_decoded",
     "same_site",

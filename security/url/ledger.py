@@ -15,16 +15,22 @@ from enum import StrEnum
 from itertools import islice, takewhile
 from typing import TypeAlias
 
-from .destination import Destination, DestinationKind
-from .parse import DEFAULT_PORTS, Url, comparable
+from .destination import Destination, DestinationKind, parse_destination
+from .parse import DEFAULT_PORTS, Url, comparable, parse_url
 
-__all__ = ["Grounding", "Known", "Ledger", "Provenance"]
+__all__ = ["Grounding", "Known", "Ledger", "Provenance", "parse_place"]
 
 Known: TypeAlias = Url | Destination
 """What can stand in a ledger."""
 
 _HOSTS_COMPARED = 64
 _ALIKE = 0.6
+
+
+def parse_place(text: str) -> Known | None:
+    """Return the URL, mail address or repository that a text is, or None."""
+    url = parse_url(text)
+    return url if isinstance(url, Url) else parse_destination(text)
 
 
 class Provenance(StrEnum):
