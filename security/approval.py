@@ -96,7 +96,7 @@ class Approvals:
         finally:
             if who:
                 said = declined_event(asking, action, decision, left, who, journal.now())
-                await journal.note(said, *attempt_events(said, action, asking))
+                await journal.note(said, *attempt_events(said, action, decision, asking))
 
     def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
         """Return the events of what an answer grants; the person is told where it can grant nothing."""

@@ -152,7 +152,8 @@ class Pipeline:
     async def _end(
         self, action: Action, decision: Decision, decided: Decided, *grants: Granted
     ) -> Consequence:
-        events: tuple[Event, ...] = (decided, *attempt_events(decided, action, self.session), *grants)
+        attempts = attempt_events(decided, action, decision, self.session)
+        events: tuple[Event, ...] = (decided, *attempts, *grants)
         self._journal.fold(*events)
         if decision.denial is None:
             return action, events

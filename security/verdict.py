@@ -12,15 +12,24 @@ from typing import TypeAlias
 from .call import Atom
 from .kinds import Json
 from .outcome import Category
+from .url import Provenance, Url
 
-__all__ = ["Allow", "Ask", "Decision", "Deny", "GateWord", "Verdict"]
+__all__ = ["Allow", "Ask", "Decision", "Deny", "GateWord", "Grounds", "Verdict"]
+
+
+Grounds: TypeAlias = tuple[tuple[Url, Provenance], ...]
+"""URLs of a call, each with how what it stands on became known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """No objection. `rule` is "off" when the person switched the gate off, else empty."""
+    """No objection. `rule` is "off" when the person switched the gate off, else empty.
+
+    `grounds` says how the URLs of the call became known, where the gate looked that up.
+    """
 
     rule: str = ""
+    grounds: Grounds = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class Ask:
     a person present can answer; `own_rule` one that the person's own `ask` rule put, which no allow
     rule outweighs; `by_name` one that only answers which name such files by their own words cover, and
     no autonomy. `facts` are named values to show beside the question, `suggestion` what would pass
-    without one.
+    without one, `grounds` is as in `Allow`.
     """
 
     rule: str
@@ -43,6 +52,7 @@ class Ask:
     by_name: bool = False
     facts: tuple[tuple[str, str], ...] = ()
     suggestion: str | None = None
+    grounds: Grounds = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,12 @@ class Decision:
     def asks(self) -> tuple[tuple[str, Ask], ...]:
         """Every question, in order; they matter only where nothing was denied."""
         return tuple((word.gate, word.verdict) for word in self.words if isinstance(word.verdict, Ask))
+
+    @property
+    def grounds(self) -> Mapping[Url, Provenance]:
+        """How each URL of an allowed call became known, so that its record need not look it up."""
+        spoken = (word.verdict for word in self.words if not isinstance(word.verdict, Deny))
+        return {url: how for verdict in spoken for url, how in verdict.grounds}
 
     @property
     def verdict(self) -> Verdict:

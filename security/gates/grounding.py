@@ -10,8 +10,8 @@ from ..call import Action, Atom
 from ..checks import DOUBTS, UrlQuestion, destination_question, passing_url, unread_url, url_question
 from ..kinds import Kind
 from ..session import Session
-from ..url import Destination, Url, host_facts
-from ..verdict import Allow, Ask, Deny, Verdict
+from ..url import Destination, Provenance, Url, host_facts
+from ..verdict import Allow, Ask, Deny, Grounds, Verdict
 
 __all__ = ["grounding"]
 
@@ -24,24 +24,31 @@ def grounding(action: Action, session: Session) -> Verdict:
     if not session.policy.url_grounding:
         return Allow("off")
     doubts: list[tuple[Atom, UrlQuestion]] = []
+    grounds: dict[Url, Provenance] = {}
     for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
-        of_kind = _of_url if atom.kind is Kind.URL else _of_destination
-        said = of_kind(atom, action, session)
+        said: Deny | UrlQuestion | None
+        if atom.kind is Kind.DESTINATION:
+            said = _of_destination(atom, action, session)
+        elif isinstance(atom.canonical, Url):
+            said = _of_url(atom.canonical, action, session, grounds)
+        else:
+            said = unread_url(atom)
         if isinstance(said, Deny):
             return said
         if said is not None:
             doubts.append((atom, said))
-    return _asked(doubts) if doubts else Allow()
+    return _asked(doubts, tuple(grounds.items())) if doubts else Allow(grounds=tuple(grounds.items()))
 
 
-def _of_url(atom: Atom, action: Action, session: Session) -> Deny | UrlQuestion | None:
-    url = atom.canonical
-    if not isinstance(url, Url):
-        return unread_url(atom)
+def _of_url(
+    url: Url, action: Action, session: Session, grounds: dict[Url, Provenance]
+) -> Deny | UrlQuestion | None:
+    """Return what is to be said of a URL, and put into `grounds` how what it stands on became known."""
     known = session.ledger.lookup(url)
-    if known.source is not None:
-        return url_question(url, known, session)
-    return _not_provided(url, known.nearest, action, session)
+    if known.provenance is None:
+        return _not_provided(url, known.nearest, action, session)
+    grounds[url] = known.provenance
+    return url_question(url, known, session)
 
 
 def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | UrlQuestion | None:
@@ -59,9 +66,9 @@ def _not_provided(url: Url, nearest: Url | None, action: Action, session: Sessio
     return Deny("not_provided", _NOT_PROVIDED, suggestion=suggestion, facts=tuple(facts))
 
 
-def _asked(doubts: list[tuple[Atom, UrlQuestion]]) -> Ask:
+def _asked(doubts: list[tuple[Atom, UrlQuestion]], grounds: Grounds) -> Ask:
     """Gather the questions about all of them into one; the gravest gives it its name."""
     rule = min((doubt.rule for _, doubt in doubts), key=list(DOUBTS).index)
     facts = tuple(fact for _, doubt in doubts for fact in doubt.facts)
     about = tuple(atom for atom, _ in doubts)
-    return Ask(rule, DOUBTS[rule], about, force=rule == "carries_value", facts=facts)
+    return Ask(rule, DOUBTS[rule], about, force=rule == "carries_value", facts=facts, grounds=grounds)

@@ -24,15 +24,17 @@ __all__ = ["attempt_events", "redirect_events", "response_event"]
 _MOST = 20
 
 
-def attempt_events(decided: Decided, action: Action, session: Session) -> tuple[Egress, ...]:
+def attempt_events(
+    decided: Decided, action: Action, decision: Decision, session: Session
+) -> tuple[Egress, ...]:
     """Return the events of the URLs a decision is about; none for a tool that neither sends nor brings in."""
     if not action.effects & (Effect.SEND | Effect.BRING_IN):
         return ()
     atoms = (atom for atom in action.of_kind(Kind.URL) if atom.declared)
-    return tuple(_attempt(decided, atom, session) for atom in islice(atoms, _MOST))
+    return tuple(_attempt(decided, atom, decision, session) for atom in islice(atoms, _MOST))
 
 
-def _attempt(decided: Decided, atom: Atom, session: Session) -> Egress:
+def _attempt(decided: Decided, atom: Atom, decision: Decision, session: Session) -> Egress:
     return Egress(
         at=decided.at,
         call=decided.call,
@@ -41,16 +43,15 @@ def _attempt(decided: Decided, atom: Atom, session: Session) -> Egress:
         url=_masked(atom.shown.encode("utf-8", "replace").decode(), session.secrets),
         allowed=decided.allowed,
         gate="grounding" if decided.allowed else decided.gate,
-        rule=_ground(atom, session, decided.approver) if decided.allowed else decided.rule,
+        rule=_ground(atom, decision, session, decided.approver) if decided.allowed else decided.rule,
     )
 
 
-def _ground(atom: Atom, session: Session, approver: str) -> str:
+def _ground(atom: Atom, decision: Decision, session: Session, approver: str) -> str:
     """Say what an allowed URL stands on: how it became known, and who answered what was asked about it."""
     if not session.policy.url_grounding:
         return "off"
-    known = session.ledger.lookup(atom.canonical) if isinstance(atom.canonical, Url) else None
-    ground = str(known.provenance or "") if known is not None else ""
+    ground = decision.grounds.get(atom.canonical, "") if isinstance(atom.canonical, Url) else ""
     return f"{ground}; {approver}" if approver else ground
 
 
@@ -74,7 +75,7 @@ def redirect_events(
         if problem and decided.allowed:
             decided = replace(decided, allowed=False, gate="follow", rule="too_many", reason=problem)
     decided = replace(decided, hop=number)
-    return decided, *attempt_events(decided, action, session)
+    return decided, *attempt_events(decided, action, decision, session)
 
 
 def response_event(action: Action, exchange: Exchange, number: int, session: Session) -> Egress:

@@ -9,9 +9,11 @@ import pytest
 
 from leeward.security.action import HIDDEN, ActionBuilder, without_secrets
 from leeward.security.call import Checked
+from leeward.security.command.judge import assessment
 from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.ports import Answer
-from leeward.security.session import Decided
+from leeward.security.session import Decided, Egress
+from leeward.security.url import Ledger
 
 LONG = "x" * 5000
 
@@ -102,3 +104,58 @@ def test_a_kind_declared_below_a_reference_is_hidden_by_what_was_parsed(make):
     tool = make.spec("login", schema=schema)
     call = make.call("login", {"a": "opensesame"})
     assert "opensesame" not in without_secrets(call.arguments, tool, call.once)
+
+
+@pytest.fixture
+def looked_up(monkeypatch) -> list[str]:
+    """Every URL that the ledger is asked about from here on."""
+    urls: list[str] = []
+    lookup = Ledger.lookup
+
+    def counted(ledger, url):
+        urls.append(url.text)
+        return lookup(ledger, url)
+
+    monkeypatch.setattr(Ledger, "lookup", counted)
+    return urls
+
+
+@pytest.mark.parametrize(
+    ("url", "answer", "rule"),
+    [
+        ("https://a.example/x", Answer.NOBODY, "person"),
+        ("https://a.example/x?more=1", Answer.YES, "person; the person"),
+        ("https://a.example/x?more=1", Answer.NO, "added_query"),
+        ("https://other.example/", Answer.NOBODY, "not_provided"),
+    ],
+)
+async def test_what_a_url_stands_on_is_looked_up_once_for_verdict_and_record(
+    make, looked_up, url, answer, rule
+):
+    tool = make.spec("get", Effect.BRING_IN, kinds={"url": Kind.URL})
+    desk = make.desk(tool, start=make.session(said=["https://a.example/x"]))
+    desk.says(answer)
+    await desk.run("get", {"url": url})
+    (attempt,) = desk.audit.of(Egress)
+    assert attempt.rule == rule
+    # A question has the call judged when it is raised, when its turn comes, and after the answer.
+    judged = {Answer.NOBODY: 1, Answer.NO: 2, Answer.YES: 3}[answer]
+    assert [text for text in looked_up if text == url] == [url] * judged
+
+
+async def test_a_question_about_a_command_has_its_line_assessed_once_for_each_reading(make, monkeypatch):
+    made: list[str] = []
+    assessed = assessment.Assessment.__init__
+
+    def counted(found, *given):
+        made.append("")
+        assessed(found, *given)
+
+    monkeypatch.setattr(assessment.Assessment, "__init__", counted)
+    desk = make.desk(make.spec("run", Effect.EXECUTE, kinds={"line": Kind.COMMAND}))
+    desk.says(Answer.ALWAYS)
+    await desk.run("run", {"line": "make all"})
+    (decided,) = desk.audit.of(Decided)
+    assert decided.allowed and decided.always
+    # Each of the two readings assesses the line to learn what to look up, and with what was found.
+    assert len(made) == 4
