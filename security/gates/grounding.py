@@ -10,7 +10,7 @@ from ..call import Action, Atom
 from ..checks import DOUBTS, UrlQuestion, destination_question, passing_url, unread_url, url_question
 from ..kinds import Kind
 from ..session import Session
-from ..url import Destination, Provenance, Url, host_facts
+from ..url import Destination, Grounding, Provenance, Url, host_facts
 from ..verdict import Allow, Ask, Deny, Grounds, Verdict
 
 __all__ = ["grounding"]
@@ -24,31 +24,29 @@ def grounding(action: Action, session: Session) -> Verdict:
     if not session.policy.url_grounding:
         return Allow("off")
     doubts: list[tuple[Atom, UrlQuestion]] = []
-    grounds: dict[Url, Provenance] = {}
+    grounds: list[tuple[Url, Provenance]] = []
     for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
         said: Deny | UrlQuestion | None
         if atom.kind is Kind.DESTINATION:
             said = _of_destination(atom, action, session)
         elif isinstance(atom.canonical, Url):
-            said = _of_url(atom.canonical, action, session, grounds)
+            known = session.ledger.lookup(atom.canonical)
+            said = _of_url(atom.canonical, known, action, session)
+            if known.provenance is not None:
+                grounds.append((atom.canonical, known.provenance))
         else:
             said = unread_url(atom)
         if isinstance(said, Deny):
             return said
         if said is not None:
             doubts.append((atom, said))
-    return _asked(doubts, tuple(grounds.items())) if doubts else Allow(grounds=tuple(grounds.items()))
+    return _asked(doubts, tuple(grounds)) if doubts else Allow(grounds=tuple(grounds))
 
 
-def _of_url(
-    url: Url, action: Action, session: Session, grounds: dict[Url, Provenance]
-) -> Deny | UrlQuestion | None:
-    """Return what is to be said of a URL, and put into `grounds` how what it stands on became known."""
-    known = session.ledger.lookup(url)
-    if known.provenance is None:
-        return _not_provided(url, known.nearest, action, session)
-    grounds[url] = known.provenance
-    return url_question(url, known, session)
+def _of_url(url: Url, known: Grounding, action: Action, session: Session) -> Deny | UrlQuestion | None:
+    if known.source is not None:
+        return url_question(url, known, session)
+    return _not_provided(url, known.nearest, action, session)
 
 
 def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | UrlQuestion | None:
