@@ -174,8 +174,8 @@ PACKAGES = {
     ),
     "security/sandbox": "security/command security/paths security/policy",
     "security/session": (
-        "security/call security/kinds security/outcome security/paths security/policy "
-        "security/trust security/url"
+        "security/call security/command security/kinds security/outcome security/paths security/policy "
+        "security/trust security/url security/verdict"
     ),
     "security/text": "",
     "security/url": "security/kinds security/text",
@@ -268,7 +268,7 @@ PACKAGES = {
     ),
     "runtime/slash": (
         "memory/audit memory/checkpoints memory/notes runtime/app runtime/audit "
-        "runtime/conversation runtime/describe runtime/exits runtime/grounding runtime/sessions "
+        "runtime/conversation runtime/describe runtime/exits runtime/sessions "
         "security/call security/outcome security/permissions security/ports security/session "
         "security/text security/trust security/url tools/checkpoints tools/files tools/shell"
     ),

@@ -7,32 +7,18 @@ hashed or written.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from functools import cache, partial
-from itertools import islice
+from dataclasses import replace
 
-from ..action import MAX_NAME, thaw
-from ..call import Action, Asker, Atom, Status, ToolResult
-from ..command import CommandFacts, CommandLine
-from ..kinds import Effect, Json, Kind, Unreadable
+from ..action import MAX_NAME
+from ..call import Action, Asker, Status, ToolResult
 from ..outcome import Category
-from ..paths import ResolvedPath
 from ..permissions import APPROVAL, Always, Asks, granted_by, grants_behind, proposed_grants
-from ..session import ActionRecord, Asked, AtomRecord, Decided, Finished, GateVerdict, Session
+from ..session import LONGEST_PART, ActionRecord, Asked, Decided, Finished, GateVerdict, Session
 from ..trust import TrustLevel
-from ..verdict import Allow, Ask, Decision, Deny, GateWord
-from .redaction import MASKED, RedactedArguments, redact_arguments
+from ..verdict import Decision
+from .redaction import RedactedArguments, redact_arguments
 
 __all__ = ["asked_event", "decided_event", "declined_event", "finished_event", "words_of"]
-
-_MOST_PARTS = 200
-_MOST_FACTS = 10
-_MOST_PROBLEMS = 20
-_LONGEST_PART = 4096
-_LONGEST_LOOKED_UP = 32 * 1024
-_AS_WRITTEN = frozenset({Kind.TEXT, Kind.SECRET, Kind.UNDECLARED})
 
 
 def asked_event(session: Session, action: Action, asks: Asks) -> Asked:
@@ -98,7 +84,7 @@ def _judged(session: Session, action: Action, decision: Decision) -> Decided:
         digest=session.keyed(action.digest),
         allowed=False,
         arguments=kept.arguments,
-        words=tuple(_said(word, session, kept) for word in decision.words),
+        words=_words(decision, session, kept),
         judged=session.now,
         asker=asker.value,
         model=session.model if asker is Asker.MODEL else "",
@@ -106,14 +92,18 @@ def _judged(session: Session, action: Action, decision: Decision) -> Decided:
         trust=trust,
         trust_from=kept.text(trust_from),
         always=_always(decision, action, session, kept),
-        reading=_reading(action, kept, session),
+        reading=ActionRecord.of(action, kept, session.keyed),
     )
 
 
 def words_of(decision: Decision, action: Action, session: Session) -> tuple[GateVerdict, ...]:
     """Return what every gate said, as it goes on record."""
     kept = redact_arguments(action, session)
-    return tuple(_said(word, session, kept) for word in decision.words)
+    return _words(decision, session, kept)
+
+
+def _words(decision: Decision, session: Session, kept: RedactedArguments) -> tuple[GateVerdict, ...]:
+    return tuple(GateVerdict.of(word, kept, session.policy.rules) for word in decision.words)
 
 
 def _trust(action: Action, session: Session) -> tuple[str, str]:
@@ -134,108 +124,13 @@ def _always(
     """Return the rules that would have answered every question; none where no rule can, or it is refused."""
 
     def short(text: str | None) -> str | None:
-        return None if text is None else kept.text(text, _LONGEST_PART)
+        return None if text is None else kept.text(text, LONGEST_PART)
 
     if decision.denial is not None or not decision.asks:
         return ()
     rules = proposed_grants(decision.asks, action, session) or ()
     granted = granted_by(Always(rules), decision.asks, session.policy)
     return tuple((one.tool, short(one.match), short(one.folder)) for one in granted)
-
-
-def _said(word: GateWord, session: Session, kept: RedactedArguments) -> GateVerdict:
-    """Return the word of a gate, and where the rule stands if it is one of the person's."""
-    rule = kept.text(word.verdict.rule)
-    match word.verdict:
-        case Allow():
-            return GateVerdict(word.gate, "allow", rule)
-        case Ask() as ask:
-            said = GateVerdict(word.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
-        case Deny() as denial:
-            said = GateVerdict(word.gate, "deny", rule, denial.reason)
-    told = word.verdict
-    facts = tuple((kept.text(name), kept.text(value)) for name, value in islice(told.facts, _MOST_FACTS))
-    suggestion = kept.text(told.suggestion) if told.suggestion is not None else ""
-    return replace(said, where=_where(told.rule, session), suggestion=suggestion, facts=facts)
-
-
-def _where(cited: str, session: Session) -> str:
-    rules = (rule.where for rule in session.policy.rules if rule.where)
-    return next((where for where in rules if cited.endswith(f" at {where}")), "")
-
-
-def _reading(action: Action, kept: RedactedArguments, session: Session) -> ActionRecord:
-    """Return what a call was read as, so that it can be judged again without looking anything up."""
-    spec, atoms = action.spec, action.atoms
-    parts = tuple(_part(atom, kept, session) for atom in atoms[:_MOST_PARTS])
-    looked_up, lost = _looked_up(action, kept)
-    lost += [part.pointer for part in parts if part.kind == Kind.PATH and _is_altered(part)]
-    is_whole = [part.pointer for part in parts] == [atom.pointer for atom in atoms]
-    everything = [] if is_whole else [""]
-    problems = (
-        (kept.text(problem.pointer), kept.text(problem.message), str(problem.category))
-        for problem in action.problems[:_MOST_PROBLEMS]
-    )
-    return ActionRecord(
-        effects=_names(action.effects),
-        declared=_names(spec.effects) if spec is not None else None,
-        level=spec.level.name.lower() if spec is not None else "",
-        source=kept.text(spec.source) if spec is not None else "",
-        parts=parts,
-        looked_up=looked_up,
-        problems=tuple(problems),
-        hidden=tuple(dict.fromkeys((*kept.masked, *kept.cut, *lost, *everything))),
-        nearest=action.nearest or "",
-    )
-
-
-@cache
-def _names(effects: Effect) -> tuple[str, ...]:
-    return tuple(str(effect.name).lower() for effect in effects)
-
-
-def _part(atom: Atom, kept: RedactedArguments, session: Session) -> AtomRecord:
-    """Return an atom as it is kept; of what was masked, no other spelling."""
-    pointer = kept.text(atom.pointer)
-    part = AtomRecord(str(atom.kind), pointer, "", declared=atom.declared, only_read=atom.only_read)
-    if atom.kind in _AS_WRITTEN:
-        return part
-    said = partial(_said_of, kept, is_masked=kept.is_masked(atom.pointer))
-    match atom.canonical:
-        case Unreadable(reason=reason):
-            return replace(part, text=said(atom.raw), unread=reason)
-        case ResolvedPath(text=text, real=real, state=state):
-            mark = session.keyed(state.mark) if state is not None and state.mark else ""
-            return replace(part, text=said(text), real=said(real) if real != text else "", mark=mark)
-        case other:
-            return replace(part, text=said(str(other)))
-
-
-def _said_of(kept: RedactedArguments, text: str, *, is_masked: bool) -> str:
-    return MASKED if is_masked else kept.text(text, _LONGEST_PART)
-
-
-def _is_altered(part: AtomRecord) -> bool:
-    """Whether the place of a file is not there as it was: it is needed as it was, to be judged again."""
-    return any(len(text) > _LONGEST_PART or "[redacted" in text for text in (part.text, part.real))
-
-
-def _looked_up(action: Action, kept: RedactedArguments) -> tuple[Mapping[str, Json], list[str]]:
-    """Return what the machine was asked about the command lines; if it is too much, their pointers."""
-    commands = action.of_kind(Kind.COMMAND)
-    facts = next(filter(None, map(_facts_of, commands)), None)
-    if facts is None:
-        return {}, []
-    tables = ((field.name, thaw(getattr(facts, field.name))) for field in fields(facts))
-    known = {name: table for name, table in tables if table}
-    text = json.dumps(known, ensure_ascii=False)
-    if len(text) > _LONGEST_LOOKED_UP or kept.text(text, _LONGEST_LOOKED_UP) != text:
-        return {}, [atom.pointer for atom in commands]
-    return known, []
-
-
-def _facts_of(atom: Atom) -> CommandFacts | None:
-    return atom.canonical.facts if isinstance(atom.canonical, CommandLine) else None
 
 
 def finished_event(

@@ -52,6 +52,10 @@ class RedactedArguments:
         said = _redacted(text, self.secrets)
         return said if len(said) <= longest else said[:longest] + CUT
 
+    def text_at(self, pointer: str, text: str, longest: int = _LONGEST_VALUE) -> str:
+        """Return another spelling of the value at a pointer as it may be kept: none of what was masked."""
+        return MASKED if self.is_masked(pointer) else self.text(text, longest)
+
     def is_masked(self, pointer: str) -> bool:
         """Whether the value at a pointer holds something that was masked."""
         return any(is_below(pointer, one) for one in self.masked)

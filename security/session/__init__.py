@@ -23,11 +23,12 @@ from .events import (
     UrlsAdded,
     UrlsRemoved,
 )
-from .evidence import ActionRecord, AtomRecord, GateVerdict
+from .evidence import LONGEST_PART, ActionRecord, AtomRecord, GateVerdict
 from .grant import Grant, GrantEntry, Scope
 from .state import Session, apply_events
 
 __all__ = [
+    "LONGEST_PART",
     "THE_PERSON",
     "ActionRecord",
     "AnomalyDetector",

@@ -7,14 +7,53 @@ record, so what is added here leaves older records as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache, partial
+from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, Self
 
-from ..kinds import Json
+from ..call import Action, Atom
+from ..command import CommandFacts, CommandLine
+from ..kinds import Effect, Json, Kind, Unreadable
+from ..paths import ResolvedPath
+from ..policy import Rule
+from ..verdict import Allow, Ask, Deny, GateWord
 
-__all__ = ["ActionRecord", "AtomRecord", "GateVerdict"]
+__all__ = ["LONGEST_PART", "ActionRecord", "AtomRecord", "GateVerdict", "Redacted"]
+
+LONGEST_PART = 4096
+"""Characters that are kept of one part of a call."""
+
+_MOST_PARTS = 200
+_MOST_FACTS = 10
+_MOST_PROBLEMS = 20
+_LONGEST_LOOKED_UP = 32 * 1024
+_AS_WRITTEN = frozenset({Kind.TEXT, Kind.SECRET, Kind.UNDECLARED})
+
+
+class Redacted(Protocol):
+    """What is kept of a call's arguments: evidence takes every text through it (`record/redaction.py`)."""
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The pointers of what was masked."""
+        ...
+
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """The pointers of what was cut."""
+        ...
+
+    def text(self, text: str, longest: int = ...) -> str:
+        """Return any text about the call as it may be kept."""
+        ...
+
+    def text_at(self, pointer: str, text: str, longest: int = ...) -> str:
+        """Return another spelling of the value at a pointer as it may be kept."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +73,22 @@ class GateVerdict:
     force: bool = False
     own_rule: bool = False
     facts: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, word: GateWord, kept: Redacted, rules: Iterable[Rule]) -> Self:
+        """Return the word of a gate, and where the rule stands if it is one of the person's `rules`."""
+        rule = kept.text(word.verdict.rule)
+        match word.verdict:
+            case Allow():
+                return cls(word.gate, "allow", rule)
+            case Ask() as ask:
+                said = cls(word.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
+            case Deny() as denial:
+                said = cls(word.gate, "deny", rule, denial.reason)
+        told = word.verdict
+        facts = tuple((kept.text(name), kept.text(value)) for name, value in islice(told.facts, _MOST_FACTS))
+        suggestion = kept.text(told.suggestion) if told.suggestion is not None else ""
+        return replace(said, where=_where(told.rule, rules), suggestion=suggestion, facts=facts)
 
     def to_json(self) -> dict[str, Json]:
         """Return it as it stands in a record."""
@@ -66,6 +121,29 @@ class AtomRecord:
     mark: str = ""
     only_read: bool = False
 
+    @classmethod
+    def of(cls, atom: Atom, kept: Redacted, keyed: Callable[[str], str]) -> Self:
+        """Return an atom as it is kept; of what was masked, no other spelling. `keyed` hashes a mark."""
+        part = cls(
+            str(atom.kind), kept.text(atom.pointer), "", declared=atom.declared, only_read=atom.only_read
+        )
+        if atom.kind in _AS_WRITTEN:
+            return part
+        said = partial(kept.text_at, atom.pointer, longest=LONGEST_PART)
+        match atom.canonical:
+            case Unreadable(reason=reason):
+                return replace(part, text=said(atom.raw), unread=reason)
+            case ResolvedPath(text=text, real=real, state=state):
+                mark = keyed(state.mark) if state is not None and state.mark else ""
+                return replace(part, text=said(text), real=said(real) if real != text else "", mark=mark)
+            case other:
+                return replace(part, text=said(str(other)))
+
+    @property
+    def is_altered(self) -> bool:
+        """Whether a text is not there as it was; that of a file's place is needed so, to be judged again."""
+        return any(len(text) > LONGEST_PART or "[redacted" in text for text in (self.text, self.real))
+
     def to_json(self) -> dict[str, Json]:
         """Return it as it stands in a record."""
         return _said_of(self)
@@ -95,6 +173,31 @@ class ActionRecord:
     problems: tuple[tuple[str, str, str], ...] = ()
     hidden: tuple[str, ...] = ()
     nearest: str = ""
+
+    @classmethod
+    def of(cls, action: Action, kept: Redacted, keyed: Callable[[str], str]) -> Self:
+        """Return what a call was read as, so that it can be judged again without looking anything up."""
+        spec, atoms = action.spec, action.atoms
+        parts = tuple(AtomRecord.of(atom, kept, keyed) for atom in atoms[:_MOST_PARTS])
+        looked_up, lost = _looked_up(action, kept)
+        lost += [part.pointer for part in parts if part.kind == Kind.PATH and part.is_altered]
+        is_whole = [part.pointer for part in parts] == [atom.pointer for atom in atoms]
+        everything = [] if is_whole else [""]
+        problems = (
+            (kept.text(problem.pointer), kept.text(problem.message), str(problem.category))
+            for problem in action.problems[:_MOST_PROBLEMS]
+        )
+        return cls(
+            effects=_names(action.effects),
+            declared=_names(spec.effects) if spec is not None else None,
+            level=spec.level.name.lower() if spec is not None else "",
+            source=kept.text(spec.source) if spec is not None else "",
+            parts=parts,
+            looked_up=looked_up,
+            problems=tuple(problems),
+            hidden=tuple(dict.fromkeys((*kept.masked, *kept.cut, *lost, *everything))),
+            nearest=action.nearest or "",
+        )
 
     def to_json(self) -> dict[str, Json]:
         """Return it as it stands in a record."""
@@ -131,6 +234,38 @@ _DEFAULTS: Mapping[type[object], tuple[tuple[str, object], ...]] = {
     kind: tuple((told.name, _default(told)) for told in fields(kind))
     for kind in (GateVerdict, AtomRecord, ActionRecord)
 }
+
+
+def _where(cited: str, rules: Iterable[Rule]) -> str:
+    return next((rule.where for rule in rules if rule.where and cited.endswith(f" at {rule.where}")), "")
+
+
+@cache
+def _names(effects: Effect) -> tuple[str, ...]:
+    return tuple(str(effect.name).lower() for effect in effects)
+
+
+def _looked_up(action: Action, kept: Redacted) -> tuple[Mapping[str, Json], list[str]]:
+    """Return what the machine was asked about the command lines; if it is too much, their pointers."""
+    commands = action.of_kind(Kind.COMMAND)
+    facts = next(filter(None, map(_facts_of, commands)), None)
+    if facts is None:
+        return {}, []
+    tables = ((told.name, _plain(getattr(facts, told.name))) for told in fields(facts))
+    known = {name: table for name, table in tables if table}
+    text = json.dumps(known, ensure_ascii=False)
+    if len(text) > _LONGEST_LOOKED_UP or kept.text(text, _LONGEST_LOOKED_UP) != text:
+        return {}, [atom.pointer for atom in commands]
+    return known, []
+
+
+def _facts_of(atom: Atom) -> CommandFacts | None:
+    return atom.canonical.facts if isinstance(atom.canonical, CommandLine) else None
+
+
+def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table as it stands in a record, where a tuple is a list."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
 
 
 def _pairs(rows: Any) -> tuple[tuple[str, ...], ...]:
