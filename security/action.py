@@ -365,7 +365,7 @@ def canonical_json(value: object) -> str:
     return json.dumps(thaw(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def thaw(value: object) -> object:
+def thaw(value: object) -> Any:
     """Return plain dicts and lists for a frozen tree."""
     if isinstance(value, Mapping):
         return {key: thaw(child) for key, child in value.items()}
@@ -436,7 +436,7 @@ def _secret_leaves(action: Action) -> Iterator[Leaf]:
         yield Leaf(atom.pointer, atom.raw, frozenset({atom.kind}))
 
 
-def _hidden(value: object, pointer: str, pointers: set[str]) -> object:
+def _hidden(value: object, pointer: str, pointers: set[str]) -> Any:
     if pointer in pointers:
         return HIDDEN
     if isinstance(value, Mapping):

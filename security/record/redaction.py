@@ -87,12 +87,13 @@ def redact_arguments(action: Action, session: Session) -> RedactedArguments:
     return _bounded(action, tree, text, secrets, spelled)
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> object:
     """Return what a masked text is as JSON; None where a mask took a bracket or a quotation mark along."""
     try:
-        return json.loads(text)
+        found: object = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    return found
 
 
 def _spelled(action: Action, secrets: frozenset[str]) -> Iterator[str]:
