@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from loading import load_module
 
 # Started in the background (`make test &`, nohup) a process ignores Ctrl-C, and so would every program it
 # starts: those that are interrupted here would never end.
@@ -47,22 +47,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         raise
 
 
-def _loaded(path: Path) -> ModuleType:
-    """Load a file as a module of its own, once in a process; without packages tests cannot import each other."""
-    name = "leeward_test_" + "_".join(path.relative_to(TESTS.parent).with_suffix("").parts)
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
 @pytest.fixture(scope="session")
 def script() -> Callable[[str], ModuleType]:
     """Load a file by its path among the tests."""
-    return lambda path: _loaded((TESTS / path).resolve())
+    return lambda path: load_module((TESTS / path).resolve())
 
 
 @pytest.fixture(scope="session")
@@ -96,16 +84,16 @@ def git() -> Callable[..., str]:
 @pytest.fixture
 def planted() -> Callable[[str], ModuleType]:
     """Load the obvious wrong version of a gate, by its name."""
-    return lambda name: _loaded(TESTS / "planted" / f"{name}.py")
+    return lambda name: load_module(TESTS / "planted" / f"{name}.py")
 
 
 @pytest.fixture(scope="session")
 def sessions() -> ModuleType:
     """The module `runtime/sessions.py`: whole sessions in a folder, with a model and a web server."""
-    return _loaded(TESTS / "runtime" / "sessions.py")
+    return load_module(TESTS / "runtime" / "sessions.py")
 
 
 @pytest.fixture(scope="session")
 def servers() -> ModuleType:
     """The module `tools/servers.py`: servers on loopback, and a private authority for them."""
-    return _loaded(TESTS / "tools" / "servers.py")
+    return load_module(TESTS / "tools" / "servers.py")

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from contextlib import AsyncExitStack
 from itertools import islice
 from pathlib import Path
 
 import pytest
+
+from loading import toml_of
 
 ATTACKS = sorted((Path(__file__).parent / "attacks").glob("*.toml"))
 KEYS = {"why", "person", "config", "files", "home", "links", "pages", "reply", "expect"}
@@ -33,7 +34,7 @@ FENCED = re.compile(r"(?s)«UNTRUSTED:(?P<nonce>[0-9a-f]{32}):[a-z0-9_-]+».*?«
 def test_there_are_enough_and_each_says_why():
     assert len(ATTACKS) >= 12
     for path in ATTACKS:
-        attack = tomllib.loads(path.read_text(encoding="utf-8"))
+        attack = toml_of(path)
         assert set(attack) <= KEYS and set(attack.get("expect", {})) <= EXPECTATIONS, path.name
         assert len(attack["why"]) > 20 and all(
             call["expect"] for reply in attack["reply"] for call in reply["calls"]
@@ -89,7 +90,7 @@ async def came_of(runtime, sessions) -> list[str]:
 
 @pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
 async def test_attack(path, sessions, tmp_path):
-    attack = tomllib.loads(path.read_text(encoding="utf-8"))
+    attack = toml_of(path)
     where = sessions.places(tmp_path.resolve())
     async with AsyncExitStack() as stack:
         names, options, web = {"home": str(where.home)}, {}, None

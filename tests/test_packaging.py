@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -21,6 +20,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from loading import load_module
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("security", "memory", "tools", "runtime")
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -37,8 +38,10 @@ def distribution(requirement: str) -> str:
 def imported(*folders: str) -> set[str]:
     """The distributions of what is imported below some folders; what is nobody's stays a module's name."""
     found, known = set(), packages_distributions()
+    shared = {path.stem for path in (ROOT / "tests" / "support").glob("*.py")}
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
-        ours = {"leeward", "", *(beside.stem for beside in path.parent.glob("*.py"))}  # scripts share some
+        # Scripts share some modules that lie beside them.
+        ours = {"leeward", "", *shared, *(beside.stem for beside in path.parent.glob("*.py"))}
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
@@ -238,9 +241,7 @@ def test_the_lowest_versions_are_installed_past_the_lock_which_takes_no_others()
 
 @pytest.mark.parametrize("entries", [["ada-url>=4.0"], ["trio"], ["ada-url>=4.0,<5"] * 2])
 def test_a_parser_without_bounds_or_named_twice_is_not_printed_as_a_version(entries) -> None:
-    script = importlib.util.spec_from_file_location("versions", VERSIONS)
-    versions = importlib.util.module_from_spec(script)
-    script.loader.exec_module(versions)
+    versions = load_module(VERSIONS)
     with pytest.raises(ValueError, match=r"bound|needed once"):
         list(versions.requirements("lowest", entries, parsers=True))
 

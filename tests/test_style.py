@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+from loading import load_module
 
 ROOT = Path(__file__).parents[1]
 
 
-def bench(name: str):
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", ROOT / "bench" / f"{name}.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def bench(name: str) -> ModuleType:
+    return load_module(ROOT / "bench" / f"{name}.py")
 
 
 def missed(checkout: Path) -> set[str]:

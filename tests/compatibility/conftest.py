@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,18 +11,13 @@ from typing import Any
 
 import pytest
 
+from loading import load_module
+
 HERE = Path(__file__).parent
-NAME = "leeward_compatibility_story"
 
 
 def _story() -> ModuleType:
-    if NAME not in sys.modules:
-        spec = importlib.util.spec_from_file_location(NAME, HERE / "story.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[NAME] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[NAME])
-    return sys.modules[NAME]
+    return load_module(HERE / "story.py")
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import http.server
-import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 TESTS = Path(__file__).parents[1]
@@ -258,22 +257,17 @@ def serving(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
         server.server_close()
 
 
-def _terminal() -> ModuleType:
-    """Load the terminal of the tests, wherever among them it stands."""
+def _terminal() -> Any:
+    """Return the terminal of the tests, wherever among them it stands; this file runs without pytest too."""
     (path,) = TESTS.rglob("pty_terminal.py")
-    spec = importlib.util.spec_from_file_location("leeward_compatibility_terminal", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return runpy.run_path(str(path))["Tty"]
 
 
 class Chat:
     """A chat at a terminal, in which questions are answered."""
 
     def __init__(self, machine: Machine, *words: str) -> None:
-        self.tty = _terminal().Tty(
+        self.tty = _terminal()(
             [str(LEEWARD), *words], machine.workspace, machine.environment, rows=60, columns=100
         )
 

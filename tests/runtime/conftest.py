@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import ipaddress
 import json
 import os
@@ -20,25 +19,17 @@ import pytest
 import trio
 
 from leeward.runtime.cli import main as cli
+from loading import load_module
 
-
-def _load(name: str) -> ModuleType:
-    """Load a module that lies beside the tests; without packages they cannot import each other."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
 def model_server(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """The module `model_server.py`: real model servers on loopback."""
-    module = _load("model_server")
+    module = load_module(HERE / "model_server.py")
     module.FOLDERS.append(tmp_path_factory.mktemp("model-server"))
-    rules = _load("dialect_rules")
+    rules = load_module(HERE / "dialect_rules.py")
     module.RULES.update({"/chat/completions": rules.check_chat, "/messages": rules.check_messages})
     return module
 
@@ -46,7 +37,7 @@ def model_server(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 @pytest.fixture(scope="session")
 def dialect_rules() -> ModuleType:
     """The module `dialect_rules.py`: what services insist on in a request."""
-    return _load("dialect_rules")
+    return load_module(HERE / "dialect_rules.py")
 
 
 @dataclass(frozen=True)
@@ -166,7 +157,9 @@ def tty(leeward: CommandLine) -> Iterator[Callable[..., Any]]:
     def sit_down(*words: str, rows: int = 120, columns: int = 80, **environment: str) -> Any:
         around = {**leeward.environment, **environment}
         terminals.append(
-            _load("pty_terminal").Tty(leeward.argv(*words), leeward.workspace, around, rows, columns)
+            load_module(HERE / "pty_terminal.py").Tty(
+                leeward.argv(*words), leeward.workspace, around, rows, columns
+            )
         )
         return terminals[-1]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,13 @@ from leeward.security.policy import Autonomy, Rule, RuleAction, ShellRules
 from leeward.security.session import LevelSet
 from leeward.security.trust import TrustLevel
 from leeward.security.verdict import Deny
+from loading import toml_of
 
 TABLES = Path(__file__).parents[1] / "command_tables"
 LINES = tuple(
     text
     for table in ("ordinary", "adversarial")
-    for group in tomllib.loads((TABLES / f"{table}.toml").read_text(encoding="utf-8"))["group"]
+    for group in toml_of(TABLES / f"{table}.toml")["group"]
     for text in (*group["lines"], *group.get("near", ()))
     if isinstance(line := parse_command(text), CommandLine) and alternatives(line)
 )

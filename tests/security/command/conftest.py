@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -29,6 +28,7 @@ from leeward.security.kinds import Unreadable
 from leeward.security.paths import is_inside
 from leeward.security.policy import Policy, ShellRules
 from leeward.security.url import Ledger
+from loading import toml_of
 
 TABLES = Path(__file__).parent.parent / "command_tables"
 WORKSPACE, HOME = "/srv/ws", "/home/ada"
@@ -132,10 +132,7 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def tables() -> dict[str, list]:
     """The groups of both tables by their name."""
-    return {
-        name: tomllib.loads((TABLES / f"{name}.toml").read_text())["group"]
-        for name in ("ordinary", "adversarial")
-    }
+    return {name: toml_of(TABLES / f"{name}.toml")["group"] for name in ("ordinary", "adversarial")}
 
 
 STUB = """#!/bin/sh

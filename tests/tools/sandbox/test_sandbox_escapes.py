@@ -12,7 +12,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tomllib
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -25,11 +24,12 @@ import trio
 from leeward.security.policy import Policy
 from leeward.tools.process import Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
+from loading import toml_of
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parents[1]
 DOCS = ROOT / "docs" / "sandbox.md"
-ATTEMPTS = tomllib.loads((HERE / "escapes.toml").read_text())["attempt"]
+ATTEMPTS = toml_of(HERE / "escapes.toml")["attempt"]
 LEVELS = ("bubblewrap", "landlock", "none")
 MARK = "<!-- made from tests/tools/escapes.toml, and compared with it by a test -->\n\n"
 EVIL = re.compile(rb"fsmonitor|sshcommand|hookspath|alias|out", re.IGNORECASE)
