@@ -29,8 +29,10 @@ GATES = (
 )
 FILTERS = ("cap", "strip", "redact", "distill", "fence")
 BUILT_IN_TOOLS = {
-    "read", "write", "edit", "list_directory", "find_path", "grep", "shell", "fetch", "read_overflow", "memory_save",
-    "memory_search", "job_output", "job_stop", "multi_edit", "create_directory", "copy_path", "move_path", "delete_path",
+    "read", "write", "edit", "list_directory", "find_path", "grep", "shell", "fetch", "read_overflow",
+    "memory_save",
+    "memory_search", "job_output", "job_stop", "multi_edit", "create_directory", "copy_path", "move_path",
+    "delete_path",
 }  # fmt: skip
 
 LATE_IMPORTS = {
@@ -136,7 +138,8 @@ SHORT_FILES = {
     "runtime/config/places.py": "where configuration and data lie",
     "runtime/console/exit_codes.py": "apart from exits.py, which --help loads",
 }
-"""Files shorter than that, each with the reason why it stands alone; gates, filters and migrations are free."""
+"""Files shorter than that, each with the reason why it stands alone; gates, filters and migrations are free.
+"""
 
 # What each package may import of ours: packages, and files at the root of a folder. A new way is a diff here.
 PACKAGES = {

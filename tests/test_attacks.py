@@ -89,7 +89,7 @@ async def came_of(runtime, sessions) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ATTACKS, ids=lambda path: path.stem)
-async def test_attack(path, sessions, tmp_path):
+async def test_an_attack_comes_to_nothing_and_is_on_record(path, sessions, tmp_path):
     attack = toml_of(path)
     where = sessions.places(tmp_path.resolve())
     async with AsyncExitStack() as stack:

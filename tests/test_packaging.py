@@ -301,7 +301,8 @@ def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
         assert wanted in told + done.stderr
 
 
-# ------------------------------------------------------------------ the Makefile and the check before a change
+# ------------------------------------------------------------------ the Makefile and the check before a
+# change
 
 
 def recipe(target: str) -> list[str]:

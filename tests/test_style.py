@@ -17,7 +17,9 @@ def bench(name: str) -> ModuleType:
 
 
 def missed(checkout: Path) -> set[str]:
-    """The figures of a checkout that fall short of their bars; how much is tested is printed by `make check`."""
+    """The figures of a checkout that fall short of their bars; how much is tested is printed by
+    `make check`.
+    """
     metrics, bars = bench("style_metrics"), bench("style_bars")
     figures = metrics.report(checkout, metrics.package_roots(checkout), [], "x")
     short = {name for name, bar in bars.AT_MOST.items() if figures[name] > bar} | {
@@ -30,7 +32,8 @@ def test_the_bars_are_the_documented_ones() -> None:
     bars = bench("style_bars")
     assert bars.AT_LEAST["annotated_pct"] == 100
     assert bars.AT_MOST == {
-        "fn_code_p90": 20, "fn_over_60_pct": 1.5, "nesting_max": 4, "file_max": 600, "params_max": 8, "class_methods_max": 15, "cycles": 0, "comment_echo_pct": 3, "broad_except_swallowing": 3,
+        "fn_code_p90": 20, "fn_over_60_pct": 1.5, "nesting_max": 4, "file_max": 600, "params_max": 8,
+        "class_methods_max": 15, "cycles": 0, "comment_echo_pct": 3, "broad_except_swallowing": 3,
     }  # fmt: skip
 
 
@@ -46,7 +49,9 @@ STYLE = {
     + "    " * 6
     + "pass\n",
     "file_max": "x = 1\n" * 601,
-    "params_max": "def f(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int) -> None: ...\n",
+    "params_max": (
+        "def f(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: int, i: int) -> None: ...\n"
+    ),
     "class_methods_max": "class A:\n"
     + "".join(f"    def f{number}(self) -> None: ...\n" for number in range(16)),
     "annotated_pct": "def f(x): ...\n",

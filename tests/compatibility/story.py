@@ -178,7 +178,8 @@ class PlaceTaken(Exception):
 def recorded_place() -> Iterator[Path]:
     """Yield an empty folder at the path that the records name; one process has it at a time.
 
-    A session belongs to the absolute path of its workspace, and its records cannot be rewritten: they are signed.
+    A session belongs to the absolute path of its workspace, and its records cannot be rewritten: they are
+    signed.
 
     Raises:
         PlaceTaken: it cannot be had.
@@ -292,7 +293,9 @@ class Chat:
 
 
 def play(machine: Machine) -> None:
-    """Live through the sessions: one that is cut off, a long one, one without anybody, one forked, one gone on with."""
+    """Live through the sessions: one that is cut off, a long one, one without anybody, one forked, one gone
+    on with.
+    """
     heads = machine.home / "elsewhere.heads"
     _told(
         machine.run("call", "read", '{"path": "notes.md"}', env={"LEEWARD_TOOLS__AUDIT__HEADS": str(heads)}),
@@ -331,7 +334,9 @@ def sessions(machine: Machine) -> dict[str, str]:
 
 
 def _calls(machine: Machine) -> None:
-    """Make calls whose records say what those of the sessions do not: what was hidden, misspelt or led elsewhere."""
+    """Make calls whose records say what those of the sessions do not: what was hidden, misspelt or led
+    elsewhere.
+    """
     calls = (
         ("write", {"path": "key.txt", "content": "ghp_" + "A1b2" * 9}, 4),
         ("raed", {"path": "notes.md"}, 5),

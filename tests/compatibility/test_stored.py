@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-# Verdicts on record in `v0_1` that this version would not give again, by tool, hop, gate and rule as they stand
+# Verdicts on record in `v0_1` that this version would not give again, by tool, hop, gate and rule as they
+# stand
 # on record, each with the reason why it decides otherwise.
 DIFFERENCES: dict[tuple[str, int, str | None, str], str] = {
     (
@@ -52,7 +53,10 @@ def test_the_audit_is_gone_on_with_in_one_chain(moved, expected) -> None:
 
 def test_a_changed_record_of_the_earlier_version_is_still_found(moved) -> None:
     with sqlite3.connect(moved.data / "leeward.db") as database:
-        changed = "UPDATE audit SET body = replace(body, 'grounding', 'nobody') WHERE kind = 'decision' AND body LIKE '%grounding%'"
+        changed = (
+            "UPDATE audit SET body = replace(body, 'grounding', 'nobody') WHERE kind = 'decision' AND body "
+            "LIKE '%grounding%'"
+        )
         assert database.execute(changed).rowcount > 0
     database.close()
     assert moved.run("audit", "verify").code == 1

@@ -31,25 +31,38 @@ STUBS = "a b c d e n rm git zap"
 REAL = "env nice nohup timeout sh xargs setsid"
 
 WORDS = (
-    "x -f --opt=1 'q r' \"q r\" \"$V\" $V ${V} ${V:-d} $'\\x72m' r\\m \\rm '' \"\" *.t {p,q} {1..3} ~ ~/z a=b 2 # x#y !x "
-    '$(b) `c` "$(d 1)" <(e) $((1+2)) "a`b`" \'$(zap)\' "\\$(zap)" \\; \';\' \'|\' "&" = == [x] [ ] {} {a} a{b,c}d '
+    "x -f --opt=1 'q r' \"q r\" \"$V\" $V ${V} ${V:-d} $'\\x72m' r\\m \\rm '' \"\" *.t {p,q} {1..3} ~ "
+    "~/z a=b 2 # x#y !x "
+    '$(b) `c` "$(d 1)" <(e) $((1+2)) "a`b`" \'$(zap)\' "\\$(zap)" \\; \';\' \'|\' "&" = == [x] [ ] {} '
+    "{a} a{b,c}d "
     '${#V} "${V%x}" $? $# - -- \\  \\\' "it\'s" é \'ü ü\' $"loc" @(x) ?(y) a\\\nb "l\nm" \'l\nm\''
 ).split(" ")
 COMMANDS = (
-    "a b c d e n rm git echo true false : test printf cd export set eval exec command builtin env nice nohup timeout "
-    "sh time ! { } ( ) [ [[ if for while case function coproc \\rm 'rm' \"r\"m r''m $V $(b) ./a /s/a source . trap read"
+    "a b c d e n rm git echo true false : test printf cd export set eval exec command builtin env nice "
+    "nohup timeout "
+    "sh time ! { } ( ) [ [[ if for while case function coproc \\rm 'rm' \"r\"m r''m $V $(b) ./a /s/a "
+    "source . trap read"
 ).split()
 TEMPLATES = (
-    "@", "@", "@", "@ | @", "@ && @", "@ || @", "@ ; @", "@ & @", "@ |& @", "! @", "( @ )", "(@)", "{ @; }", "time @",
-    "if @; then @; fi", "if @; then @; else @; fi", "if @\nthen @\nelif @; then @; fi", "for V in ? ?; do @; done",
+    "@", "@", "@", "@ | @", "@ && @", "@ || @", "@ ; @", "@ & @", "@ |& @", "! @", "( @ )", "(@)", "{ @; }",
+    "time @",
+    "if @; then @; fi", "if @; then @; else @; fi", "if @\nthen @\nelif @; then @; fi",
+    "for V in ? ?; do @; done",
     "for V\ndo @\ndone", "while n; do @; done", "until a; do @; done", "case ? in ?) @;; *) @;; esac",
-    "case ? in (x|y) @;& z) @;; esac", "f() { @; }; f", "function g { @; }\ng ?", "V=? @", "V=? W=? @", "V=?; @", "@\n@",
-    "@ # @\n@", "@ \\\n ?", "@ <<< ?", "@ <<E\n?\nE\n", "@ <<'E' | @\n?\nE\n@", "@ <<-E\n\t?\n\tE\n", "@ <<E && @\n$(b)\nE",
-    "@ > o", "@ 2>&1", "@ >o 2>&1 | @", "@ &> o", "@ >| o", "@ >> o ?", "> o @", "@ < /dev/null", "2>o @", "@ 3>&1 1>&2 2>&3",
-    "eval '@'", "eval ? ?", "sh -c '@'", "env V=1 @", "env -i @", "nice -n 5 @", "timeout 5 @", "command @", "exec @",
-    "nohup @", "trap '@' EXIT", "echo ? | xargs @", "a $(@)", "a `@`", 'a "$(@)"', "a <(@)", "[[ -n ? && ? == x* ]] && @",
-    "[ ? = ? ] && @", "V=$(@)", "a ${V:-$(@)}", "cd / && @", "set -e; @", "export V=?; @", "coproc @", "@;", "@ &", "{ @; } > o",
-    "(@; @) | @", "f() ( @ ); f | f2", "@ |\n@", "@ &&\n@", "echo ?\n\\rm ?", "@ >(@)", "select V in x; do @; done",
+    "case ? in (x|y) @;& z) @;; esac", "f() { @; }; f", "function g { @; }\ng ?", "V=? @", "V=? W=? @",
+    "V=?; @", "@\n@",
+    "@ # @\n@", "@ \\\n ?", "@ <<< ?", "@ <<E\n?\nE\n", "@ <<'E' | @\n?\nE\n@", "@ <<-E\n\t?\n\tE\n",
+    "@ <<E && @\n$(b)\nE",
+    "@ > o", "@ 2>&1", "@ >o 2>&1 | @", "@ &> o", "@ >| o", "@ >> o ?", "> o @", "@ < /dev/null", "2>o @",
+    "@ 3>&1 1>&2 2>&3",
+    "eval '@'", "eval ? ?", "sh -c '@'", "env V=1 @", "env -i @", "nice -n 5 @", "timeout 5 @", "command @",
+    "exec @",
+    "nohup @", "trap '@' EXIT", "echo ? | xargs @", "a $(@)", "a `@`", 'a "$(@)"', "a <(@)",
+    "[[ -n ? && ? == x* ]] && @",
+    "[ ? = ? ] && @", "V=$(@)", "a ${V:-$(@)}", "cd / && @", "set -e; @", "export V=?; @", "coproc @", "@;",
+    "@ &", "{ @; } > o",
+    "(@; @) | @", "f() ( @ ); f | f2", "@ |\n@", "@ &&\n@", "echo ?\n\\rm ?", "@ >(@)",
+    "select V in x; do @; done",
 )  # fmt: skip
 DAMAGE = "'\"`$\\(){}[]<>|&;\n #!~*?=-\tr"
 
@@ -221,10 +234,12 @@ def main() -> int:
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 1_000_000
     report = fuzzed(count, seed)
     print(
-        f"seed {seed}: {report.lines} lines, {report.read} read, {report.printed} printed, {report.late} stopped"
+        f"seed {seed}: {report.lines} lines, {report.read} read, {report.printed} printed, "
+        f"{report.late} stopped"
     )
     print(
-        f"{report.ran} programs ran, {len(report.unforeseen)} unforeseen, {len(report.different)} printed differently"
+        f"{report.ran} programs ran, {len(report.unforeseen)} unforeseen, {len(report.different)} "
+        f"printed differently"
     )
     for source, text, ran in report.unforeseen[:20]:
         print(f"UNFORESEEN {ran!r}\n  line    {source!r}\n  {text!r}")

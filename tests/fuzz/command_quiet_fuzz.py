@@ -34,17 +34,24 @@ CANARY = "ZEBRA-7731"
 MARK = "RAN-UNFORESEEN"
 RULES = ShellRules(confirm=())
 GIT = (
-    ("status", "-sbvu --short --branch --porcelain --ignored --verbose"), ("branch", "-arvlD --all --list --sort"), ("log", "-np -n --oneline --all --stat --format"),
-    ("show", "-p --stat --format"), ("diff", "-p --stat --cached --no-index"), ("blame", "-LS"), ("grep", "-nO --cached"), ("notes", ""), ("stash", ""), ("rev-parse", "--show-toplevel"),
+    ("status", "-sbvu --short --branch --porcelain --ignored --verbose"),
+    ("branch", "-arvlD --all --list --sort"), ("log", "-np -n --oneline --all --stat --format"),
+    ("show", "-p --stat --format"), ("diff", "-p --stat --cached --no-index"), ("blame", "-LS"),
+    ("grep", "-nO --cached"), ("notes", ""), ("stash", ""), ("rev-parse", "--show-toplevel"),
 )  # fmt: skip
 # Nothing to be told here: they wait, never end, or show the machine the fuzz runs on.
 LEFT_OUT = frozenset(
-    "sleep top vmstat iostat man apt apt-cache dpkg dpkg-query pip pip3 locate read exit lsof ss netstat".split()
+    (
+        "sleep top vmstat iostat man apt apt-cache dpkg dpkg-query pip pip3 locate read exit lsof ss netstat"
+    ).split()
 )
 FILES = {
-    "a.txt": "one\ntwo\nthree\n", "b.txt": "two\nthree\nfour\n", "c.json": '{"a": [1, 2], "b": "x"}\n', "d.csv": "a,b\n1,2\n",
-    "src/e.py": "import os\n", "src/f.py": "x = 1\n", ".env": f"KEY={CANARY}\n", "src/.env": f"KEY={CANARY}\n", "-o": "", "-i": "", "@f": "-o\nout\n",
-    "--output=z": "", "names0": ".env\0../outside/secret\0", "src/prog.sed": "w out\n", "prog.awk": 'BEGIN{system("touch out")}\n',
+    "a.txt": "one\ntwo\nthree\n", "b.txt": "two\nthree\nfour\n", "c.json": '{"a": [1, 2], "b": "x"}\n',
+    "d.csv": "a,b\n1,2\n",
+    "src/e.py": "import os\n", "src/f.py": "x = 1\n", ".env": f"KEY={CANARY}\n",
+    "src/.env": f"KEY={CANARY}\n", "-o": "", "-i": "", "@f": "-o\nout\n",
+    "--output=z": "", "names0": ".env\0../outside/secret\0", "src/prog.sed": "w out\n",
+    "prog.awk": 'BEGIN{system("touch out")}\n',
 }  # fmt: skip
 LINKS = {
     "link": "../outside/secret",
@@ -53,19 +60,28 @@ LINKS = {
     "keys": "../.ssh",
 }
 OPERANDS = (
-    "a.txt b.txt c.json d.csv src/e.py src . .. .env link folder/secret keys/id ../outside/secret ~/.ssh/id $HOME/.ssh/id out /etc/hosts "
-    "*.txt *.json src/*.py * .* l* ?.txt ./* src/* -- - '*' x 'two' \"$x\" $x {a,b}.txt names0 src/prog.sed prog.awk ../*/* folder/* -o @f "
-    "p s/o/x/ '{print}' '.' '1,2p' 'w out' '1e touch out' 's/o/x/w out' 's/o/x/e' '{print > \"out\"}' 'BEGIN{system(\"touch out\")}' HEAD HEAD:a.txt"
+    "a.txt b.txt c.json d.csv src/e.py src . .. .env link folder/secret keys/id ../outside/secret "
+    "~/.ssh/id $HOME/.ssh/id out /etc/hosts "
+    "*.txt *.json src/*.py * .* l* ?.txt ./* src/* -- - '*' x 'two' \"$x\" $x {a,b}.txt names0 "
+    "src/prog.sed prog.awk ../*/* folder/* -o @f "
+    "p s/o/x/ '{print}' '.' '1,2p' 'w out' '1e touch out' 's/o/x/w out' 's/o/x/e' '{print > \"out\"}' "
+    "'BEGIN{system(\"touch out\")}' HEAD HEAD:a.txt"
     " {} ./{} x{} '{}/.env' '{}/../.ssh/id' '{}/id' '[^a]env' '.\\env' '[[:punct:]]env' keys"
 ).split(" ")
-VALUES = "a.txt out .env link 1 2 ./evil names0 src/prog.sed prog.awk '*.py' x , link/../x ../outside/secret '{}' exec=./evil".split(
-    " "
-)
+VALUES = (
+    "a.txt out .env link 1 2 ./evil names0 src/prog.sed prog.awk '*.py' x , link/../x ../outside/secret "
+    "'{}' exec=./evil"
+).split(" ")
 TEMPLATES = (
-    "@", "@", "@", "@", "@ | @", "@ ; @", "@ && @", "cd src && @", "cd folder; @", "cd src/.. && @", "for x in ? ?; do @; done", "for x in ?; do @ $x; done",
-    'for x in ?; do @ "$x"; done', "x=?; @ $x", "timeout 2 @", "env @", "nice @", "command @", "sh -c '@'", "bash -c '@' ? ?", "echo ? | xargs @", "printf '%s\\0' ? | xargs -0 @",
-    "find . -name ? -exec @ {} \\;", "find src -exec @ {} +", "find . -name ? -exec @ ? \\;", "find ? -exec @ ? \\;", "find ? -type f -name ? -exec @ ? +", "@ < ?", "@ <<< ?", "@ <(@)", "echo $(@)", "[ -f ? ] && @", "if @; then @; fi", "( @ )", "{ @; } < ?", "@ 2>&1", "@ 2>/dev/null",
-    "while read -r x; do @ $x; done < ?", 'ls | while read x; do @ "$x"; done', "x=';'; @ $x", "stdbuf -oL @", "time @", "eval '@'", "xargs @ < names0", "git ls-files | xargs @",
+    "@", "@", "@", "@", "@ | @", "@ ; @", "@ && @", "cd src && @", "cd folder; @", "cd src/.. && @",
+    "for x in ? ?; do @; done", "for x in ?; do @ $x; done",
+    'for x in ?; do @ "$x"; done', "x=?; @ $x", "timeout 2 @", "env @", "nice @", "command @", "sh -c '@'",
+    "bash -c '@' ? ?", "echo ? | xargs @", "printf '%s\\0' ? | xargs -0 @",
+    "find . -name ? -exec @ {} \\;", "find src -exec @ {} +", "find . -name ? -exec @ ? \\;",
+    "find ? -exec @ ? \\;", "find ? -type f -name ? -exec @ ? +", "@ < ?", "@ <<< ?", "@ <(@)", "echo $(@)",
+    "[ -f ? ] && @", "if @; then @; fi", "( @ )", "{ @; } < ?", "@ 2>&1", "@ 2>/dev/null",
+    "while read -r x; do @ $x; done < ?", 'ls | while read x; do @ "$x"; done', "x=';'; @ $x", "stdbuf -oL @",
+    "time @", "eval '@'", "xargs @ < names0", "git ls-files | xargs @",
 )  # fmt: skip
 
 DRIVER = """
@@ -278,7 +294,8 @@ def _run(lines: list[str], stage: Path, root: Path, workspace: Path, home: Path)
     python = str(Path(sys.executable).resolve())
     subprocess.run(
         ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", *binds, "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/var",
-         "--bind", str(root), str(root), "--bind", str(stage / "stage"), "/stage", python, "-I", "/stage/driver.py"],
+         "--bind", str(root), str(root), "--bind", str(stage / "stage"), "/stage", python, "-I",
+         "/stage/driver.py"],
         check=True, timeout=3600, env={"PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     return list(json.loads((stage / "stage" / "results").read_text()))
@@ -290,7 +307,8 @@ def main() -> int:
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 1_000_000
     report = fuzzed(count, seed)
     print(
-        f"seed {seed}: {report.lines} lines, {report.quiet} run without a question, {len(report.wrong)} did more than reading"
+        f"seed {seed}: {report.lines} lines, {report.quiet} run without a question, {len(report.wrong)} "
+        f"did more than reading"
     )
     for line, printed, did in report.wrong[:40]:
         print(f"{did}\n  line    {line!r}\n  printed {printed!r}")

@@ -37,23 +37,37 @@ CANARY = "ZEBRA-7731"
 RULES = ShellRules(confirm=())
 
 PLAIN = (
-    "git --version", "git rev-parse --show-toplevel", "git status", "git status -s", "git status -sb", "git status --short --branch", "git status --porcelain",
-    "git status --porcelain=v2 --branch", "git branch", "git branch -a", "git branch -vv", "git branch --show-current", "git branch --list", "git log --oneline",
-    "git log --oneline -5", "git log --oneline -n 3", "git --no-pager log --oneline --max-count=2", "cd . && git status", "git status | head -3",
+    "git --version", "git rev-parse --show-toplevel", "git status", "git status -s", "git status -sb",
+    "git status --short --branch", "git status --porcelain",
+    "git status --porcelain=v2 --branch", "git branch", "git branch -a", "git branch -vv",
+    "git branch --show-current", "git branch --list", "git log --oneline",
+    "git log --oneline -5", "git log --oneline -n 3", "git --no-pager log --oneline --max-count=2",
+    "cd . && git status", "git status | head -3",
     "git status; git log --oneline -2", "/usr/bin/git status", "! git status", "time git log --oneline",
 )  # fmt: skip
 OTHER = (
-    "git status -v", "git status --ignored", "git status -uall", "git status .", "git -C . status", "git -C sub status", "cd sub && git status", "(cd sub && git log --oneline)",
-    "cd sub; git branch", "git range-diff HEAD~1 HEAD HEAD", "git log", "git log -m -p", "git log --oneline -p", "git log --oneline --stat", "git log --oneline --show-signature",
-    "git log --oneline .env", "git notes show", "git diff", "git diff --cached", "git show", "git show HEAD:a.bin", "git grep KEY", "git grep --cached KEY", "git cat-file -p HEAD",
-    "git blame a.bin", "git stash list", "git describe --dirty", "git fetch", "git ls-files", "git config --list", "git reflog", "git tag", "git branch --format=%G?",
-    "git branch --sort=signature", "git rev-parse --git-dir", "git version", "git help status", "git st", "git -p status", "git --git-dir=.git status", "git submodule status",
-    "env git status", "command git status", "nice git status", "timeout 5 git status", "sh -c 'git status'", "eval 'git status'", "echo 'git status' | sh", "xargs git status",
-    "find . -maxdepth 1 -name a.bin -exec git status ';'", "find sub -execdir git status ';'", "echo --ignore-submodules=none | xargs -I--ignore-submodules=all git status",
-    "git-status", "/usr/lib/git-core/git status", "./git status", "sub/git status", "git.exe status", "tig", "gh pr list", "git-lfs status", "exa --git",
+    "git status -v", "git status --ignored", "git status -uall", "git status .", "git -C . status",
+    "git -C sub status", "cd sub && git status", "(cd sub && git log --oneline)",
+    "cd sub; git branch", "git range-diff HEAD~1 HEAD HEAD", "git log", "git log -m -p",
+    "git log --oneline -p", "git log --oneline --stat", "git log --oneline --show-signature",
+    "git log --oneline .env", "git notes show", "git diff", "git diff --cached", "git show",
+    "git show HEAD:a.bin", "git grep KEY", "git grep --cached KEY", "git cat-file -p HEAD",
+    "git blame a.bin", "git stash list", "git describe --dirty", "git fetch", "git ls-files",
+    "git config --list", "git reflog", "git tag", "git branch --format=%G?",
+    "git branch --sort=signature", "git rev-parse --git-dir", "git version", "git help status", "git st",
+    "git -p status", "git --git-dir=.git status", "git submodule status",
+    "env git status", "command git status", "nice git status", "timeout 5 git status", "sh -c 'git status'",
+    "eval 'git status'", "echo 'git status' | sh", "xargs git status",
+    "find . -maxdepth 1 -name a.bin -exec git status ';'", "find sub -execdir git status ';'",
+    "echo --ignore-submodules=none | xargs -I--ignore-submodules=all git status",
+    "git-status", "/usr/lib/git-core/git status", "./git status", "sub/git status", "git.exe status", "tig",
+    "gh pr list", "git-lfs status", "exa --git",
 )  # fmt: skip
 # What a person might type in such a repository: it tells whether the traps are live at all.
-CAREFREE = "git status; git branch; git log --oneline; git log -p -m --show-signature; git diff; git status -v; git -C sub status"
+CAREFREE = (
+    "git status; git branch; git log --oneline; git log -p -m --show-signature; git diff; git status -v; "
+    "git -C sub status"
+)
 _ENDLESS = "it did not end"
 # In a sandbox root obeys the modes of files as everybody does.
 _UNPRIVILEGED = (
@@ -63,7 +77,10 @@ _UNPRIVILEGED = (
 )
 # Of a plain repository these replace so much that they are set last.
 _REPLACING = frozenset(
-    {"passed over for the root", "passed over for the parent", "gitfile", "linked tree", "no repository", "whole link", "common folder", "settings", "head", "objects", "references", "index", "device"}
+    {
+        "passed over for the root", "passed over for the parent", "gitfile", "linked tree", "no repository",
+        "whole link", "common folder", "settings", "head", "objects", "references", "index", "device",
+    }
 )  # fmt: skip
 
 
@@ -297,7 +314,10 @@ def _promisor(place: Place, _: random.Random) -> None:
     """Take away an object that a remote has promised, and which only a program can bring."""
     _sets(
         place,
-        '[remote "o"]\n\turl = ext::EVIL\n\tpromisor = true\n[extensions]\n\tpartialClone = o\n[protocol]\n\tallow = always',
+        (
+            '[remote "o"]\n\turl = ext::EVIL\n\tpromisor = true\n[extensions]\n\tpartialClone = '
+            "o\n[protocol]\n\tallow = always"
+        ),
     )
     blob = _git(place.workspace, "rev-parse", "HEAD:b.txt")
     (place.git / "objects" / blob[:2] / blob[2:]).unlink()
@@ -334,7 +354,10 @@ def _passed_over(instead: Callable[[Place], Path]) -> Trap:
     def trap(place: Place, chance: random.Random) -> None:
         other = instead(place)
         shutil.copytree(place.git, other, dirs_exist_ok=True)
-        settings = f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = {place.workspace}\n{_HOSTILE}"
+        settings = (
+            f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = "
+            f"{place.workspace}\n{_HOSTILE}"
+        )
         (other / "config").write_text(place.filled(settings))
         (other / "info").mkdir(exist_ok=True)
         (other / "info" / "attributes").write_text("* filter=e\n")
@@ -398,14 +421,22 @@ LOUD: dict[str, Trap] = {
     "sort": _setting("[branch]\n\tsort = signature\n[gpg]\n\tprogram = EVIL"),
     "credentials": _setting("[credential]\n\thelper = !EVIL"),
     "include": _written("more", "[core]\n\tfsmonitor = EVIL\n", "[include]\n\tpath = ../more"),
-    "include if": _written("more", '[filter "e"]\n\tclean = EVIL\n', '[includeIf "gitdir:**"]\n\tpath = ../more'),
+    "include if": _written(
+        "more", '[filter "e"]\n\tclean = EVIL\n', '[includeIf "gitdir:**"]\n\tpath = ../more',
+    ),
     "include outside": _setting("[include]\n\tpath = PRIVATE/../secret"),
     "work tree": _setting("[core]\n\tworktree = PRIVATE/.."),
-    "settings of a tree": _part("config.worktree", "[core]\n\tfsmonitor = EVIL\n", "[extensions]\n\tworktreeConfig = true"),
-    "submodule settings": _setting("[submodule]\n\trecurse = true\n[diff]\n\tsubmodule = diff\n[status]\n\tsubmoduleSummary = true"),
+    "settings of a tree": _part(
+        "config.worktree", "[core]\n\tfsmonitor = EVIL\n", "[extensions]\n\tworktreeConfig = true",
+    ),
+    "submodule settings": _setting(
+        "[submodule]\n\trecurse = true\n[diff]\n\tsubmodule = diff\n[status]\n\tsubmoduleSummary = true"
+    ),
     "attributes file": _setting("[core]\n\tattributesFile = ../.gitattributes"),
     "excludes outside": _setting("[core]\n\texcludesFile = PRIVATE/../secret"),
-    "editor and ssh": _setting("[core]\n\teditor = EVIL\n\tsshCommand = EVIL\n\taskPass = EVIL\n\tgitProxy = EVIL"),
+    "editor and ssh": _setting(
+        "[core]\n\teditor = EVIL\n\tsshCommand = EVIL\n\taskPass = EVIL\n\tgitProxy = EVIL"
+    ),
     "promisor": _promisor,
     "alternates": _part("objects/info/alternates", "PRIVATE/objects\n"),
     "common folder": _part("commondir", "PRIVATE\n"),
@@ -434,7 +465,10 @@ LATENT: dict[str, Trap] = {
     "gitfile below": _below("gitdir: PRIVATE\n"),
     "gitfile below, with blanks": _below(" \tgitdir: PRIVATE\n"),
     "random settings": _random_settings,
-    "remote": _setting('[remote "o"]\n\turl = ext::EVIL\n\tfetch = +refs/heads/*:refs/remotes/o/*\n[branch "main"]\n\tremote = o\n\tmerge = refs/heads/main'),
+    "remote": _setting(
+        '[remote "o"]\n\turl = ext::EVIL\n\tfetch = +refs/heads/*:refs/remotes/o/*\n[branch '
+        '"main"]\n\tremote = o\n\tmerge = refs/heads/main'
+    ),
     "programs": _programs,
     "names": _link_out("mail"),
     "mailmap": _link_out(".mailmap"),
@@ -561,7 +595,8 @@ def printed(line: str, policy: Policy) -> str | None:
 def run(line: str, place: Place, seconds: float = 60) -> str:
     """Run a line in the workspace as the product would; return what it prints."""
     process = subprocess.Popen(
-        [*_UNPRIVILEGED, "/bin/bash", "--noprofile", "--norc", "-c", "--", line], cwd=place.workspace, start_new_session=True,
+        [*_UNPRIVILEGED, "/bin/bash", "--noprofile", "--norc", "-c", "--", line], cwd=place.workspace,
+        start_new_session=True,
         env=environment(str(place.home), os.environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, errors="replace", text=True,
     )  # fmt: skip
@@ -594,7 +629,8 @@ def main() -> int:
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else time.time_ns() % 1_000_000
     report = fuzzed(count, seed)
     print(
-        f"seed {seed}: {report.repositories} repositories, {report.live} with a live trap, {report.plain} plain, "
+        f"seed {seed}: {report.repositories} repositories, {report.live} with a live trap, "
+        f"{report.plain} plain, "
         f"{report.ran} lines run without a question, {len(report.wrong)} did more than reading"
     )
     never = sorted(LOUD.keys() - report.placed.keys())

@@ -27,9 +27,17 @@ __all__ = ["Report", "fuzzed"]
 
 NAMES_IN_A_FOLDER = 25
 SAID = {Say.NOTHING: "nothing", Say.ASK: "ask", Say.FORCE: "force", Say.DENY: "deny"}
-PIECES = ["a", "ab", "aab", "*", "?", "[", "]", "[a", "{a,b}", "-", "--", ".", "..", "~", " ", "\n", "\t", "'", '"', "\\", "$x", "$(a)", "`a`", "é", "\u0301", "\u202e", "\udcff", "\udc80", "#", "=", ":", "%", "|", ";", "&", "<", "git", ".git", ".env", "id_rsa", "-rf"]  # fmt: skip
+PIECES = [
+    "a", "ab", "aab", "*", "?", "[", "]", "[a", "{a,b}", "-", "--", ".", "..", "~", " ", "\n", "\t", "'", '"',
+    "\\", "$x", "$(a)", "`a`", "é", "\u0301", "\u202e", "\udcff", "\udc80", "#", "=", ":", "%", "|", ";", "&",
+    "<", "git", ".git", ".env", "id_rsa", "-rf",
+]  # fmt: skip
 WILD = ["*", "*", "*", "?", "[a-b]", "[!a]", "[]a]", "**", "?*", "*?", ".*", "*/", "*/*", ".*/", "[a]*"]
-LINES = ["ls @", "cat @", "rm -rf @", "cp @ x", "grep -r a @", "find @ -name @", "git add @", "chmod 600 @", "head @ @", "wc -l @ | sort", "mv @ @ d", "for x in @; do cat $x; done", "tar cf x @", "ls @ @ @ @", "echo a > @"]  # fmt: skip
+LINES = [
+    "ls @", "cat @", "rm -rf @", "cp @ x", "grep -r a @", "find @ -name @", "git add @", "chmod 600 @",
+    "head @ @", "wc -l @ | sort", "mv @ @ d", "for x in @; do cat $x; done", "tar cf x @", "ls @ @ @ @",
+    "echo a > @",
+]  # fmt: skip
 STEPS_FOR_A_LINE = 200_000
 """What no line here comes near, though each name is held against every pattern in it."""
 

@@ -1,4 +1,6 @@
-"""Cleaning up at any time: nothing goes that a step still speaks of, and what nobody speaks of goes in the end."""
+"""Cleaning up at any time: nothing goes that a step still speaks of, and what nobody speaks of goes in the
+end.
+"""
 
 from __future__ import annotations
 

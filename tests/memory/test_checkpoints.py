@@ -1,4 +1,6 @@
-"""Contents and steps: kept once, whole or not at all, in transactions that nobody waits for, and gone in time."""
+"""Contents and steps: kept once, whole or not at all, in transactions that nobody waits for, and gone in
+time.
+"""
 
 from __future__ import annotations
 

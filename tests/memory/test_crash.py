@@ -17,7 +17,7 @@ def crash(script) -> ModuleType:
 
 
 @pytest.mark.slow
-def test_fifty_kills(crash: ModuleType) -> None:
+def test_nothing_is_lost_or_half_there_after_fifty_kills(crash: ModuleType) -> None:
     """Here few; `make crash` kills more than a thousand times."""
     problems, seen = crash.crashed(50, seed=1)
     assert problems == []
@@ -37,7 +37,8 @@ def test_what_is_looked_for_is_found(crash: ModuleType, tmp_path: Path) -> None:
     trio.run(machine._look, [{"type": "result", "call": "c1", "status": "ok"}])
     with closing(sqlite3.connect(machine.database)) as database, database:
         database.execute(
-            "INSERT INTO entry (session, turn, role, content, origin, at) VALUES ('nobody', 1, 'user', '{}', 'person', 1.0)"
+            "INSERT INTO entry (session, turn, role, content, origin, at) VALUES ('nobody', 1, 'user', "
+            "'{}', 'person', 1.0)"
         )
     trio.run(machine._look, [])
     found = "\n".join(machine.problems)

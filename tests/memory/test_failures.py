@@ -1,4 +1,6 @@
-"""When the disk, the system or another process says no: it is told in words, nothing is half there, and it goes on."""
+"""When the disk, the system or another process says no: it is told in words, nothing is half there, and it
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ HEADS = [Head(count, f"{count:064x}", "ab" * 32, "cd" * 64) for count in range(1
 
 @contextmanager
 def files_up_to(size: int):
-    """Let no file of this process grow beyond so many bytes: what is written over it is cut, and then refused."""
+    """Let no file of this process grow beyond so many bytes: what is written over it is cut, and then
+    refused.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -245,7 +249,9 @@ def test_a_look_that_is_kept_from_looking_finds_no_damage(tmp_path: Path) -> Non
 async def test_a_file_that_others_keep_locked_is_waited_for_and_then_told(
     tmp_path: Path, asyncio_thread: AsyncioThread, monkeypatch
 ) -> None:
-    """Switching to the log is refused at once where another has the file; it is asked for until it is free."""
+    """Switching to the log is refused at once where another has the file; it is asked for until it
+    is free.
+    """
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN EXCLUSIVE")

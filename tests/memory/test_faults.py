@@ -1,4 +1,6 @@
-"""When the disk fails: no effect without a record, nothing half written, and it works again when the disk does."""
+"""When the disk fails: no effect without a record, nothing half written, and it works again when the disk
+does.
+"""
 
 from __future__ import annotations
 

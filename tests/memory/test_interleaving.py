@@ -1,4 +1,6 @@
-"""Several writers on one audit, in any order and with anything failing: one whole chain, and every word in it once."""
+"""Several writers on one audit, in any order and with anything failing: one whole chain, and every word in it
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Notes across sessions: bounded, labelled, found by words, and by nothing that a model can make of a query."""
+"""Notes across sessions: bounded, labelled, found by words, and by nothing that a model can make of
+a query.
+"""
 
 from __future__ import annotations
 

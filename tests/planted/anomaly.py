@@ -1,4 +1,6 @@
-"""Wrong: reads the window itself instead of the level that was set, and asks once the breaker fell, unforced."""
+"""Wrong: reads the window itself instead of the level that was set, and asks once the breaker fell,
+unforced.
+"""
 
 from leeward.security.call import Action
 from leeward.security.session import Session

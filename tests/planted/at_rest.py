@@ -1,4 +1,6 @@
-"""Masks the text as it stands: a spelling that JSON reads otherwise gets by, and a mask may break the JSON."""
+"""Masks the text as it stands: a spelling that JSON reads otherwise gets by, and a mask may break
+the JSON.
+"""
 
 from __future__ import annotations
 

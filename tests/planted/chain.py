@@ -18,7 +18,9 @@ def record_hash(prev: bytes, at: float, *texts: str | bytes | None) -> bytes:
 
 
 def is_chained(rows: list[tuple[bytes, bytes]]) -> bool:
-    """Wrong: looks only whether (prev, hash) of the rows fit each other, not whether they fit the contents."""
+    """Wrong: looks only whether (prev, hash) of the rows fit each other, not whether they fit the
+    contents.
+    """
     return all(prev == own for (_, own), (prev, _) in zip(rows, rows[1:], strict=False))
 
 

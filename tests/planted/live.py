@@ -1,4 +1,6 @@
-"""Wrong: keeps the two ends of what came, and looks for secrets in them afterwards, when one is cut in two."""
+"""Wrong: keeps the two ends of what came, and looks for secrets in them afterwards, when one is cut
+in two.
+"""
 
 from dataclasses import replace
 

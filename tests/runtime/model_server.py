@@ -123,7 +123,9 @@ def call_delta(index: int | None, **facts: Any) -> dict[str, Any]:  # noqa: ANN4
 
 
 def says(*texts: str, finish: str = "stop", calls: Iterable[Sequence[dict[str, Any]]] = ()) -> list[bytes]:
-    """Return the events of an ordinary reply: texts, batches of call deltas, the reason, usage and `[DONE]`."""
+    """Return the events of an ordinary reply: texts, batches of call deltas, the reason, usage and
+    `[DONE]`.
+    """
     return [
         event(chunk({"role": "assistant", "content": ""})),
         *(event(chunk({"content": text})) for text in texts),

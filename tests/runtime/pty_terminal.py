@@ -28,7 +28,10 @@ ALT_ENTER = "\x1b\r"
 CTRL_C, CTRL_D, CTRL_R, CTRL_U = "\x03", "\x04", "\x12", "\x15"
 
 # The program gets the pty as its controlling terminal, as from a shell: keys become signals.
-_LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+_LAUNCH = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], "
+    "sys.argv[1:])"
+)
 
 
 class _Screen(pyte.Screen):

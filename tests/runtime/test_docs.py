@@ -55,7 +55,7 @@ def flags(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield from action.option_strings
 
 
-def test_exit_codes():
+def test_the_documented_exit_codes_are_those_there_are():
     told = [(int(code), quoted(name)[0]) for code, name, _ in table(page("docs/cli.md"), "exit")]
     assert told == [(code.value, code.name) for code in Exit]
 
@@ -111,7 +111,7 @@ def test_each_event_has_the_fields_that_are_told(leeward):
     assert seen == {*told} - {"output", "alert", "config", "model", "grant"}
 
 
-def test_slash_commands():
+def test_the_documented_slash_commands_are_those_there_are():
     listed = [
         (quoted(usage)[0], summary, tuple(quoted(also)))
         for usage, summary, also in table(page("docs/chat.md"), "command")
@@ -166,7 +166,9 @@ def test_links_lead_somewhere_and_toml_is_toml(path):
 
 
 def without_the_sandbox(lines: list[str]) -> list[str]:
-    """Leave out what is said of the sandbox before the first prompt: the README was written where there is one."""
+    """Leave out what is said of the sandbox before the first prompt: the README was written where there is
+    one.
+    """
     begin = next(at for at, line in enumerate(lines) if line.startswith("sandbox "))
     end = next(at for at, line in enumerate(lines) if line.startswith("› "))
     return lines[:begin] + lines[end:]
@@ -202,7 +204,10 @@ def test_the_chat_in_the_readme(tty, leeward):
     if not any(line.startswith("sandbox bubblewrap:") for line in said):
         said, told = without_the_sandbox(said), without_the_sandbox(told)
     changing = re.compile(
-        r"after [0-9.]+ s|[0-9.]+ s$|call_[0-9a-f]+|g_[0-9a-f]{8}|until [0-9: -]+UTC|Leeward [0-9.]+|^ +\d+  [0-9-]+ [0-9:]+",
+        (
+            r"after [0-9.]+ s|[0-9.]+ s$|call_[0-9a-f]+|g_[0-9a-f]{8}|until [0-9: -]+UTC|Leeward [0-9.]+|^ "
+            r"+\d+  [0-9-]+ [0-9:]+"
+        ),
         re.MULTILINE,
     )
     assert [changing.sub("#", line) for line in said] == [changing.sub("#", line) for line in told]

@@ -39,14 +39,17 @@ TABLE = [
     (
         CallEnded(DENIED),
         {
-            "type": "result", "call": "call_1", "tool": "read", "status": "denied", "category": "policy_blocked",
-            "gate": "paths", "exit_code": None, "text": "shown", "overflow_id": None, "error": {"code": "PERMISSION_DENIED"},
+            "type": "result", "call": "call_1", "tool": "read", "status": "denied",
+            "category": "policy_blocked",
+            "gate": "paths", "exit_code": None, "text": "shown", "overflow_id": None,
+            "error": {"code": "PERMISSION_DENIED"},
         },
     ),
     (
         CallEnded(RAN),
         {
-            "type": "result", "call": "call_1", "tool": "read", "status": "ok", "category": None, "gate": None,
+            "type": "result", "call": "call_1", "tool": "read", "status": "ok", "category": None,
+            "gate": None,
             "exit_code": 3, "text": "out", "overflow_id": "of_1", "error": None,
         },
     ),
@@ -54,7 +57,8 @@ TABLE = [
         TurnEnded(EndReason.MODEL_ERROR, "half", 2, 1, 10, 5, ModelError("gone", ErrorKind.UNAVAILABLE)),
         {
             "type": "end", "reason": "model_error", "text": "half", "calls": 2, "refused": 1,
-            "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 0, "cost": None}, "error": "gone",
+            "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 0, "cost": None},
+            "error": "gone",
         },
     ),
 ]  # fmt: skip

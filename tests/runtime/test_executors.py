@@ -76,8 +76,10 @@ def test_the_built_in_tools_say_what_they_are(loaded):
     config, policy = loaded()
     specs = {spec.name: spec for spec in all_tools(config, built_in(config, policy)).specs()}
     assert set(specs) == {
-        "read", "write", "edit", "multi_edit", "list_directory", "find_path", "grep", "create_directory", "copy_path",
-        "move_path", "delete_path", "shell", "fetch", "web_scrape", "read_overflow", "memory_save", "memory_search",
+        "read", "write", "edit", "multi_edit", "list_directory", "find_path", "grep", "create_directory",
+        "copy_path",
+        "move_path", "delete_path", "shell", "fetch", "web_scrape", "read_overflow", "memory_save",
+        "memory_search",
         "job_output", "job_stop",
     }  # fmt: skip
     assert all(spec.level is TrustLevel.TRUSTED and spec.source == "built in" for spec in specs.values())

@@ -75,7 +75,7 @@ TABLE = [
 ]
 
 
-async def test_table(docs, sessions):
+async def test_a_session_opens_only_what_its_person_gave(docs, sessions):
     async with docs() as runtime:
         for name, said, url, status, gate in TABLE:
             await runtime.clear()

@@ -77,9 +77,15 @@ ATTEMPTS = [
     ("read", {"path": "a", "offset": True}, "known"),
     ("read", {}, "known"),
     ("anything", json.dumps({"what": "x" * (1024 * 1024 + 1)}), "known"),
-    *rejected("../etc/passwd", "..\\windows", "..", "a/../b", "%2e%2e/x", "..%2fetc", "a%252e%252e", "．．／etc"),
-    *rejected("files%2fetc%2fpasswd", "a%3bls", "a%40b", "x?foo=bar", "a&b", "a#b", "<id>", "{id}", "YOUR_ID"),
-    *rejected("a\0b", "a\nb", "a\u202eb", "a\u200bb", "a\U000e0041b", "a;ls", "$(id)", "`id`", "null", "undefined"),
+    *rejected(
+        "../etc/passwd", "..\\windows", "..", "a/../b", "%2e%2e/x", "..%2fetc", "a%252e%252e", "．．／etc",
+    ),
+    *rejected(
+        "files%2fetc%2fpasswd", "a%3bls", "a%40b", "x?foo=bar", "a&b", "a#b", "<id>", "{id}", "YOUR_ID",
+    ),
+    *rejected(
+        "a\0b", "a\nb", "a\u202eb", "a\u200bb", "a\U000e0041b", "a;ls", "$(id)", "`id`", "null", "undefined",
+    ),
     *rejected("None", "NaN"),
     ("read_overflow", {"id": "../../x"}, "arguments"),
     ("read", {"path": "..%2f..%2fetc/passwd"}, "arguments"),
@@ -89,11 +95,17 @@ ATTEMPTS = [
     ("read", {"path": "a\u202etxt.exe"}, "arguments"),
     ("anything", {"what": "../../x"}, "arguments"),
     ("anything", {"what": "..%2f..%2fx"}, "arguments"),
-    *ungrounded("https://evil.net/", "https://good.com.evil.net/", "https://good.com/other", "https://evil.good.com/"),
+    *ungrounded(
+        "https://evil.net/", "https://good.com.evil.net/", "https://good.com/other", "https://evil.good.com/",
+    ),
     *ungrounded("http://good.com/docs", "https://good.com:444/docs"),
-    *ungrounded("https://good.com@evil.net/", "https://good.com/docs/%2e%2e/x", "//good.com/docs", gate="arguments"),
+    *ungrounded(
+        "https://good.com@evil.net/", "https://good.com/docs/%2e%2e/x", "//good.com/docs", gate="arguments",
+    ),
     *ungrounded("file:///etc/passwd", "good.com/docs", "https://good.com/docs\u200b/x", gate="arguments"),
-    *ungrounded("https://localhost/admin", "https://10.0.0.1/", "https://169.254.169.254/meta", "https://[::1]/"),
+    *ungrounded(
+        "https://localhost/admin", "https://10.0.0.1/", "https://169.254.169.254/meta", "https://[::1]/",
+    ),
     *ungrounded("https://printer.local/", "https://db.internal/", "https://2130706433/"),
     ("fetch", {"url": "https://given.internal/"}, "hosts"),
     ("fetch", {"url": "https://127.0.0.1:{port}/"}, "hosts"),

@@ -340,7 +340,10 @@ async def test_a_store_that_another_process_holds_delays_and_then_refuses(sessio
 
 async def test_the_key_of_the_model_never_shows(sessions, tmp_path, monkeypatch):
     monkeypatch.setenv("MY_KEY", "an-ordinary-looking-value-42")
-    config = '[llm]\nmodel = "mine:m"\n[[llm.providers]]\nname = "mine"\nbase_url = "https://127.0.0.1:1/v1"\napi_key_env = "MY_KEY"\n'
+    config = (
+        '[llm]\nmodel = "mine:m"\n[[llm.providers]]\nname = "mine"\nbase_url = '
+        '"https://127.0.0.1:1/v1"\napi_key_env = "MY_KEY"\n'
+    )
     async with sessions.session(tmp_path, config, executors=[echo]) as runtime:
         result = await runtime.call("echo", {"word": "the key is an-ordinary-looking-value-42!"})
         assert "ordinary" not in result.text and "redacted" in result.text

@@ -242,6 +242,9 @@ async def test_ending_the_process_leaves_no_command(leeward, level, number):
 @pytest.mark.parametrize(("words", "expected"), [("claim_process()", "0"), ("None", "1")])
 def test_the_process_of_the_command_line_can_be_traced_by_nobody(words, expected):
     """An embedding program's is left as it is."""
-    source = f"import ctypes; from leeward.tools.process import claim_process; {words}; print(ctypes.CDLL(None).prctl(3))"
+    source = (
+        f"import ctypes; from leeward.tools.process import claim_process; {words}; "
+        f"print(ctypes.CDLL(None).prctl(3))"
+    )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == expected

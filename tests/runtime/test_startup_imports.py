@@ -15,7 +15,10 @@ HEAVY = ("trio", "pydantic", "httpx", "aiosqlite", "prompt_toolkit", "rich", "as
 
 def loaded_by(code: str) -> set[str]:
     """Run code in a fresh interpreter and return the names of the modules it loaded."""
-    told = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    told = (
+        f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nfinally:\n    print(*sys.modules, "
+        f"file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     return set(done.stderr.split())
 

@@ -29,7 +29,10 @@ def test_the_account_shows_everything_that_was_promised(tour):
         '→ read {"path": "examples/tour/notes.md"}',
         "✗ allowed, then error (network_error)",
         "✗ denied by grounding (not_provided): fetch rejected: URL was not provided by the user",
-        "✗ denied by arguments (path_traversal): Argument 'id' contains a rejected pattern [INVALID_AGENT_INPUT]",
+        (
+            "✗ denied by arguments (path_traversal): Argument 'id' contains a rejected pattern "
+            "[INVALID_AGENT_INPUT]"
+        ),
         "✗ denied by commands (destructive): this command is refused",
         "✗ asked by commands (unlisted): shell was not run: nobody is here to say yes",
         "exit code 0, kept as of_",

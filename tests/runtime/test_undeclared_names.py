@@ -1,4 +1,6 @@
-"""A string that nobody declared is a path where something in the workspace has that name, and words elsewhere."""
+"""A string that nobody declared is a path where something in the workspace has that name, and words
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,17 @@ SHAPES = {
 }
 
 SECRET = [
-    "conf/.env", "./conf/.env", "conf/.env/", "conf//.env", "conf/./.env", "sub/../.env", ".env", "sub/../conf/.env", "conf%2F.env",
-    "conf%252F.env", " conf/.env ", "conf/%2eenv", "key[1].key", "a\\b.key", "linked/.env", "innocent", NFC, NFD, "new\nline.key",
+    "conf/.env", "./conf/.env", "conf/.env/", "conf//.env", "conf/./.env", "sub/../.env", ".env",
+    "sub/../conf/.env", "conf%2F.env",
+    "conf%252F.env", " conf/.env ", "conf/%2eenv", "key[1].key", "a\\b.key", "linked/.env", "innocent", NFC,
+    NFD, "new\nline.key",
 ]  # fmt: skip
 OUTSIDE = ["out", "out/", "out/creds", "./out/creds", "out%2Fcreds", "sub/far"]
 ORDINARY = [
-    "notes.md", "sub", "sub/plain.txt", "sub/plain.txt/", "read notes.md and sub/plain.txt", "and/or", "tides", "50% off", "100%2", "what... is it?",
-    "other/.env", "conf/server.key", "key1.key", "CONF/.ENV" if sys.platform == "linux" else "x", "x\n" * 3000, "word " * 3000, "a/" * 3000, "", " ", "%",
+    "notes.md", "sub", "sub/plain.txt", "sub/plain.txt/", "read notes.md and sub/plain.txt", "and/or",
+    "tides", "50% off", "100%2", "what... is it?",
+    "other/.env", "conf/server.key", "key1.key", "CONF/.ENV" if sys.platform == "linux" else "x",
+    "x\n" * 3000, "word " * 3000, "a/" * 3000, "", " ", "%",
 ]  # fmt: skip
 
 

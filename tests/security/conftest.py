@@ -41,7 +41,9 @@ def session(*events, said=(), **fields) -> Session:
 
 
 def spec(name="tool", effects=Effect.READ, *, kinds=None, schema=None, **fields) -> ToolSpec:
-    """A tool whose arguments have these kinds (None: undeclared), or this schema; its check passes everything."""
+    """A tool whose arguments have these kinds (None: undeclared), or this schema; its check passes
+    everything.
+    """
     if schema is None:
         properties = {
             key: {"type": "string", **({KIND_KEY: kind} if kind else {})}

@@ -1,4 +1,5 @@
-"""Print what is decided: one table over what was read, what a call does, its URL, the autonomy and who is there.
+"""Print what is decided: one table over what was read, what a call does, its URL, the autonomy and who is
+there.
 
     python tests/security/policy_table.py > docs/policy.md
 

@@ -126,9 +126,12 @@ SCHEMES = st.sampled_from(
 )
 HOSTS = st.sampled_from(
     [
-        "good.com", "GOOD.com.", "good.com..", "plain.example", "münchen.de", "xn--mnchen-3ya.de", "ｇｏｏｄ.com", "go\u200bod.com", "good。com", "1.1.1.1",
-        "0x1010101", "16843009", "1.1", "0177.0.0.1", "127.1", "[2606:4700::1111]", "[::ffff:1.1.1.1]", "[::1]", "localhost", "10.0.0.1", "a_b.com", "",
-        "good.com%2eevil.net", "good.com%00.evil.net", "good.com,evil.net", "good.com evil.net", "*", "good.com\\evil.net", "xn--a.com", "-a.com", "ⓖood.com",
+        "good.com", "GOOD.com.", "good.com..", "plain.example", "münchen.de", "xn--mnchen-3ya.de",
+        "ｇｏｏｄ.com", "go\u200bod.com", "good。com", "1.1.1.1",
+        "0x1010101", "16843009", "1.1", "0177.0.0.1", "127.1", "[2606:4700::1111]", "[::ffff:1.1.1.1]",
+        "[::1]", "localhost", "10.0.0.1", "a_b.com", "",
+        "good.com%2eevil.net", "good.com%00.evil.net", "good.com,evil.net", "good.com evil.net", "*",
+        "good.com\\evil.net", "xn--a.com", "-a.com", "ⓖood.com",
     ]
 )  # fmt: skip
 USERS = st.sampled_from(["", "", "", "user@", "user:pw@", "@", "evil.net@", "%40@"])

@@ -1,4 +1,6 @@
-"""The output of what goes on after its call: what is held of it, screened like any other, and where the rest is."""
+"""The output of what goes on after its call: what is held of it, screened like any other, and where the rest
+is.
+"""
 
 from __future__ import annotations
 

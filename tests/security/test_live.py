@@ -74,9 +74,9 @@ async def test_what_was_emitted_is_the_output_by_its_ends_and_whole_in_the_store
         and any("masked as secret" in line for line in said)
         and any("escape sequences" in line for line in said)
     )
-    assert (
-        said[-1]
-        == f"[the whole text, {len(kept)} characters in 5002 lines, is kept as {key}; read_overflow reads it by page]"
+    assert said[-1] == (
+        f"[the whole text, {len(kept)} characters in 5002 lines, is kept as {key}; read_overflow reads "
+        f"it by page]"
     )
     assert (result.overflow_id, result.outcome.exit_code, desk.store.origins) == (
         key,
@@ -131,7 +131,9 @@ def whole(text: str, found: Source) -> str:
 
 @pytest.mark.parametrize("around", range(280, 312))
 async def test_a_secret_across_the_edge_of_what_is_shown_is_no_secret_any_more(make, planted, around) -> None:
-    """The head ends at character 300, the tail begins 200 before the end: wherever one stands, no half of it is shown."""
+    """The head ends at character 300, the tail begins 200 before the end: wherever one stands, no half of it
+    is shown.
+    """
     text = "x" * (around - 15) + f" {KEY} " + "y" * 3_000 + f" {KEY} " + "z" * (around - 115)
     found = await shown(make, cut(text, 97), source())
     assert not re.search("sk-|0{8}", found)

@@ -178,7 +178,9 @@ async def test_an_audit_that_hangs_is_given_five_seconds_for_an_outcome(
 async def test_what_a_slow_disk_writes_after_all_is_not_lost_and_not_doubled(
     make, reader, autojump_clock: MockClock
 ) -> None:
-    """Each commit takes six seconds: nobody waits longer than five for an outcome, and the next call for all of it."""
+    """Each commit takes six seconds: nobody waits longer than five for an outcome, and the next call for all
+    of it.
+    """
     desk, queue = make.desk(reader), []
     append = desk.audit.append
 
@@ -462,7 +464,10 @@ async def test_a_failure_takes_its_output_along_screened_fenced_and_kept(make) -
     )
     first, _, rest = result.text.partition("\n")
     assert re.fullmatch(
-        r"tool failed \(permanent_failure\): «UNTRUSTED:[0-9a-f]{32}:error»the program was not found«END:[0-9a-f]{32}»",
+        (
+            r"tool failed \(permanent_failure\): «UNTRUSTED:[0-9a-f]{32}:error»the program was not "
+            r"found«END:[0-9a-f]{32}»"
+        ),
         first,
     )
     assert re.match(r"«UNTRUSTED:[0-9a-f]{32}:tool»line one\n\[redacted", rest) and "[ours]" in rest

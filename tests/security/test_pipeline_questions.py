@@ -35,7 +35,9 @@ def reader(make):
         (Answer.NOBODY, "INPUT_REQUIRED", "nobody"),
     ],
 )
-async def test_answers(make, writer, answer, code, approver) -> None:
+async def test_an_answer_decides_about_the_call_and_is_on_record(
+    make, writer, answer, code, approver
+) -> None:
     desk = make.desk(writer)
     desk.says(answer)
     result = await desk.run("write", {"path": "a"})

@@ -130,7 +130,9 @@ KINDS_OF_EVENT = st.sampled_from([Asked, Decided, Finished, TextSeen, LevelSet, 
 
 
 class Machine(RuleBasedStateMachine):
-    """One pipeline, hostile executors, a person of any mind, a disk that fails, and calls cancelled anywhere."""
+    """One pipeline, hostile executors, a person of any mind, a disk that fails, and calls cancelled
+    anywhere.
+    """
 
     make, sought = None, ""
 

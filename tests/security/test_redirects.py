@@ -15,6 +15,9 @@ from leeward.security.ports import Answer
 from leeward.security.session import Decided, Egress, Session, UrlsAdded, apply_events
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, parse_url
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 FETCH = Effect.SEND | Effect.BRING_IN
 
@@ -50,18 +53,7 @@ async def run(make, tool, url, said=(), asker=Asker.MODEL, kinds=None, arguments
 A = "https://good.com/a"
 
 # What the person gave, what is asked for, the hops; where it got, and what became known by it.
-HOPS = [
-    ([A], A, ["/b"], ["https://good.com/b"], ["https://good.com/b"]),
-    ([A], A, ["https://www.good.com/a"], ["https://www.good.com/a"], ["https://www.good.com/a"]),
-    ([A], A, ["../x?y=1"], ["https://good.com/x?y=1"], ["https://good.com/x?y=1"]),
-    ([A], A, ["https://other.org/z"], ["https://other.org/z"], []),
-    ([A], A, ["https://other.org/z", "/y", A], ["https://other.org/z", "https://other.org/y", A], []),
-    ([A], A, ["/1", "/2", "/3"], ["https://good.com/1", "https://good.com/2", "https://good.com/3"], ["https://good.com/1", "https://good.com/2", "https://good.com/3"]),
-    (["https://good.com"], "https://good.com/r/x", ["/r/y"], ["https://good.com/r/y"], ["https://good.com/r/y"]),
-    (["https://good.com", "https://b.org"], "https://good.com/r/x", ["https://b.org/any"], ["https://b.org/any"], []),
-    (["http://good.com/a"], A, ["https://other.org/"], ["https://other.org/"], []),
-    ([A + "/"], A, ["https://other.org/"], ["https://other.org/"], []),
-]  # fmt: skip
+HOPS = ROWS["hops"]
 
 
 @pytest.mark.parametrize(("said", "url", "hops", "opened", "known"), HOPS)
@@ -140,7 +132,9 @@ async def test_redirects_that_are_refused_fail_the_request_with_the_hop_named(
 
 
 async def test_a_redirect_in_two_steps_carries_no_more_than_one(make) -> None:
-    """A server adds a slash to what it was asked; the next call asks for that, and is sent to another site."""
+    """A server adds a slash to what it was asked; the next call asks for that, and is sent to
+    another site.
+    """
     desk = make.desk(
         make.spec("fetch", effects=FETCH, kinds={"url": Kind.URL}),
         start=make.session(said=["https://good.com"]),
@@ -169,9 +163,9 @@ async def test_a_question_in_the_midst_of_a_call_is_a_refusal(make) -> None:
     tool = Opens("https://other.org/x")
     desk, result = await run(make, tool, A, rules=(ask,))
     assert (
-        "not followed: permissions would ask about it: a permission rule asks about this; it leads to https://other.org/x"
-        in result.error["message"]
-    )
+        "not followed: permissions would ask about it: a permission rule asks about this; it leads to "
+        "https://other.org/x"
+    ) in result.error["message"]
     assert desk.approver.questions == [] and tool.opened == [A]
     assert desk.audit.of(Decided)[-1].approver == "nobody"
     # What the person answered beforehand is an answer here, too; what they typed is not.

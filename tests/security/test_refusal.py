@@ -1,4 +1,6 @@
-"""How refusals and failures are told: our words outside the marks, everybody else's inside, whatever they are."""
+"""How refusals and failures are told: our words outside the marks, everybody else's inside, whatever they
+are.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,12 @@ def test_no_word_of_a_model_or_a_page_stands_among_ours(tool, value, name):
         facts=((f"{name}{mark.upper()}", f"{mark}{value}"),),
     )
     ask = Ask("rule", "our question?", suggestion=f"{mark}{value}")
-    said = [refused(call(f"{tool} {mark}"), denial, "paths"), unanswered(call(f"{tool} {mark}"), (("paths", ask),), True), failed(call(f"{tool} {mark}"), frozenset(), ToolError(f"{mark}{value}")), withheld(call(f"{tool} {mark}"), ValueError(mark)), cancelled(call(f"{tool} {mark}"))]  # fmt: skip
+    said = [
+        refused(call(f"{tool} {mark}"), denial, "paths"),
+        unanswered(call(f"{tool} {mark}"), (("paths", ask),), True),
+        failed(call(f"{tool} {mark}"), frozenset(), ToolError(f"{mark}{value}")),
+        withheld(call(f"{tool} {mark}"), ValueError(mark)), cancelled(call(f"{tool} {mark}")),
+    ]  # fmt: skip
     for result in said:
         ours = outside(result.text)
         assert mark not in ours and mark.upper() not in ours and "«" not in ours, result.text
@@ -86,8 +93,18 @@ class Odd(ToolError):
 @pytest.mark.parametrize(
     ("category", "code", "told"),
     [
-        (Category.RATE_LIMITED, "SLOW_DOWN", ("rate_limited", "SLOW_DOWN", True)), (Category.TIMEOUT, "X", ("timeout", "X", True)), (Category.PERMANENT_FAILURE, "X1", ("permanent_failure", "X1", False)),
-        (Category.CANCELLED, "X", ("permanent_failure", "X", False)), (Category.CONFIRMATION_REQUIRED, "X", ("permanent_failure", "X", False)), ("rate_limited", "X", ("permanent_failure", "X", False)), (None, "X", ("permanent_failure", "X", False)), (Category.SERVER_ERROR, "not one", ("server_error", "SERVER_ERROR", True)), (Category.SERVER_ERROR, "lower", ("server_error", "SERVER_ERROR", True)), (Category.SERVER_ERROR, 7, ("server_error", "SERVER_ERROR", True)), (Category.SERVER_ERROR, "A" * 65, ("server_error", "SERVER_ERROR", True)), (Category.SERVER_ERROR, "A\nB", ("server_error", "SERVER_ERROR", True)),
+        (Category.RATE_LIMITED, "SLOW_DOWN", ("rate_limited", "SLOW_DOWN", True)),
+        (Category.TIMEOUT, "X", ("timeout", "X", True)),
+        (Category.PERMANENT_FAILURE, "X1", ("permanent_failure", "X1", False)),
+        (Category.CANCELLED, "X", ("permanent_failure", "X", False)),
+        (Category.CONFIRMATION_REQUIRED, "X", ("permanent_failure", "X", False)),
+        ("rate_limited", "X", ("permanent_failure", "X", False)),
+        (None, "X", ("permanent_failure", "X", False)),
+        (Category.SERVER_ERROR, "not one", ("server_error", "SERVER_ERROR", True)),
+        (Category.SERVER_ERROR, "lower", ("server_error", "SERVER_ERROR", True)),
+        (Category.SERVER_ERROR, 7, ("server_error", "SERVER_ERROR", True)),
+        (Category.SERVER_ERROR, "A" * 65, ("server_error", "SERVER_ERROR", True)),
+        (Category.SERVER_ERROR, "A\nB", ("server_error", "SERVER_ERROR", True)),
     ],
 )  # fmt: skip
 def test_a_tools_own_category_and_code_count_only_where_they_could_be_ours(category, code, told):
@@ -108,7 +125,8 @@ def test_what_a_program_reads_of_a_refusal():
     denial = Deny("rule", "reason", suggestion="do that", facts=(("why", "x"),))
     found = error_object(denial, "paths")
     assert {key: found[key] for key in ("gate", "rule", "phase", "message", "suggestion", "facts")} == {
-        "gate": "paths", "rule": "rule", "phase": "judgement", "message": "reason", "suggestion": "do that", "facts": [{"name": "why", "value": "x"}],
+        "gate": "paths", "rule": "rule", "phase": "judgement", "message": "reason", "suggestion": "do that",
+        "facts": [{"name": "why", "value": "x"}],
     }  # fmt: skip
     plain = error_object(Deny("rule", "reason"), "paths")
     assert not {"suggestion", "facts"} & set(plain)

@@ -191,7 +191,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("schema", "arguments", "kinds"), CASES.values(), ids=CASES)
-def test_kinds(schema, arguments, kinds) -> None:
+def test_each_leaf_has_the_kinds_its_schema_declares(schema, arguments, kinds) -> None:
     found = list(leaves(arguments, schema))
     assert {leaf.pointer: set(leaf.kinds) for leaf in found} == kinds
     assert len({leaf.pointer for leaf in found}) == len(found)

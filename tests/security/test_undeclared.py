@@ -116,7 +116,11 @@ def test_a_name_is_found_whatever_characters_it_has(make, tmp_path_factory, name
 
 
 # What stands around a path in the words that tools take: a mark of curl's, a place in a file, a setting.
-AROUND = ["@conf/.env", "conf/.env:1", "conf/.env:12:3", "conf/.env#L1", "path=conf/.env", "'conf/.env'", '"conf/.env"', "`conf/.env`", "conf\\.env", "data=@conf/.env", '--file="conf/.env"', "@conf%2F.env", "conf/.env:1-20", "<conf/.env>", "path = conf/.env"]  # fmt: skip
+AROUND = [
+    "@conf/.env", "conf/.env:1", "conf/.env:12:3", "conf/.env#L1", "path=conf/.env", "'conf/.env'",
+    '"conf/.env"', "`conf/.env`", "conf\\.env", "data=@conf/.env", '--file="conf/.env"', "@conf%2F.env",
+    "conf/.env:1-20", "<conf/.env>", "path = conf/.env",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", AROUND)

@@ -61,7 +61,9 @@ def clear(policy) -> Clear:
 
 @pytest.fixture
 def believed(policy) -> Clear:
-    """Clear a call whose paths are taken as they stand: what is left of a judgement when things changed since."""
+    """Clear a call whose paths are taken as they stand: what is left of a judgement when things changed
+    since.
+    """
 
     async def believed(executor: ToolExecutor, arguments: Mapping[str, Any]) -> Cleared:
         specs = {spec.name: spec for spec in executor.specs()}

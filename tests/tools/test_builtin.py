@@ -16,8 +16,10 @@ READS, WRITES = Effect.READ, Effect.WRITE
 
 OPENS = Effect.SEND | Effect.BRING_IN
 EFFECTS = {
-    "read": READS, "write": WRITES, "edit": READS | WRITES, "multi_edit": READS | WRITES, "list_directory": READS, "find_path": READS, "grep": READS,
-    "create_directory": WRITES, "copy_path": READS | WRITES, "move_path": READS | WRITES, "delete_path": WRITES,
+    "read": READS, "write": WRITES, "edit": READS | WRITES, "multi_edit": READS | WRITES,
+    "list_directory": READS, "find_path": READS, "grep": READS,
+    "create_directory": WRITES, "copy_path": READS | WRITES, "move_path": READS | WRITES,
+    "delete_path": WRITES,
     "shell": Effect.ALL, "fetch": OPENS, "web_scrape": OPENS, "read_overflow": READS,
     "job_output": READS, "job_stop": READS, "memory_save": WRITES, "memory_search": READS,
 }  # fmt: skip
@@ -53,7 +55,8 @@ async def test_settings_reach_the_tools(settings, workspace, run):
     (workspace / "a.txt").write_text("needle")
     made = BuiltinSettings(**{
         **{name: getattr(settings, name) for name in BuiltinSettings.__slots__},
-        "policy": replace(settings.policy, deny_read=("*.pem",)), "shell_timeout": 7.0, "max_output": 5, "fetch_timeout": 3.0,
+        "policy": replace(settings.policy, deny_read=("*.pem",)), "shell_timeout": 7.0, "max_output": 5,
+        "fetch_timeout": 3.0,
         "parent_environment": {"LANG": "C", "SECRET": "x"},
     })  # fmt: skip
     async with open_builtin_tools(made) as tools:

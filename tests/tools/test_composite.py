@@ -132,7 +132,8 @@ def test_words_beside_a_declared_url_are_judged_as_words():
     ("name", "names", "is_guarded"),
     [
         ("fetch", ("fetch",), True), ("web_scrape", ("fetch", "web_scrape"), True), ("x_fetch", (), True),
-        ("fetch", (), False), ("fetcher", ("fetch",), False), ("fetch_x", ("fetch",), False), ("get", ("get",), True),
+        ("fetch", (), False), ("fetcher", ("fetch",), False), ("fetch_x", ("fetch",), False),
+        ("get", ("get",), True),
     ],
 )  # fmt: skip
 def test_which_tools_are_guarded(name, names, is_guarded):

@@ -1,4 +1,6 @@
-"""Which repository is a plain one: what git itself makes is, and whatever leads elsewhere or is too much is not."""
+"""Which repository is a plain one: what git itself makes is, and whatever leads elsewhere or is too much is
+not.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def test_what_git_makes_is_plain(git, place, tmp_path) -> None:
     assert doubts_of(str(place)) == ()
     (place / "a").write_text("a\n")
     git(place, "config", "user.name", "Ada [filter] clean = x")
-    for line in ("add a", "commit -qm a", "gc -q", "stash -u", "remote add origin https://git.example/a.git", "checkout -q --detach"):  # fmt: skip
+    for line in (
+        "add a", "commit -qm a", "gc -q", "stash -u", "remote add origin https://git.example/a.git",
+        "checkout -q --detach",
+    ):  # fmt: skip
         git(place, *line.split())
     assert doubts_of(str(place)) == ()
     git(tmp_path, "clone", "-q", "--local", str(place), "clone")
@@ -55,28 +60,42 @@ def replaced(path, target) -> None:
 
 ODD = {
     "no folder": lambda git, ws, other: (ws / ".git").rename(ws / "git"),
-    "a gitfile": lambda git, ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").write_text("gitdir: git\n")),
-    "a gitfile with blanks": lambda git, ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").write_text("  gitdir: git\n")),
+    "a gitfile": lambda git, ws, other: (
+        (ws / ".git").rename(ws / "git"), (ws / ".git").write_text("gitdir: git\n"),
+    ),
+    "a gitfile with blanks": lambda git, ws, other: (
+        (ws / ".git").rename(ws / "git"), (ws / ".git").write_text("  gitdir: git\n"),
+    ),
     "a link": lambda git, ws, other: replaced(ws / ".git", other / ".git"),
     "an empty folder": lambda git, ws, other: ((ws / ".git").rename(ws / "git"), (ws / ".git").mkdir()),
-    "a folder that is one itself": lambda git, ws, other: ((ws / "HEAD").touch(), (ws / "objects").mkdir(), (ws / "refs").mkdir()),
+    "a folder that is one itself": lambda git, ws, other: (
+        (ws / "HEAD").touch(), (ws / "objects").mkdir(), (ws / "refs").mkdir(),
+    ),
     "no head": lambda git, ws, other: (ws / ".git/HEAD").unlink(),
     "a head of nothing": lambda git, ws, other: (ws / ".git/HEAD").write_text("x\n"),
     "no settings": lambda git, ws, other: (ws / ".git/config").unlink(),
     "a setting": lambda git, ws, other: git(ws, "config", "core.fsmonitor", "x"),
     "long settings": lambda git, ws, other: (ws / ".git/config").write_text("#" * 300_000),
-    "settings that are a FIFO": lambda git, ws, other: ((ws / ".git/config").unlink(), os.mkfifo(ws / ".git/config")),
-    "alternates": lambda git, ws, other: (ws / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n"),
+    "settings that are a FIFO": lambda git, ws, other: (
+        (ws / ".git/config").unlink(), os.mkfifo(ws / ".git/config"),
+    ),
+    "alternates": lambda git, ws, other: (
+        ws / ".git/objects/info/alternates"
+    ).write_text(f"{other}/.git/objects\n"),
     "a common folder": lambda git, ws, other: (ws / ".git/commondir").write_text(f"{other}/.git\n"),
     "a further work tree": lambda git, ws, other: git(ws, "worktree", "add", "-q", "../tree", "topic"),
     "a submodule": lambda git, ws, other: git(ws, "submodule", "add", "-q", str(other), "sub"),
     "a file of submodules": lambda git, ws, other: (ws / ".gitmodules").symlink_to("nowhere"),
-    "a reference that is a link": lambda git, ws, other: replaced(ws / ".git/refs/heads/topic", other / ".git/refs/heads/topic"),
+    "a reference that is a link": lambda git, ws, other: replaced(
+        ws / ".git/refs/heads/topic", other / ".git/refs/heads/topic",
+    ),
     "a reference that is a FIFO": lambda git, ws, other: os.mkfifo(ws / ".git/refs/heads/fifo"),
     "objects that are a link": lambda git, ws, other: replaced(ws / ".git/objects", other / ".git/objects"),
     "some objects that are a link": lambda git, ws, other: (ws / ".git/objects/zz").symlink_to(other),
     "an index that is a link": lambda git, ws, other: replaced(ws / ".git/index", other / ".git/index"),
-    "references that are a secret's other name": lambda git, ws, other: (ws / ".git/packed-refs").hardlink_to(other / ".git/HEAD"),
+    "references that are a secret's other name": lambda git, ws, other: (
+        ws / ".git/packed-refs"
+    ).hardlink_to(other / ".git/HEAD"),
 }  # fmt: skip
 
 

@@ -19,9 +19,11 @@ async def test_links_are_followed_and_missing_parts_kept(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "to_fifo").symlink_to("fifo")
     expected = {
-        "folder": "folder", "link/new/file": "folder/new/file", "out/passwd": "/etc/passwd", "missing/x": "missing/x",
+        "folder": "folder", "link/new/file": "folder/new/file", "out/passwd": "/etc/passwd",
+        "missing/x": "missing/x",
         "dangling": "nowhere/at/all", "file/below": "file/below", "out/no/such": "/etc/no/such",
-        "fifo": "fifo", "to_fifo": "fifo", "link/../x": "x", "n" * 300: "n" * 300, "link/" + "n" * 300: "folder/" + "n" * 300,
+        "fifo": "fifo", "to_fifo": "fifo", "link/../x": "x", "n" * 300: "n" * 300,
+        "link/" + "n" * 300: "folder/" + "n" * 300,
     }  # fmt: skip
     with trio.fail_after(30):
         found = await Surveyor().resolve([f"{real}/{name}" for name in expected])

@@ -1,4 +1,6 @@
-"""Whoever tampers with what stands around the records, or puts an older file in place of a newer one, is found."""
+"""Whoever tampers with what stands around the records, or puts an older file in place of a newer one, is
+found.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,9 @@ from leeward.memory.database.chain import append
 from leeward.memory.sessions import LOCKS, SessionLock
 from leeward.security.ports import RecordError
 from leeward.security.session import Decided, TurnStarted
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 SWALLOWED = (
     "CREATE TRIGGER quiet BEFORE INSERT ON audit WHEN new.kind = 'decision' BEGIN SELECT raise(IGNORE); END"
@@ -114,14 +119,7 @@ async def test_a_file_with_a_trigger_is_not_opened(asyncio_thread: AsyncioThread
 
 # ---------------------------------------------------------------------- around the records
 
-AROUND = {
-    "a view that hides": ["DROP VIEW denials", "CREATE VIEW denials AS SELECT * FROM audit WHERE 0"],
-    "a view that is gone": ["DROP VIEW egress"],
-    "a table in its place": ["DROP VIEW calls", "CREATE TABLE calls (seq INTEGER)"],
-    "an index that is gone": ["DROP INDEX audit_by_call"],
-    "an index of part of it": ["DROP INDEX audit_by_call", "CREATE INDEX audit_by_call ON audit (call) WHERE call < 'c'"],
-    "another table under a view": ["ALTER TABLE audit RENAME TO real", "CREATE VIEW audit AS SELECT * FROM real"],
-}  # fmt: skip
+AROUND = ROWS["around"]
 
 
 @pytest.mark.parametrize("statements", AROUND.values(), ids=list(AROUND))

@@ -39,7 +39,8 @@ async def main(path, session):
         await audit.start_session(session, "/w", "c")
         await audit.append(session, Decided(1.0, "c1", "shell", "d1", True, arguments='{"command":"ls"}'))
         await audit.append(session, Finished(2.0, "c1", "shell", "d1", Status.OK))
-        await audit.append(session, Decided(3.0, "c2", "shell", "d2", True, arguments='{"command":"make release"}'))
+        released = Decided(3.0, "c2", "shell", "d2", True, arguments='{"command":"make release"}')
+        await audit.append(session, released)
         os.kill(os.getpid(), signal.SIGKILL)
 
 trio.run(main, sys.argv[1], sys.argv[2])

@@ -150,8 +150,18 @@ def signed_by_another(connection: sqlite3.Connection) -> None:
 
 TABLE = [
     # ---- one flipped byte, in each column
-    ("a letter of a body", run("UPDATE audit SET body = replace(body, 'shell', 'shelk') WHERE seq = 4"), 4, Fault.CHANGED),
-    ("a byte that makes the text none", run("UPDATE audit SET body = CAST(CAST(substr(body, 1, 5) AS BLOB) || x'ff' || CAST(substr(body, 7) AS BLOB) AS TEXT) WHERE seq = 4"), 4, Fault.CHANGED),
+    (
+        "a letter of a body", run("UPDATE audit SET body = replace(body, 'shell', 'shelk') WHERE seq = 4"), 4,
+        Fault.CHANGED,
+    ),
+    (
+        "a byte that makes the text none",
+        run(
+            "UPDATE audit SET body = CAST(CAST(substr(body, 1, 5) AS BLOB) || x'ff' || CAST(substr(body, 7) "
+            "AS BLOB) AS TEXT) WHERE seq = 4"
+        ),
+        4, Fault.CHANGED,
+    ),
     ("a time", run("UPDATE audit SET at = at + 0.5 WHERE seq = 5"), 5, Fault.CHANGED),
     ("a session", run("UPDATE audit SET session = 't' WHERE seq = 5"), 5, Fault.CHANGED),
     ("a kind", run("UPDATE audit SET kind = 'outcom' WHERE seq = 5"), 5, Fault.CHANGED),
@@ -159,20 +169,45 @@ TABLE = [
     ("a call that is gone", run("UPDATE audit SET call = NULL WHERE seq = 5"), 5, Fault.CHANGED),
     ("a call that comes from nowhere", run("UPDATE audit SET call = '' WHERE seq = 9"), 9, Fault.CHANGED),
     ("a tool", run("UPDATE audit SET tool = 'shelk' WHERE seq = 5"), 5, Fault.CHANGED),
-    ("call and tool run together", run("UPDATE audit SET call = 'c1s', tool = 'hell' WHERE seq = 5"), 5, Fault.CHANGED),
+    (
+        "call and tool run together", run("UPDATE audit SET call = 'c1s', tool = 'hell' WHERE seq = 5"), 5,
+        Fault.CHANGED,
+    ),
     ("an id", run("UPDATE audit SET id = id || 'x' WHERE seq = 5"), 5, Fault.CHANGED),
-    ("a previous hash", run("UPDATE audit SET prev = CAST(x'01' || substr(prev, 2) AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED),
-    ("a hash", run("UPDATE audit SET hash = CAST(iif(substr(hash, 1, 1) = x'01', x'02', x'01') || substr(hash, 2) AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED),
+    (
+        "a previous hash",
+        run("UPDATE audit SET prev = CAST(x'01' || substr(prev, 2) AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED,
+    ),
+    (
+        "a hash",
+        run(
+            "UPDATE audit SET hash = CAST(iif(substr(hash, 1, 1) = x'01', x'02', x'01') || substr(hash, 2) "
+            "AS BLOB) WHERE seq = 5"
+        ),
+        5, Fault.CHANGED,
+    ),
     ("the first record", run("UPDATE audit SET body = '{}' WHERE seq = 1"), 1, Fault.CHANGED),
     ("the last but the head", run("UPDATE audit SET body = '{} ' WHERE seq = 16"), 16, Fault.CHANGED),
-    ("the same bytes as another type", run("UPDATE audit SET call = CAST(call AS BLOB) WHERE seq = 5"), 5, Fault.CHANGED),
-    ("a hash that is a text", run("UPDATE audit SET hash = '01234567890123456789012345678901' WHERE seq = 5"), 5, Fault.CHANGED),
+    (
+        "the same bytes as another type", run("UPDATE audit SET call = CAST(call AS BLOB) WHERE seq = 5"), 5,
+        Fault.CHANGED,
+    ),
+    (
+        "a hash that is a text",
+        run("UPDATE audit SET hash = '01234567890123456789012345678901' WHERE seq = 5"), 5, Fault.CHANGED,
+    ),
     # ---- one deleted row
     ("one is gone", run("DELETE FROM audit WHERE seq = 5"), 5, Fault.MISSING),
     ("the first is gone", run("DELETE FROM audit WHERE seq = 1"), 1, Fault.MISSING),
     ("many are gone", run("DELETE FROM audit WHERE seq BETWEEN 5 AND 9"), 5, Fault.MISSING),
-    ("one is gone, and the others moved up", both(run("DELETE FROM audit WHERE seq = 5"), shift(5, -1)), 5, Fault.MISSING),
-    ("the first is gone, and the others moved up", both(run("DELETE FROM audit WHERE seq = 1"), shift(1, -1)), 1, Fault.MISSING),
+    (
+        "one is gone, and the others moved up", both(run("DELETE FROM audit WHERE seq = 5"), shift(5, -1)), 5,
+        Fault.MISSING,
+    ),
+    (
+        "the first is gone, and the others moved up",
+        both(run("DELETE FROM audit WHERE seq = 1"), shift(1, -1)), 1, Fault.MISSING,
+    ),
     ("a head is gone", run("DELETE FROM audit WHERE seq = 8"), 8, Fault.MISSING),
     ("all before a head are gone", run("DELETE FROM audit WHERE seq < 8"), 1, Fault.MISSING),
     # ---- two swapped
@@ -189,16 +224,50 @@ TABLE = [
     ("added to the end, chained to nothing", put(18), 18, Fault.MISSING),
     ("added to the end, with any hash", put(18, whole=False), 18, Fault.INSERTED),
     # ---- changed, and the chain made anew: the heads know
-    ("changed and chained anew", both(run("UPDATE audit SET tool = 'none' WHERE seq = 4"), rechain(4)), 8, Fault.HEAD),
-    ("deleted and chained anew", both(run("DELETE FROM audit WHERE seq = 10"), shift(10, -1), rechain(10)), 16, Fault.HEAD),
-    ("changed behind a head", both(run("UPDATE audit SET at = 3.5 WHERE seq = 12"), rechain(12)), 17, Fault.HEAD),
+    (
+        "changed and chained anew", both(run("UPDATE audit SET tool = 'none' WHERE seq = 4"), rechain(4)), 8,
+        Fault.HEAD,
+    ),
+    (
+        "deleted and chained anew", both(run("DELETE FROM audit WHERE seq = 10"), shift(10, -1), rechain(10)),
+        16, Fault.HEAD,
+    ),
+    (
+        "changed behind a head", both(run("UPDATE audit SET at = 3.5 WHERE seq = 12"), rechain(12)), 17,
+        Fault.HEAD,
+    ),
     # ---- a head replaced
-    ("a head by an older one", run("UPDATE audit SET body = (SELECT body FROM audit WHERE seq = 8) WHERE seq = 17"), 17, Fault.HEAD),
-    ("a head by an older one, chained anew", both(run("UPDATE audit SET body = (SELECT body FROM audit WHERE seq = 8) WHERE seq = 17"), rechain(17)), 17, Fault.HEAD),
-    ("a head by nothing", both(run("UPDATE audit SET body = '{}' WHERE seq = 17"), rechain(17)), 17, Fault.HEAD),
-    ("a head by no JSON", both(run("UPDATE audit SET body = '[' WHERE seq = 17"), rechain(17)), 17, Fault.HEAD),
-    ("a head by one that is about another count", run("UPDATE audit SET body = json_set(body, '$.count', 15) WHERE seq = 17"), 17, Fault.SIGNATURE),
-    ("a letter of a signature", run("UPDATE audit SET body = json_set(body, '$.signature', replace(json_extract(body, '$.signature'), 'a', 'b')) WHERE seq = 17"), 17, Fault.SIGNATURE),
+    (
+        "a head by an older one",
+        run("UPDATE audit SET body = (SELECT body FROM audit WHERE seq = 8) WHERE seq = 17"), 17, Fault.HEAD,
+    ),
+    (
+        "a head by an older one, chained anew",
+        both(
+            run("UPDATE audit SET body = (SELECT body FROM audit WHERE seq = 8) WHERE seq = 17"), rechain(17),
+        ),
+        17, Fault.HEAD,
+    ),
+    (
+        "a head by nothing", both(run("UPDATE audit SET body = '{}' WHERE seq = 17"), rechain(17)), 17,
+        Fault.HEAD,
+    ),
+    (
+        "a head by no JSON", both(run("UPDATE audit SET body = '[' WHERE seq = 17"), rechain(17)), 17,
+        Fault.HEAD,
+    ),
+    (
+        "a head by one that is about another count",
+        run("UPDATE audit SET body = json_set(body, '$.count', 15) WHERE seq = 17"), 17, Fault.SIGNATURE,
+    ),
+    (
+        "a letter of a signature",
+        run(
+            "UPDATE audit SET body = json_set(body, '$.signature', replace(json_extract(body, "
+            "'$.signature'), 'a', 'b')) WHERE seq = 17"
+        ),
+        17, Fault.SIGNATURE,
+    ),
     ("a head signed with another key", signed_by_another, 17, Fault.SIGNATURE),
     ("the time of a head", run("UPDATE audit SET at = 1.0 WHERE seq = 17"), 17, Fault.CHANGED),
 ]  # fmt: skip
@@ -234,8 +303,14 @@ CUTS = [
     ("the last", run("DELETE FROM audit WHERE seq = 17"), None),
     ("the last head and what it signed", run("DELETE FROM audit WHERE seq > 10"), 11),
     ("all", run("DELETE FROM audit"), 1),
-    ("cut, and written anew", both(run("DELETE FROM audit WHERE seq > 12"), *(put(seq, "tip") for seq in range(13, 20))), 8),
-    ("all of it written anew", both(run("DELETE FROM audit WHERE seq > 1"), *(put(seq, "tip") for seq in range(2, 20))), 1),
+    (
+        "cut, and written anew",
+        both(run("DELETE FROM audit WHERE seq > 12"), *(put(seq, "tip") for seq in range(13, 20))), 8,
+    ),
+    (
+        "all of it written anew",
+        both(run("DELETE FROM audit WHERE seq > 1"), *(put(seq, "tip") for seq in range(2, 20))), 1,
+    ),
 ]  # fmt: skip
 
 

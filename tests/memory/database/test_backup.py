@@ -211,7 +211,10 @@ def overwrite(path: Path, start: int, text: bytes) -> None:
 DAMAGE: list[tuple[str, Callable[[Path], object]]] = [
     ("its tables are unreadable", lambda path: overwrite(path, 100, b"\xff" * 3996)),
     ("its beginning is zeroes, and it lies in our folder", lambda path: overwrite(path, 0, bytes(4096))),
-    ("its beginning is rubbish, and it lies in our folder", lambda path: overwrite(path, 0, os.urandom(4096))),
+    (
+        "its beginning is rubbish, and it lies in our folder",
+        lambda path: overwrite(path, 0, os.urandom(4096)),
+    ),
     ("its size of a page is none", lambda path: overwrite(path, 16, b"\0\3")),
 ]  # fmt: skip
 
@@ -469,7 +472,8 @@ async def test_integrity_tells_what_is_wrong(path: Path, tmp_path: Path) -> None
     shutil.copy(path, copy)
     with closing(sqlite3.connect(copy)) as other, other:
         other.execute(
-            "INSERT INTO entry (session, turn, role, content, origin, at) VALUES ('nobody', 1, 'user', '', 'person', 1.0)"
+            "INSERT INTO entry (session, turn, role, content, origin, at) VALUES ('nobody', 1, 'user', "
+            "'', 'person', 1.0)"
         )
     async with AsyncioThread.open("x") as asyncio_thread, Database.open(copy, asyncio_thread) as database:
         (line,) = await database.integrity()

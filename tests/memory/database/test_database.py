@@ -85,7 +85,9 @@ async def test_only_the_owner_may_read(
 async def test_opening_a_file_that_is_there_writes_nothing_and_waits_for_nobody(
     database: Database, locker: sqlite3.Connection, asyncio_thread: AsyncioThread
 ) -> None:
-    """Whoever only looks can, while another process keeps the file locked; a new file gives pages back in parts."""
+    """Whoever only looks can, while another process keeps the file locked; a new file gives pages back in
+    parts.
+    """
     await add(database, "a")
     assert await database.read("PRAGMA auto_vacuum") == [(2,)]
     locker.execute("BEGIN IMMEDIATE")

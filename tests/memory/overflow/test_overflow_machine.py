@@ -1,4 +1,6 @@
-"""The store of outputs against a dictionary: any order of putting, reading, forking and cleaning up, at any time."""
+"""The store of outputs against a dictionary: any order of putting, reading, forking and cleaning up, at any
+time.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def noise(size: int) -> str:
 
 
 TEXTS = [
-    "", "\n", "short\nlines\n", "x" * 65_536, "".join(f"line {n} é😀\n" for n in range(9000)), noise(70_000), noise(70_000),
+    "", "\n", "short\nlines\n", "x" * 65_536, "".join(f"line {n} é😀\n" for n in range(9000)), noise(70_000),
+    noise(70_000),
     noise(30_000) + "\ud800",
 ]  # fmt: skip
 WHICH = st.integers(0, len(TEXTS) - 1)

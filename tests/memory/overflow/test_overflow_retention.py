@@ -215,7 +215,9 @@ def test_neighbours_are_deleted_together(sizes, ranges) -> None:
 async def test_a_reader_gets_all_it_asked_for_or_is_told(
     store: OverflowStore, database: Database, clock
 ) -> None:
-    """While a text goes, a page of it is whole or there is none, and a search never misses a part in silence."""
+    """While a text goes, a page of it is whole or there is none, and a search never misses a part
+    in silence.
+    """
     text = "".join(f"{number:07}\n" for number in range(200_000))
     ref = await store.put("s", text, WEB)
     outcomes: list[str] = []

@@ -1,4 +1,6 @@
-"""Lines of a kept text by pattern: the right ones, with their neighbours, in linear time, wherever chunks end."""
+"""Lines of a kept text by pattern: the right ones, with their neighbours, in linear time, wherever chunks
+end.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,10 @@ def noise(size, seed):
 
 async def main(path, session, rounds):
     clock = Clock()
-    async with AsyncioThread.open("storage") as asyncio_thread, Database.open(path, asyncio_thread, busy_seconds=30) as database:
+    async with (
+        AsyncioThread.open("storage") as asyncio_thread,
+        Database.open(path, asyncio_thread, busy_seconds=30) as database,
+    ):
         store = OverflowStore(database, clock, max_total=4_000_000)
         print("open", flush=True)
         for number in range(rounds):

@@ -37,7 +37,9 @@ def held_elsewhere(database: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("session", ["../mine", "a/b", "", ".", "..", "x\0y"])
 def test_an_id_from_a_changed_database_leads_to_no_other_file(tmp_path: Path, session: str) -> None:
-    """The file of a lock is emptied and removed; sessions are deleted at a start, by the ids that stand there."""
+    """The file of a lock is emptied and removed; sessions are deleted at a start, by the ids that stand
+    there.
+    """
     mine = tmp_path / "mine"
     mine.write_text("kept", encoding="utf-8")
     with pytest.raises((SessionInUse, RecordError)):

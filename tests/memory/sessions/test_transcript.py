@@ -1,4 +1,6 @@
-"""Conversations: what was said comes back as it was, in order, with whose words they are and what they cost."""
+"""Conversations: what was said comes back as it was, in order, with whose words they are and what
+they cost.
+"""
 
 from __future__ import annotations
 

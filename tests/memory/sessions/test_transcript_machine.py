@@ -1,4 +1,6 @@
-"""Sessions against lists: said, summed up, cleared, forked, deleted and searched in any order, broken off anywhere."""
+"""Sessions against lists: said, summed up, cleared, forked, deleted and searched in any order, broken off
+anywhere.
+"""
 
 from __future__ import annotations
 

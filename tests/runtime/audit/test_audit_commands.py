@@ -13,6 +13,9 @@ from leeward.runtime.cli.main import moment
 from leeward.security.call import Status
 from leeward.security.pipeline import GATES
 from leeward.security.session import ActionRecord, Decided, Finished, GateVerdict
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 SHELL = '{"command": "git push origin main"}'
 HOSTILE = "\x1b]0;owned\x07\u202edetsurt\nDENIED by nobody"
@@ -174,7 +177,8 @@ def test_an_ambiguous_beginning_is_not_guessed_at(lived):
 
 def test_what_a_model_wrote_is_spelled_out():
     decided = Decided(
-        1.0, "c", HOSTILE, "d", False, "g", HOSTILE, "X", HOSTILE, None, HOSTILE, (GateVerdict("g", "deny", HOSTILE, HOSTILE, "", HOSTILE, facts=((HOSTILE, HOSTILE),)),),
+        1.0, "c", HOSTILE, "d", False, "g", HOSTILE, "X", HOSTILE, None, HOSTILE,
+        (GateVerdict("g", "deny", HOSTILE, HOSTILE, "", HOSTILE, facts=((HOSTILE, HOSTILE),)),),
         HOSTILE, model=HOSTILE, asker="model", trust_from=HOSTILE, reading=ActionRecord(hidden=(HOSTILE,)),
     )  # fmt: skip
     finished = Finished(1.0, "c", HOSTILE, "d", Status.OK, overflow=HOSTILE, detail=HOSTILE)
@@ -262,12 +266,7 @@ def test_a_whole_audit_is_verified_and_its_head_printed(lived):
     assert leeward("audit", "verify", "--head", str(kept)).code == 0
 
 
-TAMPERED = {
-    "a byte": "UPDATE audit SET body = replace(body, 'notes.md', 'votes.md') WHERE kind = 'decision'",
-    "a record gone": "DELETE FROM audit WHERE seq = 4",
-    "two swapped": "UPDATE audit SET body = CASE seq WHEN 3 THEN (SELECT body FROM audit WHERE seq = 4) ELSE (SELECT body FROM audit WHERE seq = 3) END WHERE seq IN (3, 4)",
-    "the end cut": "DELETE FROM audit WHERE seq > 5",
-}
+TAMPERED = ROWS["tampered"]
 
 
 @pytest.mark.parametrize("how", TAMPERED)

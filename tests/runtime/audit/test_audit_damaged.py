@@ -14,24 +14,11 @@ from leeward.memory.audit import DAMAGED
 from leeward.memory.audit.rows import record_of
 from leeward.memory.sessions import SessionLock
 from leeward.runtime.audit import record_text
+from loading import rows_beside
 
-DAMAGES = {
-    "no JSON": "UPDATE audit SET body = 'not json' WHERE kind = 'decision'",
-    "no object": "UPDATE audit SET body = '[]' WHERE kind = 'decision'",
-    "far too deep": "UPDATE audit SET body = replace(printf('%9999s', ''), ' ', '[') WHERE kind = 'decision'",
-    "bytes": "UPDATE audit SET body = x'fffe' WHERE kind = 'decision'",
-    "empty": "UPDATE audit SET body = '{}' WHERE kind = 'decision'",
-    "another type": "UPDATE audit SET body = json_set(body, '$.reason', 5) WHERE kind = 'decision'",
-    "no words": "UPDATE audit SET body = json_set(body, '$.words', 5) WHERE kind = 'decision'",
-    "a list of numbers": "UPDATE audit SET body = json_set(body, '$.grants', json('[5]')) WHERE kind = 'decision'",
-    "no time": "UPDATE audit SET at = 'soon' WHERE kind = 'decision'",
-    "the end of time": "UPDATE audit SET at = 9e999 WHERE kind = 'decision'",
-    "a far time": "UPDATE audit SET at = 1e17 WHERE kind = 'decision'",
-    "an egress that is none": "UPDATE audit SET kind = 'egress' WHERE kind = 'decision'",
-    "a head that is none": "UPDATE audit SET body = '{}' WHERE kind = 'head'",
-    "a session that is none": "UPDATE audit SET body = '{\"sandbox\": [1]}' WHERE kind = 'session'",
-    "a configuration that is none": "UPDATE audit SET body = '{\"at\": 1}' WHERE kind = 'config'",
-}
+ROWS = rows_beside(__file__)
+
+DAMAGES = ROWS["damages"]
 LOOKS = [
     ("list",),
     ("list", "--egress"),
@@ -165,7 +152,9 @@ def test_verify_says_no_more_than_what_was_signed(lived):
 
 
 def test_verify_holds_the_audit_against_every_head_kept_elsewhere(lived, tmp_path):
-    """The file that the configuration names is asked by itself; an older copy is found though it was gone on with."""
+    """The file that the configuration names is asked by itself; an older copy is found though it was gone on
+    with.
+    """
     heads = tmp_path / "elsewhere"
     lived.configure(f'[tools.audit]\nheads = "{heads}"\n')
     path = lived.data / "leeward.db"

@@ -37,7 +37,9 @@ def test_every_kind_is_told_with_every_field():
         for (kind,), last in (
             (re.findall(r"`(\w+)`", row[0]), row[-1])
             for row in rows(
-                "null |\n| `kind` | one of those below |\n| `body` | a JSON object |\n| `id` | a name that no other record has |\n| `prev`, `hash` | the hash of the record before, and of this one |\n"
+                "null |\n| `kind` | one of those below |\n| `body` | a JSON object |\n| `id` | a name "
+                "that no other record has |\n| `prev`, `hash` | the hash of the record before, and of "
+                "this one |\n"
             )
         )
     }

@@ -1,4 +1,6 @@
-"""What other programs get of the audit: JSON lines, a table, spans; and figures, held against a count by hand."""
+"""What other programs get of the audit: JSON lines, a table, spans; and figures, held against a count by
+hand.
+"""
 
 from __future__ import annotations
 

@@ -22,11 +22,13 @@ KEY = "ghp_" + "A1b2" * 9
 def lived(leeward):
     """Sessions with calls of several kinds, some of which ask or are refused, under a configuration."""
     leeward.configure(
-        '[permissions]\nautonomy = "full"\n[[permissions.rules]]\ntool = "write"\nmatch = "*.lock"\naction = "deny"\n'
+        '[permissions]\nautonomy = "full"\n[[permissions.rules]]\ntool = "write"\nmatch = '
+        '"*.lock"\naction = "deny"\n'
     )
     (leeward.workspace / "link").symlink_to("/etc/hosts")
     script = leeward.script(
-        "/permissions allow write\n/trust grep quarantined\nread notes.md\nread link\nlist .\n/trust reset\nwrite a.txt hello\nrun ls -la\n"
+        "/permissions allow write\n/trust grep quarantined\nread notes.md\nread link\nlist .\n/trust "
+        "reset\nwrite a.txt hello\nrun ls -la\n"
     )
     leeward("--script", script, "--model", "offline")
     for tool, arguments in (
@@ -51,7 +53,8 @@ def test_under_its_own_configuration_nothing_would_be_another_decision(lived):
     told = replayed(lived)
     assert told["decisions"] >= 11 and told["changed"] == 0, [one for one in told["calls"] if one["changed"]]
     assert lived("audit", "replay").out.endswith(
-        f"{told['decisions']} decisions in {told['sessions']} sessions: 0 would be others, {told['untold']} cannot be told\n"
+        f"{told['decisions']} decisions in {told['sessions']} sessions: 0 would be others, "
+        f"{told['untold']} cannot be told\n"
     )
 
 
@@ -68,7 +71,10 @@ def test_neither_workspace_nor_programs_are_looked_at(lived, monkeypatch):
 def test_another_configuration_shows_what_would_change(lived):
     other = lived.home / "new.toml"
     other.write_text(
-        '[permissions]\nautonomy = "readonly"\n[[permissions.rules]]\ntool = "read"\nmatch = "/etc/**"\naction = "deny"\n',
+        (
+            '[permissions]\nautonomy = "readonly"\n[[permissions.rules]]\ntool = "read"\nmatch = '
+            '"/etc/**"\naction = "deny"\n'
+        ),
         encoding="utf-8",
     )
     told = replayed(lived, "--config", str(other))
@@ -152,7 +158,8 @@ def test_each_decision_is_a_line_of_its_own(lived):
     assert {one["type"] for one in told} == {"replayed"} and ended["type"] == "exit"
 
 
-# ------------------------------------------------------------------ with a person, grants, a model that is switched
+# ------------------------------------------------------------------ with a person, grants, a model that is
+# switched
 
 
 async def test_a_session_with_answers_grants_and_trust_is_judged_again_as_it_was(

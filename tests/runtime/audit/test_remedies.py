@@ -112,7 +112,9 @@ CASES = {
     "permissions readonly": Case({"path": "a"}, effects=WRITE, policy={"autonomy": Autonomy.READONLY}),
     "anomaly blocked": Case({"path": "a"}, events=(BLOCKED,)),
     "trust blocked": Case({"path": "a"}, level=TrustLevel.BLOCKED),
-    "trust blocked by the configuration": Case({"path": "a"}, policy={"levels": {"tool": TrustLevel.BLOCKED}}),
+    "trust blocked by the configuration": Case(
+        {"path": "a"}, policy={"levels": {"tool": TrustLevel.BLOCKED}},
+    ),
     "trust quarantined": Case({"path": "a"}, effects=WRITE, level=TrustLevel.QUARANTINED),
     "paths unreadable": Case({"path": "a\0"}, fixed={"path": "a"}),
     "paths secret by name": Case(ENV),
@@ -125,25 +127,46 @@ CASES = {
     "paths protected": Case({"path": ".git/hooks/x"}, effects=WRITE),
     "paths protected of the system": Case({"path": "/usr/bin/x"}, effects=WRITE),
     "grounding not_provided": Case({"url": URL}, effects=Effect.BRING_IN),
-    "grounding not_provided odd": Case({"url": "https://docs.example.com:8443/a(b)?c=d,e#f"}, effects=Effect.BRING_IN),
+    "grounding not_provided odd": Case(
+        {"url": "https://docs.example.com:8443/a(b)?c=d,e#f"}, effects=Effect.BRING_IN,
+    ),
     "grounding not_provided destination": Case({"to": "ops@docs.example.com"}, effects=Effect.SEND),
-    "grounding unreadable": Case({"url": "https://exa mple"}, effects=Effect.BRING_IN, said=(URL,), fixed={"url": URL}),
-    "hosts unreadable": Case({"url": "https://exa mple"}, effects=Effect.BRING_IN, said=(URL,), fixed={"url": URL}),
+    "grounding unreadable": Case(
+        {"url": "https://exa mple"}, effects=Effect.BRING_IN, said=(URL,), fixed={"url": URL},
+    ),
+    "hosts unreadable": Case(
+        {"url": "https://exa mple"}, effects=Effect.BRING_IN, said=(URL,), fixed={"url": URL},
+    ),
     "hosts https_only": Case({"url": HTTP}, said=(HTTP,)),
     "hosts refused_host": Case({"url": "https://10.0.0.1/"}, said=("https://10.0.0.1/",)),
     "hosts refused_host of six": Case({"url": "https://[::1]/"}, said=("https://[::1]/",)),
-    "hosts refused_host metadata": Case({"url": "https://169.254.169.254/"}, said=("https://169.254.169.254/",)),
+    "hosts refused_host metadata": Case(
+        {"url": "https://169.254.169.254/"}, said=("https://169.254.169.254/",),
+    ),
     "hosts refused_host by name": Case({"url": "https://localhost/"}, said=("https://localhost/",)),
     "hosts refused_host of a repository": Case({"to": "git@router.local:a/b"}, effects=Effect.SEND),
-    "hosts domain_denylist": Case({"url": URL}, said=(URL,), policy={"domain_denylist": ("docs.example.com",)}),
-    "hosts domain_allowlist": Case({"url": URL}, said=(URL,), policy={"domain_allowlist": ("other.example",)}),
-    "hosts domain_allowlist address": Case({"url": "https://8.8.8.8/"}, said=("https://8.8.8.8/",), policy={"domain_allowlist": ("a.example",)}),
-    "hosts domain_denylist of a command": Case({"command": "curl https://docs.example.com/a"}, effects=ALL, policy={"domain_denylist": ("docs.example.com",)}),
+    "hosts domain_denylist": Case(
+        {"url": URL}, said=(URL,), policy={"domain_denylist": ("docs.example.com",)},
+    ),
+    "hosts domain_allowlist": Case(
+        {"url": URL}, said=(URL,), policy={"domain_allowlist": ("other.example",)},
+    ),
+    "hosts domain_allowlist address": Case(
+        {"url": "https://8.8.8.8/"}, said=("https://8.8.8.8/",), policy={"domain_allowlist": ("a.example",)},
+    ),
+    "hosts domain_denylist of a command": Case(
+        {"command": "curl https://docs.example.com/a"}, effects=ALL,
+        policy={"domain_denylist": ("docs.example.com",)},
+    ),
     "commands destructive": Case({"command": "rm -rf /"}, effects=ALL),
-    "commands blocked": Case({"command": "git push origin"}, effects=ALL, policy={"shell": ShellRules(blocked=("git push",))}),
+    "commands blocked": Case(
+        {"command": "git push origin"}, effects=ALL, policy={"shell": ShellRules(blocked=("git push",))},
+    ),
     "commands secret by name": Case({"command": "cat .env"}, effects=ALL),
     "commands secret by place": Case({"command": "cat /home/ada/.ssh/id_rsa"}, effects=ALL),
-    "commands secret by deny_read": Case({"command": "cat x/b"}, effects=ALL, policy={"deny_read": ("x/**",)}),
+    "commands secret by deny_read": Case(
+        {"command": "cat x/b"}, effects=ALL, policy={"deny_read": ("x/**",)},
+    ),
     "commands metadata": Case({"command": "curl http://169.254.169.254/"}, effects=ALL),
     "budget calls_per_session": Case({"path": "a"}, policy={"calls": CallLimits(per_session=0)}),
     "budget calls_per_turn": Case({"path": "a"}, policy={"calls": CallLimits(per_turn=0)}),
@@ -224,7 +247,9 @@ REMEDIES = {
     "https, or the host in the list": by_policy(allow_http=lambda said: (fact(said, "host"),)),
     "(tools.fetch.allow_networks": by_policy(allow_networks=network),
     "the host taken out of the list (tools.fetch.domain_denylist": by_policy(domain_denylist=lambda _: ()),
-    "the host in the list (tools.fetch.domain_allowlist": by_policy(domain_allowlist=lambda said: (fact(said, "host"),)),
+    "the host in the list (tools.fetch.domain_allowlist": by_policy(
+        domain_allowlist=lambda said: (fact(said, "host"),)
+    ),
     "no list: while there is one": by_policy(domain_allowlist=lambda _: ()),
     "(tools.shell.blocked_commands": by_policy(shell=lambda _: ShellRules()),
     "/new, or a higher limit": by_policy(calls=lambda _: CallLimits()),

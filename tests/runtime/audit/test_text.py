@@ -7,10 +7,15 @@ import pytest
 from leeward.memory.audit import Record
 from leeward.runtime.audit import record_lines, record_text
 from leeward.runtime.audit.text import egress_lines
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 HOP = {
-    "at": 1.0, "call": "c", "tool": "fetch", "hop": 1, "url": "https://a.example/", "allowed": True, "gate": "grounding",
-    "rule": "person", "ended": True, "method": "GET", "address": None, "http_status": None, "sent": 0, "received": 0, "seconds": 0.25, "problem": "no such name",
+    "at": 1.0, "call": "c", "tool": "fetch", "hop": 1, "url": "https://a.example/", "allowed": True,
+    "gate": "grounding",
+    "rule": "person", "ended": True, "method": "GET", "address": None, "http_status": None, "sent": 0,
+    "received": 0, "seconds": 0.25, "problem": "no such name",
 }  # fmt: skip
 
 
@@ -21,24 +26,25 @@ def record(kind, body, tool=None):
 @pytest.mark.parametrize(
     ("kind", "body", "said"),
     [
-        ("session", {"workspace": "/w", "sandbox": "none"}, "s_1 in /w, programs in none"),
-        ("session", {"workspace": "/w"}, "s_1 in /w"),
-        ("config", {"autonomy": "full", "files": ["/c.toml"], "off": ["anomaly"]}, "full, from /c.toml; switched off: anomaly"),
-        ("config", {"autonomy": "supervised", "files": [], "off": []}, "supervised, from no file"),
-        ("model", {"model": "work:m", "cause": "chosen by the person"}, "work:m: chosen by the person"),
-        ("turn", {"turn": 3}, "3"),
-        ("read", {"labels": ["web"], "marks": ["a"]}, "web"),
-        ("read", {"labels": [], "marks": ["a", "b"]}, "2 more values to know again"),
-        ("resumed", {"lapsed": True}, "what was allowed in it has lapsed"),
-        ("resumed", {"lapsed": False}, ""),
-        ("head", {"count": 12}, "signed after 12 records"),
-        ("pruned", {"records": 4}, "4 records were deleted"),
-        ("forgot", {}, ""),
-        ("a kind of a later version", {}, ""),
-        ("egress", HOP, "hop 1: GET https://a.example/ allowed by grounding (person), not reached, 0 bytes out, 0 in, 0.250 s, no such name"),
-        ("egress", HOP | {"address": "192.0.2.1", "hop": 0, "problem": ""}, "GET https://a.example/ allowed by grounding (person), no answer from 192.0.2.1, 0 bytes out, 0 in, 0.250 s"),
+        *ROWS["a_record_says_what_happened"],
+        (
+            "egress",
+            HOP,
+            (
+                "hop 1: GET https://a.example/ allowed by grounding (person), not reached, 0 bytes out, 0 "
+                "in, 0.250 s, no such name"
+            ),
+        ),
+        (
+            "egress",
+            HOP | {"address": "192.0.2.1", "hop": 0, "problem": ""},
+            (
+                "GET https://a.example/ allowed by grounding (person), no answer from 192.0.2.1, 0 bytes "
+                "out, 0 in, 0.250 s"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_record_says_what_happened(kind, body, said):
     assert record_text(record(kind, body)) == f"{kind:<9} {'':<14} {said}".rstrip()
 

@@ -95,7 +95,9 @@ force = true
         ("fetch", '{"url": "https://localhost/"}', ("--url", "https://localhost/"), "deny", "hosts", None, 7),
     ],
 )
-def test_decisions(leeward, tool, arguments, extra, decision, gate, rule, code):
+def test_check_tells_the_decision_its_gate_and_its_rule(
+    leeward, tool, arguments, extra, decision, gate, rule, code
+):
     leeward.configure(RULES)
     ran = leeward("check", tool, arguments, *extra, "--output", "json")
     told = ran.json["data"]
@@ -153,7 +155,9 @@ def test_a_suggestion_is_told(leeward):
 
 
 def test_a_line_made_for_a_long_name_of_a_file_is_judged_all_the_same(leeward):
-    """The process would be ended here if it hung: a pattern's stars are held against a name of 200 letters."""
+    """The process would be ended here if it hung: a pattern's stars are held against a name of 200
+    letters.
+    """
     (leeward.workspace / ("a" * 200)).touch()
     ran = leeward.process("check", "shell", '{"command": "ls *a*a*a*a*a*ab"}')
     assert (ran.code, ran.out[:5], ran.err) == (0, "allow", "")

@@ -17,6 +17,9 @@ from leeward.runtime.console import startup
 from leeward.runtime.exits import CliError, Exit
 from leeward.runtime.options import Options
 from leeward.runtime.script import headless
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 OFFLINE = ("--model", "offline")
 FERRY = "the ferry leaves at seven"
@@ -53,19 +56,8 @@ def test_what_cannot_be_read_is_a_usage_error(words, named):
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [
-        (["--modle", "x", "-p", "y"], "there is no flag --modle; did you mean --model?"),
-        (["call", "read", "{}", "--sen=web"], "there is no flag --sen; did you mean --seen?"),
-        (["--zzz"], "there is no flag --zzz"),
-        (["chekc", "read"], "found 'chekc', expected call, check, "),
-        (["chekc", "read"], "; did you mean check?"),
-        (["sessions", "lst"], "or delete; did you mean list?"),
-        (["--autonomy", "ful"], "--autonomy: found 'ful', expected readonly, supervised or full; did you mean full?"),
-        (["it's"], 'found "it\'s", expected call'),
-        (["tools", "--limit", "3"], "--limit"),
-        (["tools", "--", "--zzz"], "unrecognized arguments: "),
-    ],
-)  # fmt: skip
+    ROWS["a_slip_is_named_with_what_was_meant"],
+)
 def test_a_slip_is_named_with_what_was_meant(words, message):
     with pytest.raises(CliError) as caught:
         read_command_line(words)

@@ -1,4 +1,6 @@
-"""`leeward sessions …` and the slash commands: what is listed, shown, searched, exported, forked and deleted."""
+"""`leeward sessions …` and the slash commands: what is listed, shown, searched, exported, forked
+and deleted.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def test_where_nothing_was_said_looking_makes_nothing(leeward) -> None:
     assert not leeward.data.exists()
 
 
-def test_usage(leeward) -> None:
+def test_a_command_line_about_sessions_that_is_wrong_is_a_usage_error(leeward) -> None:
     for words in (
         ("sessions",),
         ("sessions", "show"),

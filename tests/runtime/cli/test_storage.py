@@ -213,7 +213,7 @@ async def main(path):
             assert (await store.get("other", key, 0, len(text))).text == text
             if number == 3:
                 print("busy", flush=True)
-            if number > 3 and trio.Path(path + ".stop").__fspath__() and await trio.Path(path + ".stop").exists():
+            if number > 3 and await trio.Path(path + ".stop").exists():
                 break
         print(number, flush=True)
 

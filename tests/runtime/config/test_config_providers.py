@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from leeward.runtime.config import Config, ConfigError, is_private, load
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 SECRET = "sk-test-" + "0" * 32
@@ -31,14 +34,7 @@ def test_the_example_of_the_guide_is_real(tmp_path: Path) -> None:
     assert llm.providers[2].body["thinking"] == {"type": "enabled", "budget_tokens": 8000}
 
 
-GOOD = [
-    'kind = "gemini"',
-    'kind = "anthropic"\nbase_url = "https://gateway.example.com/anthropic"\nauth_header = "Authorization"',
-    'headers = { X-Title = "Leeward", HTTP-Referer = "https://example.com/a b", anthropic-beta = "x-2025,y" }',
-    'query = { api-version = "2024-10-21", keyboard = "de" }',
-    'body = { temperature = 0.5, seed = 7, stop = ["a"], reasoning = { effort = "low" }, keep_alive = false }',
-    'auth_header = "Ocp-Apim-Subscription-Key"',
-]
+GOOD = ROWS["good"]
 
 
 @pytest.mark.parametrize("line", GOOD)
@@ -47,13 +43,18 @@ def test_ordinary_values_pass(tmp_path: Path, line: str) -> None:
 
 
 BAD = {
-    'kind = "antropic"': '3: llm.providers.0.kind: found "antropic", expected "openai", "anthropic" or "gemini"; did you mean "anthropic"?',
+    'kind = "antropic"': (
+        '3: llm.providers.0.kind: found "antropic", expected "openai", "anthropic" or "gemini"; did you '
+        'mean "anthropic"?'
+    ),
     f'headers = {{ Authorization = "Bearer {SECRET}" }}': "a header, but of none that carries a key",
     f'headers = {{ x-api-key = "{SECRET}" }}': "a header, but of none that carries a key",
     f'headers = {{ Cookie = "{SECRET}" }}': "a header, but of none that carries a key",
     'headers = { Content-Length = "3" }': "says how a body is sent",
     'headers = { "X: y" = "z" }': "the name of a header",
-    f'headers = {{ X-A = "{SECRET}\\r\\nX-B: c" }}': "found a string (not shown), expected printable ASCII text",
+    f'headers = {{ X-A = "{SECRET}\\r\\nX-B: c" }}': (
+        "found a string (not shown), expected printable ASCII text"
+    ),
     f'query = {{ api_key = "{SECRET}" }}': "a parameter, but of none that carries a key",
     f'query = {{ key = "{SECRET}" }}': "a parameter, but of none that carries a key",
     "body = { messages = [] }": "a field that Leeward does not fill in itself",

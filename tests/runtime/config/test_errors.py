@@ -43,8 +43,12 @@ BAD = {
     '[agent]\nmax_turns = "5"': '2: agent.max_turns: found "5", expected a whole number from 1 to 1000',
     "[agent]\nmax_turns = true": "2: agent.max_turns: found true, expected a whole number from 1 to 1000",
     "[agent]\nmax_turns = 2.5": "2: agent.max_turns: found 2.5, expected a whole number from 1 to 1000",
-    "[agent]\nmax_turns = [\n 1 ]": "2: agent.max_turns: found a list, expected a whole number from 1 to 1000",
-    "[agent]\nmax_turns = 1979-05-27": "2: agent.max_turns: found a date, expected a whole number from 1 to 1000",
+    "[agent]\nmax_turns = [\n 1 ]": (
+        "2: agent.max_turns: found a list, expected a whole number from 1 to 1000"
+    ),
+    "[agent]\nmax_turns = 1979-05-27": (
+        "2: agent.max_turns: found a date, expected a whole number from 1 to 1000"
+    ),
     "agent = 5": "1: agent: found 5, expected a table",
     "[[agent]]\nmax_turns = 1": "1: agent: found a list, expected a table",
     "[storage]\npath = 5": "2: storage.path: found 5, expected an absolute path or one that begins with ~/",
@@ -64,7 +68,9 @@ BAD = {
     ),
     "[agent]\ntimeout = nan": "2: agent.timeout: found nan, expected a number from 0 to 604800",
     "[agent]\ntimeout = -1": "2: agent.timeout: found -1, expected a number from 0 to 604800",
-    "[tools.shell]\ntimeout = 0": "2: tools.shell.timeout: found 0, expected a number above 0 and up to 604800",
+    "[tools.shell]\ntimeout = 0": (
+        "2: tools.shell.timeout: found 0, expected a number above 0 and up to 604800"
+    ),
     "[tools.anomaly]\nfailure_threshold = 0.0": (
         "2: tools.anomaly.failure_threshold: found 0.0, expected a number above 0 and up to 1"
     ),

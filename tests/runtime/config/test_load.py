@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.runtime.config import KEYS, Config, ConfigError, Loaded, config_folder, data_folder, dotted, load
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 SECRET = "sk-test-" + "0" * 32
 
@@ -60,7 +63,8 @@ def test_later_layers_go_before_earlier_ones(tmp_path: Path) -> None:
 def test_rules_and_levels_of_all_layers_hold_together(tmp_path: Path) -> None:
     text = (
         '[security.trust]\nfetch = "verified"\n"plug-in x" = "blocked"\n'
-        '[[permissions.rules]]\ntool = "a"\naction = "allow"\n\n[[permissions.rules]]\ntool = "b"\naction = "deny"'
+        '[[permissions.rules]]\ntool = "a"\naction = "allow"\n\n[[permissions.rules]]\ntool = '
+        '"b"\naction = "deny"'
     )
     environment = {
         "LEEWARD_PERMISSIONS__RULES": '[{tool = "c", action = "ask", force = true}]',
@@ -123,32 +127,7 @@ def test_the_environment_is_read_as_toml_or_words(
 
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
-    [
-        ("LEEWARD_AGENT__MAX_TURN", "1", "unknown variable; did you mean LEEWARD_AGENT__MAX_TURNS?"),
-        ("LEEWARD_AGENT_MAX_TURNS", "1", "unknown variable; did you mean LEEWARD_AGENT__MAX_TURNS?"),
-        ("LEEWARD_agent__max_turns", "1", "unknown variable; did you mean LEEWARD_AGENT__MAX_TURNS?"),
-        ("LEEWARD_CONFIGS", "1", "unknown variable; did you mean LEEWARD_CONFIG?"),
-        ("LEEWARD_AGENT", "{max_turns = 1}", "unknown variable"),
-        ("LEEWARD_OPENAI_KEY", SECRET, "unknown variable"),
-        ("LEEWARD_SECURITY__TRUST__", "blocked", "unknown variable; did you mean LEEWARD_SECURITY__TRUST?"),
-        ("LEEWARD_", "1", "unknown variable"),
-        (
-            "LEEWARD_AGENT__MAX_TURNS",
-            "1\n[permissions]\nautonomy = 'full'",
-            "agent.max_turns: found \"1\\n[permissions]\\nautonomy = 'full'\", expected a whole number from 1 to 1000",
-        ),
-        ("LEEWARD_AGENT__MAX_TURNS", "", 'agent.max_turns: found "", expected a whole number from 1 to 1000'),
-        (
-            "LEEWARD_TOOLS__ANOMALY__ENABLED",
-            "TRUE",
-            'tools.anomaly.enabled: found "TRUE", expected true or false',
-        ),
-        (
-            "LEEWARD_TOOLS__PLUGINS",
-            "a,b",
-            'tools.plugins: found "a,b", expected a list of strings, each the name of an installed plug-in',
-        ),
-    ],
+    [*ROWS["bad_variables_are_refused"], ("LEEWARD_OPENAI_KEY", SECRET, "unknown variable")],
 )
 def test_bad_variables_are_refused(tmp_path: Path, name: str, value: str, expected: str) -> None:
     said = complaint(tmp_path, "", environment={name: value})

@@ -81,7 +81,7 @@ CASES: dict[str, tuple[str, dict[tuple[str | int, ...], int]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_lines(name: str) -> None:
+def test_every_key_is_found_on_its_line(name: str) -> None:
     text, expected = CASES[name]
     lines = key_lines(text)
     assert {path: lines.get(path) for path in expected} == expected

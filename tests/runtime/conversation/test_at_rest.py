@@ -1,4 +1,6 @@
-"""A secret that a model writes down itself stands nowhere in the store, and the session can be gone on with."""
+"""A secret that a model writes down itself stands nowhere in the store, and the session can be gone
+on with.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_what_was_json_is_json_and_what_holds_nothing_is_left_alone(arguments):
 
 
 async def test_the_store_holds_masks_and_the_session_goes_on(sessions, tmp_path):
-    """What is sent while it runs is what was said; what is read back has masks, in a history that is valid."""
+    """What is sent while it runs is what was said; what is read back has masks, in a history that
+    is valid.
+    """
     written = []
 
     @tool(effects=Effect.READ)

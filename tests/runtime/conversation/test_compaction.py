@@ -1,4 +1,6 @@
-"""A conversation that gets too long is summed up: the person's words stay, the summary weighs like the worst it is of."""
+"""A conversation that gets too long is summed up: the person's words stay, the summary weighs like the worst
+it is of.
+"""
 
 from __future__ import annotations
 

@@ -107,7 +107,10 @@ def test_a_reply_of_which_nothing_was_told_is_estimated_and_said_so():
     assert "at least 2.0000: no price for x" in "\n".join(cost_lines(meter))
 
 
-PRICES = '[cost]\nmax_session = {limit}\n[[cost.prices]]\nmodel = "says"\ninput = 10\noutput = 20\ncache_read = 1\n'
+PRICES = (
+    '[cost]\nmax_session = {limit}\n[[cost.prices]]\nmodel = "says"\ninput = 10\noutput = 20\ncache_read = '
+    "1\n"
+)
 
 
 @tool(effects=Effect.READ)

@@ -1,4 +1,6 @@
-"""What a project says steers where the person trusts it, and permits nothing; the prompt stays the same bytes."""
+"""What a project says steers where the person trusts it, and permits nothing; the prompt stays the same
+bytes.
+"""
 
 from __future__ import annotations
 

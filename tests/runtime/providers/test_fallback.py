@@ -1,4 +1,6 @@
-"""Who stands in for a model that cannot answer, and that the conversation goes along in the other's dialect."""
+"""Who stands in for a model that cannot answer, and that the conversation goes along in the other's
+dialect.
+"""
 
 from __future__ import annotations
 
@@ -237,7 +239,10 @@ async def test_a_key_that_is_missing_is_said_before_anything_is_asked(
 
 async def test_a_key_goes_to_its_own_service_only(model_server: ModuleType, tmp_path, configured) -> None:
     async with model_server.serve(model_server.Answer(model_server.says("hi"))) as server:
-        text = f'[llm]\nca_file = "{server.ca_file}"\n[[llm.providers]]\nname = "openai"\nbase_url = "{server.url}"\n'
+        text = (
+            f'[llm]\nca_file = "{server.ca_file}"\n[[llm.providers]]\nname = "openai"\nbase_url = '
+            f'"{server.url}"\n'
+        )
         (tmp_path / "config.toml").write_text(text)
         async with open_model(load(config_dir=tmp_path, environment={}).config) as model:
             await model_server.ask(model.choose("openai:x"))

@@ -1,4 +1,6 @@
-"""Any conversation, as each service insists on having it: property tests against the rules of every dialect."""
+"""Any conversation, as each service insists on having it: property tests against the rules of every
+dialect.
+"""
 
 from __future__ import annotations
 

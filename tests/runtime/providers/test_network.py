@@ -1,4 +1,6 @@
-"""Whole sessions against servers on loopback: hops, lists, links, destinations, and what is on record of it."""
+"""Whole sessions against servers on loopback: hops, lists, links, destinations, and what is on
+record of it.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,8 @@ async def test_redirects_are_followed_and_each_hop_is_on_record(at_work, servers
         )
         rows = await egress(runtime, sessions)
         assert [(row["hop"], row["ended"], row["http_status"]) for row in rows] == [
-            (0, False, None), (0, True, 302), (1, False, None), (1, True, 302), (2, False, None), (2, True, 200),
+            (0, False, None), (0, True, 302), (1, False, None), (1, True, 302), (2, False, None),
+            (2, True, 200),
         ]  # fmt: skip
         assert [row["rule"] for row in rows if not row["ended"]] == ["person", "redirect", "redirect"]
         assert {row["address"] for row in rows if row["ended"]} == {"127.0.0.1"}
@@ -224,7 +227,10 @@ async def test_plain_http_is_for_listed_hosts(sessions, servers, tmp_path):
     assert server.hosts == ["old.example"]
 
 
-PAGE = "<title>T</title><a href='/x?page=2'>next</a> <a href='https://www.docs.example:PORT/w'>www</a> <a href='https://other.example:PORT/o'>o</a>"
+PAGE = (
+    "<title>T</title><a href='/x?page=2'>next</a> <a href='https://www.docs.example:PORT/w'>www</a> <a "
+    "href='https://other.example:PORT/o'>o</a>"
+)
 
 
 async def test_links_become_known_as_they_stand_on_an_opened_page(at_work, servers, sessions):
@@ -240,8 +246,10 @@ async def test_links_become_known_as_they_stand_on_an_opened_page(at_work, serve
         result = await fetch(runtime, server.url("/d/a", "docs.example"))
         assert f"[next]({server.url('/x?page=2', 'docs.example')})" in result.text
         for host, path, ended in [
-            ("docs.example", "/x?page=2", "ok"), ("www.docs.example", "/w", "ok"), ("docs.example", "/x", "denied"),
-            ("docs.example", "/x?page=3", "denied"), ("docs.example", "/x?page=2&s=1", "denied"), ("www.docs.example", "/", "denied"),
+            ("docs.example", "/x?page=2", "ok"), ("www.docs.example", "/w", "ok"),
+            ("docs.example", "/x", "denied"),
+            ("docs.example", "/x?page=3", "denied"), ("docs.example", "/x?page=2&s=1", "denied"),
+            ("www.docs.example", "/", "denied"),
         ]:  # fmt: skip
             assert (await fetch(runtime, server.url(path, host))).outcome.status.value == ended, path
         asked = await fetch(runtime, server.url("/o", "other.example"))
@@ -257,7 +265,10 @@ async def test_links_become_known_as_they_stand_on_an_opened_page(at_work, serve
 async def test_browse_lists_what_is_known_and_forgets_one(at_work, servers):
     async with at_work(
         {"/a": servers.reply(b"<a href='/b'>b</a>", Content_Type="text/html")},
-        "[security.pre_execution_verify.url_grounding]\nurls = ['https://wiki.example/x', 'ops@corp.example']\n",
+        (
+            "[security.pre_execution_verify.url_grounding]\nurls = ['https://wiki.example/x', "
+            "'ops@corp.example']\n"
+        ),
     ) as (runtime, server):
 
         async def typed(line):
@@ -267,7 +278,8 @@ async def test_browse_lists_what_is_known_and_forgets_one(at_work, servers):
         assert (await typed(f"/browse {url}")).text
         listed = (await typed("/browse")).text.splitlines()
         assert [line.split() for line in listed] == [
-            ["config", "https://wiki.example/x"], ["config", "ops@corp.example"], ["slash", "command", url], ["link", server.url("/b", "docs.example")],
+            ["config", "https://wiki.example/x"], ["config", "ops@corp.example"], ["slash", "command", url],
+            ["link", server.url("/b", "docs.example")],
         ]  # fmt: skip
         assert (await typed(f"/browse --forget {url}")).text == f"forgotten: {url}"
         assert (await fetch(runtime, url)).outcome.gate == "grounding"
@@ -316,8 +328,8 @@ async def test_the_record_can_be_listed(at_work, servers, sessions, capsys, monk
         in lines[0]
     )
     assert (
-        f"hop 1: GET {server.url('/b', 'docs.example')} allowed by grounding (redirect), HTTP 200 from 127.0.0.1, "
-        in lines[1]
-    )
+        f"hop 1: GET {server.url('/b', 'docs.example')} allowed by grounding (redirect), HTTP 200 from "
+        f"127.0.0.1, "
+    ) in lines[1]
     assert lines[2].endswith("https://evil.example/ refused by grounding (not_provided)")
     assert json.dumps(lines)

@@ -35,7 +35,9 @@ def question(kind="command", value="npm test", always=(("tool", "npm test"),), *
 
 
 class Editor:
-    """A person at a line editor: presses Enter on what stands there (None), types something else, or leaves."""
+    """A person at a line editor: presses Enter on what stands there (None), types something else,
+    or leaves.
+    """
 
     def __init__(self, *typed) -> None:
         self.typed, self.stood = list(typed), []
@@ -113,7 +115,8 @@ async def test_each_rule_of_a_line_is_edited() -> None:
     found, editor, out = await chosen(asked, None, "npm run *", "w", "1d")
     assert found == Always((("tool", "npm test"), ("tool", "npm run *")), Scope.WORKSPACE, DAY)
     assert [prompt for prompt, _ in editor.stood] == [
-        "rule 1 of 2: allow tool", "rule 2 of 2: allow tool", "where: this [s]ession / this [w]orkspace / [e]verywhere / [o]nce?", "until: 30m, 12h, 7d, or never?",
+        "rule 1 of 2: allow tool", "rule 2 of 2: allow tool",
+        "where: this [s]ession / this [w]orkspace / [e]verywhere / [o]nce?", "until: 30m, 12h, 7d, or never?",
     ]  # fmt: skip
     assert "allowed in this workspace for 1 day: tool npm run *" in out
     assert "/permissions revoke" in out
@@ -159,5 +162,5 @@ async def test_the_wider_rule_is_where_the_editor_begins() -> None:
         ("1.5h", None),
     ],
 )
-def test_spans(text, seconds) -> None:
+def test_a_span_of_time_is_read_in_seconds(text, seconds) -> None:
     assert seconds_of(text) == seconds

@@ -28,7 +28,10 @@ from leeward.runtime.repl.screen import Screen
 from leeward.security.call import Asker, Outcome, Status, ToolCall, ToolResult
 from leeward.security.outcome import Category
 
-ESCAPES = "A\x1b]0;pwned\x07B\x1b[2JC\x1b[31;7mD\rE\x9b31mF\u202eG\u200bH\x1bP1$r\x1b\\J\x1b]8;;http://e\x1b\\K\x7fL\x1b(0M"
+ESCAPES = (
+    "A\x1b]0;pwned\x07B\x1b[2JC\x1b[31;7mD\rE\x9b31mF\u202eG\u200bH\x1bP1$r\x1b\\J\x1b]8;;http://"
+    "e\x1b\\K\x7fL\x1b(0M"
+)
 HOSTILE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u200b\u2066-\u2069]")
 CALL = ToolCall("c1", "shell", '{"command": "ls"}')
 

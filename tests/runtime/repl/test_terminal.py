@@ -13,7 +13,10 @@ ENTER, UP, TAB, ALT_ENTER, HOME, DELETE = "\r", "\x1b[A", "\t", "\x1b\r", "\x01"
 CTRL_C, CTRL_D, CTRL_R = "\x03", "\x04", "\x12"
 
 # What a model, a file, a program or an argument may try to say to a terminal.
-ESCAPES = "A\x1b]0;pwned\x07B\x1b[2JC\x1b[31;7;5mD\rE\x9b31mF\u202eG\u200bH\x08I\x1bP1$r\x1b\\J\x1b]8;;http://e.example\x1b\\K\x7f"
+ESCAPES = (
+    "A\x1b]0;pwned\x07B\x1b[2JC\x1b[31;7;5mD\rE\x9b31mF\u202eG\u200bH\x08I\x1bP1$r\x1b\\J\x1b]8;;http://"
+    "e.example\x1b\\K\x7f"
+)
 OBEYED = re.compile(
     rb"pwned\x07|\x1b\[2J|\x1b\[31;7;5m|\xc2\x9b|\xe2\x80\xae|\xe2\x80\x8b|\x1b[P\]]|\x07|\x7f"
 )

@@ -26,7 +26,8 @@ def script(leeward):
 def test_lines_blocks_comments_and_expectations():
     read = read_script(
         f"# no step\n\n  read a.md  \n!expect allowed read\n!expect text x\n/status\n"
-        f"{BLOCK}\n# not a comment\n/not a command\n!expect nothing\n{BLOCK}\n{BLOCK}one line{BLOCK}\n!expect text y\n"
+        f"{BLOCK}\n# not a comment\n/not a command\n!expect nothing\n{BLOCK}\n{BLOCK}one "
+        f"line{BLOCK}\n!expect text y\n"
     )
     assert [(step.line, step.text, step.slash is not None, len(step.expected)) for step in read.steps] == [
         (3, "read a.md", False, 2),

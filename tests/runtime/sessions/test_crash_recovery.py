@@ -36,7 +36,8 @@ async def deadly(what: Text) -> str:
 
 async def main(folder):
     loaded = load(config_dir=folder / "config", environment={})
-    places = Locations(folder / "work", folder, folder / "config", folder / "data", folder / "data" / "leeward.db")
+    work, config, data = (folder / name for name in ("work", "config", "data"))
+    places = Locations(work, folder, config, data, data / "leeward.db")
     async with Runtime.open(loaded, executors=[deadly], places=places) as runtime:
         print(runtime.session_id, flush=True)
         await runtime.call("deadly", {"what": "the release"})

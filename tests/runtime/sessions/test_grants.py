@@ -370,7 +370,10 @@ def granted(leeward, scope="workspace") -> str:
     """Grant something in a process of its own, as a chat would, and return its name."""
     with leeward.database() as database:
         database.execute(
-            "INSERT INTO lasting_grant (id, tool, pattern, scope, workspace, granted_at, session) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                "INSERT INTO lasting_grant (id, tool, pattern, scope, workspace, granted_at, session) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)"
+            ),
             (
                 "g_00c0ffee",
                 "shell",

@@ -1,4 +1,6 @@
-"""Whatever was stored of a session, the conversation it becomes is valid, and nothing said is lost on the way."""
+"""Whatever was stored of a session, the conversation it becomes is valid, and nothing said is lost on the
+way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A session is gone on with: everything that was said, read, given and allowed comes back, or lapses as it must."""
+"""A session is gone on with: everything that was said, read, given and allowed comes back, or lapses as it
+must.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leeward.runtime.exits import Exit
 
 
-def test_coming_back(tty, leeward) -> None:
+def test_a_chat_that_is_resumed_shows_what_was_said(tty, leeward) -> None:
     at = tty()
     at.prompt()
     assert "the ferry leaves at seven" in at.say("read notes.md")

@@ -16,7 +16,10 @@ from leeward.runtime.app import Runtime
 from leeward.runtime.config import find_places, load
 
 TURNS = 3
-RULES = '[[permissions.rules]]\ntool = "write"\naction = "allow"\n\n[[permissions.rules]]\ntool = "shell"\naction = "allow"\n\n[agent]\nmax_turns = 50\n'
+RULES = (
+    '[[permissions.rules]]\ntool = "write"\naction = "allow"\n\n[[permissions.rules]]\ntool = '
+    '"shell"\naction = "allow"\n\n[agent]\nmax_turns = 50\n'
+)
 
 
 def model(leeward, name: str, *replies: str) -> str:
@@ -28,7 +31,10 @@ def model(leeward, name: str, *replies: str) -> str:
 def writing(leeward, turns: int) -> str:
     """A model that writes one file after the other, two in one reply, and says what it did."""
     calls = [
-        f'calls = [{{ tool = "write", args = {{ path = "{n}a.txt", content = "x" }} }}, {{ tool = "write", args = {{ path = "{n}b.txt", content = "x" }} }}]'
+        (
+            f'calls = [{{ tool = "write", args = {{ path = "{n}a.txt", content = "x" }} }}, {{ tool = '
+            f'"write", args = {{ path = "{n}b.txt", content = "x" }} }}]'
+        )
         for n in range(turns)
     ]
     return model(leeward, "writing.toml", *(reply for call in calls for reply in (call, 'text = "written"')))
@@ -79,7 +85,11 @@ async def test_killed_at_any_point_it_is_gone_on_with(leeward, sessions, lines) 
     assert {path.name for path in leeward.workspace.glob("*.txt")} == there, "nothing is done again"
     unknown = rows(
         leeward,
-        "SELECT count(*) FROM audit AS d WHERE kind = 'decision' AND NOT EXISTS (SELECT 1 FROM audit AS o WHERE o.call = d.call AND o.kind = 'outcome' AND json_extract(o.body, '$.status') <> 'unknown')",
+        (
+            "SELECT count(*) FROM audit AS d WHERE kind = 'decision' AND NOT EXISTS (SELECT 1 FROM audit AS "
+            "o WHERE o.call = d.call AND o.kind = 'outcome' AND json_extract(o.body, '$.status') <> "
+            "'unknown')"
+        ),
     )[0][0]
     assert len([line for line in told if line.startswith("unknown outcome: write")]) == unknown
     _, left, _, again, told = await resumed(leeward, sessions)

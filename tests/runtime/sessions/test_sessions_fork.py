@@ -1,4 +1,6 @@
-"""A fork begins as its session was at the end of a turn: what came later is not in it, what was read before is."""
+"""A fork begins as its session was at the end of a turn: what came later is not in it, what was read before
+is.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,9 @@ async def test_what_was_read_before_it_is_still_recognised_in_it(sessions, tmp_p
 
 
 async def test_grants_lapse_by_the_configuration_of_the_turn_it_is_forked_at(sessions, tmp_path) -> None:
-    """Granted under A, gone on with under B: a fork from before B under B is not the A it was granted under."""
+    """Granted under A, gone on with under B: a fork from before B under B is not the A it was
+    granted under.
+    """
     async with sessions.session(tmp_path, "", ["one", "more"], **TOOLS) as runtime:
         await runtime.turn("hello")
         await runtime.pipeline.note(Granted(runtime.pipeline.session.now, Grant("g_1", "look", None)))

@@ -160,9 +160,9 @@ def test_permissions_lists_rules_and_grants(leeward, said):
     listed = said("/permissions allow shell seq *", "/perms", "/clear", "/permissions")
     granted = re.fullmatch(r"allowed for this session: shell seq \* \((g_[0-9a-f]{8})\)", listed[0])
     assert granted
-    assert (
-        listed[1]
-        == f"autonomy supervised\ndeny read x/**  (config.toml:1)\n{granted[1]}  allow shell seq *  for this session"
+    assert listed[1] == (
+        f"autonomy supervised\ndeny read x/**  (config.toml:1)\n{granted[1]}  allow shell seq *  for "
+        f"this session"
     )
     assert "seq" not in listed[3]
 

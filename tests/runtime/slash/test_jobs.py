@@ -100,7 +100,8 @@ from leeward.tools.process.supervisor import claim_process
 
 async def main():
     claim_process()
-    async with sessions.session(Path({folder!r}), {config!r}, approver=sessions.Answers(Answer.YES)) as runtime:
+    yes = sessions.Answers(Answer.YES)
+    async with sessions.session(Path({folder!r}), {config!r}, approver=yes) as runtime:
         await runtime.call("shell", {{"command": {command!r}, "background": True}})
         print(runtime.session_id, flush=True)
         await trio.sleep_forever()

@@ -124,7 +124,9 @@ async def test_what_it_cost_is_told_by_model(serving, model_server):
 
 
 async def listed(capsys, *words: str) -> tuple[int, str]:
-    """Run the command in this task, for its service runs beside it; return its exit code and what it printed."""
+    """Run the command in this task, for its service runs beside it; return its exit code and what
+    it printed.
+    """
     options = cli.read_command_line(words)
     printer = Printer(options)
     try:

@@ -13,6 +13,9 @@ import trio
 from leeward.runtime.slash import dispatch, parse
 from leeward.security.call import Status
 from leeward.security.ports import Answer, RecordError
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 
 async def said(runtime, line: str) -> str:
@@ -59,23 +62,7 @@ def workspace(tmp_path) -> Path:
     return folder
 
 
-CHANGES = [
-    ("write", {"path": "a.txt", "content": "other\n"}),
-    ("write", {"path": "new/deep/c.txt", "content": "c"}),
-    ("edit", {"path": "a.txt", "old_string": "one", "new_string": "1"}),
-    ("multi_edit", {"path": "a.txt", "edits": [{"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"}]}),
-    ("create_directory", {"path": "x/y"}),
-    ("copy_path", {"source": "sub", "destination": "copy/of/it"}),
-    ("move_path", {"source": "sub", "destination": "moved"}),
-    ("move_path", {"source": "link", "destination": "sub/link"}),
-    ("delete_path", {"path": "sub"}),
-    ("delete_path", {"path": "link"}),
-    ("shell", {"command": "echo three >> a.txt; chmod 700 sub/run; rm sub/b.txt; mkdir -p e/f; ln -s nowhere d; mv link l2"}),
-    ("shell", {"command": "rm -r sub; echo x > sub; rm a.txt; mkdir a.txt; touch a.txt/z; rm link; ln -s sub link"}),
-    ("shell", {"command": "chmod 500 sub; chmod 600 a.txt"}),
-    ("shell", {"command": "mv sub other; printf '\\0\\1' > other/n; cp -a other again; ln a.txt hard; ln other/run again/run2"}),
-    ("shell", {"command": "rm -f * 2>/dev/null; rm -r sub; false"}),
-]  # fmt: skip
+CHANGES = ROWS["changes"]
 
 
 @pytest.mark.parametrize(("tool", "arguments"), CHANGES)
@@ -160,8 +147,12 @@ async def test_a_folder_that_holds_something_of_others_stays(tmp_path, workspace
 
 ATTACKS = {
     "the folder": lambda ws, out: ((ws / "sub").rename(ws / "was"), (ws / "sub").symlink_to(out)),
-    "the file": lambda ws, out: ((ws / "sub" / "b.txt").unlink(missing_ok=True), (ws / "sub" / "b.txt").symlink_to(out / "b.txt")),
-    "a hard link": lambda ws, out: ((ws / "sub" / "b.txt").unlink(missing_ok=True), os.link(out / "b.txt", ws / "sub" / "b.txt")),
+    "the file": lambda ws, out: (
+        (ws / "sub" / "b.txt").unlink(missing_ok=True), (ws / "sub" / "b.txt").symlink_to(out / "b.txt"),
+    ),
+    "a hard link": lambda ws, out: (
+        (ws / "sub" / "b.txt").unlink(missing_ok=True), os.link(out / "b.txt", ws / "sub" / "b.txt"),
+    ),
 }  # fmt: skip
 
 

@@ -54,7 +54,9 @@ SESSIONS = {
     "readonly": {"said": GIVEN, "autonomy": Autonomy.READONLY},
     "no fetch": {"said": GIVEN, "rules": (Rule("fetch", DENY),)},
     "no host": {"said": GIVEN, "rules": (Rule("*", DENY, "docs.example.com/*"),)},
-    "no cat": {"said": GIVEN, "rules": tuple(Rule("shell", DENY, name) for name in ("cat", "git", "find", "unzip"))},
+    "no cat": {
+        "said": GIVEN, "rules": tuple(Rule("shell", DENY, name) for name in ("cat", "git", "find", "unzip")),
+    },
     "denied host": {"said": GIVEN, "domain_denylist": ("docs.example.com",)},
     "other hosts": {"said": GIVEN, "domain_allowlist": ("other.example",)},
     "blocked commands": {"said": GIVEN, "shell": ShellRules(blocked=("cat", "git push", "git stash"))},

@@ -1,4 +1,6 @@
-"""What a hostile reader found: values that become options, wrappers that hide, prints that are not what was judged."""
+"""What a hostile reader found: values that become options, wrappers that hide, prints that are not what was
+judged.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ import pytest
 
 from leeward.security.command import explain, parse_command
 from leeward.security.policy import ShellRules
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 SECRET = "/home/ada/.ssh/id_rsa"
 
@@ -28,13 +31,8 @@ def test_a_name_that_a_program_completes_is_judged_too(world, link, line):
 
 @pytest.mark.parametrize(
     ("entry", "lines", "others"),
-    [
-        ("rm -rf", ["rm -Rf x", "rm --recursive --force x", "rm --rec --fo x", "rm -r --force x"], ["rm -f x", "rm --rec x"]),
-        ("git push --force", ["git push -f", "git push --forc", "git-push -f", "/usr/lib/git-core/git-push --force"], ["git push", "git push --force-with-lease"]),
-        ("npm publish", ["npm pub", "npm publ", "npm -s pub"], ["npm p", "npm run pub", "npm test"]),
-        ("git push", ["git-push", "/usr/lib/git-core/git-push origin"], ["git pub", "git-pull"]),
-    ],
-)  # fmt: skip
+    ROWS["no_other_spelling_gets_past_what_is_blocked"],
+)
 def test_no_other_spelling_gets_past_what_is_blocked(world, entry, lines, others):
     world.rules = ShellRules(blocked=(entry,))
     assert [line for line in lines if world.say(line) != "deny"] == []

@@ -151,7 +151,9 @@ def test_a_survey_asks_for_no_more_than_is_needed(world):
 )
 def test_plain_forms_of_git_run_neutralised(line):
     printed = parse_command(line).printed
-    for part in ("--no-optional-locks", "core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never"):  # fmt: skip
+    for part in (
+        "--no-optional-locks", "core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never",
+    ):  # fmt: skip
         assert printed.count(part) == line.count("git ")
     assert ("--ignore-submodules=all" in printed) == ("status" in line)
 

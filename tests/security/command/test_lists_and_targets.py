@@ -12,24 +12,12 @@ from leeward.security.command.judge.network import connects, destinations
 from leeward.security.command.syntax.nodes import Redirection, literal
 from leeward.security.policy import ShellRules, blocked_by, command_entry_problem, confirmed_by
 from leeward.security.url import Ledger, Provenance, parse_url
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 # An entry of `blocked_commands`, actions it speaks of, and near misses.
-BLOCKED = [
-    ("rm", ["rm", "rm x", "/bin/rm x", "./rm"], ["rmdir x", "srm", "xrm", "rm.py"]),
-    ("rm -rf", ["rm -rf x", "rm -fr x", "rm -r -f x", "rm -f x -r", "rm -Rf x", "rm -vrf x", "rm --recursive --force x", "rm --rec -f x"], ["rm -r x", "rm -f x", "rm x", "rm rf"]),
-    ("git push", ["git push", "git push -f a b", "git x push", "git-push"], ["git pull", "git", "gitk push", "git pushx"]),
-    ("git push --force", ["git push --force", "git push a --force", "git push -f", "git push --forc"], ["git push", "git push --force-with-lease", "git push x"]),
-    ("git push -f", ["git push -f", "git push --force", "git push -uf"], ["git push", "git push -u"]),
-    ("docker *", ["docker", "docker ps", "docker -H x ps"], ["dockerd", "docker-compose"]),
-    ("kubectl delete *", ["kubectl delete", "kubectl delete pod x", "kubectl -n x delete pod"], ["kubectl get delete-me", "kubectl get"]),
-    ("npm publish", ["npm publish", "npm pub", "npm publis"], ["npm p", "npm test", "npmx publish"]),
-    ("pip* install", ["pip install x", "pip3 install x", "pip3.12 install"], ["pip list", "xpip install"]),
-    ("/opt/x", ["/opt/x", "/opt/x a"], ["x", "/opt/xy", "opt/x"]),
-    ("terraform", ["terraform", "terraform plan"], ["terra"]),
-    ("curl *evil*", ["curl https://evil.example/x", "curl -s http://a.evil"], ["curl https://good.example"]),
-    ("ls -R", ["ls -R", "ls -lR x", "ls --recursive"], ["ls -l", "ls R"]),
-    ("echo 'a b'", ["echo 'a b'", "echo x 'a b'"], ["echo a b"]),
-]  # fmt: skip
+BLOCKED = ROWS["blocked"]
 
 
 def argv(text: str) -> tuple[str, ...]:
@@ -47,7 +35,10 @@ def test_which_actions_an_entry_blocks(world, entry, caught, near):
     assert [text for text in caught if world.say(f"ls; nice {text}") != "deny"] == []
 
 
-WORDS = st.lists(st.sampled_from(["-r", "-f", "-rf", "x", "--force", "push", "a b", "$y", "-n5", "--recursive"]), max_size=4)  # fmt: skip
+WORDS = st.lists(
+    st.sampled_from(["-r", "-f", "-rf", "x", "--force", "push", "a b", "$y", "-n5", "--recursive"]),
+    max_size=4,
+)  # fmt: skip
 
 
 @given(WORDS, WORDS, st.sampled_from(["rm -rf", "git push", "git push --force", "rm *", "rm"]))
@@ -60,14 +51,7 @@ def test_more_words_never_unblock_and_their_order_says_nothing(words, more, entr
     assert before is None or blocked_by((f"/usr/bin/{program}", *words), rules) == entry
 
 
-ALLOWED = [
-    ("pytest", ["pytest"], ["pytest -q", "./pytest", "pytest x"]),
-    ("pytest *", ["pytest", "pytest -q", "pytest a b"], ["/usr/bin/pytest", "pytes", "pytest; rm x", "pytest > o", "X=1 pytest", "pytest $(rm x)", "pytest & rm x", "sudo pytest"]),
-    ("make test", ["make test"], ["make", "make test x", "make tests", "make -n test"]),
-    ("npm run *", ["npm run a", "npm run"], ["npm install", "npm exec run"]),
-    ("python *.py", ["python a.py"], ["python a.txt", "python a.py x", "python -c x.py"]),
-    ("go [tv]e*t ./...", ["go test ./...", "go vet ./..."], ["go run ./..."]),
-]  # fmt: skip
+ALLOWED = ROWS["allowed"]
 
 
 @pytest.mark.parametrize(("entry", "covered", "near"), ALLOWED, ids=[one[0] for one in ALLOWED])
@@ -80,7 +64,10 @@ def test_which_commands_an_entry_allows(world, entry, covered, near):
     assert [line for line in near if world.say(line) == "nothing"] == []
 
 
-SURE = ["rm -rf /", "sudo make", "cat .env", "echo x > .git/config", "python -c x", "$x", "shutdown", "curl https://a.example", "ls 'x", "PATH=. ls"]  # fmt: skip
+SURE = [
+    "rm -rf /", "sudo make", "cat .env", "echo x > .git/config", "python -c x", "$x", "shutdown",
+    "curl https://a.example", "ls 'x", "PATH=. ls",
+]  # fmt: skip
 WIDE = ["*", "* *", "rm *", "sudo *", "cat *", "echo *", "python *", "curl *", "shutdown", "ls *", "make *"]
 
 
@@ -120,7 +107,11 @@ def test_what_a_confirm_pattern_asks_about(world, entry, lines, near):
 
 @pytest.mark.parametrize(
     ("entry", "is_wrong"),
-    [("git push", False), ("$(", False), (" <<< ", False), ("*", True), ("", True), ("  ", True), ("rm && ls", True), ("a | b", True), ("a > b", True), ("'a", True), ("a\x00", True), ("a\nb", True), ("* x", False), ("a 'b c'", False)],
+    [
+        ("git push", False), ("$(", False), (" <<< ", False), ("*", True), ("", True), ("  ", True),
+        ("rm && ls", True), ("a | b", True), ("a > b", True), ("'a", True), ("a\x00", True), ("a\nb", True),
+        ("* x", False), ("a 'b c'", False),
+    ],
 )  # fmt: skip
 def test_an_entry_that_can_speak_of_nothing_is_a_mistake(entry, is_wrong):
     assert (command_entry_problem(entry) is not None) == is_wrong
@@ -128,16 +119,13 @@ def test_an_entry_that_can_speak_of_nothing_is_a_mistake(entry, is_wrong):
 
 @pytest.mark.parametrize(
     ("action", "again"),
-    [("git -C a push x", ["git push x"]), ("/usr/bin/git -C a push", ["git -C a push", "git push"]), ("git push", []), ("kubectl -n a delete b", ["kubectl a delete b", "kubectl delete b"]), ("kubectl --namespace=a delete b", ["kubectl delete b"]), ("kubectl -v delete", ["kubectl delete"]), ("python3 -m pip install a", ["pip install a"]), ("python3 -m", []), ("python3 x.py -m pip", ["pip"]), ("/a/rm x", ["rm x"]), ("npm -s run a", ["npm run a", "npm a"]), ("ls -n a", [])],
-)  # fmt: skip
+    ROWS["how_an_action_would_be_forbidden"],
+)
 def test_how_an_action_would_be_forbidden(action, again):
     assert [" ".join(form) for form in plain_forms(tuple(action.split()))] == again
 
 
-REDIRECTED = [
-    (">", "o", "writes"), (">>", "o", "writes"), (">|", "o", "writes"), ("&>", "o", "writes"), ("&>>", "o", "writes"), (">&", "o", "writes"), (">&", "1x", "writes"), (">", "1", "writes"), (">", "-", "writes"),
-    ("<", "o", "reads"), ("<", "-", "reads"), ("<<<", "o", ""), (">&", "1", "copies"), (">&", "-", "copies"), (">&", "2-", "copies"), ("<&", "0", "copies"), ("<&", "-", "copies"),
-]  # fmt: skip
+REDIRECTED = ROWS["redirected"]
 
 
 @pytest.mark.parametrize(("operator", "target", "does"), REDIRECTED)
@@ -147,8 +135,14 @@ def test_what_a_redirection_does(operator, target, does):
     assert [what for what, holds in said.items() if holds] == [does][: bool(does)]
 
 
-SINKS = ["> /dev/null", "2> /dev/null", "&> /dev/null", ">& /dev/null", "2>&1", ">&2", "> /dev/stderr", "> /dev/fd/2", "2>&-", "3<&0", "< /dev/null", "<<< a"]  # fmt: skip
-FILES = ["> o", ">> o", ">| o", "&> o", "2> o", ">& o", "> /dev/nullx", "> /dev/null/../x", "> $x", "> ./dev/null", "1> o 2>&1", "> /tmp/o", "2>> /dev/shm/o"]  # fmt: skip
+SINKS = [
+    "> /dev/null", "2> /dev/null", "&> /dev/null", ">& /dev/null", "2>&1", ">&2", "> /dev/stderr",
+    "> /dev/fd/2", "2>&-", "3<&0", "< /dev/null", "<<< a",
+]  # fmt: skip
+FILES = [
+    "> o", ">> o", ">| o", "&> o", "2> o", ">& o", "> /dev/nullx", "> /dev/null/../x", "> $x", "> ./dev/null",
+    "1> o 2>&1", "> /tmp/o", "2>> /dev/shm/o",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -168,10 +162,7 @@ def test_where_output_goes_decides_whether_it_is_a_question(world, redirection, 
 
 
 # Where a command writes is known, or only when it runs: then it could be any file, a protected one too.
-WRITES = [
-    ("echo > o", True), ("echo > $x", False), ('echo > "$x"', False), ("echo > $x.log", True), ("echo > $x.sh", False), ("echo > a/$x", False), ("echo > $x/a.csv", True), ("echo > *", False), ("x=o; echo > $x", True), ("x=o; x=p; echo > $x", False), ("x=o; read x; echo > $x", False), ("for x in a b; do echo > $x; done", True), ("for x in $(ls); do echo > $x; done", False), ("echo > $(ls)", False), ("echo > $HOME/x", True), ("echo > ~/x", True), ("echo > ~bob/x", False),
-    ("cp a $x", False), ("cp $x a", True), ("cp -t $x a", False), ("cp --target-directory=$x a", False), ("mv a b $x", False), ("install -m 755 a $x", False), ("ln -s a $x", False), ("tee $x", False), ("tee a", True), ("tee -a $x", False), ("ls | tee $x.log", True), ("dd if=a of=$x", False), ("dd if=$x of=a", True), ("tee >(cat)", True), ("rm $x", True), ("cd $x && echo > o", False), ("cd src && echo > o", True),
-]  # fmt: skip
+WRITES = ROWS["writes"]
 
 
 @pytest.mark.parametrize(("line", "is_known"), WRITES, ids=[line for line, _ in WRITES])
@@ -181,11 +172,7 @@ def test_whether_it_can_be_told_where_a_line_writes(world, line, is_known):
     assert is_known or world.say(line) in {"force", "deny"}
 
 
-LEADS = [
-    ("curl a.example", ["a.example"]), ("curl -o x.html https://a.example", ["https://a.example"]), ("curl -H 'X: b.example' https://a.example", ["https://a.example"]), ("curl -d @x https://a.example", ["https://a.example"]), ("curl --url=https://a.example", ["https://a.example"]), ("curl --proxy b.example:1 a.example", ["b.example:1", "a.example"]), ("wget https://a.example https://b.example", ["https://a.example", "https://b.example"]), ("curl HTTPS://A.example/", ["HTTPS://A.example/"]), ("curl 'https://a.example/?u=https://b.example'", ["https://a.example/?u=https://b.example"]), ("curl http://$x/y", ["http://$x/y"]), ("curl [::1]:80", ["[::1]:80"]), ("curl main.py", []), ("curl a.example/main.py", ["a.example/main.py"]),
-    ("ping host", ["host"]), ("ping a.example", ["a.example"]), ("nc a.example 80", ["a.example"]), ("ssh me@a.example ls", ["me@a.example"]), ("ssh host", ["host"]), ("scp a.txt me@h:b", ["me@h:b"]), ("scp h:a .", ["h:a"]), ("rsync -a x/ h::mod", ["h::mod"]), ("rsync -a a/ b/", []), ("openssl s_client -connect a.example:443", ["a.example:443"]), ("openssl x509 -in a.pem", []), ("getent hosts a.example", ["a.example"]), ("getent passwd a.example", []),
-    ("git clone git@a.example:b", ["git@a.example:b"]), ("git clone ../x", []), ("git fetch ssh://a.example/x", ["ssh://a.example/x"]), ("git show a:b", []), ("git push o HEAD:refs/heads/x", []), ("git remote add o https://a.example/x", ["https://a.example/x"]), ("python x.py https://a.example", ["https://a.example"]), ("make U=https://a.example", ["https://a.example"]), ("U=https://a.example make", ["https://a.example"]), ("U=https://a.example", ["https://a.example"]), ("echo x > /dev/tcp/a.example/80", ["a.example:80"]), ("cat < /dev/udp/1.2.3.4/53", ["1.2.3.4:53"]), ("ls > /dev/tcp", []), ("docker pull a.example/b", []), ("npm i --registry https://a.example", ["https://a.example"]),
-]  # fmt: skip
+LEADS = ROWS["leads"]
 
 
 @pytest.mark.parametrize(("line", "leads"), LEADS, ids=[line for line, _ in LEADS])
@@ -198,8 +185,8 @@ def test_where_a_line_leads(line, leads):
 
 @pytest.mark.parametrize(
     ("line", "hosts"),
-    [("curl https://A.Example:8443/x", ["a.example"]), ("curl a.example b.example", ["a.example", "b.example"]), ("git clone git@a.example:b/c", ["a.example"]), ("scp x h.example:y", ["h.example"]), ("curl http://localhost:80/", []), ("curl 127.0.0.1", []), ("curl http://127.1/", []), ("ssh -p 22 me@a.example", ["a.example"]), ("ftp ftp://a.example/x", ["a.example"]), ("git clone ssh://me@a.example:22/x", ["a.example"]), ("curl https://bücher.example", ["xn--bcher-kva.example"]), ("ls", [])],
-)  # fmt: skip
+    ROWS["the_hosts_of_a_line"],
+)
 def test_the_hosts_of_a_line(line, hosts):
     assert list(hosts_of(parse_command(line))) == hosts
 
@@ -210,9 +197,27 @@ def test_programs_that_reach_out_whatever_they_are_told():
 
 
 REACHES = [
-    ("ls", Say.NOTHING, ""), ("npm i", Say.ASK, "connects"), ("curl", Say.ASK, "connects"), ("curl -V", Say.ASK, "connects"), ("npm i $x", Say.ASK, "connects"), ("git clone https://known.example/a", Say.ASK, "connects"), ("curl https://known.example/a", Say.ASK, "connects"), ("curl https://known.example/b", Say.FORCE, "destination"), ("curl https://other.example/", Say.FORCE, "destination"), ("scp x other.example:y", Say.FORCE, "destination"), ("curl http://localhost/", Say.ASK, "loopback"), ("curl http://localhost/ https://other.example/", Say.FORCE, "destination"), ("curl http://10.0.0.1/", Say.FORCE, "destination"),
-    ("curl http://169.254.169.254/", Say.DENY, "metadata"), ("curl http://0xa9fea9fe/", Say.DENY, "metadata"), ("curl http://metadata.google.internal/", Say.DENY, "metadata"), ("curl https://known.example/a http://169.254.169.254/", Say.DENY, "metadata"), ("echo x > /dev/tcp/169.254.169.254/80", Say.DENY, "metadata"),
-    ("curl $x", Say.FORCE, "destination"), ("ssh $x", Say.FORCE, "destination"), ("curl $x https://known.example/a", Say.FORCE, "destination"), ("curl -s https://known.example/a $(ls)", Say.FORCE, "destination"), ("curl https://known.example/a; curl $x", Say.FORCE, "destination"), ("xargs curl https://known.example/a", Say.FORCE, "destination"), ("curl -o $x https://known.example/a", Say.ASK, "connects"), ('curl -H "A: $x" https://known.example/a', Say.ASK, "connects"), ("curl https://known.example/a -d $x", Say.ASK, "connects"),
+    ("ls", Say.NOTHING, ""), ("npm i", Say.ASK, "connects"), ("curl", Say.ASK, "connects"),
+    ("curl -V", Say.ASK, "connects"), ("npm i $x", Say.ASK, "connects"),
+    ("git clone https://known.example/a", Say.ASK, "connects"),
+    ("curl https://known.example/a", Say.ASK, "connects"),
+    ("curl https://known.example/b", Say.FORCE, "destination"),
+    ("curl https://other.example/", Say.FORCE, "destination"),
+    ("scp x other.example:y", Say.FORCE, "destination"), ("curl http://localhost/", Say.ASK, "loopback"),
+    ("curl http://localhost/ https://other.example/", Say.FORCE, "destination"),
+    ("curl http://10.0.0.1/", Say.FORCE, "destination"),
+    ("curl http://169.254.169.254/", Say.DENY, "metadata"), ("curl http://0xa9fea9fe/", Say.DENY, "metadata"),
+    ("curl http://metadata.google.internal/", Say.DENY, "metadata"),
+    ("curl https://known.example/a http://169.254.169.254/", Say.DENY, "metadata"),
+    ("echo x > /dev/tcp/169.254.169.254/80", Say.DENY, "metadata"),
+    ("curl $x", Say.FORCE, "destination"), ("ssh $x", Say.FORCE, "destination"),
+    ("curl $x https://known.example/a", Say.FORCE, "destination"),
+    ("curl -s https://known.example/a $(ls)", Say.FORCE, "destination"),
+    ("curl https://known.example/a; curl $x", Say.FORCE, "destination"),
+    ("xargs curl https://known.example/a", Say.FORCE, "destination"),
+    ("curl -o $x https://known.example/a", Say.ASK, "connects"),
+    ('curl -H "A: $x" https://known.example/a', Say.ASK, "connects"),
+    ("curl https://known.example/a -d $x", Say.ASK, "connects"),
 ]  # fmt: skip
 
 

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from leeward.security.command import CommandFacts, CommandLine, parse_command, ruling_of, wanted
 from leeward.security.command.programs.tables import table
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 SECRET, OUTSIDE, INSIDE = "/home/ada/.ssh/id_rsa", "/home/ada/notes.txt", "README.md"
 PROGRAMS = {
@@ -20,7 +23,11 @@ PROGRAMS = {
     for name, line in lines.items()
 }
 # How each is called so that it reads its operand at all.
-FRONT = {"awk": "1", "gawk": "1", "mawk": "1", "sed": "p", "grep": "x", "egrep": "x", "fgrep": "x", "rg": "x", "ag": "x", "jq": ".", "fd": "x", "fdfind": "x", "gzip": "-l", "unzip": "-l", "xmllint": "--nonet", "lsof": "-nP", "cd": "", "tar": "-tf"}  # fmt: skip
+FRONT = {
+    "awk": "1", "gawk": "1", "mawk": "1", "sed": "p", "grep": "x", "egrep": "x", "fgrep": "x", "rg": "x",
+    "ag": "x", "jq": ".", "fd": "x", "fdfind": "x", "gzip": "-l", "unzip": "-l", "xmllint": "--nonet",
+    "lsof": "-nP", "cd": "", "tar": "-tf",
+}  # fmt: skip
 CONTENT = [name for name, line in PROGRAMS.items() if line["operands"].endswith("content")] + ["tar"]
 NAMES = [name for name, line in PROGRAMS.items() if line["operands"].endswith("names")]
 
@@ -32,7 +39,10 @@ def called(name: str, path: str) -> str:
 @pytest.mark.parametrize("name", CONTENT)
 def test_what_prints_contents_is_judged_by_where_they_lie(world, name):
     world.links["/srv/ws/key"] = SECRET
-    said = {path: world.say(called(name, path)) for path in (INSIDE, OUTSIDE, SECRET, "key", "./a/../key", "$x", "~/notes.txt")}  # fmt: skip
+    said = {
+        path: world.say(called(name, path))
+        for path in (INSIDE, OUTSIDE, SECRET, "key", "./a/../key", "$x", "~/notes.txt")
+    }  # fmt: skip
     assert said.pop(INSIDE) == "nothing"
     assert {said[path] for path in (SECRET, "key", "./a/../key")} == {"deny"}
     assert {said[path] for path in (OUTSIDE, "~/notes.txt", "$x")} <= {"ask", "force"}
@@ -47,7 +57,8 @@ def test_what_lists_names_may_do_so_anywhere_but_where_secrets_are(world, name):
 
 
 CONTENT_OPTIONS = [
-    (name, token.partition(":")[0]) for name, line in PROGRAMS.items() for token in line["options"].split() if token.endswith(":content")
+    (name, token.partition(":")[0]) for name,
+    line in PROGRAMS.items() for token in line["options"].split() if token.endswith(":content")
 ]  # fmt: skip
 
 
@@ -79,10 +90,15 @@ def line_of(name: str) -> str:
     return "quoted" if PROGRAMS[name].get("quoted") else ""
 
 
-QUIET = ["ls -la src", "cat README.md", "head -n 5 README.md", "grep -rn x src", "wc -l README.md", "git log --oneline", "git status -sb", "find src -name x", "stat README.md", "sort README.md | uniq -c", "du -sh src", "diff README.md data.csv", "rg x src", "ps aux", "df -h", "date", "echo hi", "sed -n 1,5p README.md", "awk '{print $1}' data.csv", "jq . package.json", "tail -n 3 app.log", "cut -d, -f1 data.csv", "tr a b", "env ls", "timeout 5 cat README.md", "tar -tf a.tar", "file README.md", "which ls", "pwd", "id"]  # fmt: skip
+QUIET = ROWS["quiet"]
 
 
-@given(st.sampled_from(QUIET), st.sampled_from(["--never-heard-of", "--never-heard-of=/etc/passwd", "--exec=x", "--write=x", "--never -x"]))  # fmt: skip
+@given(
+    st.sampled_from(QUIET),
+    st.sampled_from(
+        ["--never-heard-of", "--never-heard-of=/etc/passwd", "--exec=x", "--write=x", "--never -x"]
+    ),
+)  # fmt: skip
 @settings(max_examples=settings().max_examples * 4 // 5)
 def test_an_unknown_option_never_leaves_a_quiet_line_quiet(world, line, option):
     program, _, rest = line.partition(" ")
@@ -90,16 +106,22 @@ def test_an_unknown_option_never_leaves_a_quiet_line_quiet(world, line, option):
     assert world.say(f"{program} {option} {rest}") != "nothing" or program == "echo"
 
 
-@given(st.sampled_from(["rm x", "make all", "cp a b", "python x.py", "touch a", "npm test", "git push", "sudo ls", "curl https://a.example", "cat /etc/hosts"]), st.sampled_from(["--help", "-n", "--version", "--dry-run", "--never-heard-of", "-- x", "-v", "''"]))  # fmt: skip
+@given(
+    st.sampled_from(
+        [
+            "rm x", "make all", "cp a b", "python x.py", "touch a", "npm test", "git push", "sudo ls",
+            "curl https://a.example", "cat /etc/hosts",
+        ]
+    ),
+    st.sampled_from(["--help", "-n", "--version", "--dry-run", "--never-heard-of", "-- x", "-v", "''"]),
+)  # fmt: skip
 @settings(max_examples=settings().max_examples * 3 // 5)
 def test_no_appended_word_turns_an_asked_line_quiet(world, line, word):
     assert world.say(line) != "nothing" and world.say(f"{line} {word}") != "nothing"
 
 
 # What is asked of the machine before a line can be judged: paths, patterns, programs, trees and repositories.
-ASKED = [
-    ("cat a", "/srv/ws/a", "", "cat", "", ""), ("cat a ./b ../c /d ~/e", "/srv/ws/a /srv/ws/./b /srv/ws/../c /d /home/ada/e", "", "cat", "", ""), ("cat *.py", "/srv/ws/*.py", "/srv/ws/*.py", "cat", "", ""), ("grep -n x a", "/srv/ws/a", "", "grep", "", ""), ("grep -r x src", "/srv/ws/src", "", "grep", "/srv/ws/src", ""), ("grep -r x", "/srv/ws/.", "", "grep", "/srv/ws/.", ""), ("grep x -f p a", "/srv/ws/p /srv/ws/x /srv/ws/a", "", "grep", "", ""), ("grep -e x a", "/srv/ws/a", "", "grep", "", ""), ("cat < a", "/srv/ws/a", "", "cat", "", ""), ("ls a", "/srv/ws/a", "", "ls", "", ""), ("echo a", "", "", "", "", ""), ("cd a && cat b", "/srv/ws/a /srv/ws/a/b", "", "cat", "", ""), ("git status", "", "", "git", "", "/srv/ws"), ("git rev-parse --show-toplevel", "", "", "git", "", ""), ("cd a && git status", "/srv/ws/a /srv/ws/a/status", "", "git", "", ""), ("git show -- b", "/srv/ws/show /srv/ws/b", "", "git", "", ""), ("zcat a", "/srv/ws/a /srv/ws/a.gz /srv/ws/a.z /srv/ws/a-gz /srv/ws/a-z /srv/ws/a_z /srv/ws/a.Z /srv/ws/a.tgz /srv/ws/a.taz", "", "zcat", "", ""), ("find a -exec cat {} +", "/srv/ws/a /srv/ws/a/", "", "find cat", "/srv/ws/a/", ""), ("diff -r a b", "/srv/ws/a /srv/ws/b", "", "diff", "/srv/ws/a /srv/ws/b", ""), ("tar -tf a", "/srv/ws/a", "", "tar", "", ""), ("cat $x", "", "", "cat", "", ""), ("cat -", "", "", "cat", "", ""), ("sort -k 2 a", "/srv/ws/a", "", "sort", "", ""), ("realpath --relative-to=a b", "/srv/ws/a /srv/ws/b", "", "realpath", "", ""), ("for f in a b; do cat $f; done", "/srv/ws/a /srv/ws/b", "", "cat", "", ""), ("rm a", "/srv/ws/a", "", "rm", "", ""), ("echo x > a", "/srv/ws/a", "", "", "", ""),
-]  # fmt: skip
+ASKED = ROWS["asked"]
 
 
 @pytest.mark.parametrize(("line", *"rmpto"), ASKED, ids=[one[0] for one in ASKED])

@@ -1,4 +1,6 @@
-"""One word about a line: that more never makes it milder, that no spelling hides a ruin, and what cannot be read and why."""
+"""One word about a line: that more never makes it milder, that no spelling hides a ruin, and what cannot be
+read and why.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,12 @@ from leeward.security.command.expand.visit import nodes, visits
 from leeward.security.command.syntax.words import crude_words
 from leeward.security.kinds import Effect, Unreadable
 from leeward.security.policy import ShellRules
+from loading import rows_beside
 
-LINES = ["ls", "cat README.md", "git status", "echo hi", "rm x", "make", "cp a b", "echo x > o", "sudo ls", "python -c x", "$x", "X=1 make", "PATH=. ls", "cat .env", "rm -rf /", "rm -rf ~/", "shutdown", "curl https://a.example", "curl http://169.254.169.254/", "chmod -R 777 /", "cat /etc/hosts", "cp ~/.ssh/id_rsa .", "echo x > ~/.bashrc", "echo x > Makefile", "f() { ls; }; f", "find . -delete", "ls 'x", "cat <<< x", "while true; do make & done"]  # fmt: skip
-AROUND = ["{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} || {1}", "{1} || {0}", "{0}\n{1}", "{{ {0}; {1}; }}", "({0}; {1})", "if {0}; then {1}; fi", "if ls; then {0}; else {1}; fi", "while {0}; do {1}; done", "for v in a b; do {0}; {1}; done", "case a in a) {0};; *) {1};; esac", "! {0}; {1}", "[[ -n $({0}) ]] && {1}", "{1} > /dev/null; {0}", "ls; {0} & {1}", "time {0}; {1}", "echo $({0}); {1}", "f() {{ {0}; }}; f; {1}", "cat <(ls); {0}; {1}", "cat <<E\n$({0})\nE\n{1}", "{0} | ls; {1}", "ls | {0}; {1}"]  # fmt: skip
+ROWS = rows_beside(__file__)
+
+LINES = ROWS["lines"]
+AROUND = ROWS["around"]
 
 
 @given(
@@ -27,7 +32,9 @@ AROUND = ["{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} || {1}", "{1} || {0}", "{0}
 )
 @settings(max_examples=settings().max_examples * 2)
 def test_a_command_more_never_makes_a_line_milder(world, one, other, around):
-    """The strictest word about any part is the least that is said of all; what is not read is at least forced."""
+    """The strictest word about any part is the least that is said of all; what is not read is at least
+    forced.
+    """
     line = around.format(one, other)
     said = world.ruling(line).say
     least = max(world.ruling(part).say for part in (one, other))
@@ -60,8 +67,8 @@ def test_a_line_has_only_the_effect_to_read_where_nothing_is_said_of_it(world):
 
 @pytest.mark.parametrize(
     ("line", "quiet", "asked"),
-    [("ls; make", ["ls"], ["make"]), ("cat README.md | tee o", ["cat README.md"], ["tee o"]), ("ls > o", ["ls"], ["> o"]), ("ls; ls > o", ["ls"], ["> o"]), ("make > o", [], ["make", "> o"]), ("cat < /etc/hosts", [], ["cat", "< /etc/hosts"]), ("cat < README.md", ["cat", "< README.md"], []), ("cat README.md; cat /etc/hosts", ["cat README.md"], ["cat /etc/hosts"]), ("cd src && make", ["cd src"], ["make"]), ("cd .. && make", ["cd .."], ["make"]), ("cd .. && ls", ["cd ..", "ls"], []), ("sh -c 'ls; make'", ["ls", "sh -c ls; make"], ["make"]), ("for f in a; do cat $f; done", ["cat ⟨$f⟩"], []), ("x=1; ls", ["x=1", "ls"], []), ("echo $(make)", ["echo ⟨$(…)⟩"], ["make"])],
-)  # fmt: skip
+    ROWS["which_actions_an_answer_must_cover"],
+)
 def test_which_actions_an_answer_must_cover(world, line, quiet, asked):
     read = world.read(line)
     assert {" ".join(argv) for argv in read.quiet} == set(quiet)
@@ -133,7 +140,10 @@ def test_no_spelling_of_a_root_lets_it_be_removed(world, seed):
 
 
 RUINS = [
-    ("rm -rf {}", None), ("find {} -delete", None), ("find {} -exec rm {{}} +", None), ("chmod -R 777 {}", "/srv/ws"), ("chown -R ada {}", "/srv/ws"), ("mv {} /tmp/x", "/srv/ws"), ("rsync -a --delete e/ {}", None), ("chmod -R 000 {}", None), ("rmdir {}", "/srv/ws"), ("tar --remove-files -cf x {}", None), ("rm -r {}", None),
+    ("rm -rf {}", None), ("find {} -delete", None), ("find {} -exec rm {{}} +", None),
+    ("chmod -R 777 {}", "/srv/ws"), ("chown -R ada {}", "/srv/ws"), ("mv {} /tmp/x", "/srv/ws"),
+    ("rsync -a --delete e/ {}", None), ("chmod -R 000 {}", None), ("rmdir {}", "/srv/ws"),
+    ("tar --remove-files -cf x {}", None), ("rm -r {}", None),
 ]  # fmt: skip
 
 
@@ -159,7 +169,17 @@ def test_every_way_to_ruin_a_root_is_refused(world, ruin, spared):
         assert world.say(ruin.format(path)) != "deny", path
 
 
-@given(st.lists(st.sampled_from(["'", '"', "\\", "$(", "`", "{", "$'\\x", "if", ";;", "<<E"]), min_size=1, max_size=2), st.sampled_from(["rm -rf /", "rm -rf ~", "mkfs.ext4 /dev/sda", "chmod -R 777 /etc", "ls; rm -fr /usr", "echo x > /dev/sda"]))  # fmt: skip
+@given(
+    st.lists(
+        st.sampled_from(["'", '"', "\\", "$(", "`", "{", "$'\\x", "if", ";;", "<<E"]), min_size=1, max_size=2,
+    ),
+    st.sampled_from(
+        [
+            "rm -rf /", "rm -rf ~", "mkfs.ext4 /dev/sda", "chmod -R 777 /etc", "ls; rm -fr /usr",
+            "echo x > /dev/sda",
+        ]
+    ),
+)  # fmt: skip
 @settings(max_examples=settings().max_examples * 3 // 5)
 @example(["'"], "rm -rf /")
 def test_what_cannot_be_read_is_still_refused_for_its_words(world, tail, ruin):
@@ -172,8 +192,8 @@ def test_what_cannot_be_read_is_still_refused_for_its_words(world, tail, ruin):
 
 @pytest.mark.parametrize(
     ("text", "commands"),
-    [("rm -rf /", ["rm -rf /", "-rf /", "/"]), ("r'm' \"-rf\" \\/", ["rm -rf /", "-rf /", "/"]), ("a; b | c && d", ["a", "b", "c", "d"]), ("rm ${HOME}", ["rm /h", "/h"]), ("rm $HOME/x", ["rm /h/x", "/h/x"]), ("rm ~ ~/x", ["rm /h /h/x", "/h /h/x", "/h/x"]), ("rm$IFS-rf${IFS}/", ["rm -rf /", "-rf /", "/"]), ("{rm,-rf,/}", ["rm,-rf,/", "rm -rf /", "-rf /", "/"]), ("a 2>x", ["a", "> x"]), ("`rm x`", ["rm x", "x"]), ("r\\\nm x", ["rm x", "x"])],
-)  # fmt: skip
+    ROWS["what_is_seen_in_a_text_that_was_not_read"],
+)
 def test_what_is_seen_in_a_text_that_was_not_read(text, commands):
     found = [
         " ".join(
@@ -191,8 +211,12 @@ def test_a_text_that_was_not_read_is_looked_at_within_bounds():
 
 # A line, and why it is not read: each in the words a person is shown.
 REASONS = [
-    ("", "there is no command"), ("#a", "there is no command"), ("a" * (MAX_BYTES + 1), f"longer than {MAX_BYTES} bytes"), ("|" * (MAX_OPERATORS + 1), f"more than {MAX_OPERATORS} operators"), ("a\\\nb", "continued in the middle of a word"), ("a\x07", "a control character"), ("a\u200bb", "a character that does not show"), ("\ud800", "half of a surrogate pair"), ("a (", "does not parse"), ("a " * 257, "too many words"), ("a $'\\q'", "an escape in $'…' is not known"), ("a $'\\0'", "holds NUL"), ("a $'\\xff'", "bytes that are no text"), ("a ${x:-$(b)}", "too involved to tell"), ("a $((x))", "calculates with variables"), ('a ~"b"', "whose home a tilde means"), ("a [$x]", "a bracket expression is too involved"), ("a {1..999}", "braces expand to too many words"), ("a {01..3}", "padded with zeros"), ("a {A..c}", "too involved"), ("a {a..e..2}", "too involved"), ("a {b,{c}", "paired in an unusual way"), ("a {1..$x}", "a range in braces depends"), ("a {~,b}", "at the start of an alternative"), ("a <<E\nE\n", "a here-document is empty"), ("a <<E\n`b`\nE", "holds backticks"), ("a <<A <<B\nx\nA\ny\nB\n", "does not parse") , ("a | ! b", "joined in an unknown way"), ("(a) 2>&1 | ! b && c", "joined in an unknown way"), ("time", "what is timed"), ("time X=1 a", "what is timed"), ("[[ a =~ b ]]", "an operator that is not read"), ("[[ $x -eq 1 ]]", "compares as numbers"), ("((x))", "a construct that is not read"), ("a[1]=2", "a part of a variable"), ("for PATH in a; do b; done", "decides what runs"), ("a {fd}>x", "which descriptor"), ("declare a=(b)", "braces stand in a declaration"), ("a > {b,c}", "braces stand where a redirection leads"), ("select x in a; do b; done", "written in an unknown way"), ("echo a\n\\rm x", "a word ends where nothing"), ("`a \\`b\\``", "a backslash stands between backticks"), ("a >& $x", "where a redirection leads"), ("then a", "a keyword stands where"),
-]  # fmt: skip
+    *ROWS["reasons"],
+    ("a" * (MAX_BYTES + 1), f"longer than {MAX_BYTES} bytes"),
+    ("|" * (MAX_OPERATORS + 1), f"more than {MAX_OPERATORS} operators"),
+    ("\ud800", "half of a surrogate pair"),
+    ("a " * 257, "too many words"),
+]
 
 
 @pytest.mark.parametrize(("line", "why"), REASONS, ids=[repr(line[:24]) for line, _ in REASONS])
@@ -206,9 +230,7 @@ def test_why_a_line_is_not_read(world, line, why):
 
 
 # What keeps a line that was read from being answered in advance: the rule, and a word of the reason.
-NOTED = [
-    ("$x a", "dynamic", "which program runs"), ('"$x"', "dynamic", "which program runs"), ("./$x", "dynamic", "which program runs"), ("git $x", "dynamic", "which of its commands"), ("docker $x", "dynamic", "which of its commands"), ('sh -c "$x"', "code", "only known when it runs"), ("sh -c 'a ('", "code", "cannot be read"), ("sh", "code", "whatever is sent"), ("sh -s", "code", "whatever is sent"), ("sh -Z x", "code", "an option of sh"), ("sh $x", "code", "only known when it runs"), ("sh <(a)", "code", "whatever is sent"), ("sh -c", "code", "is given no code"), ("dash -c 'a <<< b'", "code", "in another way than bash"), ("python -c x", "code", "is not read"), ("python", "code", "whatever is sent"), ("perl -ne x", "code", "is not read"), ("node --eval=x", "code", "is not read"), ("awk 'BEGIN{system(1)}'", "code", "can run commands"), ("awk $x", "code", "only known when it runs"), ("sed s/a/b/e", "code", "may run commands"), ("tar --to-command=x", "code", "starts a program"), ("psql -c '\\! x'", "code", "may run programs"), ("at now", "code", "runs code later"), ("crontab x", "code", "runs code later"), ("env --never x", "wrapper", "is not known"), ("env $x a", "dynamic", "which program runs"), ("xargs $x a", "dynamic", "which program runs"), ("find . -exec $x \\;", "dynamic", "which program"), ("find . -exec a \\; -name $x", "wrapper", "only known when it runs"), ("fd -HX a", "wrapper", "starts a program"), ("sudo a", "privilege", "changes who runs it"), ("docker run --privileged a", "privilege", "power over the machine"), ("docker run -v /:/h a", "privilege", "a folder of the machine"), ("PATH=a b", "poison", "it sets PATH"), ("export LD_PRELOAD=a", "poison", "it sets LD_PRELOAD"), ("read PATH", "poison", "it sets PATH"), ("env GIT_DIR=a b", "poison", "it sets GIT_DIR"), ("alias a=b", "redefines", "what later words mean"), ("set -k", "redefines", "how the rest of the line is read"), ("hash -p a b", "redefines", "which file a program is"), ("mapfile -C a b", "redefines", "calls back"), ("let a", "redefines", "evaluates"), ("declare -i a", "redefines", "a variable that is evaluated"), ("printf -v 'a[0]' b", "redefines", "the name of a variable"), ("git -c core.pager=a log", "code", "a setting"), ("git difftool", "code", "starts other programs"), ("git clone ext::a", "code", "a remote that starts"), ("parallel a ::: b", "code", "puts into code"), ("git config core.pager a", "code", "changes a setting"),
-]  # fmt: skip
+NOTED = ROWS["noted"]
 
 
 @pytest.mark.parametrize(("line", "rule", "why"), NOTED, ids=[line for line, _, _ in NOTED])
@@ -222,7 +244,7 @@ def test_what_only_a_person_present_may_allow(world, line, rule, why):
 
 
 # Their near misses: nothing about these is uninspectable.
-@pytest.mark.parametrize("line", ["'$x' a", "git '$x'", "docker ps $x", "sh x.sh", "sh ./x.sh $y", "sh -x x.sh", "bash -c 'a <<< b'", "python x.py -c y", "python -V", "python -m x", "perl x.pl", "node x.js -e", "awk '{print}' $x", "sed s/e/b/ x", "tar -tf x", "psql -c 'select 1'", "at -l", "crontab -l", "env X=1 a", "xargs a $x", "find . -name a -exec b \\;", "fd a", "docker run a", "docker run -v ./x:/h a", "MYPATH=a b", "export A=b", "read a", "set -e", "hash", "mapfile a", "declare a=1", "printf '%s' 'a[0]'", "git -c user.name=a log", "git clone a", "git config user.name a", "echo sudo", "pathological=1"])  # fmt: skip
+@pytest.mark.parametrize("line", ROWS["what_is_no_reason_for_more_than_a_question"])
 def test_what_is_no_reason_for_more_than_a_question(world, line):
     assert [note for visit in visits(parse_command(line).root) for note in visit.command.notes] == []
     assert world.say(line) in {"nothing", "ask"}
@@ -230,7 +252,12 @@ def test_what_is_no_reason_for_more_than_a_question(world, line):
 
 @pytest.mark.parametrize(
     ("kept", "over"),
-    [("a" * MAX_BYTES, "a" * (MAX_BYTES + 1)), ("é" * (MAX_BYTES // 2), "é" * (MAX_BYTES // 2) + "é"), ("a" + "|a" * MAX_OPERATORS, "a" + "|a" * (MAX_OPERATORS + 1)), ("a\n" * 200, "a\n" * 300), ("env " * 7 + "a", None), ("! " * 1 + "a", "! " * 2 + "a"), ("x={} ".format("a" * 99) * 20 + "a", None)],
+    [
+        ("a" * MAX_BYTES, "a" * (MAX_BYTES + 1)), ("é" * (MAX_BYTES // 2), "é" * (MAX_BYTES // 2) + "é"),
+        ("a" + "|a" * MAX_OPERATORS, "a" + "|a" * (MAX_OPERATORS + 1)), ("a\n" * 200, "a\n" * 300),
+        ("env " * 7 + "a", None), ("! " * 1 + "a", "! " * 2 + "a"),
+        ("x={} ".format("a" * 99) * 20 + "a", None),
+    ],
 )  # fmt: skip
 def test_the_limits_are_where_they_are_said_to_be(kept, over):
     assert "longer" not in str(getattr(parse_command(kept), "reason", "")) and "operators" not in str(

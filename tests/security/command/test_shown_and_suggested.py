@@ -17,6 +17,9 @@ from leeward.security.command import (
 from leeward.security.command.expand.visit import visits
 from leeward.security.command.judge.assessment import looks_like_bomb
 from leeward.security.policy import Policy, ShellRules
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 
 def first_suggestion(*given):
@@ -28,11 +31,7 @@ def shown(line: str) -> list[str]:
 
 
 # Each command with everything around it, the outermost first.
-CONTEXTS = [
-    ("p", ["p:"]), ("p; q", ["p:", "q:"]), ("p | q | r", ["p: start of a pipeline", "q: pipeline", "r: pipeline"]), ("p && q | r", ["p:", "q: start of a pipeline", "r: pipeline"]), ("p && q 2>&1 | r", ["p:", "q: start of a pipeline", "r: pipeline"]), ("p | q 2>&1 | r", ["p: start of a pipeline", "q: pipeline", "r: pipeline"]), ("p & q", ["p: background", "q:"]), ("p && q & r", ["p: background", "q: background", "r:"]), ("(p)", ["p: subshell"]), ("{ p; }", ["p: group"]), ("! p", ["p: negation"]), ("time p", ["p: time"]),
-    ("if p; then q; else r; fi", ["p: if", "q: if", "r: if"]), ("while p; do q; done", ["p: while", "q: while"]), ("for v in a $(p); do q; done", ["p: for v, substitution", "q: for v"]), ("case $(p) in a) q;; esac", ["p: case, substitution", "q: case"]), ("f() { p; }", ["p: function f, group"]), ("p $(q)", ["p:", "q: substitution"]), ("p <(q | r)", ["p:", "q: substitution, start of a pipeline", "r: substitution, pipeline"]), ("v=$(p)", [":", "p: substitution"]), ("p > $(q)", ["p:", "q: substitution"]), ("(p) > $(q)", [": subshell", "q: subshell, substitution", "p: subshell"]), ("[[ -n $(p) ]]", ["p: test, substitution"]),
-    ("sh -c 'p | q'", ["sh:", "p: run by sh, start of a pipeline", "q: run by sh, pipeline"]), ("env nice p", ["env:", "nice: run by env", "p: run by env, run by nice"]), ("p <<E | q\n$(r)\nE\n", ["p: start of a pipeline", "r: start of a pipeline, substitution", "q: pipeline"]), ("p <<E | q && r\nx\nE\n", ["p: start of a pipeline", "q: pipeline", "r:"]), ("p <<E || q && r\nx\nE\n", ["p:", "q:", "r:"]),
-]  # fmt: skip
+CONTEXTS = ROWS["contexts"]
 
 
 @pytest.mark.parametrize(("line", "contexts"), CONTEXTS, ids=[line for line, _ in CONTEXTS])
@@ -43,7 +42,11 @@ def test_what_stands_around_each_command(line, contexts):
     assert found == contexts
 
 
-PARTS = ["p 'a b'", "cat x > o", "X=1 make", "sudo rm y", "ls $(id -u)", "sh -c 'q; r'", "for v in 1 2; do p $v; done", "if p; then q; fi", "curl https://a.example", "! p", "echo 'x\ty\nz'", "(cd z && make)", "echo '\u202ea'", "p &", "f() { q; }"]  # fmt: skip
+PARTS = [
+    "p 'a b'", "cat x > o", "X=1 make", "sudo rm y", "ls $(id -u)", "sh -c 'q; r'",
+    "for v in 1 2; do p $v; done", "if p; then q; fi", "curl https://a.example", "! p", "echo 'x\ty\nz'",
+    "(cd z && make)", "echo '\u202ea'", "p &", "f() { q; }",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4))
@@ -66,24 +69,46 @@ def test_nothing_a_line_does_is_left_out_of_what_is_shown(parts):
 
 @pytest.mark.parametrize(
     ("line", "lines"),
-    [
-        ("p 'a b'", ["p 'a b'"]), ("p\np\np", ["p  (× 3)"]), ("p; q; p", ["p", "q", "p"]), ("p && q || r", ["p", "and then, if that worked", "q", "or, if that failed", "r"]), ("p &", ["in the background", "  p"]), ("p & p", ["in the background", "  p", "p"]), ("p 'a\nb\tc'", ["p 'a\\nb\\tc'"]), ("p | q", ["pipeline", "  p", "  q"]), ("X=1 p", ["X=1 p", "  sets X for it"]), ("LC_ALL=C p", ["LC_ALL=C p"]), ("p $(q)", ["p ⟨$(…)⟩", "  with the output of", "    q"]), ("env p", ["env p", "  runs", "    p"]), ("p > o", ["p >o", "writes: o (replaced)"]), ("p >> o 2>&1", ["p >>o 2>&1", "writes: o (added to)"]), ("p > /dev/null", ["p >/dev/null"]), ("pipeline x", ["'pipeline' x"]), ("$x p", ["⟨$x⟩ p", "not understood: which program runs is only known when it runs"]),
-    ],
-)  # fmt: skip
+    ROWS["how_a_line_is_shown"],
+)
 def test_how_a_line_is_shown(line, lines):
     assert shown(line) == lines
 
 
 @pytest.mark.parametrize(
     ("line", "is_full"),
-    [("p", True), ("p " + "a" * 390, True), ("p " + "a" * 400, False), ("; ".join(f"p{at}" for at in range(60)), True), ("; ".join(f"p{at}" for at in range(61)), False), ("p; " * 80 + "p", True)],
+    [
+        ("p", True), ("p " + "a" * 390, True), ("p " + "a" * 400, False),
+        ("; ".join(f"p{at}" for at in range(60)), True), ("; ".join(f"p{at}" for at in range(61)), False),
+        ("p; " * 80 + "p", True),
+    ],
 )  # fmt: skip
 def test_what_is_shown_at_once(line, is_full):
     assert is_shown_in_full(tuple(shown(line))) == is_full
 
 
 NEAR = [
-    ("tail -n 3 -f app.log", "tail -n 3 app.log"), ("tail --follow app.log", "tail app.log"), ("less -N README.md", "cat -- README.md"), ("more README.md docs/guide.md", "cat -- README.md docs/guide.md"), ("vim +3 src/main.py", "cat -- src/main.py"), ("nano '-x'", None), ("less", None), ("less ~/.ssh/id_rsa", None), ("less link-to-secret", None), ("less $x", None), ("grep -R x ~/.ssh", None), ("grep -Rl x src", "grep -rl x src"), ("grep --dereference-recursive x src", None), ("find src -name x -delete", "find src -name x"), ("find src -type f -exec rm {} +", "find src -type f"), ("find . -fprint x", None), ("sudo cat README.md", "cat README.md"), ("sudo -u x cat README.md", "cat README.md"), ("sudo make", None), ("doas ls", "ls"), ("watch ls", "ls"), ("watch 'ls; ls'", None), ("rm -rf .git/worktrees/a b", None), ("rm -rf .git/worktrees", None), ("rm -rf build", None), ("rm -r .", "git clean -n -d"), ("git clean -fd", "git clean -n -d"), ("git push -f origin main", "git push --force-with-lease origin main"), ("git push --force-with-lease", None), ("git push -u origin", None), ("git reset --hard HEAD~1", None), ("git restore .", "git stash"), ("git checkout -- .", "git stash"), ("git checkout a", None), ("git reset HEAD a b", "git restore --staged -- a b"), ("git reset --soft HEAD", None), ("git reset", None), ("unzip -o a.zip", "unzip -l a.zip"), ("unzip", None), ("tar -xvf a.tar -C /tmp", "tar -tf a.tar"), ("tar -cf a.tar x", None), ("tar xf a", None), ("tar --extract -f a.tar", None), ("sort -o x README.md", "sort README.md"), ("sort README.md", None), ("sort -o", None), ("man -k ls", None), ("man ls", "whatis ls"), ("top -d 1", "top -b -n 1"), ("ls; less README.md", None), ("less README.md > o", None),
+    ("tail -n 3 -f app.log", "tail -n 3 app.log"), ("tail --follow app.log", "tail app.log"),
+    ("less -N README.md", "cat -- README.md"),
+    ("more README.md docs/guide.md", "cat -- README.md docs/guide.md"),
+    ("vim +3 src/main.py", "cat -- src/main.py"), ("nano '-x'", None), ("less", None),
+    ("less ~/.ssh/id_rsa", None), ("less link-to-secret", None), ("less $x", None),
+    ("grep -R x ~/.ssh", None), ("grep -Rl x src", "grep -rl x src"),
+    ("grep --dereference-recursive x src", None), ("find src -name x -delete", "find src -name x"),
+    ("find src -type f -exec rm {} +", "find src -type f"), ("find . -fprint x", None),
+    ("sudo cat README.md", "cat README.md"), ("sudo -u x cat README.md", "cat README.md"),
+    ("sudo make", None), ("doas ls", "ls"), ("watch ls", "ls"), ("watch 'ls; ls'", None),
+    ("rm -rf .git/worktrees/a b", None), ("rm -rf .git/worktrees", None), ("rm -rf build", None),
+    ("rm -r .", "git clean -n -d"), ("git clean -fd", "git clean -n -d"),
+    ("git push -f origin main", "git push --force-with-lease origin main"),
+    ("git push --force-with-lease", None), ("git push -u origin", None), ("git reset --hard HEAD~1", None),
+    ("git restore .", "git stash"), ("git checkout -- .", "git stash"), ("git checkout a", None),
+    ("git reset HEAD a b", "git restore --staged -- a b"), ("git reset --soft HEAD", None),
+    ("git reset", None), ("unzip -o a.zip", "unzip -l a.zip"), ("unzip", None),
+    ("tar -xvf a.tar -C /tmp", "tar -tf a.tar"), ("tar -cf a.tar x", None), ("tar xf a", None),
+    ("tar --extract -f a.tar", None), ("sort -o x README.md", "sort README.md"), ("sort README.md", None),
+    ("sort -o", None), ("man -k ls", None), ("man ls", "whatis ls"), ("top -d 1", "top -b -n 1"),
+    ("ls; less README.md", None), ("less README.md > o", None),
 ]  # fmt: skip
 
 
@@ -99,7 +124,9 @@ def test_what_is_suggested_and_where_nothing_is(world, line, instead):
 
 
 def test_no_suggestion_is_worse_or_unread(world, tables):
-    """For every line of the tables: what is suggested can be read, is judged no stricter, and suggests nothing in turn."""
+    """For every line of the tables: what is suggested can be read, is judged no stricter, and suggests
+    nothing in turn.
+    """
     seen = 0
     for group in (*tables["ordinary"], *tables["adversarial"]):
         for line in group["lines"]:
@@ -121,13 +148,25 @@ def test_no_suggestion_is_worse_or_unread(world, tables):
 
 def test_a_suggestion_is_held_against_the_persons_own_rules(world):
     assert first_suggestion(world.read("less README.md"), world.policy, world.rules) is not None
-    for rules, policy in [(ShellRules(blocked=("cat",)), world.policy), (world.rules, Policy("/srv/ws", "/home/ada", secret_paths=("/srv/ws/README.md",)))]:  # fmt: skip
+    for rules, policy in [
+        (ShellRules(blocked=("cat",)), world.policy),
+        (world.rules, Policy("/srv/ws", "/home/ada", secret_paths=("/srv/ws/README.md",))),
+    ]:  # fmt: skip
         world.rules, world.policy = rules, policy
         assert first_suggestion(world.read("less README.md"), policy, rules) is None
 
 
-BOMBS = [":(){ :|:& };:", "b(){ b|b& }; b", "b () { b | b & } ; b", "function b { b & b; }; b", "a(){ b|b; }; b(){ a& }; a", "while true; do make & done", "until false; do p & done", "while :; do p & q & done", "sh -c 'b(){ b|b& };b'", "eval ':(){ :|:& };:'", "if x; then while true; do p & done; fi"]  # fmt: skip
-HARMLESS = ["b(){ p | q; }; b", "b(){ b; }", "b(){ c|c & }; b", "while true; do p; done", "while true; do p & wait; done", "while true; do p & sleep 1; done", "while p; do q & done", "for x in a b; do p & done", "p & q &", "echo ':(){ :|:& };:'", "grep 'b(){ b|b& }' x"]  # fmt: skip
+BOMBS = [
+    ":(){ :|:& };:", "b(){ b|b& }; b", "b () { b | b & } ; b", "function b { b & b; }; b",
+    "a(){ b|b; }; b(){ a& }; a", "while true; do make & done", "until false; do p & done",
+    "while :; do p & q & done", "sh -c 'b(){ b|b& };b'", "eval ':(){ :|:& };:'",
+    "if x; then while true; do p & done; fi",
+]  # fmt: skip
+HARMLESS = [
+    "b(){ p | q; }; b", "b(){ b; }", "b(){ c|c & }; b", "while true; do p; done",
+    "while true; do p & wait; done", "while true; do p & sleep 1; done", "while p; do q & done",
+    "for x in a b; do p & done", "p & q &", "echo ':(){ :|:& };:'", "grep 'b(){ b|b& }' x",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", BOMBS)
@@ -141,7 +180,10 @@ def test_what_ends_is_not(world, line):
     assert world.ruling(line).say != Say.DENY
 
 
-@given(st.sampled_from(["b", ":", "bomb_1", "a-b"]), st.sampled_from(["(){", "() {", "( ) { "]), st.sampled_from(["|", " | ", "&", " |& "]))  # fmt: skip
+@given(
+    st.sampled_from(["b", ":", "bomb_1", "a-b"]), st.sampled_from(["(){", "() {", "( ) { "]),
+    st.sampled_from(["|", " | ", "&", " |& "]),
+)  # fmt: skip
 @settings(max_examples=settings().max_examples * 2 // 5)
 def test_a_bomb_that_cannot_be_read_is_seen_all_the_same(world, name, opens, joins):
     text = f"{name}{opens} {name}{joins}{name} & }}; {name} '"

@@ -46,7 +46,7 @@ def failures(cap):
     return found
 
 
-def test_cap() -> None:
+def test_a_text_is_cut_at_the_limit_and_never_within_a_character() -> None:
     assert failures(cap) == []
 
 

@@ -57,7 +57,7 @@ def test_one_endless_line_is_cut_anywhere_rather_than_lost() -> None:
 
 
 @given(st.text(st.sampled_from("ab\n[…]"), max_size=300), st.integers(0, 200))
-def test_any_text(text, threshold) -> None:
+def test_any_text_is_untouched_or_no_longer_than_the_threshold(text, threshold) -> None:
     screened = run(distill, text, threshold)
     assert (screened.text == text) or len(text) > threshold
     assert len(screened.text) <= max(len(text) if len(text) <= threshold else threshold + 60, 0)

@@ -13,7 +13,10 @@ from leeward.security.filters.fence import LABEL_LENGTH
 from leeward.security.trust import Origin
 
 SPAN = re.compile(
-    r"«UNTRUSTED:(?P<nonce>[0-9a-f]{32,}):(?P<kind>[a-z0-9_-]{1,32})»(?P<text>.*)«END:(?P=nonce)»(?P<rest>(?:\n\[[^\n]*\])*)",
+    (
+        r"«UNTRUSTED:(?P<nonce>[0-9a-f]{32,}):(?P<kind>[a-z0-9_-]{1,32})»(?P<text>.*)«END:(?P=nonce)"
+        r"»(?P<rest>(?:\n\[[^\n]*\])*)"
+    ),
     re.DOTALL,
 )
 KEY = "sk-test-" + "0" * 32
@@ -47,7 +50,7 @@ def is_right(fence, text, notices=(), kind="tool") -> bool:
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("notices", [(), ("cut to 4 of 6 bytes",), ("one", "two")])
-def test_fence(text, notices) -> None:
+def test_a_text_stands_whole_between_marks_it_cannot_close(text, notices) -> None:
     assert is_right(fence, text, notices)
 
 
@@ -107,7 +110,7 @@ def labelled(label, text):
 
 
 @pytest.mark.parametrize(("text", "inside"), LABELS.values(), ids=LABELS)
-def test_labels(text, inside) -> None:
+def test_a_label_stays_on_one_line_and_shows_no_secret(text, inside) -> None:
     span = labelled(label, text)
     assert span["rest"] == "" and "\n" not in span["text"] and KEY[:16] not in span["text"]
     assert inside is None or span["text"] == inside

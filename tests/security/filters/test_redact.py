@@ -49,28 +49,42 @@ SECRETS = {
     "telegram-bot-token": ["123456789:AA" + WORDS[:33]],
     "twilio-key": ["SK" + "0f" * 16],
     "jwt": [JWT],
-    "private-key": [pem(), pem(""), pem("EC ", 2), pem("OPENSSH ", 40), pem("ENCRYPTED "), pem().replace("\n", "\\n"), pem(lines=0)],
+    "private-key": [
+        pem(), pem(""), pem("EC ", 2), pem("OPENSSH ", 40), pem("ENCRYPTED "), pem().replace("\n", "\\n"),
+        pem(lines=0),
+    ],
     "azure-storage-key": ["AccountKey=" + WORDS + "0/+=="],
     "bearer-token": ["Bearer " + WORDS[:15] + "0" * 20, "bearer 0123456789abcdef0123"],
     "authorization-header": ["Authorization: Basic dXNlcjpmYWtl", "AUTHORIZATION: Bearer fake.Fake~00"],
     "aws-secret-key": ["aws_secret_access_key = " + WORDS[:40]],
     "url-password": ["user:hunter2", ":p4ss"],
     "known-secret": [
-        KNOWN, json.dumps(KNOWN)[1:-1], urllib.parse.quote(KNOWN, safe=""), urllib.parse.quote(KNOWN).lower(), urllib.parse.quote_plus(KNOWN),
+        KNOWN, json.dumps(KNOWN)[1:-1], urllib.parse.quote(KNOWN, safe=""), urllib.parse.quote(KNOWN).lower(),
+        urllib.parse.quote_plus(KNOWN),
         "".join(f"%{byte:02X}" for byte in KNOWN.encode()),
     ],
 }  # fmt: skip
 
 ORDINARY = [
-    "", "AKIA alone, ASIA too, sk-, ghp_, xoxb-, AIza and eyJ", "sk-learn, task-force, risk-adjusted-return-on-capital-employed",
-    "sk-learn-contrib-imbalanced-learn-toolkit-2024", "desk-" + WORDS, "npm_config_registry npm_lifecycle_event_very_long_name_here_1",
-    hashlib.sha1(b"x").hexdigest(), hashlib.sha512(b"x").hexdigest(), str(uuid.uuid5(uuid.NAMESPACE_DNS, "x")), "sha256-" + base64.b64encode(hashlib.sha256(b"x").digest()).decode(),
-    "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 40).decode(), "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + WORDS[:40] + " bob@example.com",
-    pem().replace("PRIVATE", "PUBLIC"), pem().replace("RSA PRIVATE KEY", "CERTIFICATE"), "pk_live_" + WORDS[:24], "Bearer authentication is documented elsewhere",
-    "the bearer of this letter", "Authorization: Bearer authentication", "Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "postgres://user:${PASSWORD}@host/db",
-    "https://h.example:8443/a@b?c=d:e@f", "git@github.com:owner/name.git", "http://[::1]:80/x@y", "time 12:34:56 @noon", "pypi-package-managers-and-how-to-publish-your-first-one",
-    "hf_transformers_and_datasets_integration", "SG.module.submodule", "eyJhbGciOiJub25lIn0", '{"eyJ": ".eyJ"}', "00:AA:11:BB:22:CC", "glpat-is-the-prefix-of-gitlab-tokens",
-    "secret_key = load_the_secret_key_from_the_environment()", "api-key: your-api-key-goes-here-in-the-file", "x" * 5000,
+    "", "AKIA alone, ASIA too, sk-, ghp_, xoxb-, AIza and eyJ",
+    "sk-learn, task-force, risk-adjusted-return-on-capital-employed",
+    "sk-learn-contrib-imbalanced-learn-toolkit-2024", "desk-" + WORDS,
+    "npm_config_registry npm_lifecycle_event_very_long_name_here_1",
+    hashlib.sha1(b"x").hexdigest(), hashlib.sha512(b"x").hexdigest(),
+    str(uuid.uuid5(uuid.NAMESPACE_DNS, "x")),
+    "sha256-" + base64.b64encode(hashlib.sha256(b"x").digest()).decode(),
+    "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 40).decode(),
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + WORDS[:40] + " bob@example.com",
+    pem().replace("PRIVATE", "PUBLIC"), pem().replace("RSA PRIVATE KEY", "CERTIFICATE"),
+    "pk_live_" + WORDS[:24], "Bearer authentication is documented elsewhere",
+    "the bearer of this letter", "Authorization: Bearer authentication", "Authorization: Bearer $TOKEN",
+    "Authorization: Bearer <token>", "postgres://user:${PASSWORD}@host/db",
+    "https://h.example:8443/a@b?c=d:e@f", "git@github.com:owner/name.git", "http://[::1]:80/x@y",
+    "time 12:34:56 @noon", "pypi-package-managers-and-how-to-publish-your-first-one",
+    "hf_transformers_and_datasets_integration", "SG.module.submodule", "eyJhbGciOiJub25lIn0",
+    '{"eyJ": ".eyJ"}', "00:AA:11:BB:22:CC", "glpat-is-the-prefix-of-gitlab-tokens",
+    "secret_key = load_the_secret_key_from_the_environment()", "api-key: your-api-key-goes-here-in-the-file",
+    "x" * 5000,
 ]  # fmt: skip
 
 
@@ -310,7 +324,11 @@ def test_a_known_value_may_hold_what_nobody_sees():
 
 @pytest.mark.parametrize(
     "unit",
-    ["eyJ-", "eyJ.eyJ", "://a:", "-----BEGIN PRIVATE KEY-----", "sk-0", "bearer ", "authorization: bearer ", "1234567:AA", "%73", "secret_key = ", "a", "sk-a1" * 9, "\u200b", "a\u200b", r"\u{200b}", "g\u200bhp_", "\\u"],
+    [
+        "eyJ-", "eyJ.eyJ", "://a:", "-----BEGIN PRIVATE KEY-----", "sk-0", "bearer ",
+        "authorization: bearer ", "1234567:AA", "%73", "secret_key = ", "a", "sk-a1" * 9, "\u200b", "a\u200b",
+        r"\u{200b}", "g\u200bhp_", "\\u",
+    ],
 )  # fmt: skip
 def test_hostile_texts_take_linear_time(unit):
     text = unit * (200_000 // len(unit))

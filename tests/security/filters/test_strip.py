@@ -14,8 +14,10 @@ SOURCE = Source("shell", Origin.WORKSPACE)
 FLAG = "🏴" + "".join(chr(0xE0000 + ord(char)) for char in "gbeng") + "\U000e007f"
 
 UNTOUCHED = [
-    "", "plain\n", "tab\there\n", "a_b __init__ _x_\n", "snake_case_", "100% [31m not an escape", "\\x1b[31m written out", "C:\\Users\\x",
-    "Ünïcödé cafe\u0301 日本語 עברית العربية", "می‌خواهم", "👨‍👩‍👧 ❤️‍🔥 1️⃣ " + FLAG, "│ ├── box └─ ▓▒░ ", "\ue0b0 powerline", "x\u00a0y",
+    "", "plain\n", "tab\there\n", "a_b __init__ _x_\n", "snake_case_", "100% [31m not an escape",
+    "\\x1b[31m written out", "C:\\Users\\x",
+    "Ünïcödé cafe\u0301 日本語 עברית العربية", "می‌خواهم", "👨‍👩‍👧 ❤️‍🔥 1️⃣ " + FLAG, "│ ├── box └─ ▓▒░ ",
+    "\ue0b0 powerline", "x\u00a0y",
 ]  # fmt: skip
 
 CHANGED = {

@@ -65,7 +65,7 @@ def failures(make, gate):
     ]
 
 
-def test_anomaly(make) -> None:
+def test_the_gate_asks_or_refuses_at_the_level_that_was_set(make) -> None:
     assert failures(make, anomaly) == []
 
 

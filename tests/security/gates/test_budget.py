@@ -1,4 +1,4 @@
-"""Is anything left, and is it the same call over and over?"""
+"""A call is refused when nothing is left to spend, or when it is the same one over and over."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def failures(make, gate):
 
 
 @pytest.mark.parametrize(("events", "rule"), TABLE)
-def test_budget(make, events, rule) -> None:
+def test_a_call_passes_until_the_rule_that_limits_it_speaks(make, events, rule) -> None:
     verdict = judge(make, budget, events)
     assert (isinstance(verdict, Deny), verdict.rule or None) == (rule is not None, rule)
 

@@ -20,7 +20,8 @@ Gate = Callable[[Action, Session], Verdict]
 
 def action_with(*urls: str, kind: Kind = Kind.URL) -> Action:
     read: Callable[[str], object] = parse_url if kind is Kind.URL else str
-    atoms = tuple(Atom(kind, f"/{n}", text, read(text)) for n, text in enumerate(urls))  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    atoms = tuple(Atom(kind, f"/{n}", text, read(text)) for n, text in enumerate(urls))
     return Action(ToolCall("1", "any_tool", "{}"), None, MappingProxyType({}), "", (), atoms, Effect.ALL)
 
 

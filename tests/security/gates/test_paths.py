@@ -10,31 +10,42 @@ from leeward.security.gates import paths
 from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Effect, Kind
 from leeward.security.paths import is_inside
 from leeward.security.verdict import Allow, Ask, Deny
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 READ, WRITE, RUN = Effect.READ, Effect.READ | Effect.WRITE, Effect.EXECUTE
 HELD = {"allowed_paths": ("/data",), "secret_paths": ("/ws/private",), "protected_paths": ("/ws/locked",)}
 
-LINKS = {
-    "/ws/out": "/srv/x", "/ws/in": "/ws/a.txt", "/ws/key": "/home/ada/.ssh/id_rsa", "/ws/hook": "/ws/.git/hooks/pre-commit", "/ws/env": "/ws/.env",
-    "/ws/proc": "/proc/self/environ", "/data/out": "/srv/x", "/ws/ordinary": "/ws/Makefile", "/ws/rc": "/home/ada/.bashrc", "/ws/evil": "/ws-evil/x", "/home/ada/ws": "/ws/a.txt",
-}  # fmt: skip
+LINKS = ROWS["links"]
 
 ALLOWED = [
-    (READ, "a.txt"), (WRITE, "a.txt"), (READ, "."), (READ, "./src/../a.txt"), (WRITE, "/ws/a"), (READ, "/ws"), (READ, "/data/x"), (WRITE, "/data/x"), (READ, "in"), (WRITE, "in"),
-    (READ, ".git/config"), (READ, ".git/hooks/pre-commit"), (READ, ".leeward/config.toml"), (READ, "locked/x"), (READ, "hook"), (READ, "naïve 日本.txt"), (READ, ".env.example"),
-    (WRITE, ".gitignore"), (READ, ".github/workflows/x.yml"), (WRITE, ".github/ISSUE_TEMPLATE.md"), (WRITE, "src/makefile.md"), (READ, "Makefile"), (RUN, "Makefile"), (READ, "a..b"), (READ, "..."), (WRITE, "a~x"), (READ, "src/id_rsa.pub"), (RUN, "run.sh"), (READ, "%2e%2e/x"),
+    (READ, "a.txt"), (WRITE, "a.txt"), (READ, "."), (READ, "./src/../a.txt"), (WRITE, "/ws/a"), (READ, "/ws"),
+    (READ, "/data/x"), (WRITE, "/data/x"), (READ, "in"), (WRITE, "in"),
+    (READ, ".git/config"), (READ, ".git/hooks/pre-commit"), (READ, ".leeward/config.toml"),
+    (READ, "locked/x"), (READ, "hook"), (READ, "naïve 日本.txt"), (READ, ".env.example"),
+    (WRITE, ".gitignore"), (READ, ".github/workflows/x.yml"), (WRITE, ".github/ISSUE_TEMPLATE.md"),
+    (WRITE, "src/makefile.md"), (READ, "Makefile"), (RUN, "Makefile"), (READ, "a..b"), (READ, "..."),
+    (WRITE, "a~x"), (READ, "src/id_rsa.pub"), (RUN, "run.sh"), (READ, "%2e%2e/x"),
 ]  # fmt: skip
 ASKED = [
-    (READ, "../x"), (READ, "/ws-evil/x"), (READ, "../ws-evil/x"), (READ, "/srv/x"), (WRITE, "/srv/x"), (READ, "~/notes.md"), (WRITE, "~/notes.md"), (READ, "/etc/hosts"), (READ, "//etc/hosts"),
-    (READ, "/ws/../etc/hosts"), (READ, "/"), (READ, ".."), (READ, "~"), (READ, "out"), (WRITE, "out"), (READ, "/data/out"), (READ, "evil"), (READ, "/data-evil/x"), (READ, "~/.bashrc"),
+    (READ, "../x"), (READ, "/ws-evil/x"), (READ, "../ws-evil/x"), (READ, "/srv/x"), (WRITE, "/srv/x"),
+    (READ, "~/notes.md"), (WRITE, "~/notes.md"), (READ, "/etc/hosts"), (READ, "//etc/hosts"),
+    (READ, "/ws/../etc/hosts"), (READ, "/"), (READ, ".."), (READ, "~"), (READ, "out"), (WRITE, "out"),
+    (READ, "/data/out"), (READ, "evil"), (READ, "/data-evil/x"), (READ, "~/.bashrc"),
     (READ, "rc"), (READ, "~/ws"), (READ, "/datax"), (READ, "/proc/cpuinfo"),
-    (WRITE, "Makefile"), (WRITE, "sub/MAKEFILE"), (WRITE, ".github/workflows/x.yml"), (WRITE, "AGENTS.md"), (WRITE, "ordinary"), (WRITE, "/data/conftest.py"), (WRITE, "/srv/x.service"), (WRITE, ".vscode"),
+    (WRITE, "Makefile"), (WRITE, "sub/MAKEFILE"), (WRITE, ".github/workflows/x.yml"), (WRITE, "AGENTS.md"),
+    (WRITE, "ordinary"), (WRITE, "/data/conftest.py"), (WRITE, "/srv/x.service"), (WRITE, ".vscode"),
 ]  # fmt: skip
 DENIED = [
-    (READ, "~/.ssh/id_rsa"), (READ, "~/.ssh"), (READ, "/home/ada/.aws/credentials"), (READ, "../home/ada/.ssh/x"), (READ, ".env"), (WRITE, ".env"), (READ, "sub/.env.local"), (READ, "id_rsa"),
-    (READ, "key"), (READ, "env"), (READ, "proc"), (READ, "/proc/self/environ"), (READ, "/etc/shadow"), (READ, "private"), (READ, "private/x"), (READ, "/dev/sda"), (READ, "~root/x"),
-    (READ, "~bob/x"), (READ, ""), (READ, "a\0b"), (WRITE, ".git/hooks/pre-commit"), (WRITE, ".git/config"), (WRITE, ".git"), (WRITE, "lib/.git/hooks/x"), (WRITE, ".leeward/config.toml"),
-    (WRITE, "locked/x"), (WRITE, "hook"), (WRITE, "rc"), (WRITE, "~/.bashrc"), (WRITE, "~/.profile"), (WRITE, "/etc/hosts"), (WRITE, "//etc/hosts"), (WRITE, "/usr/bin/ls"), (RUN, ".git/hooks/x"),
+    (READ, "~/.ssh/id_rsa"), (READ, "~/.ssh"), (READ, "/home/ada/.aws/credentials"),
+    (READ, "../home/ada/.ssh/x"), (READ, ".env"), (WRITE, ".env"), (READ, "sub/.env.local"), (READ, "id_rsa"),
+    (READ, "key"), (READ, "env"), (READ, "proc"), (READ, "/proc/self/environ"), (READ, "/etc/shadow"),
+    (READ, "private"), (READ, "private/x"), (READ, "/dev/sda"), (READ, "~root/x"),
+    (READ, "~bob/x"), (READ, ""), (READ, "a\0b"), (WRITE, ".git/hooks/pre-commit"), (WRITE, ".git/config"),
+    (WRITE, ".git"), (WRITE, "lib/.git/hooks/x"), (WRITE, ".leeward/config.toml"),
+    (WRITE, "locked/x"), (WRITE, "hook"), (WRITE, "rc"), (WRITE, "~/.bashrc"), (WRITE, "~/.profile"),
+    (WRITE, "/etc/hosts"), (WRITE, "//etc/hosts"), (WRITE, "/usr/bin/ls"), (RUN, ".git/hooks/x"),
     (Effect.ALL, "/bin/sh"),
 ]  # fmt: skip
 TABLE = [
@@ -57,7 +68,9 @@ def failures(make, gate):
 @pytest.mark.parametrize(
     ("effects", "raw", "word"), TABLE, ids=[f"{word.__name__} {raw!r}" for _, raw, word in TABLE]
 )
-def test_paths(make, effects, raw, word) -> None:
+def test_the_word_about_a_path_follows_where_it_leads_and_what_is_done_there(
+    make, effects, raw, word
+) -> None:
     assert isinstance(judge(make, paths, effects, raw), word)
 
 

@@ -100,7 +100,9 @@ def judge(make, gate, effects, arguments, rules, **policy):
 
 
 @pytest.mark.parametrize(("effects", "arguments", "rules", "word", "force"), TABLE, ids=IDS)
-def test_permissions(make, effects, arguments, rules, word, force) -> None:
+def test_the_rules_of_the_person_decide_before_the_default(
+    make, effects, arguments, rules, word, force
+) -> None:
     verdict = judge(make, permissions, effects, arguments, rules)
     assert isinstance(verdict, word)
     assert getattr(verdict, "force", False) is force

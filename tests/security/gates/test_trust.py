@@ -1,4 +1,4 @@
-"""Whose tool is it, and is that enough for what it does?"""
+"""A tool does only what the level of its source is trusted with."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def failures(make, gate):
     ]
 
 
-def test_trust(make) -> None:
+def test_each_level_of_trust_permits_its_effects_and_no_others(make) -> None:
     assert failures(make, trust) == []
 
 

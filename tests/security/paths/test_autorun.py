@@ -1,4 +1,6 @@
-"""Files that act later without being named: found wherever they lie, their like left alone, answered by name only."""
+"""Files that act later without being named: found wherever they lie, their like left alone, answered by name
+only.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,12 @@ from leeward.security.paths import is_meant_to_run_later, runs_later_reason
 from leeward.security.permissions.answers import answer_in_advance
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.session import Grant, Granted
+from loading import rows_beside
 
-LATER = [
-    "Makefile", "GNUmakefile", "makefile", "rules.mk", "package.json", "packages/a/package.json", "conftest.py", "tests/unit/conftest.py", "lib/x.pth", ".pth", "sitecustomize.py",
-    "usercustomize.py", "setup.py", "pyproject.toml", "build.rs", "noxfile.py", ".github/workflows/ci.yml", ".github/workflows/deep/x", ".github/actions/a/action.yml", ".github",
-    ".github/workflows", ".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile", "azure-pipelines.yml", ".travis.yml", ".ci/run", ".bashrc", "home/.zshrc", ".envrc", ".vimrc",
-    "units/a.service", "a.timer", "x.desktop", "crontab", "etc/cron.d/x", ".vscode/tasks.json", ".vscode/settings.json", ".idea/runConfigurations/x.xml", ".pre-commit-config.yaml",
-    ".husky/pre-commit", "lefthook.yml", "AGENTS.md", "docs/AGENTS.md", "CLAUDE.md", "GEMINI.md", "LEEWARD.md", ".cursorrules", ".cursor/rules/a.mdc", ".mcp.json", ".claude/settings.json",
-    ".github/copilot-instructions.md", "x.instructions.md", ".cargo/config.toml", ".devcontainer/devcontainer.json", "gradle/wrapper/gradle-wrapper.jar", ".hg/hgrc", ".gitmodules",
-    "MAKEFILE", "Agents.MD", ".GITHUB/Workflows/x.YML", "ConfTest.py", ".V\u017fcode/tasks.json", "Make\u200bfile", "make\ufeffFILE",
-    "docs/HEAD", "x/commondir",
-]  # fmt: skip
-ORDINARY = [
-    "main.py", "README.md", "src/makefile.py", "Makefile.md", "Makefile/notes.txt", "my_conftest.py", "conftest.txt", "conftest_test.py", "path.py", "x.pth.md", "mypackage.json", "package.jsonc", "package-lock.json",
-    "setup_test.py", "src/setup/main.py", ".github/ISSUE_TEMPLATE.md", ".github/CODEOWNERS", "github/workflows/x.yml", "workflows/ci.yml", "ci/run", "src/ci.yml", ".gitlab/README.md", "bashrc", "bashrc.md", ".bashrc.md",
-    "a.service.ts", "service.py", "services/service", "timer.py", "tasks.json", "vscode/tasks.json", ".vscodeignore", "agents.py", "docs/agents/readme.md", "claude.txt", "gradle/x.jar", "wrapper/gradle/x", ".gitignore",
-    ".gitattributes", "cursor/rules.md", "husky/x", ".env.example", "a/b/c.txt", "", "src/AGENTS", "hooks/x", "cargo/config.toml", "naïve 日本.txt",
-    "HEAD.md", "head.tsx", "heads/x", "src/ahead", "commondir.txt",
-]  # fmt: skip
+ROWS = rows_beside(__file__)
+
+LATER = ROWS["later"]
+ORDINARY = ROWS["ordinary"]
 
 
 @pytest.mark.parametrize("path", LATER)

@@ -20,6 +20,9 @@ from leeward.security.paths import (
     secret_places,
     secret_reason,
 )
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 LOCATED = {
     "a.txt": "/ws/a.txt",
@@ -148,44 +151,10 @@ def test_what_could_not(text: str) -> None:
     assert not could_be_path(text)
 
 
-SECRET = [
-    "/home/ada/.ssh", "/home/ada/.ssh/config", "/home/ada/.ssh/id_ed25519", "/home/ada/.aws/credentials", "/home/ada/.gnupg/x/y", "/home/ada/.kube/config",
-    "/home/ada/.docker/config.json", "/home/ada/.config/gh/hosts.yml", "/home/ada/.config/gcloud/x", "/home/ada/.netrc", "/home/ada/.npmrc", "/home/ada/.pypirc",
-    "/home/ada/.git-credentials", "/home/ada/.cargo/credentials.toml", "/home/ada/.mozilla/firefox/p/logins.json", "/home/ada/.password-store/a.gpg",
-    "/home/ada/.oci/config", "/home/ada/.oci", "/ws/deploy/.oci/key", "/home/ada/.config/rclone/rclone.conf", "/home/ada/.config/doctl/config.yaml", "/home/ada/.terraform.d/credentials.tfrc.json", "/home/ada/.config/hub",
-    "/home/ada/.config/op/config", "/home/ada/.fly/config.yml", "/home/ada/.databrickscfg", "/home/ada/.snowflake/config.toml", "/home/ada/.gem/credentials", "/home/ada/.vault-token", "/ws/.vault-token", "/home/ada/.s3cfg", "/ws/.boto",
-    "/home/ada/.config/helm/registry/config.json", "/home/ada/.claude/.credentials.json", "/home/ada/snap/firefox/common/x", "/home/o/.var/app/com.google.Chrome/config/x", "/home/ada/.my.cnf", "/home/ada/.mylogin.cnf", "/home/ada/.config/containers/auth.json", "/home/ada/Library/Cookies/x",
-    "/ws/.env", "/ws/.env.local", "/ws/app/.env.production", "/ws/.ENV", "/ws/id_rsa", "/ws/keys/id_ed25519", "/ws/id_ecdsa_sk", "/ws/server.key", "/ws/a.p12",
-    "/ws/a.pfx", "/ws/a.kdbx", "/ws/store.jks", "/ws/.netrc", "/ws/.htpasswd", "/ws/a\nb.key", "/mnt/ssh_host_rsa_key",
-    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d/x", "/etc/ssl/private/x.pem", "/run/secrets/token", "/var/run/secrets/kubernetes.io/x",
-    "/proc/self/environ", "/proc/1/environ", "/proc/1/root/etc/passwd", "/proc/self/fd/3", "/proc/thread-self/mem", "/proc/1/task/1/environ", "/proc/self/cwd",
-    "/dev/mem", "/dev/sda", "/dev", "/keys/leeward.sqlite", "/keys",
-    "/ws/.env~", "/ws/#.env#", "/ws/.env-prod", "/ws/.env_prod", "/ws/prod.env", "/ws/.envrc", "/ws/.env.swp", "/ws/..env.swp", "/ws/.env (1)", "/ws/.env copy", "/ws/.envrc.bak",
-    "/ws/id_rsa~", "/ws/id_rsa.bak", "/ws/id_rsa.bak~", "/ws/id_rsa.~3~", "/ws/.id_rsa.swp", "/ws/id_rsa_work", "/ws/id_ed25519-github", "/ws/id_rsa.old.orig", "/ws/id_rsa.pem", "/ws/ID_RSA.BAK",
-    "/ws/server.key~", "/ws/server.key.bak", "/ws/server.key_old", "/ws/server.key.1", "/ws/privkey.pem", "/ws/server-key.pem", "/ws/.npmrc", "/ws/.npmrc~", "/ws/.netrc.save",
-    "/ws/.ssh/config", "/ws/a/.SSH/known_hosts", "/ws/.aws/credentials", "/ws/.aws/credentials~", "/ws/deploy/.docker/config.json", "/ws/.kube/config", "/ws/.gnupg/x",
-    "/root/.aws/credentials", "/root/.aws/x", "/home/o/.ssh/authorized_keys", "/home/o/.docker/x", "/Users/o/Library/Keychains/x", "/home/o/.config/gh/hosts.yml", "/srv/o/.config/gcloud/x",
-]  # fmt: skip
-NOT_SECRET = [
-    "/home/ada/.terraform.d/plugins/x", "/home/ada/.claude/settings.json", "/home/ada/.config/helm/values.yaml", "/ws/setup.cfg", "/ws/boto.py", "/ws/token.py", "/ws/snap/x", "/home/ada/snap/code/x", "/home/ada/.gem/specs", "/home/ada/.mc/x",
-    "/ws", "/ws/a.txt", "/ws/.env.example", "/ws/.env.sample", "/ws/.env.template", "/ws/.environment", "/ws/env", "/ws/.env.example~", "/ws/#.env.example#", "/ws/.env-sample", "/ws/example.env", "/ws/.envrc.example", "/ws/process.env", "/ws/import.meta.env", "/ws/environment.ts", "/ws/src/environ", "/ws/id_rsa.pub",
-    "/ws/id_card.png", "/ws/keyboard.md", "/ws/key", "/ws/monkey", "/ws/a.key.md", "/ws/id_rsa.pub~", "/ws/id_rsa_work.pub", "/ws/id_rsa_test.py", "/ws/keys.md~", "/ws/public-key.pem", "/ws/ca.pem", "/ws/monkey.pem", "/ws/npmrc.md", "/ws/notes.txt~", "/ws/#notes#", "/ws/.notes.swp", "/ws/~", "/ws/##", "/ws/.aws/task-definition.json", "/ws/.kube/deployment.yml", "/ws/.config/app.toml", "/ws/cargo/credentials", "/home", "/home/o", "/root", "/home/o/notes.md", "/ws/.ssh-notes.md", "/ws/ssh/config", "/ws/.docker/Dockerfile", "/home/ada/ssh/x",
-    "/home/ada/.sshrc", "/home/ada/.bashrc", "/home/ada/.config/ghost/x", "/home/ada/notes.md", "/etc/hosts", "/etc/passwd", "/etc/shadowsocks.json", "/etc/ssl/certs/ca.pem",
-    "/proc/cpuinfo", "/proc/self/status", "/proc/meminfo", "/dev/null", "/dev/zero", "/dev/shm/x", "/developer/x", "/keysmith", "/run/user/1000/x",
-]  # fmt: skip
-PROTECTED = [
-    "/ws/.leeward", "/ws/.leeward/config.toml", "/ws/sub/.leeward/x", "/ws/.git/hooks/pre-commit", "/ws/.git/config", "/ws/.git/HEAD", "/ws/.git/info/attributes",
-    "/ws/vendor/lib/.git/hooks/x", "/ws/.git/modules/a/hooks/x", "/ws/.git/objects/aa/bb", "/ws/.git", "/home/ada/.bashrc", "/home/ada/.profile", "/home/ada/.zshenv",
-    "/home/ada/.gitconfig", "/home/ada/.vimrc", "/home/ada/.config/systemd/user/x.service", "/home/ada/.config/autostart/x.desktop", "/home/ada/.config/git/config",
-    "/home/ada/.config/fish/config.fish", "/home/ada/.local/bin/ls", "/etc/hosts", "/etc/cron.d/x", "/usr/bin/ls", "/bin/sh", "/lib/x.so", "/boot/x", "/sys/x", "/proc/sys/kernel/x",
-    "/var/spool/cron/root", "/app/leeward.py", "/app",
-    "/ws/.git/commondir", "/ws/.git/config.worktree", "/ws/.git/index", "/ws/.git/packed-refs", "/ws/.git/anything/new", "/ws/.GIT/commondir", "/ws/sub/.Git", "/ws/.git/.git/x", "/ws/.Leeward/config.toml", "/tmp/x/.git/index.lock",
-]  # fmt: skip
-NOT_PROTECTED = [
-    "/ws", "/ws/a.py", "/ws/.gitignore", "/ws/.gitattributes", "/ws/.gitmodules", "/ws/repo.git/config", "/ws/.git.md", "/ws/x.leeward", "/ws/.github/workflows/ci.yml", "/ws/hooks/x", "/ws/git/hooks/x", "/ws/.git-hooks/x", "/ws/leeward/x", "/ws/.leeward.md",
-    "/ws/etc/hosts", "/ws/usr/bin/x", "/ws/.bashrc", "/home/ada/dotfiles/.bashrc", "/home/ada/bashrc", "/home/ada/.config/nvim/init.lua", "/home/ada/.local/share/x", "/tmp/x",
-    "/etcetera/x", "/usrlocal/x", "/var/log/x", "/dev/null", "/dev/shm/x", "/application/x",
-]  # fmt: skip
+SECRET = ROWS["secret"]
+NOT_SECRET = ROWS["not_secret"]
+PROTECTED = ROWS["protected"]
+NOT_PROTECTED = ROWS["not_protected"]
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +163,7 @@ def held(make):
 
 
 @pytest.mark.parametrize("path", SECRET)
-def test_secret_files(held, path: str) -> None:
+def test_secret_files_are_known_by_their_paths(held, path: str) -> None:
     assert secret_reason(path, held)
 
 
@@ -204,7 +173,7 @@ def test_files_that_are_not_secret(held, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PROTECTED)
-def test_protected_files(held, path: str) -> None:
+def test_protected_files_are_known_by_their_paths(held, path: str) -> None:
     assert protected_reason(path, held)
 
 
@@ -249,8 +218,10 @@ DENIED = {
 @pytest.mark.parametrize(
     "path",
     [
-        "/ws/a.pem", "/ws/A.PEM", "/srv/x/b.pem", "/ws/private", "/ws/private/a", "/ws/Private/A", "/home/ada/diary/x", "/srv/data/x", "/srv/DATA", "/ws/tests/a.pem", "/ws/private/x.key", "/ws/.env",
-        "/ws/docs/other.key", "/ws/docs/Sample.key", "/home/ada/.ssh/x", "/keys/x", "/ws/tests/.ssh/id_rsa", "/ws/priv\u200bate/a",
+        "/ws/a.pem", "/ws/A.PEM", "/srv/x/b.pem", "/ws/private", "/ws/private/a", "/ws/Private/A",
+        "/home/ada/diary/x", "/srv/data/x", "/srv/DATA", "/ws/tests/a.pem", "/ws/private/x.key", "/ws/.env",
+        "/ws/docs/other.key", "/ws/docs/Sample.key", "/home/ada/.ssh/x", "/keys/x", "/ws/tests/.ssh/id_rsa",
+        "/ws/priv\u200bate/a",
     ],
 )  # fmt: skip
 def test_what_the_person_says_is_not_read(make, path: str) -> None:

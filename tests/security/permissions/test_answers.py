@@ -49,7 +49,9 @@ def answered(make, gate, action, ask, **policy) -> str | None:
         ((), False, False),
     ],
 )
-def test_allow_rules(make, gate, matches, about_tool, about_parts) -> None:
+def test_an_allow_rule_answers_what_it_covers_and_nothing_of_another_tool(
+    make, gate, matches, about_tool, about_parts
+) -> None:
     action, ask = put(make, "src/a.py")
     about_the_tool = gate in {"permissions", "trust", "commands"}
     expected = about_tool if about_the_tool else about_parts

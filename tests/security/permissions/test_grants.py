@@ -419,9 +419,9 @@ def test_all_grants_that_answer_for_a_line_are_named(make) -> None:
     asks = tuple((gate.__name__, ask) for gate in GATES if isinstance(ask := gate(action, session), Ask))
     assert grants_behind(asks, action, session) == ("g_0", "g_1")
     said = answer_in_advance(*asks[0], action, session)
-    assert (
-        said
-        == "grant: allow shell npm test for this session (g_0); grant: allow shell touch a for this session (g_1)"
+    assert said == (
+        "grant: allow shell npm test for this session (g_0); grant: allow shell touch a for this "
+        "session (g_1)"
     )
 
 

@@ -15,7 +15,9 @@ TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 FILLER = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TREES = st.recursive(
     st.sampled_from(["plain", TOKEN, f"x {TOKEN} y", f"{TOKEN}{TOKEN}", "ü\n\t", "", 7, None, True]) | FILLER,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b/c", "~", TOKEN[:8], ""]), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["a", "b/c", "~", TOKEN[:8], ""]), inner, max_size=3,
+    ),
     max_leaves=6,
 )  # fmt: skip
 
@@ -106,7 +108,10 @@ def test_what_was_never_read_is_kept_masked_and_cut(make):
 
 @pytest.mark.parametrize(
     ("pointer", "other", "is_in"),
-    [("/a", "/a", True), ("/a/b", "/a", True), ("/a#", "/a", True), ("/ab", "/a", False), ("/a", "/a/b", False), ("/a/b#", "/a", True), ("", "", True), ("/a", "", True)],
+    [
+        ("/a", "/a", True), ("/a/b", "/a", True), ("/a#", "/a", True), ("/ab", "/a", False),
+        ("/a", "/a/b", False), ("/a/b#", "/a", True), ("", "", True), ("/a", "", True),
+    ],
 )  # fmt: skip
 def test_what_lies_below_a_pointer(pointer, other, is_in):
     assert is_below(pointer, other) == is_in

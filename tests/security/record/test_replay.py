@@ -316,7 +316,9 @@ def test_what_was_redacted_is_said_to_be_untold_and_the_rest_is_as_it_was(make, 
 
 
 def test_which_gate_is_blind_to_what(make) -> None:
-    """A gate is told only where nothing hidden could be what it reads; one that nobody thought of never is."""
+    """A gate is told only where nothing hidden could be what it reads; one that nobody thought of
+    never is.
+    """
     _, events = lived(
         make, [("call", "mail", {"to": "bob@a.example", "body": KEY}, Asker.MODEL)], [Answer.NO], {}
     )

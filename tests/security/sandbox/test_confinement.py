@@ -23,6 +23,9 @@ from leeward.security.sandbox import (
 )
 from leeward.security.sandbox import confinement as confine
 from leeward.security.sandbox.tampering import harmful_settings
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 WS, HOME = "/home/ada/ws", "/home/ada"
 TAKES = {
@@ -272,13 +275,7 @@ def test_the_obvious_wrong_grants_are_caught(planted):
 
 # ------------------------------------------------------------------ what others obey
 
-HARMLESS = [
-    "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n",
-    '[remote "origin"]\n\turl = https://example.com/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n',
-    "[user]\n\tname = Ada\n\temail = ada@example.com ; a remark\n# another\n[extensions]\n\tobjectformat = sha256\n",
-    "[core]\n\tignorecase = true\n\tprecomposeunicode = true\n\tautocrlf = input\n[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n",
-    "",
-]
+HARMLESS = ROWS["harmless"]
 HARMFUL = [
     "[core]\n\tfsmonitor = ./x\n",
     "[CORE]\n\tFSMonitor = ./x\n",

@@ -1,4 +1,6 @@
-"""What a program left behind for others to obey: what must be undone of it, and what git itself does every day."""
+"""What a program left behind for others to obey: what must be undone of it, and what git itself does every
+day.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,9 @@ from hypothesis import strategies as st
 
 from leeward.security.sandbox import HOOK_NAMES, Change, Mark, MarkKind, Role, changes_to_undo, places_named
 from leeward.security.sandbox.tampering import harmful_settings
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 FOLDER, FILE, LINK = MarkKind.FOLDER, MarkKind.FILE, MarkKind.LINK
 REPOSITORY = Mark(Role.REPOSITORY, FOLDER)
@@ -27,8 +32,15 @@ def file(role: Role, content: bytes | None = b"x", **fields) -> Mark:
 
 # What appears where nothing was, and whether it has to go.
 NEW = [
-    (Mark(Role.REPOSITORY, FOLDER), False), (Mark(Role.HOOK, FOLDER), False), (file(Role.SETTINGS, PLAIN), False), (file(Role.SETTINGS, b""), False),
-    (file(Role.SETTINGS, RUNNING), True), (file(Role.SETTINGS, None), True), (Mark(Role.SETTINGS, LINK, "x"), True), (Mark(Role.SETTINGS, FOLDER), True), (file(Role.HOOK), True), (Mark(Role.HOOK, LINK, "x"), True), (Mark(Role.REPOSITORY, LINK, "x"), True), (Mark(Role.REPOSITORY, MarkKind.OTHER), True), (file(Role.OURS), True), (Mark(Role.OURS, FOLDER), True), (file(Role.PROTECTED), True), (Mark(Role.PROTECTED, FOLDER), True), (file(Role.REPOSITORY, b"gitdir: /elsewhere\n"), True), (file(Role.REPOSITORY, b"x"), True), (file(Role.REPOSITORY, None), True),
+    (Mark(Role.REPOSITORY, FOLDER), False), (Mark(Role.HOOK, FOLDER), False),
+    (file(Role.SETTINGS, PLAIN), False), (file(Role.SETTINGS, b""), False),
+    (file(Role.SETTINGS, RUNNING), True), (file(Role.SETTINGS, None), True),
+    (Mark(Role.SETTINGS, LINK, "x"), True), (Mark(Role.SETTINGS, FOLDER), True), (file(Role.HOOK), True),
+    (Mark(Role.HOOK, LINK, "x"), True), (Mark(Role.REPOSITORY, LINK, "x"), True),
+    (Mark(Role.REPOSITORY, MarkKind.OTHER), True), (file(Role.OURS), True), (Mark(Role.OURS, FOLDER), True),
+    (file(Role.PROTECTED), True), (Mark(Role.PROTECTED, FOLDER), True),
+    (file(Role.REPOSITORY, b"gitdir: /elsewhere\n"), True), (file(Role.REPOSITORY, b"x"), True),
+    (file(Role.REPOSITORY, None), True),
 ]  # fmt: skip
 
 
@@ -40,19 +52,25 @@ def test_what_may_appear(mark, goes):
 
 @pytest.mark.parametrize(
     ("content", "goes"),
-    [("gitdir: ../.git/modules/sub\n", False), ("gitdir: ../.git/modules/sub", False), ("gitdir: ../.git/worktrees/sub\n", True), ("gitdir: ../.git\n", True), ("gitdir: ../.git/modules/other\n", True), ("gitdir: ../.git/modules/sub\nx", True), ("gitdir: ../.git/modules/../modules/sub\n", True), ("gitdir: ./../.git/modules/sub\n", True), ("gitdir: /ws/.git/modules/sub\n", False), ("gitdir:../.git/modules/sub\n", True), ("gitdir: ../.git/modules/sub\r\n", True), ("", True)],
-)  # fmt: skip
+    ROWS["where_a_file_in_the_place_of_a_repository_may_lead"],
+)
 def test_where_a_file_in_the_place_of_a_repository_may_lead(content, goes):
     """Into a repository that another one keeps for its parts, as git spells it, and that was looked at."""
     kept = {"/ws/.git": REPOSITORY, "/ws/.git/modules/sub": REPOSITORY}
-    assert undone(kept, {**kept, "/ws/sub/.git": file(Role.REPOSITORY, content.encode())}) == (["/ws/sub/.git"] if goes else [])  # fmt: skip
+    assert undone(
+        kept, {**kept, "/ws/sub/.git": file(Role.REPOSITORY, content.encode())},
+    ) == (["/ws/sub/.git"] if goes else [])  # fmt: skip
     unseen = {"/ws/.git": REPOSITORY}
     assert undone(unseen, {**unseen, "/ws/sub/.git": file(Role.REPOSITORY, content.encode())}) != []
 
 
 @pytest.mark.parametrize(
     ("content", "owner", "goes"),
-    [(b"../..\n", "/ws/.git/worktrees/a", False), (b"../..", "/ws/.git/worktrees/a", False), (b"../../..\n", "/ws/.git/worktrees/a", True), (b"/evil\n", "/ws/.git/worktrees/a", True), (b"../..\n", "/ws/other/worktrees/a", True), (None, "/ws/.git/worktrees/a", True)],
+    [
+        (b"../..\n", "/ws/.git/worktrees/a", False), (b"../..", "/ws/.git/worktrees/a", False),
+        (b"../../..\n", "/ws/.git/worktrees/a", True), (b"/evil\n", "/ws/.git/worktrees/a", True),
+        (b"../..\n", "/ws/other/worktrees/a", True), (None, "/ws/.git/worktrees/a", True),
+    ],
 )  # fmt: skip
 def test_which_folder_a_work_tree_may_share(content, owner, goes):
     known = {"/ws/.git": REPOSITORY}
@@ -63,7 +81,14 @@ def test_which_folder_a_work_tree_may_share(content, owner, goes):
 
 
 CHANGED = [
-    (file(Role.HOOK, b"a"), file(Role.HOOK, b"b"), True), (file(Role.HOOK, b"a", mode=0o644), file(Role.HOOK, b"a", mode=0o755), True), (file(Role.HOOK, b"a"), Mark(Role.HOOK, LINK, "b'a'"), True), (file(Role.SETTINGS, PLAIN), file(Role.SETTINGS, PLAIN + b"\n"), True), (REPOSITORY, replace(REPOSITORY, mode=0o700), False), (REPOSITORY, Mark(Role.REPOSITORY, LINK, "x"), True), (file(Role.OURS, None, digest="1"), file(Role.OURS, None, digest="2"), True), (file(Role.OURS, b"a"), file(Role.OURS, None, digest="b'a'"), False),
+    (file(Role.HOOK, b"a"), file(Role.HOOK, b"b"), True),
+    (file(Role.HOOK, b"a", mode=0o644), file(Role.HOOK, b"a", mode=0o755), True),
+    (file(Role.HOOK, b"a"), Mark(Role.HOOK, LINK, "b'a'"), True),
+    (file(Role.SETTINGS, PLAIN), file(Role.SETTINGS, PLAIN + b"\n"), True),
+    (REPOSITORY, replace(REPOSITORY, mode=0o700), False),
+    (REPOSITORY, Mark(Role.REPOSITORY, LINK, "x"), True),
+    (file(Role.OURS, None, digest="1"), file(Role.OURS, None, digest="2"), True),
+    (file(Role.OURS, b"a"), file(Role.OURS, None, digest="b'a'"), False),
 ]  # fmt: skip
 
 
@@ -81,7 +106,11 @@ def test_what_is_gone_is_missed_unless_its_repository_went_with_it():
     assert undone(before, {"/ws/Makefile": before["/ws/Makefile"]}) == []
 
 
-MARKS = st.builds(Mark, st.sampled_from(Role), st.sampled_from(MarkKind), st.sampled_from(["a", "b"]), st.sampled_from([0, 0o755]), st.sampled_from([None, b"", PLAIN, RUNNING]), st.sampled_from(["", "/ws/.git"]))  # fmt: skip
+MARKS = st.builds(
+    Mark, st.sampled_from(Role), st.sampled_from(MarkKind), st.sampled_from(["a", "b"]),
+    st.sampled_from([0, 0o755]), st.sampled_from([None, b"", PLAIN, RUNNING]),
+    st.sampled_from(["", "/ws/.git"]),
+)  # fmt: skip
 TREES = st.dictionaries(st.sampled_from(["/ws/.git", "/ws/.git/config", "/ws/a", "/ws/a/b"]), MARKS)
 
 
@@ -102,7 +131,9 @@ def test_undoing_what_is_named_leaves_nothing_to_undo(before, after):
 
 
 def test_what_git_writes_every_day_is_harmless_and_what_runs_something_is_not(git, tmp_path):
-    """Written by git itself: `init`, `clone`, branches, remotes, submodules; and then one setting after another."""
+    """Written by git itself: `init`, `clone`, branches, remotes, submodules; and then one setting after
+    another.
+    """
     git(tmp_path, "init", "-q", "-b", "main", "a")
     git(tmp_path / "a", "commit", "-q", "--allow-empty", "-m", "x")
     git(tmp_path, "clone", "-q", "a", "b")
@@ -112,12 +143,19 @@ def test_what_git_writes_every_day_is_harmless_and_what_runs_something_is_not(gi
     git(tmp_path / "b", "config", "pull.rebase", "true")
     config = tmp_path / "b" / ".git" / "config"
     assert harmful_settings(config.read_bytes()) == ()
-    for name in ("core.pager", "core.hookspath", "core.fsmonitor", "core.sshcommand", "core.worktree", "alias.a", "filter.x.clean", "diff.x.textconv", "include.path", "credential.helper", "remote.origin.vcs", "submodule.sub.update", "url.a.insteadof", "unheard.of"):  # fmt: skip
+    for name in (
+        "core.pager", "core.hookspath", "core.fsmonitor", "core.sshcommand", "core.worktree", "alias.a",
+        "filter.x.clean", "diff.x.textconv", "include.path", "credential.helper", "remote.origin.vcs",
+        "submodule.sub.update", "url.a.insteadof", "unheard.of",
+    ):  # fmt: skip
         git(tmp_path, "config", "-f", str(config), name, "x")
         assert name in harmful_settings(config.read_bytes()), name
 
 
 def test_where_a_repositorys_settings_lead():
-    config = b'[core]\nhooksPath = "a b"\n[include]\npath = x\n[includeIf "gitdir:/y"]\npath = ../y\n[user]\nname = z\n'
+    config = (
+        b'[core]\nhooksPath = "a b"\n[include]\npath = x\n[includeIf "gitdir:/y"]\npath = '
+        b"../y\n[user]\nname = z\n"
+    )
     assert places_named(config) == (("a b",), ("x", "../y"))
     assert places_named(PLAIN) == ((), ()) and {"pre-commit", "post-checkout"} <= set(HOOK_NAMES)

@@ -205,7 +205,13 @@ TRIPPED = [
     ([*map(decided, "abc"), YES, *map(decided, "def")], True),
     ([*map(decided, "abc"), decided("y", allowed=True)], True),
     ([*map(decided, "abc"), decided("y", allowed=True, approver="grant: allow tool")], True),
-    ([*map(decided, "abc"), decided("y", allowed=True, asker="person", approver="the person, by typing it")], True),
+    (
+        [
+            *map(decided, "abc"),
+            decided("y", allowed=True, asker="person", approver="the person, by typing it"),
+        ],
+        True,
+    ),
     ([*map(decided, "abc"), decided("y", approver="the person")], True),
     ([*map(decided, "ab"), YES, *map(decided, "cd")], False),
     ([*map(decided, "abcdefghijklmnopqrst"), YES], False),

@@ -44,7 +44,8 @@ def test_whatever_is_fenced_is_known_and_so_is_each_half_and_the_nonce_alone(tex
 
 
 ORDINARY = [
-    "", "[redacted]", "[redacted:email]", "[redacted: github-token]", "redacted:github-token", "«UNTRUSTED»", "«END»", "«END: of story»", "«guillemets»", hashlib.md5(b"x").hexdigest(),
+    "", "[redacted]", "[redacted:email]", "[redacted: github-token]", "redacted:github-token", "«UNTRUSTED»",
+    "«END»", "«END: of story»", "«guillemets»", hashlib.md5(b"x").hexdigest(),
     hashlib.sha256(b"x").hexdigest(), "deadbeef" * 8, "[redacted:GITHUB-TOKEN]",
 ]  # fmt: skip
 

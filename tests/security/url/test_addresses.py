@@ -9,6 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.url import Url, judge_address, judge_host, parse_url
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 REFUSED = {
     "this network": ["0.0.0.0", "0.255.255.255"],
@@ -48,13 +51,7 @@ REFUSED = {
     "not an address": ["", "example.com", "1.2.3", "::g", "127.1"],
 }
 
-PUBLIC = [
-    "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "93.184.216.34", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.1",
-    "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "191.255.255.255", "192.0.1.1", "192.0.3.0", "192.31.196.1", "192.52.193.1",
-    "192.88.98.255", "192.88.100.0", "192.167.255.255", "192.169.0.0", "192.175.48.1", "198.17.255.255", "198.20.0.0", "198.51.99.255", "203.0.112.255",
-    "203.0.114.0", "223.255.255.255", "2606:4700:4700::1111", "2001:4860:4860::8888", "2a00:1450::1", "2620:4f:8000::1", "2001:200::1", "2001:4:112::1",
-    "2001:db9::1", "3ffe::1", "2003::1",
-]  # fmt: skip
+PUBLIC = ROWS["public"]
 
 
 # Public prefixes, so that what refuses is the embedded address alone.

@@ -17,8 +17,10 @@ ODD = [
     ("ցոօց.com", "in letters of another script"),
 ]
 ORDINARY = [
-    "apple.com", "münchen.de", "straße.de", "пример.рф", "соч.com", "日本語.jp", "toyota日本ひらカタ.jp", "ひらカタカナー.jp",
-    "한국.kr", "한국漢字.kr", "中文.cn", "ελλάδα.gr", "हिन्दी.भारत", "ไทย.th", "عربي.com", "xn--0.com", "10.1.2.3",
+    "apple.com", "münchen.de", "straße.de", "пример.рф", "соч.com", "日本語.jp", "toyota日本ひらカタ.jp",
+    "ひらカタカナー.jp",
+    "한국.kr", "한국漢字.kr", "中文.cn", "ελλάδα.gr", "हिन्दी.भारत", "ไทย.th", "عربي.com", "xn--0.com",
+    "10.1.2.3",
 ]  # fmt: skip
 
 

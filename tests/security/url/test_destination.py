@@ -20,6 +20,9 @@ from leeward.security.url import (
     parse_destination,
     parse_url,
 )
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 MAIL, HOST, REPOSITORY = DestinationKind.MAIL, DestinationKind.HOST, DestinationKind.REPOSITORY
 
@@ -38,12 +41,7 @@ READ = [
     ("ssh://git@github.com:22/me/repo/", REPOSITORY, "ssh://git@github.com/me/repo"),
     ("git+ssh://git@h.example:2222/x.git", REPOSITORY, "ssh://git@h.example:2222/x"),
 ]
-UNREAD = [
-    "", "origin", "ada", "#general", "+49 30 123456", "ada@localhost", "https://x.org/", "git+https://x.org/y", "x@y@z.com",
-    "ada@good.com(@evil.net)", '"a b"@x.com', "user%evil.net@good.com", "evil.net!ada@good.com", "ada@example.com\nBcc: e@x.com",
-    "a <ada@good.com> <e@evil.net>", "e@evil.net <ada@good.com", "git@github.com:../x", "git@github.com:22/x", "ada@good.com ", "ada@exa_mple.com",
-    "ada@[10.0.0.1]", "-oProxyCommand=x@h.com", "ssh://h.example", "/srv/repo.git", "file:///srv/repo.git", "ada@example.c0m",
-]  # fmt: skip
+UNREAD = ROWS["unread"]
 
 
 @pytest.mark.parametrize(("text", "kind", "canonical"), READ)
@@ -147,7 +145,9 @@ def test_what_a_person_gave_stands_for(given, asked, grounded) -> None:
 
 
 def test_what_is_as_long_as_no_address_is_none_and_is_found_out_at_once():
-    """Every dot was tried as the one inside a name; now a text is gone through once, and a long one not at all."""
+    """Every dot was tried as the one inside a name; now a text is gone through once, and a long one not at
+    all.
+    """
     for text in ("-" + ".." * 400_000 + " ", "a." * 400_000 + "@", "git@a.b:" + ".git" * 200_000 + "x"):
         assert destinations_in(text) == ((text.strip(), None),) or destinations_in(text)[0][1] is None
     many = ("." * 1000 + " ,") * 1000

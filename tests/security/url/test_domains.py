@@ -17,8 +17,10 @@ READ = [
     ("0x7f.1", "127.0.0.1"),
 ]
 UNREAD = [
-    "", "*", "*.", "*.*", "*example.com", "docs.*.com", "example.*", "**.example.com", "https://example.com", "example.com/",
-    "example.com:443", "user@example.com", "exa mple.com", "example..com", "*.10.0.0.1", "a" * 64 + ".com", "[::1]",
+    "", "*", "*.", "*.*", "*example.com", "docs.*.com", "example.*", "**.example.com", "https://example.com",
+    "example.com/",
+    "example.com:443", "user@example.com", "exa mple.com", "example..com", "*.10.0.0.1", "a" * 64 + ".com",
+    "[::1]",
 ]  # fmt: skip
 
 

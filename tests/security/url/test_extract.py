@@ -9,73 +9,55 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.url import Url, parse_url, suspects_in, urls_given, urls_hinted, urls_in
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 GIVEN: list[tuple[str, list[str]]] = [
-    ("read https://a.com/x", ["https://a.com/x"]),
-    ("read HTTPS://A.com/X", ["https://a.com/X"]),
-    ("read http://a.com", ["http://a.com/"]),
-    *[(f"is it https://a.com/x{end}", ["https://a.com/x"]) for end in (".", ",", ";", ":", "!", "?", "...", "?!", "…", "。", "、", "！")],
-    *[(f"see {a}https://a.com/x{b} there", ["https://a.com/x"]) for a, b in ("()", "[]", "{}", "<>", '""', "''", "``", "“”", "‘’", "«»", "（）", "「」", "『』", "【】", "《》", "||", "**", "__", "~~")],
-    ("**https://a.com/x**, ~~https://b.com/y~~", ["https://a.com/x", "https://b.com/y"]),
-    ("(see https://a.com/x_(y)).", ["https://a.com/x_(y)"]),
-    ("https://en.wikipedia.org/wiki/Ada_(name)#Use", ["https://en.wikipedia.org/wiki/Ada_(name)#Use"]),
-    ("https://en.wikipedia.org/wiki/Schindler's_List", ["https://en.wikipedia.org/wiki/Schindler's_List"]),
-    ("[t](https://a.com/x) and ![i](https://b.com/y.png)", ["https://a.com/x", "https://b.com/y.png"]),
-    ("[t](https://a.com/x),[u](https://b.com/y)", ["https://a.com/x", "https://b.com/y"]),
-    ("[https://a.com](https://b.com)", ["https://a.com/", "https://b.com/"]),
-    ('[t](https://a.com/x "title")', ["https://a.com/x"]),
-    ('<a href="https://a.com/x">x</a>', ["https://a.com/x"]),
-    ("<https://a.com/x|label>", ["https://a.com/x"]),
-    ('{"u":"https://a.com/x","v":1}', ["https://a.com/x"]),
-    ("\\url{https://a.com/x}", ["https://a.com/x"]),
-    ("https://a.com/x\\nmore", ["https://a.com/x"]),
-    ("https://a.com,https://b.com;https://c.com/d,https://e.com", ["https://a.com/", "https://b.com/", "https://c.com/d", "https://e.com/"]),
-    ("https://a.com https://b.com\nhttps://c.com\thttps://a.com", ["https://a.com/", "https://b.com/", "https://c.com/"]),
-    ("https://a.com/xhttps://b.com", ["https://a.com/x"]),
-    ("https://a.com's docs", ["https://a.com/"]),
-    ("1.https://a.com/x", ["https://a.com/x"]),
-    ("git+https://a.com/x.git", ["https://a.com/x.git"]),
-    ("请看https://a.com/docs。谢谢，https://b.com/x）", ["https://a.com/docs", "https://b.com/x"]),
-    ("https://a.comを見て", ["https://a.com/"]),
-    ("https://a.com/page를 요약", ["https://a.com/page%EB%A5%BC", "https://a.com/page"]),
-    ("https://ja.wikipedia.org/wiki/日本", ["https://ja.wikipedia.org/wiki/%E6%97%A5%E6%9C%AC"]),
-    ("https://例え.jp/x", ["https://xn--r8jz45g.jp/x"]),
-    ("/browse https://h.example/api/grab?url=https://x.example/", ["https://h.example/api/grab?url=https://x.example/"]),
-    ("https://web.archive.org/web/1/https://a.com/", ["https://web.archive.org/web/1/https://a.com/"]),
-    ("https://a.com/?q=a,b&c=(d)", ["https://a.com/?q=a,b&c=(d)"]),
-    ("\u200ehttps://a.com/x\u200f \ufeffhttps://b.com", ["https://a.com/x", "https://b.com/"]),
-    ("https://[2001:db8::1]:8443/x", ["https://[2001:db8::1]:8443/x"]),
-    ("example.com", ["https://example.com/"]),
-    ("look at example.com/docs, then stop.", ["https://example.com/docs"]),
-    ("(www.example.co.uk/a?b=c#d).", ["https://www.example.co.uk/a?b=c#d"]),
-    ("is it example.com?", ["https://example.com/"]),
-    ("example.com: yes. example.org.", ["https://example.com/", "https://example.org/"]),
-    ("example.com:8443/x and example.com?y=1", ["https://example.com:8443/x", "https://example.com/?y=1"]),
-    ("请看example.com的文档", ["https://example.com/"]),
-    ("münchen.de и пример.рф", ["https://xn--mnchen-3ya.de/", "https://xn--e1afmkfd.xn--p1ai/"]),
-    ("github.com/user/repo/blob/main/setup.py", ["https://github.com/user/repo/blob/main/setup.py"]),
-    ("EXAMPLE.COM/A", ["https://example.com/A"]),
-    ("https://good.com/docs—see there", ["https://good.com/docs"]),
-    ("see https://good.com—or https://b.com/x―", ["https://good.com/", "https://b.com/x"]),
-    ("https://good.com–see", ["https://good.com/"]),
-    ("https://good.com/docs–see", ["https://good.com/docs%E2%80%93see", "https://good.com/docs"]),
-    ("https://en.wikipedia.org/wiki/Bose–Einstein", ["https://en.wikipedia.org/wiki/Bose%E2%80%93Einstein", "https://en.wikipedia.org/wiki/Bose"]),
-    ("example.com/docs—good", ["https://example.com/docs"]),
-    *[(f"open {a}https://a.com/x{b} now", ["https://a.com/x"]) for a, b in ("\u202a\u202c", "\u202b\u202c", "\u2066\u2069", "\u2068\u2069", "\u200e\u200e", "\u061c\u061c", "\ufeff\u200b")],
-    ("open \u2066example.com\u2069 now", ["https://example.com/"]),
-    ("medium.com/@user", ["https://medium.com/@user"]),
-]  # fmt: skip
+    *ROWS["given"],
+    *[
+        (f"is it https://a.com/x{end}", ["https://a.com/x"])
+        for end in (".", ",", ";", ":", "!", "?", "...", "?!", "…", "。", "、", "！")
+    ],
+    *[
+        (f"see {a}https://a.com/x{b} there", ["https://a.com/x"])
+        for a, b in (
+            "()",
+            "[]",
+            "{}",
+            "<>",
+            '""',
+            "''",
+            "``",
+            "“”",
+            "‘’",
+            "«»",
+            "（）",
+            "「」",
+            "『』",
+            "【】",
+            "《》",
+            "||",
+            "**",
+            "__",
+            "~~",
+        )
+    ],
+    *[
+        (f"open {a}https://a.com/x{b} now", ["https://a.com/x"])
+        for a, b in (
+            "\u202a\u202c",
+            "\u202b\u202c",
+            "\u2066\u2069",
+            "\u2068\u2069",
+            "\u200e\u200e",
+            "\u061c\u061c",
+            "\ufeff\u200b",
+        )
+    ],
+]
 
-NOTHING_GIVEN = [
-    "", "no address at all", "the https: scheme", "https://", "http://...", "https:a.com", "https:/a.com", "https:\\\\a.com",
-    "https://user@a.com/", "https://good.com@evil.net", "https://a.com%40evil.net/", "ftp://a.com/x", "file:///etc/passwd", "ssh://a.com", "xhttps://a.com",
-    "me@example.com", "<me@example.com>", "mailto:me@example.com", "first.last@example.com", "git@github.com:o/r.git", "first.me@x",
-    "node.js", "setup.py", "README.md", "main.rs", "main.rs:42", "archive.zip", "file.tar.gz", "libc.so.6", "index.html", "a.out", "run.sh", "docs.rs",
-    "e.g. this", "i.e.", "etc.", "U.S. and U.K.", "v1.2.3", "1.2.3.4", "3.11", "10.0.0.1/admin", "Ph.D.",
-    "os.path.join(a)", "np.array", "self.name()", "app.run()", "user.id=3", "foo.bar.baz", "it is done.It works", "one.Then two",
-    "/etc/example.com", "./example.com", "../example.com", "~/example.com", "src/example.com", "C:\\example.com", "$example.com", "a=example.com",
-    "localhost:3000", "intranet/wiki", "example.com_old", "example.com-backup", "-example.com", "example.unknown-domain",
-]  # fmt: skip
+NOTHING_GIVEN = ROWS["nothing_given"]
 
 HINTED = [
     ("docs.rs/tokio", ["https://docs.rs/tokio"]),
@@ -118,19 +100,9 @@ SUSPICIOUS: list[tuple[str, list[str]]] = [
 ]
 
 REPAIRED_BY_SOME_CLIENT = [
-    "https:/evil.com", "https:evil.com/x", "see https:evil.com", "https:///evil.com", "https:\\\\evil.com", "http:/\\evil.com/x", "http:localhost/x",
-    "http:evil", "https:2130706433", "ht\ntps://evil.com", "https:\t//evil.com", "https:/\n/evil.com", "https://good.com\n.evil.net", "https://good.com\t.evil.net/a b",
-    "https://good.co\nm", "https://good.com\r\n@evil.com/x", "https://good.com\nx@evil.com", "https://good.com/a\n/../../b", "https://good.com/a\n?secret",
-    "https://good.com@evil.com", "see https://good.com,a@evil.com/x", 'https://good.com"@evil.com', "https://good.com}.evil.net", "see https://good.com).evil.net",
-    "https://good.com\\@evil.com", "see https://good.com\\.evil.net", "https://good.com/a\\..\\b", "https://good.com:443@evil.com", "https://good.com\u200b.evil.net",
-    "https://good.com (@evil.com/x", 'https://good.com "@\tevil.com', "https:\n,.evil.com", 'https:"\t.evil.com/',
-    "file:///etc/passwd", " FILE:/etc/passwd", "ftp://evil.com/x", "gopher://127.0.0.1:6379/_x", "wss://evil.com",
+    *ROWS["repaired_by_some_client"],
     "see https://good.com," + "a" * 2000 + "@evil.com",
-    "file:\n/etc/passwd", "file:a.txt", "ftp:/evil.net", "see file:///etc/hosts", "see ftp://evil.net", "clone git://evil.net/x", "ssh://evil.net", "git+ssh://git@evil.net/x", "rsync://evil.net/x", "(s3://bucket/key)", "smb://evil.net/share",
-    "use redis://127.0.0.1 or", "postgres://u:p@10.0.0.1/db", "x=mongodb://evil.net", '{"u": "ldap://evil.net"}', "1git://evil.net", "a,b,telnet://evil.net", "please see FTP://EVIL.NET",
-    "http%3A%2F%2F169.254.169.254", "u=HTTPS%3a%2f%2fevil.net", "git%3A//evil.net", "http%253A%252F%252Fevil.net", "%68ttp%3A//evil.net",
-    "https:\u200b//evil.net", "see https\u200b://evil.net", "ｈｔｔｐｓ：／／evil.net", "https：//evil.net", "ftp:\u2060//evil.net", "https:/\u200d/evil.net", "g\u200bit://evil.net",
-]  # fmt: skip
+]
 
 ORDINARY = [
     "file: a.txt",
@@ -179,9 +151,13 @@ def test_a_host_that_could_be_a_file_is_only_a_hint(text: str, urls: list[str]) 
 
 
 CODE = (
-    "user.id self.name os.name asyncio.run subprocess.run config.host request.data console.info System.IO java.net order.no messages.de hello.my app.run window.name "
-    "event.target.id this.state.data response.data.info self.user.name df.info np.core.io kotlin.io System.Net ASP.NET VB.NET android.net result.is item.to task.do queue.at "
-    "os.environ.com self.example.com com.example.app org.apache.net my_module.app.com v1.2.com 1.2.3.com session.app user.email user.group cls.build node.host redis.host foo.bar.zone settings.me strings.fr labels.it config.dev torch.cat model.ai game.play page.show"
+    "user.id self.name os.name asyncio.run subprocess.run config.host request.data console.info "
+    "System.IO java.net order.no messages.de hello.my app.run window.name "
+    "event.target.id this.state.data response.data.info self.user.name df.info np.core.io kotlin.io "
+    "System.Net ASP.NET VB.NET android.net result.is item.to task.do queue.at "
+    "os.environ.com self.example.com com.example.app org.apache.net my_module.app.com v1.2.com "
+    "1.2.3.com session.app user.email user.group cls.build node.host redis.host foo.bar.zone "
+    "settings.me strings.fr labels.it config.dev torch.cat model.ai game.play page.show"
 ).split()  # fmt: skip
 
 
@@ -194,7 +170,11 @@ def test_names_of_programs_ground_nothing_without_a_question(name: str, form: st
 
 
 @pytest.mark.parametrize(
-    "word", "app.services/user com.example.app/Main self.app/x user.id/profile messages.de/title System.Net/Http os.environ.com/x".split()
+    "word",
+    (
+        "app.services/user com.example.app/Main self.app/x user.id/profile messages.de/title "
+        "System.Net/Http os.environ.com/x"
+    ).split()
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["{}", "why is {} empty?", "`{}` fails", "rename ({}), please"])
 def test_a_path_behind_a_name_of_a_program_makes_it_no_host(word: str, form: str) -> None:
@@ -205,7 +185,8 @@ def test_a_path_behind_a_name_of_a_program_makes_it_no_host(word: str, form: str
 @pytest.mark.parametrize(
     "code",
     [
-        'get("example.com")', "fetch(example.com)", "example.com[0]", "example.com{}", "example.com::Main", "example.com->x",
+        'get("example.com")', "fetch(example.com)", "example.com[0]", "example.com{}", "example.com::Main",
+        "example.com->x",
         "x['example.com']", "('example.com').lower()", "call(`example.com/x`)", "hosts[example.com]",
     ],
 )  # fmt: skip
@@ -216,18 +197,17 @@ def test_a_host_within_code_is_no_more_than_a_hint(code: str) -> None:
 
 @pytest.mark.parametrize(
     "prose",
-    [
-        "[the docs](example.com)", "[the docs](<example.com>)", "[example.com](https://b.com)", "[1][example.com]", "**example.com**", "(example.com)",
-        '"example.com"', "'example.com'", "`example.com`", "see: example.com", "example.com's front page", "- example.com\n- https://b.com", "| example.com |", "example.com...",
-        "<example.com>", "{ example.com }", "“example.com”", "url: 'example.com'", '{"u": "example.com"}', "Compare example.com, https://b.com and so on",
-    ],
-)  # fmt: skip
+    ROWS["a_host_that_stands_alone_is_given_whatever_is_around_it"],
+)
 def test_a_host_that_stands_alone_is_given_whatever_is_around_it(prose: str) -> None:
     assert "example.com" in {url.host for url in urls_given(prose)}
     assert "example.com" not in {url.host for url in urls_hinted(prose)}
 
 
-HOSTS = "example.com example.org example.net bbc.co.uk www.heise.de www.user.id example.com.au ox.ac.uk EXAMPLE.ORG Example.com mit.edu nasa.gov münchen.de".split()
+HOSTS = (
+    "example.com example.org example.net bbc.co.uk www.heise.de www.user.id example.com.au ox.ac.uk "
+    "EXAMPLE.ORG Example.com mit.edu nasa.gov münchen.de"
+).split()
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -335,8 +315,10 @@ def test_a_host_below_a_domain_is_given_where_nothing_else_is_said_and_a_questio
 @pytest.mark.parametrize(
     "code",
     [
-        "foo->bar.com", "from foo.net import bar", "a.b.com = 3", "import app.services.com/x", "see UserService.com",
-        "userRepository.findBy.com/x", "#include <x.net/y.h>", "app.config.net is unset", "model.user.org/Main fails",
+        "foo->bar.com", "from foo.net import bar", "a.b.com = 3", "import app.services.com/x",
+        "see UserService.com",
+        "userRepository.findBy.com/x", "#include <x.net/y.h>", "app.config.net is unset",
+        "model.user.org/Main fails",
         "why is foo.com = null", "logger.handlers.com, again", "Foo::bar.com",
     ],
 )  # fmt: skip

@@ -30,14 +30,18 @@ def seen(text: str = NOTES) -> Fingerprints:
 
 
 CARRIED = [
-    "canary-7f3a9b2c", "/x/CANARY_7F3A9B2C/y", "?q=canary%2D7f3a9b2c", "can/ary/7f3a/9b2c", "c-a-n-a-r-y-7-f-3-a-9-b-2-c",
+    "canary-7f3a9b2c", "/x/CANARY_7F3A9B2C/y", "?q=canary%2D7f3a9b2c", "can/ary/7f3a/9b2c",
+    "c-a-n-a-r-y-7-f-3-a-9-b-2-c",
     "c2b9a3f7-yranac", b"canary-7f3a9b2c".hex(), base64.b64encode(b"the canary-7f3a9b2c").decode(),
-    base64.urlsafe_b64encode(b"?canary-7f3a9b2c?").decode().rstrip("="), "swordfish", "v1/sword-fish", "tulip/garden", "abra",
+    base64.urlsafe_b64encode(b"?canary-7f3a9b2c?").decode().rstrip("="), "swordfish", "v1/sword-fish",
+    "tulip/garden", "abra",
     "a=123456789", "tr0ub4dor3", "xxcanary7f3a9b2cxx",
 ]  # fmt: skip
 FREE = [
-    "guide/install", "deployment/notes", "python/3.11", "latest/api", "2024", "section-2", "str", "none", "token", "canary", "room",
-    "docs/account/settings", "api/v2/users/42", "", "?page=2#top", "canary-7f3a9b2", "12345678", "%ff%fe", "YWJj",
+    "guide/install", "deployment/notes", "python/3.11", "latest/api", "2024", "section-2", "str", "none",
+    "token", "canary", "room",
+    "docs/account/settings", "api/v2/users/42", "", "?page=2#top", "canary-7f3a9b2", "12345678", "%ff%fe",
+    "YWJj",
 ]  # fmt: skip
 
 

@@ -132,9 +132,9 @@ async def test_what_cannot_be_undone_is_said_before_and_once(tmp_path, monkeypat
         with as_nobody(root):
             action = command(root)
             said = await points.uncovered(action)
-            assert (
-                said
-                == "too big: most (9000 bytes), biggest (7000 bytes), bigger (6000 bytes) and 1 more; secret files: 1; left out: node_modules/"
+            assert said == (
+                "too big: most (9000 bytes), biggest (7000 bytes), bigger (6000 bytes) and 1 more; "
+                "secret files: 1; left out: node_modules/"
             )
             async with points.around(action):
                 pass

@@ -1,4 +1,6 @@
-"""Putting back: a path becomes what it is to be, or stays what somebody made of it meanwhile; nothing is lost."""
+"""Putting back: a path becomes what it is to be, or stays what somebody made of it meanwhile; nothing is
+lost.
+"""
 
 from __future__ import annotations
 

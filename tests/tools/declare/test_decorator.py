@@ -133,8 +133,14 @@ def test_values_come_out_as_they_went_in_with_defaults_added():
         ({"count": True}, {("/count", Category.TYPE_MISMATCH)}),
         ({"count": -1}, {("/count", Category.INVALID_PARAMETERS)}),
         ({"urls": "https://a.example"}, {("/urls", Category.TYPE_MISMATCH)}),
-        ({"urls": ["a", 5, None]}, {("/urls/1", Category.TYPE_MISMATCH), ("/urls/2", Category.TYPE_MISMATCH)}),
-        ({"page": {"depth": "1"}}, {("/page/url", Category.INVALID_PARAMETERS), ("/page/depth", Category.TYPE_MISMATCH)}),
+        (
+            {"urls": ["a", 5, None]},
+            {("/urls/1", Category.TYPE_MISMATCH), ("/urls/2", Category.TYPE_MISMATCH)},
+        ),
+        (
+            {"page": {"depth": "1"}},
+            {("/page/url", Category.INVALID_PARAMETERS), ("/page/depth", Category.TYPE_MISMATCH)},
+        ),
         ({"line": 5}, {("/line", Category.TYPE_MISMATCH)}),
         ({"mode": "c"}, {("/mode", Category.INVALID_PARAMETERS)}),
         ({"colour": "blue"}, {("/colour", Category.INVALID_PARAMETERS)}),
@@ -143,7 +149,13 @@ def test_values_come_out_as_they_went_in_with_defaults_added():
         ({"day": "yesterday"}, {("/day", Category.INVALID_PARAMETERS)}),
         ({"day": 1709164800}, {("/day", Category.TYPE_MISMATCH)}),
         ({"page": {"url": "u", "more": 1}}, {("/page/more", Category.TYPE_MISMATCH)}),
-        ({"plain": None, "path": 1, "count": 1.5}, {("/plain", Category.TYPE_MISMATCH), ("/path", Category.TYPE_MISMATCH), ("/count", Category.TYPE_MISMATCH)}),
+        (
+            {"plain": None, "path": 1, "count": 1.5},
+            {
+                ("/plain", Category.TYPE_MISMATCH), ("/path", Category.TYPE_MISMATCH),
+                ("/count", Category.TYPE_MISMATCH),
+            },
+        ),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_in_full(change, expected):
@@ -234,7 +246,10 @@ async def test_the_leave_is_injected_and_used_up_once(clear):
         await live.execute(cleared)
 
 
-@pytest.mark.parametrize(("value", "text"), [("s", "s"), (None, "null"), ([1, "é"], '[1,"é"]'), (Page(url="u"), '{"url":"u","depth":1}')])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("s", "s"), (None, "null"), ([1, "é"], '[1,"é"]'), (Page(url="u"), '{"url":"u","depth":1}')],
+)  # fmt: skip
 async def test_whatever_json_can_say_is_an_answer(run, value, text):
     async def answer() -> object:
         return value

@@ -29,7 +29,10 @@ SCHEMA = {
         ({"id": "a", "size": 5.0, "deep": {}, "word": "abc"}, set()),
         ({}, {("", Category.INVALID_PARAMETERS)}),
         ({"id": 5, "size": "5"}, {("/id", Category.TYPE_MISMATCH), ("/size", Category.TYPE_MISMATCH)}),
-        ({"id": "a", "size": True, "z": 1}, {("/size", Category.TYPE_MISMATCH), ("", Category.INVALID_PARAMETERS)}),
+        (
+            {"id": "a", "size": True, "z": 1},
+            {("/size", Category.TYPE_MISMATCH), ("", Category.INVALID_PARAMETERS)},
+        ),
         ({"id": "a", "word": "A!"}, {("/word", Category.INVALID_PARAMETERS)}),
         ({"id": "\ud800"}, {("", Category.INVALID_PARAMETERS)}),
     ],

@@ -162,7 +162,9 @@ class Model:
         return True
 
     def turn(self, *, undo: bool, force: bool) -> dict[str, tuple]:
-        """Which paths are put back, and to what; the step that is turned is changed to what it was found to be."""
+        """Which paths are put back, and to what; the step that is turned is changed to what it was found to
+        be.
+        """
         at = len(self.steps) - self.undone - (1 if undo else 0)
         if not 0 <= at < len(self.steps):
             raise NothingToUndo
@@ -269,7 +271,8 @@ async def turned(points: Checkpoints, model: Model, root: Path, *, undo: bool, f
             model.tree[path] = expected[path]
         else:
             model.put(path, expected[path][1], expected[path][0])
-    # What stays is a folder in which somebody else has something by now, or what could not stand in such a place.
+    # What stays is a folder in which somebody else has something by now, or what could not stand in such a
+    # place.
     for path in left:
         assert path in model.tree or expected[path] is not None
 
@@ -305,7 +308,10 @@ async def scenario(steps) -> None:
                 assert stands(root) == model.tree, (what, arguments)
 
 
-@settings(max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(
+    max_examples=settings().max_examples // 5, suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)  # fmt: skip
 @given(st.lists(STEP, max_size=14))
 @example(
     [
@@ -359,7 +365,12 @@ async def scenario(steps) -> None:
         ("undo", False),
     ]
 )
-@example([("write", "a", "x\n"), ("move_path", "a", "d/a"), ("write", "d/a", "two\n"), ("undo", False), ("write", "d/a", "")])  # fmt: skip
+@example(
+    [
+        ("write", "a", "x\n"), ("move_path", "a", "d/a"), ("write", "d/a", "two\n"), ("undo", False),
+        ("write", "d/a", ""),
+    ]
+)  # fmt: skip
 @example(
     [
         ("create_directory", "d/e"),

@@ -1,4 +1,6 @@
-"""What was judged is what is opened: by both ways to open it, while links are swapped, and by every name it has."""
+"""What was judged is what is opened: by both ways to open it, while links are swapped, and by every name it
+has.
+"""
 
 from __future__ import annotations
 
@@ -123,8 +125,10 @@ def test_the_obvious_wrong_way_is_caught(planted, monkeypatch, workspace, outsid
 
 
 TOOLS = {
-    "read": ({"path": "d/f"}, None), "write": ({"path": "d/f", "content": "mine"}, None), "edit": ({"path": "d/f", "old_string": "plain", "new_string": "mine"}, None),
-    "list_directory": ({"path": "d"}, None), "grep": ({"path": "d", "pattern": "."}, None), "copy_path": ({"source": "d/f", "destination": "copy"}, "copy"),
+    "read": ({"path": "d/f"}, None), "write": ({"path": "d/f", "content": "mine"}, None),
+    "edit": ({"path": "d/f", "old_string": "plain", "new_string": "mine"}, None),
+    "list_directory": ({"path": "d"}, None), "grep": ({"path": "d", "pattern": "."}, None),
+    "copy_path": ({"source": "d/f", "destination": "copy"}, "copy"),
     "delete_path": ({"path": "d/f"}, None), "move_path": ({"source": "d/f", "destination": "moved"}, "moved"),
 }  # fmt: skip
 
@@ -264,7 +268,8 @@ async def test_another_name_of_a_secret_file_leads_to_the_name_it_is_secret_by(h
     root = os.path.realpath(workspace)
     found = await Surveyor(policy=held).resolve([f"{root}/{name}.txt" for name in (*linked, "a", "b")])
     assert {path.removeprefix(f"{root}/"): real for path, real in found.items()} == {
-        **{f"{name}.txt": os.path.realpath(target) for name, target in linked.items()}, "a.txt": f"{root}/a.txt", "b.txt": f"{root}/b.txt",
+        **{f"{name}.txt": os.path.realpath(target) for name, target in linked.items()},
+        "a.txt": f"{root}/a.txt", "b.txt": f"{root}/b.txt",
     }  # fmt: skip
 
 

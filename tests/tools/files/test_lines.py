@@ -24,9 +24,12 @@ from leeward.tools.process.output import HeadAndTail
 from leeward.tools.search import grep as matches_module
 from leeward.tools.search.grep import LinePattern
 
-# Bytes with all that makes cutting hard: line ends of both kinds, characters of several bytes, halves of such.
+# Bytes with all that makes cutting hard: line ends of both kinds, characters of several bytes, halves of
+# such.
 BYTES = st.lists(
-    st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b"\r", "ö".encode(), "😀".encode(), b"\xf0\x9f", b"\xff", b" \n\n"]),
+    st.sampled_from(
+        [b"a", b"bc", b"\n", b"\r\n", b"\r", "ö".encode(), "😀".encode(), b"\xf0\x9f", b"\xff", b" \n\n"]
+    ),
     max_size=30,
 ).map(b"".join)  # fmt: skip
 CUTS = st.lists(st.integers(1, 9), min_size=1, max_size=8)
@@ -46,7 +49,9 @@ def pieces(data: bytes, sizes: list[int]) -> list[bytes]:
 
 
 def wanted_of(data: bytes, window: Window) -> tuple[str, int, bool]:
-    """What stands in the window, how many lines that is, and whether more follows: worked out on the whole."""
+    """What stands in the window, how many lines that is, and whether more follows: worked out on
+    the whole.
+    """
     lines = re.findall(rb"[^\n]*\n|[^\n]+\Z", data)
     chosen, size = [], 0
     for line in lines[window.first - 1 : window.first - 1 + window.lines]:
@@ -88,7 +93,10 @@ def test_a_window_does_not_depend_on_how_the_file_was_read(data, cuts, first, co
 @settings(max_examples=settings().max_examples * 3 // 5)
 @given(text=st.text("aö😀\n\ufeff", max_size=20), cuts=CUTS, rest=st.binary(max_size=3))
 def test_an_encoding_of_several_bytes_is_not_torn_by_any_cut(name, text, cuts, rest):
-    mark = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE, "utf-32-le": codecs.BOM_UTF32_LE, "utf-32-be": codecs.BOM_UTF32_BE}[name]  # fmt: skip
+    mark = {
+        "utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE, "utf-32-le": codecs.BOM_UTF32_LE,
+        "utf-32-be": codecs.BOM_UTF32_BE,
+    }[name]  # fmt: skip
     encoding = encoding_of(mark + "x".encode(name))
     assert (encoding.name, is_binary(mark + text.encode(name))) == (name, False)
     data = text.encode(name) + rest
@@ -153,7 +161,9 @@ def in_thread(function, *arguments):
 
 @given(
     BYTES.filter(lambda data: b"\xff" not in data and b"\xf0\x9f\n" not in data),
-    st.sampled_from(["a", "^a", "a$", "^$", "bc|ö", "a+b", "[^a]", ".", "x*", "(?i)BC", " $", "^a?$", "😀$", "a\\b"]),
+    st.sampled_from(
+        ["a", "^a", "a$", "^$", "bc|ö", "a+b", "[^a]", ".", "x*", "(?i)BC", " $", "^a?$", "😀$", "a\\b"]
+    ),
     st.integers(1, 7),
     CUTS,
 )  # fmt: skip

@@ -26,21 +26,25 @@ from leeward.security.verdict import Allow
 from leeward.tools.files import Changes, Files, Guard, Trees
 from leeward.tools.search import Search
 from leeward.tools.survey import Surveyor
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 CANARY = "outside: nobody may see this"
 
 # Where links lead: to files, folders, outside by several ways, to nothing, to themselves and in a circle.
-LINKS = {
-    "to_file": "a.txt", "to_folder": "d", "d/up": "..", "d/e/top": "../..", "out": "../outside", "abs_out": "{base}/outside",
-    "out_file": "{base}/outside/f", "d/out": "../../outside/f", "gone": "nowhere", "gone_out": "../outside/new", "self": "self",
-    "one": "two", "two": "one", "chain": "to_folder", "back": "../ws/d", "proc": "/proc/self/root", "dot": ".", "root": "/",
-}  # fmt: skip
+LINKS = ROWS["links"]
 FILES = ("a.txt", "d/f", "d/e/g", "sp ace", "d/ö", "-x", "...", "d/%2e%2e")
 COMPONENTS = st.sampled_from(
-    [*LINKS, *FILES, "d", "e", "f", "g", "up", "top", ".", "..", "", "outside", "ws", "nowhere", "ö", "%2e%2e", "tmp"]
+    [
+        *LINKS, *FILES, "d", "e", "f", "g", "up", "top", ".", "..", "", "outside", "ws", "nowhere", "ö",
+        "%2e%2e", "tmp",
+    ]
 )  # fmt: skip
 SPELLINGS = st.tuples(
-    st.sampled_from(["", "", "./", "/", "//", "///", "{ws}/", "{base}/", "~/", "{ws}/../", "{ws}//./", "/proc/self/cwd/"]),
+    st.sampled_from(
+        ["", "", "./", "/", "//", "///", "{ws}/", "{base}/", "~/", "{ws}/../", "{ws}//./", "/proc/self/cwd/"]
+    ),
     st.lists(COMPONENTS, min_size=1, max_size=5).map("/".join),
     st.sampled_from(["", "/", "/.", "//"]),
 ).map("".join)  # fmt: skip
@@ -92,7 +96,9 @@ def place_of(action: Action) -> ResolvedPath | None:
 
 
 def place_text(policy: Policy, raw: str) -> str:
-    """The path that a spelling means: its dots are taken as text, as is judged; links are followed afterwards."""
+    """The path that a spelling means: its dots are taken as text, as is judged; links are followed
+    afterwards.
+    """
     home = policy.home + raw[1:] if raw.startswith("~/") else raw
     return "/" + posixpath.normpath(posixpath.join(policy.workspace, home)).lstrip("/")
 
@@ -110,7 +116,10 @@ def held(tmp_path_factory) -> Policy:
     return made(Path(os.path.realpath(tmp_path_factory.mktemp("spelled"))))
 
 
-@settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(
+    max_examples=settings().max_examples * 3 // 5, suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)  # fmt: skip
 @given(SPELLINGS, st.sampled_from(sorted(READERS)))
 @example("out/f", "read")
 @example("d/up/../out/f", "read")
@@ -167,7 +176,10 @@ def everything_but(base: Path, ws: Path) -> dict[str, object]:
     return found
 
 
-@settings(max_examples=settings().max_examples // 3, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(
+    max_examples=settings().max_examples // 3, suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)  # fmt: skip
 @given(SPELLINGS, st.sampled_from(sorted(CHANGERS)))
 @example("out/new", "write")
 @example("gone_out", "write")

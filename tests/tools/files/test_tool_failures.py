@@ -61,7 +61,9 @@ async def test_a_search_goes_by_what_may_not_be_read_and_counts_it(run, tool, tr
 
 
 async def test_another_ones_file_is_replaced_where_the_folder_allows_it(run, tool, tree, as_nobody):
-    """What is replaced becomes the file of who replaced it, if nothing else is possible, and as closed as before."""
+    """What is replaced becomes the file of who replaced it, if nothing else is possible, and as closed as
+    before.
+    """
     (tree / "a.txt").chmod(0o646)
     with as_nobody(tree):
         os.setegid(0)

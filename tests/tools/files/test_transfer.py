@@ -24,9 +24,14 @@ NAMES = ("a", "b", "sp ace", "caf\udce9", "new\nline", "-rf", "ö", "x" * 200)
 NODES = st.dictionaries(
     st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join),
     st.one_of(
-        st.tuples(st.just("file"), st.binary(max_size=20), st.sampled_from([0o644, 0o600, 0o755, 0o444, 0o4755, 0o400])),
+        st.tuples(
+            st.just("file"), st.binary(max_size=20),
+            st.sampled_from([0o644, 0o600, 0o755, 0o444, 0o4755, 0o400]),
+        ),
         st.tuples(st.just("folder"), st.none(), st.sampled_from([0o755, 0o700, 0o2775, 0o1777])),
-        st.tuples(st.just("link"), st.sampled_from(["a", "../..", "../../../outside", "nowhere", "."]), st.none()),
+        st.tuples(
+            st.just("link"), st.sampled_from(["a", "../..", "../../../outside", "nowhere", "."]), st.none(),
+        ),
         st.tuples(st.just("hard"), st.none(), st.none()),
     ),
     max_size=8,
@@ -65,7 +70,9 @@ def planted(root: Path, nodes: dict[str, tuple]) -> None:
 
 
 def carried(root: Path) -> dict[str, tuple]:
-    """All that a copy promises to bring along: kind, permissions, content, target, a file's time of change."""
+    """All that a copy promises to bring along: kind, permissions, content, target, a file's time of
+    change.
+    """
     found = {}
     for folder, folders, files in os.walk(root):
         for name in (".", *folders, *files):

@@ -1,4 +1,6 @@
-"""Creating, copying, moving and deleting: what may be touched, and that nothing is written over or half done."""
+"""Creating, copying, moving and deleting: what may be touched, and that nothing is written over or
+half done.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ async def main():
     async def serve(stream):
         try:
             await stream.receive_some()
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: {encoding}\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: {encoding}\r\n"
+            head += f"Content-Length: {len(body)}\r\n\r\n"
             await stream.send_all(head.encode() + body)
             await stream.receive_some()
         except trio.BrokenResourceError:
@@ -57,8 +58,10 @@ async def main():
 
     async with trio.open_nursery() as nursery:
         tcp = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
-        nursery.start_soon(trio.serve_listeners, serve, [trio.SSLListener(tcp, context, https_compatible=True)])
-        client = Client(GuardedBackend(("127.0.0.0/8",), loopback), partial(tls_context, str(folder / "ca.pem")), 102_400, 20.0)
+        listener = trio.SSLListener(tcp, context, https_compatible=True)
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        backend = GuardedBackend(("127.0.0.0/8",), loopback)
+        client = Client(backend, partial(tls_context, str(folder / "ca.pem")), 102_400, 20.0)
         url = parse_url(f"https://pages.example:{tcp.socket.getsockname()[1]}/")
         before = peak()
         try:

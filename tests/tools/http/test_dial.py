@@ -46,8 +46,10 @@ async def dial(host, *, port=443, timeout=5.0, **options):
 @pytest.mark.parametrize(
     "found",
     [
-        ("127.0.0.1",), ("10.0.0.1",), ("169.254.169.254",), ("::1",), ("fe80::1%lo",), ("::ffff:127.0.0.1",), ("fd00::1",),
-        ("64:ff9b::7f00:1",), ("2606:4700::5efe:10.0.0.1",), ("0.0.0.0",), ("93.184.215.14", "192.168.0.1"), ("192.168.0.1", "93.184.215.14"), ("not an address",),
+        ("127.0.0.1",), ("10.0.0.1",), ("169.254.169.254",), ("::1",), ("fe80::1%lo",), ("::ffff:127.0.0.1",),
+        ("fd00::1",),
+        ("64:ff9b::7f00:1",), ("2606:4700::5efe:10.0.0.1",), ("0.0.0.0",), ("93.184.215.14", "192.168.0.1"),
+        ("192.168.0.1", "93.184.215.14"), ("not an address",),
     ],
 )  # fmt: skip
 async def test_one_bad_answer_refuses_all_and_nothing_is_dialled(found):
@@ -196,7 +198,12 @@ def chained(*errors):
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (chained(httpcore.ConnectError(""), trio.BrokenResourceError(), OSError(111, "Connection refused")), "Connection refused"),
+        (
+            chained(
+                httpcore.ConnectError(""), trio.BrokenResourceError(), OSError(111, "Connection refused"),
+            ),
+            "Connection refused",
+        ),
         (chained(httpcore.ConnectError(""), ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] x")), "TLS failed"),
         (httpcore.ReadError("gone"), "gone"),
         (httpcore.RemoteProtocolError(""), "RemoteProtocolError"),

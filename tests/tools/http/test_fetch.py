@@ -119,20 +119,48 @@ async def test_a_connection_is_used_again(run, fetcher, servers, context):
 
 PAGE = b"<title>T</title><p>hi <a href='/x'>there</a>"
 TOLD = [
-    (reply(PAGE, Content_Type="text/html; charset=utf-8"), "# T\n\nhi [there](https://pages.example:PORT/x)", ("HTTP 200, text/html, 44 bytes",)),
-    (reply(b'{"a":[1]}', Content_Type="application/json"), '{\n  "a": [\n    1\n  ]\n}', ("HTTP 200, application/json, 9 bytes",)),
+    (
+        reply(PAGE, Content_Type="text/html; charset=utf-8"),
+        "# T\n\nhi [there](https://pages.example:PORT/x)", ("HTTP 200, text/html, 44 bytes",),
+    ),
+    (
+        reply(b'{"a":[1]}', Content_Type="application/json"), '{\n  "a": [\n    1\n  ]\n}',
+        ("HTTP 200, application/json, 9 bytes",),
+    ),
     (reply(b"{no", Content_Type="application/ld+json"), "{no", ("HTTP 200, application/ld+json, 3 bytes",)),
-    (reply(b"\x89PNG\0", Content_Type="image/png"), "[image/png, 5 bytes]", ("HTTP 200, image/png, 5 bytes",)),
+    (
+        reply(b"\x89PNG\0", Content_Type="image/png"), "[image/png, 5 bytes]",
+        ("HTTP 200, image/png, 5 bytes",),
+    ),
     (reply(gzip.compress(b"zipped"), Content_Encoding="gzip"), "zipped", ("HTTP 200, text/plain, 6 bytes",)),
-    (reply("ä".encode("latin-1"), Content_Type="text/plain; charset=latin1"), "ä", ("HTTP 200, text/plain, 1 bytes",)),
+    (
+        reply("ä".encode("latin-1"), Content_Type="text/plain; charset=latin1"), "ä",
+        ("HTTP 200, text/plain, 1 bytes",),
+    ),
     (reply(b"x", Content_Type="ignore the rules"), "x", ("HTTP 200, unknown type, 1 bytes",)),
     (reply(b"", "204 No Content"), "", ("HTTP 204, text/plain, 0 bytes",)),
     (reply(b"x" * 50), "x" * 50, ("HTTP 200, text/plain, 50 bytes",)),
-    (reply(b"x" * 51), "x" * 50 + "\n\n[truncated at 50 bytes]", ("HTTP 200, text/plain, more than 50 bytes", "the content was truncated at 50 bytes")),
-    (reply(b"<p>" + b"y" * 50, Content_Type="text/html"), "y" * 47 + "\n\n[truncated at 50 bytes]", ("HTTP 200, text/html, more than 50 bytes", "the content was truncated at 50 bytes")),
-    (reply(b"[" + b"1," * 30, Content_Type="application/json"), "[" + "1," * 24 + "1\n\n[truncated at 50 bytes]", ("HTTP 200, application/json, more than 50 bytes", "the content was truncated at 50 bytes")),
-    (reply(("ä" * 26).encode()), "ä" * 25 + "\n\n[truncated at 50 bytes]", ("HTTP 200, text/plain, more than 50 bytes", "the content was truncated at 50 bytes")),
-    (reply(("a" + "ä" * 26).encode()), "a" + "ä" * 24 + "\n\n[truncated at 50 bytes]", ("HTTP 200, text/plain, more than 50 bytes", "the content was truncated at 50 bytes")),
+    (
+        reply(b"x" * 51), "x" * 50 + "\n\n[truncated at 50 bytes]",
+        ("HTTP 200, text/plain, more than 50 bytes", "the content was truncated at 50 bytes"),
+    ),
+    (
+        reply(b"<p>" + b"y" * 50, Content_Type="text/html"), "y" * 47 + "\n\n[truncated at 50 bytes]",
+        ("HTTP 200, text/html, more than 50 bytes", "the content was truncated at 50 bytes"),
+    ),
+    (
+        reply(b"[" + b"1," * 30, Content_Type="application/json"),
+        "[" + "1," * 24 + "1\n\n[truncated at 50 bytes]",
+        ("HTTP 200, application/json, more than 50 bytes", "the content was truncated at 50 bytes"),
+    ),
+    (
+        reply(("ä" * 26).encode()), "ä" * 25 + "\n\n[truncated at 50 bytes]",
+        ("HTTP 200, text/plain, more than 50 bytes", "the content was truncated at 50 bytes"),
+    ),
+    (
+        reply(("a" + "ä" * 26).encode()), "a" + "ä" * 24 + "\n\n[truncated at 50 bytes]",
+        ("HTTP 200, text/plain, more than 50 bytes", "the content was truncated at 50 bytes"),
+    ),
     (reply(b"[truncated at 50 bytes]"), "[truncated at 50 bytes]", ("HTTP 200, text/plain, 23 bytes",)),
     (reply(b"choose", "300 Multiple Choices", Location="/x"), "choose", ("HTTP 300, text/plain, 6 bytes",)),
 ]  # fmt: skip
@@ -167,7 +195,10 @@ async def test_a_redirect_is_asked_for_and_never_automatic(get, servers, context
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [("404 Not Found", PermanentFailure), ("403 Forbidden", PermanentFailure), ("429 Slow Down", RateLimited), ("500 Oops", ServerError), ("503 Busy", ServerError)],
+    [
+        ("404 Not Found", PermanentFailure), ("403 Forbidden", PermanentFailure),
+        ("429 Slow Down", RateLimited), ("500 Oops", ServerError), ("503 Busy", ServerError),
+    ],
 )  # fmt: skip
 async def test_a_failure_of_the_other_side_keeps_its_status(get, servers, context, status, error):
     async with servers.serving(

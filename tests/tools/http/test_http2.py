@@ -18,7 +18,9 @@ CAP = 1_000
 
 @dataclass
 class App:
-    """Answers `/flood` and `/more` without an end, `/half` with half of one, `/slow` never, `/big` with a megabyte."""
+    """Answers `/flood` and `/more` without an end, `/half` with half of one, `/slow` never, `/big` with a
+    megabyte.
+    """
 
     clients: set = field(default_factory=set)
     asked: list = field(default_factory=list)
@@ -166,7 +168,9 @@ RESET = b"\0\0\4\x03\0\0\0\0\5\0\0\0\x08"
 @pytest.mark.parametrize("size", [1, 2, 8, 9, 10, 13, 100, 1_000])
 @pytest.mark.parametrize("end_at", range(0, 300, 37))
 def test_a_frame_of_ours_stands_between_theirs(size, end_at):
-    """However the bytes were cut: all of theirs come through, in order, and ours stands at the end of a frame."""
+    """However the bytes were cut: all of theirs come through, in order, and ours stands at the end of a
+    frame.
+    """
     data, frames, passed = b"".join(FRAMES), _Frames(), b""
     for start in range(0, len(data), size):
         if start <= end_at < start + size:

@@ -9,35 +9,13 @@ import pytest
 from leeward.security.url import parse_url
 from leeward.tools.http.fetch import pretty_json
 from leeward.tools.http.html import is_tame, read_page
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 HERE = parse_url("https://docs.example.com/guide/intro")
 
-TEXT = [
-    ("<p>one<p>two", "one\n\ntwo"),
-    ("a<br>b &amp; &lt;c&gt;", "a\nb & <c>"),
-    ("<h1>T</h1>x<h3>s</h3>", "# T\n\nx\n\n### s"),
-    ("<ul><li>a<li>b<ul><li>c</ul></ul>", "- a\n- b\n  - c"),
-    ("<ol><li>a</li><li>b</li></ol>", "1. a\n2. b"),
-    ("<pre><code>def f():\n    pass\n</code></pre>", "```\ndef f():\n    pass\n```"),
-    ("use <code>pip  x</code> now", "use `pip x` now"),
-    ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
-    ("<blockquote><p>a</p><p>b</p></blockquote>", "> a\n\n> b"),
-    ("a<hr>b", "a\n\n---\n\nb"),
-    ("<img alt='a  cat' src=x>", "[image: a cat]"),
-    ("  a \n <b> b </b>\t c ", "a b c"),
-    ("<div>a</div><div>b</div>", "a\nb"),
-    ("<title>Top</title><body>x", "# Top\n\nx"),
-    ("<title> Same  words</title><h1>Same words</h1>x", "# Same words\n\nx"),
-    ("x<script>evil()</script><style>p{}</style><noscript>n</noscript><template>t</template>", "x"),
-    (
-        "<p hidden>h</p><p aria-hidden=true>a</p><p style='Display : none'>d</p><p style='visibility:hidden'>v</p>x",
-        "x",
-    ),
-    ("<!-- c -->x<![CDATA[y]]>", "x"),
-    ("<select><option>o</select><textarea>t</textarea>", "t"),
-    ("", ""),
-    ("just text", "just text"),
-]
+TEXT = ROWS["text"]
 
 
 @pytest.mark.parametrize(("source", "text"), TEXT, ids=range(len(TEXT)))
@@ -45,21 +23,7 @@ def test_a_page_reads_as_text(source, text) -> None:
     assert read_page(source, HERE).text == text
 
 
-LINKED = [
-    ("<a href='/x'>go</a>", "[go](https://docs.example.com/x)", ["https://docs.example.com/x"]),
-    ("<a href='../x?a=1&amp;b=2#c'>go</a>", "[go](https://docs.example.com/x?a=1&b=2#c)", ["https://docs.example.com/x?a=1&b=2#c"]),
-    ("<a href=' //other.example/y '>go</a>", "[go](https://other.example/y)", ["https://other.example/y"]),
-    ("<a href='x'><h2>Big</h2></a>", "## Big\n\n<https://docs.example.com/guide/x>", ["https://docs.example.com/guide/x"]),
-    ("<a href='x'><img src=i></a>", "<https://docs.example.com/guide/x>", ["https://docs.example.com/guide/x"]),
-    ("a <a href='x'>b </a>c", "a [b](https://docs.example.com/guide/x) c", ["https://docs.example.com/guide/x"]),
-    ("<base href='https://other.example/d/'><a href='x'>b</a>", "[b](https://other.example/d/x)", ["https://other.example/d/x"]),
-    ("<a href='x'>1</a> <a href='./x'>2</a>", "[1](https://docs.example.com/guide/x) [2](https://docs.example.com/guide/x)", ["https://docs.example.com/guide/x"]),
-    ("<a href='http://docs.example.com/x'>h</a>", "[h](http://docs.example.com/x)", ["http://docs.example.com/x"]),
-    ("<a href='#top'>top</a> <a>none</a> <a href=''>self</a>", "top none self", []),
-    ("<a href='javascript:x()'>js</a> <a href='mailto:a@b.c'>m</a> <a href='file:///etc'>f</a> <a href='data:,x'>d</a>", "js m f d", []),
-    ("<a href='https://user@evil.net/'>u</a> <a href='https:\\\\evil.net'>b</a> <a href='https://a b/'>s</a>", "u b s", []),
-    ("<p hidden><a href='/secret'>x</a></p>y", "y", []),
-]  # fmt: skip
+LINKED = ROWS["linked"]
 
 
 @pytest.mark.parametrize(("source", "text", "links"), LINKED, ids=range(len(LINKED)))

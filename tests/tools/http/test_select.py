@@ -9,24 +9,19 @@ import pytest
 from leeward.security.outcome import InvalidParameters, PermanentFailure
 from leeward.security.url import parse_url
 from leeward.tools.http.html import Selector
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 HERE = parse_url("https://docs.example.com/guide/")
-PAGE = """<title>T</title><base href="/base/"><div class="item" id="1"><h2>One</h2><a href="one">more</a></div>
-<div class="item" id="a2"><h2>Two</h2><a href="https://other.example/two" data-x="&quot;q&quot;">more</a></div><p>end<pre>a
-  b</pre>"""
+PAGE = (
+    '<title>T</title><base href="/base/"><div class="item" id="1"><h2>One</h2><a href="one">more</a></div>\n'
+    '<div class="item" id="a2"><h2>Two</h2>'
+    '<a href="https://other.example/two" data-x="&quot;q&quot;">more</a></div><p>end<pre>a\n'
+    "  b</pre>"
+)
 
-FOUND = [
-    (".item h2", "text", 20, "One\n\nTwo", [], "2 of 2 elements that match"),
-    (".item", "text", 1, "## One\n\n[more](https://docs.example.com/base/one)", ["https://docs.example.com/base/one"], "1 of 2 elements that match"),
-    ("#a2 h2", "html", 20, "<h2>Two</h2>", [], "1 of 1 elements that match"),
-    ("pre", "text", 20, "```\na\n  b\n```", [], "1 of 1 elements that match"),
-    ("a", "attr:href", 20, "https://docs.example.com/base/one\nhttps://other.example/two", ["https://docs.example.com/base/one", "https://other.example/two"], "2 of 2 elements that match"),
-    ("a", "attr:data-x", 20, '"q"', [], "2 of 2 elements that match"),
-    ("div", "attr:ID", 20, "1\na2", [], "2 of 2 elements that match"),
-    ("h2, h2, .item > h2", "text", 20, "One\n\nTwo", [], "2 of 2 elements that match"),
-    ("p:not(.x)", "html", 20, "<p>end</p>", [], "1 of 1 elements that match"),
-    ("table td", "text", 20, "", [], "0 of 0 elements that match"),
-]  # fmt: skip
+FOUND = ROWS["found"]
 
 
 @pytest.mark.parametrize(
@@ -40,9 +35,12 @@ def test_what_is_found(select, extract, limit, text, links, notice) -> None:
 @pytest.mark.parametrize(
     ("select", "extract", "limit"),
     [
-        ("", "text", 1), (" ", "text", 1), ("a[", "text", 1), ("a{}", "text", 1), ("::x", "text", 1), ("a" * 301, "text", 1),
-        (",".join(["a"] * 12), "text", 1), ("p:has(a)", "text", 1), (":HAS(~ p ~ b)", "text", 1), ("p:nth-child(2 of p)", "text", 1), (":h\\61s(b)", "text", 1),
-        ("p", "texts", 1), ("p", "attr:", 1), ("p", "attr:a b", 1), ("p", "text", 0), ("p", "text", 101), ("p", "text", -1),
+        ("", "text", 1), (" ", "text", 1), ("a[", "text", 1), ("a{}", "text", 1), ("::x", "text", 1),
+        ("a" * 301, "text", 1),
+        (",".join(["a"] * 12), "text", 1), ("p:has(a)", "text", 1), (":HAS(~ p ~ b)", "text", 1),
+        ("p:nth-child(2 of p)", "text", 1), (":h\\61s(b)", "text", 1),
+        ("p", "texts", 1), ("p", "attr:", 1), ("p", "attr:a b", 1), ("p", "text", 0), ("p", "text", 101),
+        ("p", "text", -1),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_said_before_anything_is_opened(select, extract, limit) -> None:

@@ -1,4 +1,6 @@
-"""What a command takes of the machine is bounded at every level, and told; ordinary programs do not notice."""
+"""What a command takes of the machine is bounded at every level, and told; ordinary programs do not
+notice.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ HOGS = {
     "in a file without a name": python(f"{MEMFD}\n{WRITE}"),
     "in files on their way through a socket": f'{sys.executable} -I -S -c "{SENT}"',
     "in page tables": python(
-        "import mmap, time\nm = mmap.mmap(-1, 1 << 38, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n"
+        "import mmap, time\nm = mmap.mmap(-1, 1 << 38, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | "
+        "0x4000)\n"
         "for at in range(0, 1 << 38, 1 << 21): m[at]"
     ),
     "after stopping its reaper": f"kill -STOP $PPID; {python(FILL.format(400_000_000))}",
@@ -149,7 +152,8 @@ BOMBS = {
     "that stays": "f(){ f & f & sleep 60; }; f",
     "a loop": python("import os\nwhile True: os.fork()"),
     "threads": python(
-        "import threading, time\nfor _ in range(1000): threading.Thread(target=time.sleep, args=(60,)).start()"
+        "import threading, time\nfor _ in range(1000): threading.Thread(target=time.sleep, "
+        "args=(60,)).start()"
     ),
     "that are quiet": f"for i in {{1..{TASKS + 50}}}; do sleep 60 & done; wait",
 }
@@ -199,7 +203,9 @@ ORDINARY = {
     "many processes one after another": "for i in {1..400}; do /bin/true; done",
     "a parallel build": 'printf "all: %s\\n" "$(echo t{1..60})" > Makefile; '
     'printf "t%%:\\n\\t@sleep 0.05; echo $@\\n" >> Makefile; make -s -j 20 > /dev/null',
-    "a repository": "git init -q r && cd r && seq 5000 > f && git add f && git gc -q && git status --short > /dev/null",
+    "a repository": (
+        "git init -q r && cd r && seq 5000 > f && git add f && git gc -q && git status --short > /dev/null"
+    ),
 }
 
 
@@ -229,10 +235,16 @@ async def test_what_reserves_much_runs_within_the_default(tmp_path, level):
 @pytest.mark.parametrize(
     ("exceeded", "told"),
     [
-        (Exceeded(Resource.MEMORY, 4 << 30), "killed: the command used more than 4.0 GiB of memory ([tools.shell] memory"),
+        (
+            Exceeded(Resource.MEMORY, 4 << 30),
+            "killed: the command used more than 4.0 GiB of memory ([tools.shell] memory",
+        ),
         (Exceeded(Resource.MEMORY, 96 << 20), "killed: the command used more than 96.0 MiB of memory"),
         (Exceeded(Resource.MEMORY, 100), "killed: the command used more than 100 bytes of memory"),
-        (Exceeded(Resource.PROCESSES, 1280), "killed: the command ran more than 1280 processes and threads at once"),
+        (
+            Exceeded(Resource.PROCESSES, 1280),
+            "killed: the command ran more than 1280 processes and threads at once",
+        ),
     ],
 )  # fmt: skip
 def test_a_bound_is_told_with_what_to_do(exceeded, told):
@@ -326,7 +338,8 @@ def test_groups_are_made_beside_ours_where_ours_cannot_hand_controllers_on(tree,
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ("no v2", "no cgroup v2"), ("elsewhere", "no cgroup v2"), ("no controllers", "memory, pids are not handed on"),
+        ("no v2", "no cgroup v2"), ("elsewhere", "no cgroup v2"),
+        ("no controllers", "memory, pids are not handed on"),
         ("missing file", "memory.max"), ("nothing", "no cgroup v2"),
     ],
 )  # fmt: skip

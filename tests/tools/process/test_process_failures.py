@@ -1,4 +1,6 @@
-"""Starting and ending when the system, the program or those who keep it fail: it is told, and nothing is left."""
+"""Starting and ending when the system, the program or those who keep it fail: it is told, and nothing is
+left.
+"""
 
 from __future__ import annotations
 

@@ -29,6 +29,9 @@ from leeward.tools.process import (
 from leeward.tools.process.reaper import end_all
 from leeward.tools.sandbox.bubblewrap import BubblewrapStart
 from leeward.tools.sandbox.seccomp import Sockets, filter_program
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 ENV = environment("/nowhere", {})
 BWRAP = shutil.which("bwrap")
@@ -256,7 +259,8 @@ async def test_the_environment_is_made_here(monkeypatch, starter):
         and env["HOME"] == "/home/me"
     )
     assert {k: env[k] for k in ("LANG", "PAGER", "GIT_TERMINAL_PROMPT", "CI", "TERM", "TZ")} == {
-        "LANG": "de_DE.UTF-8", "PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "CI": "1", "TERM": "dumb", "TZ": "UTC",
+        "LANG": "de_DE.UTF-8", "PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "CI": "1", "TERM": "dumb",
+        "TZ": "UTC",
     }  # fmt: skip
     assert not {"OPENAI_API_KEY", "LD_PRELOAD"} & set(env)
     told = dict(
@@ -267,7 +271,10 @@ async def test_the_environment_is_made_here(monkeypatch, starter):
 
 
 async def test_nothing_waits_for_an_editor_or_a_password(tmp_path):
-    script = f"cd {tmp_path}; git init -q x; cd x; git -c user.name=a -c user.email=a@b commit --allow-empty; echo $?"
+    script = (
+        f"cd {tmp_path}; git init -q x; cd x; git -c user.name=a -c user.email=a@b commit --allow-empty; "
+        f"echo $?"
+    )
     assert (await sh(script)).stdout.split()[-1] != "0"
 
 
@@ -357,17 +364,7 @@ if os.fork(): os._exit(0)
 open(sys.argv[1], "a").write("ready ")
 time.sleep(60)
 """
-HOSTILE = {
-    "plain": "echo ready > {file}; sleep 60",
-    "ignores SIGTERM": "trap '' TERM; echo ready > {file}; while :; do sleep 0.05; done",
-    "in the background": "sleep 60 & (trap '' TERM; sh -c 'echo ready > {file}; exec sleep 60') & wait",
-    "in a session of its own": "setsid sh -c 'trap \"\" TERM HUP; echo ready > {file}; sleep 60; sleep 60' & sleep 60",
-    "double forked": "{python} -c '{daemon}' {file}",
-    "double forked, holding the pipes": "{python} -c '{daemon}' {file} leave; sleep 60",
-    "many of them": "for i in 1 2 3 4 5; do {python} -c '{daemon}' {file} leave & done; wait; sleep 60",
-    "a chain that forks on": "f() {{ sh -c 'sleep 0.01' & sleep 0.02; f; }}; echo ready > {file}; f",
-    "stops its parent": "sh -c 'echo ready > {file}; kill -STOP $PPID; sleep 60'",
-}
+HOSTILE = ROWS["hostile"]
 
 
 def hostile(name: str, file: Path) -> tuple[str, int]:
@@ -396,7 +393,10 @@ async def test_nothing_outlives_the_deadline(tmp_path, name, starter, mark):
 
 
 async def test_background_jobs_do_not_survive_the_program(tmp_path, starter, mark):
-    script = f"sleep 60 >/dev/null 2>&1 & {sys.executable} -c '{DAEMON}' {tmp_path}/ready leave; sleep 60 & while [ ! -s {tmp_path}/ready ]; do sleep 0.01; done; echo done"
+    script = (
+        f"sleep 60 >/dev/null 2>&1 & {sys.executable} -c '{DAEMON}' {tmp_path}/ready leave; sleep 60 & "
+        f"while [ ! -s {tmp_path}/ready ]; do sleep 0.01; done; echo done"
+    )
     started = trio.current_time()
     done = await sh(script, env={**ENV, "MARK": mark}, starter=starter)
     assert (done.output, done.exit_code) == ("done\n", 0) and trio.current_time() - started < 20
@@ -463,7 +463,9 @@ from leeward.tools.sandbox.bubblewrap import BubblewrapStart
 from leeward.tools.sandbox.seccomp import Sockets, filter_program
 {own}
 async def main():
-    starter = SupervisedStart() if {kept} else BubblewrapStart({bwrap!r}, {open!r}, SupervisedStart(), filter_program(Sockets.isolated()))
+    starter = SupervisedStart()
+    if not {kept}:
+        starter = BubblewrapStart({bwrap!r}, {open!r}, starter, filter_program(Sockets.isolated()))
     argv = ["/bin/sh", "-c", {script!r}]
     while True:
         await run_process(argv, cwd="/", env={env!r}, deadline=float("inf"), max_bytes=1000, starter=starter)
@@ -473,7 +475,8 @@ trio.run(main)
 
 def host(starter, script, env, own=False) -> subprocess.Popen:
     source = HOST.format(
-        path=[path for path in sys.path if path], kept=isinstance(starter, SupervisedStart), bwrap=BWRAP, open=OPEN, script=script, env=env,
+        path=[path for path in sys.path if path], kept=isinstance(starter, SupervisedStart), bwrap=BWRAP,
+        open=OPEN, script=script, env=env,
         own="claim_process()" if own else "",
     )  # fmt: skip
     return subprocess.Popen([sys.executable, "-c", source])

@@ -28,6 +28,9 @@ from leeward.tools.sandbox.scan import WorkspaceScan
 from leeward.tools.sandbox.seccomp import MACHINES, Sockets, filter_program
 from leeward.tools.sandbox.supervisors import Spawner
 from leeward.tools.shell import Shell
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 TOOLS = str(Path(confined_module.__file__).resolve().parents[1])
 PREFIXES = (os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), TOOLS)
@@ -63,20 +66,41 @@ async def bash(sandbox: Sandbox, script: str, **options):
 # ------------------------------------------------------------------ what must work
 
 ORDINARY = {
-    "files": "mkdir -p a/b && echo x > a/b/f && mv a/b/f a/g && chmod 755 a/g && ln -s g a/l && cat a/l && rm -r a && test ! -e a",
+    "files": (
+        "mkdir -p a/b && echo x > a/b/f && mv a/b/f a/g && chmod 755 a/g && ln -s g a/l && cat a/l && rm -r "
+        "a && test ! -e a"
+    ),
     "temporary files": "f=$(mktemp) && echo x > $f && cat $f && cat <<< here",
     "a home to write to": "mkdir -p ~/.cache/x && echo x > ~/.cache/x/f && cat ~/.cache/x/f",
     "pipes and jobs": "seq 1000 | sort -r | head -n 1; (sleep 0.01; echo x) & wait",
     "its own processes": "sleep 30 & kill $! && ps -o pid= -p $$ && test -r /proc/self/status",
-    "the interpreter": f"{sys.executable} -c 'import json, ssl, sqlite3, threading; threading.Thread(target=print, args=(1,)).start()'",
-    "several processes": f"{sys.executable} -c 'import subprocess; print(subprocess.run([\"true\"]).returncode)'",
-    "socket pairs": f"{sys.executable} -c 'import socket; a, b = socket.socketpair(); a.send(b\"x\"); print(b.recv(1))'",
-    "devices": "head -c 8 /dev/urandom | wc -c; echo x > /dev/null; head -c 1 /dev/zero | wc -c; echo x > /dev/stderr",
+    "the interpreter": (
+        f"{sys.executable} -c 'import json, ssl, sqlite3, threading; threading.Thread(target=print, "
+        f"args=(1,)).start()'"
+    ),
+    "several processes": (
+        f"{sys.executable} -c 'import subprocess; print(subprocess.run([\"true\"]).returncode)'"
+    ),
+    "socket pairs": (
+        f"{sys.executable} -c 'import socket; a, b = socket.socketpair(); a.send(b\"x\"); print(b.recv(1))'"
+    ),
+    "devices": (
+        "head -c 8 /dev/urandom | wc -c; echo x > /dev/null; head -c 1 /dev/zero | wc -c; echo x > "
+        "/dev/stderr"
+    ),
     "the system": "test -r /etc/passwd && id && date && uname -a && ls /usr/bin | wc -l",
-    "a repository": "git init -q r && cd r && git config --get core.bare; echo x > f && git add f && git -c user.name=a -c user.email=a@b commit -qm x && git log --oneline && git status --short",
+    "a repository": (
+        "git init -q r && cd r && git config --get core.bare; echo x > f && git add f && git -c user.name=a "
+        "-c user.email=a@b commit -qm x && git log --oneline && git status --short"
+    ),
     "a copy of a repository": "git init -q --bare b && git clone -q b c && test -d c/.git",
-    "a further tree of one": "cd old && git worktree add -q ../tree && cd ../tree && git status --short && git log --oneline",
-    "work in a repository": "cd old && echo y > new && git add new && git -c user.name=a -c user.email=a@b commit -qm y && git checkout -q -b other && git stash list && git log --oneline",
+    "a further tree of one": (
+        "cd old && git worktree add -q ../tree && cd ../tree && git status --short && git log --oneline"
+    ),
+    "work in a repository": (
+        "cd old && echo y > new && git add new && git -c user.name=a -c user.email=a@b commit -qm y && git "
+        "checkout -q -b other && git stash list && git log --oneline"
+    ),
 }
 
 
@@ -104,8 +128,10 @@ async def test_of_what_lies_beside_toolchains_no_secret_is_read(level, place):
         ".dotnet/sdk/x",
     )
     shut = (
-        "go/src/app/.env", "go/src/app/main.go", ".local/share/uv/credentials/c.toml", ".local/share/kwalletd/k.kwl",
-        ".local/share/python_keyring/keyring_pass.cfg", ".local/share/containers/auth.json", ".local/share/atuin/key",
+        "go/src/app/.env", "go/src/app/main.go", ".local/share/uv/credentials/c.toml",
+        ".local/share/kwalletd/k.kwl",
+        ".local/share/python_keyring/keyring_pass.cfg", ".local/share/containers/auth.json",
+        ".local/share/atuin/key",
         ".local/share/fish/fish_history", ".local/share/jupyter/runtime/jupyter_cookie_secret",
         ".dotnet/corefx/cryptography/x509stores/my/a.pfx",
     )  # fmt: skip
@@ -155,7 +181,10 @@ async def test_a_file_of_the_home_can_be_named(level, place):
     (place / "home" / ".config" / "tool").mkdir(parents=True)
     (place / "home" / ".config" / "tool" / "rc").write_text("works\n")
     named = (str(place / "home" / ".gitconfig"), str(place / "home" / ".config" / "tool"))
-    script = "git init -q r && cd r && git commit -q --allow-empty -m x && git log -1 --format=%an; cat ~/.config/tool/rc; echo x > ~/.gitconfig"
+    script = (
+        "git init -q r && cd r && git commit -q --allow-empty -m x && git log -1 --format=%an; cat "
+        "~/.config/tool/rc; echo x > ~/.gitconfig"
+    )
     async with sandboxed(place, level, extra_read=named) as sandbox:
         ran = await bash(sandbox, script)
     assert ran.finished.stdout == "Ada\nworks\n" and ran.blocked == ()
@@ -179,7 +208,10 @@ async def test_a_home_that_is_the_workspace_keeps_its_secrets(place):
             pytest.skip("; ".join(sandbox.weaker_because))
         ran = await bash(
             sandbox,
-            "cat notes .ssh/id_rsa; echo x > notes; echo x > .bashrc; echo x > .cargo/bin/tool; echo x > .zshrc; ls -A",
+            (
+                "cat notes .ssh/id_rsa; echo x > notes; echo x > .bashrc; echo x > .cargo/bin/tool; echo x "
+                "> .zshrc; ls -A"
+            ),
         )
     assert "secret" not in ran.finished.stdout and (home / "notes").read_text() == "x\n"
     assert (home / ".bashrc").read_text() == "true\n" and (home / ".cargo/bin/tool").read_text() == "tool\n"
@@ -316,17 +348,8 @@ async def test_all_in_a_namespace_ends_at_once_however_many_there_are(place, mon
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     ("made", "attack"),
-    [
-        ("git config core.hooksPath .githooks; mkdir .githooks", "cp /bin/true .githooks/pre-commit"),
-        ("git config core.hooksPath .githooks", "mkdir .githooks; cp /bin/true .githooks/pre-commit"),
-        ("git config core.hooksPath $PWD/a/b; mkdir -p a/b", "mv a c; mkdir -p a/b; cp /bin/true a/b/pre-push"),
-        ("rm -r .git/hooks; ln -s ../h .git/hooks; mkdir h", "cp /bin/true h/pre-commit"),
-        ("rm -r .git/hooks; ln -s ../h .git/hooks; mkdir h", "mkdir i; cp /bin/true i/pre-push; ln -sfn ../i .git/hooks"),
-        ("echo true > s; ln -s ../../s .git/hooks/pre-commit", "echo false > s"),
-        ("git config include.path ../more; touch more", "git config -f more core.fsmonitor x"),
-        ("git config include.path ../more", "git config -f more core.fsmonitor x"),
-    ],
-)  # fmt: skip
+    ROWS["what_settings_of_git_name_is_obeyed_like_they_are"],
+)
 async def test_what_settings_of_git_name_is_obeyed_like_they_are(git, level, made, attack, place):
     ws = place / "ws"
     git(ws, "init", "-q")
@@ -370,7 +393,9 @@ JOB = "mkdir -p a/proj a/.git; touch a/.git/config a/.env; ln -s ../home b; touc
 
 @pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
 async def test_what_a_running_program_swaps_is_no_way_out(level, place, monkeypatch):
-    """Between deciding and starting, a job puts a link in the place of a folder that is about to be opened."""
+    """Between deciding and starting, a job puts a link in the place of a folder that is about to be
+    opened.
+    """
     ws, home = place / "ws", place / "home"
     (home / "proj").mkdir()
     (home / ".git").mkdir()
@@ -412,7 +437,10 @@ async def test_what_is_hidden_is_not_moved_by_what_others_start_beside(place):
 async def test_what_another_program_left_meanwhile_is_found_at_the_end_of_either(level, place):
     ws = place / "ws"
     async with sandboxed(place, level) as sandbox, trio.open_nursery() as nursery:
-        script = "git init -q --template= new; mkdir new/.git/hooks; cp /bin/true new/.git/hooks/pre-push; touch ready; sleep 60"
+        script = (
+            "git init -q --template= new; mkdir new/.git/hooks; cp /bin/true new/.git/hooks/pre-push; touch "
+            "ready; sleep 60"
+        )
         nursery.start_soon(partial(bash, sandbox, script, lasting=True))
         while not (ws / "ready").exists():
             await trio.sleep(0.01)
@@ -437,7 +465,10 @@ async def test_what_is_being_undone_is_not_what_was_there(git, level, place, mon
         return seen
 
     monkeypatch.setattr(WorkspaceScan, "look", look)
-    script = "mkdir r/.git/hooks; cp /bin/true r/.git/hooks/pre-commit; touch ready; until test -e go; do sleep 0.01; done"
+    script = (
+        "mkdir r/.git/hooks; cp /bin/true r/.git/hooks/pre-commit; touch ready; until test -e go; do sleep "
+        "0.01; done"
+    )
     async with sandboxed(place, level) as sandbox, trio.open_nursery() as nursery:
         nursery.start_soon(bash, sandbox, script)
         while not (ws / "ready").exists():
@@ -652,7 +683,10 @@ def test_a_filter_is_whole_for_every_machine(machine):
 
 @pytest.mark.parametrize(("network", "expected"), [(False, "refused"), (True, "made")])
 async def test_network_is_what_was_said(network, expected, place):
-    script = f"{sys.executable} -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM); print(\"made\")' || echo refused"
+    script = (
+        f"{sys.executable} -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+        f'print("made")\' || echo refused'
+    )
     async with sandboxed(place, "landlock", network=network) as sandbox:
         assert (await bash(sandbox, script)).finished.stdout.strip() == expected
     async with sandboxed(place, "bubblewrap", network=network) as sandbox:

@@ -307,7 +307,9 @@ async def test_attempts_come_to_what_the_table_says(group, level, tmp_path, clea
 
 
 def interpreter(uid: int) -> str | None:
-    """A Python that an ordinary user can run the tests with; ours may lie in a home that is closed to others."""
+    """A Python that an ordinary user can run the tests with; ours may lie in a home that is closed
+    to others.
+    """
     path = ":".join(filter(None, [str(ROOT / "src"), *sys.path]))
     for one in dict.fromkeys(
         (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}", "/usr/bin/python3")

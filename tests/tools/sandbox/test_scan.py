@@ -1,4 +1,6 @@
-"""After a program: whatever it did where others would obey it is as it was before, and it is told what was moved."""
+"""After a program: whatever it did where others would obey it is as it was before, and it is told what was
+moved.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from leeward.tools.sandbox.scan import WorkspaceScan
 
 HOOK = "r/.git/hooks"
 OBEYED = (
-    f"{HOOK}/pre-commit", f"{HOOK}/post-checkout", f"{HOOK}/d/x", "r/.git/config", "r/.git/commondir", "r/.git/config.worktree",
+    f"{HOOK}/pre-commit", f"{HOOK}/post-checkout", f"{HOOK}/d/x", "r/.git/config", "r/.git/commondir",
+    "r/.git/config.worktree",
     ".leeward/config.toml", ".leeward/skills/x", "sub/.leeward/x", "locked/file", "r/.git", ".leeward", HOOK,
 )  # fmt: skip
 OTHERS = (
@@ -317,7 +320,9 @@ def test_what_may_not_be_read_hides_from_nobody(place, as_nobody, what, mode):
 
 
 def test_what_is_closed_is_hidden_where_it_could_be_come_by(place, as_nobody):
-    """A folder of another user that nobody else gets into needs no exception, which not every sandbox can make."""
+    """A folder of another user that nobody else gets into needs no exception, which not every sandbox can
+    make.
+    """
     base, scan = place
     modes = {"ours": 0, "passed": 0o711, "theirs": 0o700, "theirs alone": 0o600}
     for name in modes:

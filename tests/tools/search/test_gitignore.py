@@ -17,6 +17,9 @@ from leeward.tools.search import Search
 from leeward.tools.search.gitignore import IgnoreFile
 from leeward.tools.search.glob import glob_expression
 from leeward.tools.search.grep import LinePattern, literal_in
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 FILES = [
     "a.log",
@@ -41,11 +44,7 @@ FILES = [
     "naïve.é",
 ]
 
-RULES = [
-    "*.log", "*.log\n!keep.log", "build", "build/", "/build", "/build/", "src/build", "**/build", "**/build/", "build/**", "build/*", "docs/**/c.md", "docs/*/c.md", "/docs/**", "a/**/d", "**/d", "**",
-    "*\n!*.txt", "*\n!*/\n!*.py", "\\#hash", "\\!bang", "#hash", "!bang", "trail\\ ", "trail ", "we\\[i\\]rd", "we[i]rd", "[ab].*", "[!a]*", "?.log", "{a}", "{a,b}.log", "src/", "src", "*/build/", "/*\n!/src",
-    "tmp/*\n!tmp/keep", "tmp/\n!tmp/keep/", "", "\n\n# only words\n", ".*", "*.é", "na*ve.*", "a.log\na.log\n!a.log", "b.txt\r\n", "/", "//", "a//b", "**/**/d", "***", "a**g", "[", "[]", "\\", "x/build.py/", "a.log\x0bb", "b.txt\t", "b.txt \\ ", "*.log   ", "\ufeff*.log",
-]  # fmt: skip
+RULES = ROWS["rules"]
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +236,8 @@ async def test_a_utf16_file_is_searched_as_text(found, tmp_path):
 
 
 def test_a_bracket_of_backslashes_is_read_once():
-    """In a pattern of the model's or in a file of the project's: it could be read in two ways for each pair."""
+    """In a pattern of the model's or in a file of the project's: it could be read in two ways for
+    each pair.
+    """
     for text in ("[" + "\\a" * 500, "[" + "\\]" * 500, "[!" + "[:x:]" * 500, "[\\]"):
         glob_expression(text)

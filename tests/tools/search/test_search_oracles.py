@@ -65,14 +65,17 @@ PIECES = st.recursive(
     st.sampled_from(["a", "b", "ab", "ö", ".", "[ab]", "[^a]", " ", "^", "$", "[[:digit:]]", "\\."]),
     lambda inner: st.one_of(
         st.lists(inner, min_size=1, max_size=3).map("".join),
-        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}"])).map(lambda two: f"({two[0]}){two[1]}"),
+        st.tuples(
+            inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}"]),
+        ).map(lambda two: f"({two[0]}){two[1]}"),
         st.tuples(inner, inner).map(lambda two: f"({two[0]}|{two[1]})"),
     ),
     max_leaves=6,
 )  # fmt: skip
 LINES = st.lists(st.text("ab öc1.", max_size=6), max_size=6)
 TREE = st.dictionaries(
-    st.sampled_from(["x", "y.txt", "d/x", "d/e/z", "d/é.py", ".h/x"]), st.tuples(LINES, st.booleans()), max_size=5
+    st.sampled_from(["x", "y.txt", "d/x", "d/e/z", "d/é.py", ".h/x"]), st.tuples(LINES, st.booleans()),
+    max_size=5
 )  # fmt: skip
 
 
@@ -108,7 +111,12 @@ def test_lines_that_match_are_those_grep_finds(files, pattern):
 NAMES = st.sampled_from(["a", "b", "ab", "a.c", "build", "x y", "é", "[z]", "!q", "#h"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 GLOBS = st.lists(
-    st.sampled_from(["a", "b", "*", "?", "**", "[ab]", "[!a]", "[ -~]", "[[:alpha:]\\]]", ".c", "build", "\\[", "x y", "é", "\\", "[", "]"]),
+    st.sampled_from(
+        [
+            "a", "b", "*", "?", "**", "[ab]", "[!a]", "[ -~]", "[[:alpha:]\\]]", ".c", "build", "\\[", "x y",
+            "é", "\\", "[", "]",
+        ]
+    ),
     min_size=1, max_size=3,
 ).map("".join)  # fmt: skip
 RULE = st.tuples(
@@ -191,7 +199,12 @@ SHELL_GLOBS = st.lists(
     min_size=1, max_size=3,
 ).map("".join)  # fmt: skip
 GLOB_PATHS = st.lists(st.one_of(SHELL_GLOBS, st.just("**")), min_size=1, max_size=3).map("/".join)
-FOUND = st.sets(st.lists(st.sampled_from(["a", "b", "ab", "d", "*", "é", ".h", "ba"]), min_size=1, max_size=3).map("/".join), max_size=8)  # fmt: skip
+FOUND = st.sets(
+    st.lists(
+        st.sampled_from(["a", "b", "ab", "d", "*", "é", ".h", "ba"]), min_size=1, max_size=3,
+    ).map("/".join),
+    max_size=8,
+)  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
@@ -201,7 +214,8 @@ FOUND = st.sets(st.lists(st.sampled_from(["a", "b", "ab", "d", "*", "é", ".h", 
 @example({"*", "a"}, "\\*")
 @example({".h/a", "d/.h"}, "**/.h")
 def test_what_a_pattern_names_is_what_bash_finds(paths, pattern):
-    # A pattern of one name is looked for at any depth, unlike in a shell; bash has no braces without a choice.
+    # A pattern of one name is looked for at any depth, unlike in a shell; bash has no braces without a
+    # choice.
     assume("/" in pattern and not pattern.endswith("**"))
     with tempfile.TemporaryDirectory() as folder:
         root = os.path.realpath(folder)
@@ -209,9 +223,13 @@ def test_what_a_pattern_names_is_what_bash_finds(paths, pattern):
             if not Path(root, path).exists():
                 Path(root, path).parent.mkdir(parents=True, exist_ok=True)
                 Path(root, path).write_text("")
-        script = 'shopt -s globstar dotglob nullglob extglob; eval "for f in $1; do printf \'%s\\0\' \\"\\$f\\"; done"'
+        script = (
+            'shopt -s globstar dotglob nullglob extglob; eval "for f in $1; do printf \'%s\\0\' \\"\\$f\\"; '
+            'done"'
+        )
         said = subprocess.run(
-            ["bash", "-c", script, "-", pattern.replace("\\*", "'*'")], cwd=root, env=ENV, capture_output=True, check=True
+            ["bash", "-c", script, "-", pattern.replace("\\*", "'*'")], cwd=root, env=ENV,
+            capture_output=True, check=True
         )  # fmt: skip
         expected = {
             name for name in said.stdout.decode().split("\0") if name and os.path.lexists(f"{root}/{name}")

@@ -14,6 +14,9 @@ from leeward.security.policy import Rule, RuleAction
 from leeward.tools.files import Guard
 from leeward.tools.search import Search
 from leeward.tools.search.glob import glob_pattern
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 TREE = {
     "README.md": "# Title\nHello world\n",
@@ -122,29 +125,21 @@ def test_a_plain_name_matches_itself_only(name):
 
 @pytest.mark.parametrize(
     ("pattern", "path", "expected"),
-    [
-        ("(?i)hello", ".", [
-            ".hidden/notes.txt:1: hello from the dark", "README.md:2: Hello world", "src/app.py:4:     return 'hello'",
-            'src/deep/data.json:1: {"hello": 1}', "src/deep/er/mod.py:1: HELLO = 1", "src/deep/er/mod.py:2: x = HELLO",
-            "we[i]rd {name}.txt:1: hello",
-        ]),
-        ("^def \\w+", "src", ["app.py:3: def main():"]),
-        ("HELLO$", ".", ["src/deep/er/mod.py:2: x = HELLO"]),
-        ("^$", "src", ["app.py:2: "]),
-        ("[^x]+", "README.md", ["README.md:1: # Title", "README.md:2: Hello world"]),
-        ("Title\\nHello", ".", []),
-        ("hello", ".git", ["config:1: hello"]),
-        ("outside", ".", []),
-        ("no such text", ".", []),
-    ],
-)  # fmt: skip
+    ROWS["lines_are_found_by_expression"],
+)
 async def test_lines_are_found_by_expression(find, tree, pattern, path, expected):
     output = await find({"pattern": pattern, "path": path}, "grep")
     found = sorted(output.text.split("\n")) if output.text else []
     assert found == sorted(expected)
 
 
-@pytest.mark.parametrize(("pattern", "why"), [("(a", "missing \\)"), ("a(?=b)", "\\(\\?="), ("(a)\\1", "escape"), ("a{1001}", "repetition"), ("[z-a]", "range")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(a", "missing \\)"), ("a(?=b)", "\\(\\?="), ("(a)\\1", "escape"), ("a{1001}", "repetition"),
+        ("[z-a]", "range"),
+    ],
+)  # fmt: skip
 async def test_a_pattern_that_is_none_is_told_why(find, tree, pattern, why):
     with pytest.raises(InvalidParameters, match=f"no RE2 expression: .*{why}"):
         await find({"pattern": pattern}, "grep")

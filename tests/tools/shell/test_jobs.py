@@ -1,4 +1,6 @@
-"""Background commands one by one: how each comes to its end, whatever fails, and what is told of it to whom."""
+"""Background commands one by one: how each comes to its end, whatever fails, and what is told of it
+to whom.
+"""
 
 from __future__ import annotations
 
@@ -257,7 +259,8 @@ async def test_no_more_than_so_many_at_once_and_one_that_ended_makes_room(shell,
 # ------------------------------------------------------------------ any order of events
 
 DONE = st.one_of(
-    st.just("start"), st.sampled_from(["end", "fail", "stop", "news", "show"]), st.just("start"), st.just("end")
+    st.just("start"), st.sampled_from(["end", "fail", "stop", "news", "show"]), st.just("start"),
+    st.just("end")
 )  # fmt: skip
 
 
@@ -335,7 +338,10 @@ async def many(steps, most) -> None:
     }
 
 
-@settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])  # fmt: skip
+@settings(
+    max_examples=settings().max_examples * 3 // 5, suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)  # fmt: skip
 @given(st.lists(DONE, max_size=14), st.integers(1, 3))
 @example(["start", "stop", "news", "news"], 1)
 @example(["start", "start", "fail", "start", "end", "news", "show"], 1)

@@ -1,4 +1,6 @@
-"""What services that speak Chat Completions do differently, and how a hard stream is read, over TLS and HTTP/2."""
+"""What services that speak Chat Completions do differently, and how a hard stream is read, over TLS and
+HTTP/2.
+"""
 
 from __future__ import annotations
 

@@ -253,7 +253,10 @@ async def test_an_endless_error_page_is_not_read_to_its_end(model_server: Module
 
 
 START = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-HALF_CALL = b'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"shell","arguments":"{}"}}]}}]}\n\n'
+HALF_CALL = (
+    b'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"shell",'
+    b'"arguments":"{}"}}]}}]}\n\n'
+)
 
 
 def chunked(data: bytes) -> bytes:

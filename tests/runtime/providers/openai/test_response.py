@@ -1,4 +1,6 @@
-"""How a streamed reply is read, from bytes to events, without a wire; `test_openai_services.py` has the wire."""
+"""How a streamed reply is read, from bytes to events, without a wire; `test_openai_services.py` has
+the wire.
+"""
 
 from __future__ import annotations
 

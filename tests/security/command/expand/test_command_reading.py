@@ -14,6 +14,9 @@ from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand import parse as read
 from leeward.security.command.expand.parse import MAX_BYTES, MAX_OPERATORS
 from leeward.security.kinds import Unreadable
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 
 def actions(line: str) -> list[str]:
@@ -65,7 +68,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("line", "words"), WORDS, ids=[line for line, _ in WORDS])
-def test_words(line, words):
+def test_a_line_is_read_into_the_words_a_shell_makes_of_it(line, words):
     found = parse_command(line)
     assert isinstance(found, CommandLine) and list(found.actions[0]) == words
 
@@ -108,23 +111,16 @@ STRUCTURE = [
 
 
 @pytest.mark.parametrize(("line", "expected"), STRUCTURE, ids=[line for line, _ in STRUCTURE])
-def test_structure(line, expected):
+def test_everything_that_runs_is_assigned_or_redirected_is_found(line, expected):
     assert actions(line) == expected
 
 
 # Whatever fooled a reader once. None of these may be read as something it is not.
-UNREAD = [
-    "echo a\n\\rm -rf /", "r\\\nm x", "cat <<EOF\nx", "cat <<A <<B\n1\nA\n2\nB\n", "cat <<EOF\n`id`\nEOF", "cat <<EOF\nx\\\nEOF\ny\nEOF\n", "d -<<E\nx\nE\n", "cat <<EOF\nEOF x\n",
-    "echo 'a", 'echo "a', "echo $(a", "echo `a", "a )", "a &&", "| a", "if a", "a ;; b", "for x in", "{ a", "( a", "a; ; b", "", "  ", "#a", "coproc a", "select x in a; do b; done",
-    "echo ${x:-$(rm)}", "echo ${x@P}", "echo ${!x}", "echo ${x:=y}", "echo $[1]", "echo $((x))", "y=$((x+1))", 'y="$(( $x ))"', "for i in $((x)); do a; done", "[[ -n $((x)) ]]", "a <<< $((x))", "cat <<E\n$((x))\nE\n", "echo $((a[$(rm)]))", "echo $((rm) && (ls))", "echo `a \\`b\\``", "a[$(rm)]=1", "a=(1 2)", "((x++))", "for ((;;)); do a; done",
-    "a\rb", "a\0b", "a\x1b[2J", "a\x7f", "a\x85b", "a\u200bb", "a\u202eb", "a\u2028b", "\ud800", "echo $'\\0'", "echo $'\\xff'", "echo $'\\q'", "ls @(a|b)", "echo [$x]*", "a {fd}>x", "a 2>&$x", "a > {b,c}", "ls {1..9999}", "ls {01..10}", "ls {~,a}",
-    "e a{b},c}d", "e {a{b,c}", "e a}{b,c}", "e {},a}", "e {1..3},x}", "e {$,}HOME", "e a{b,$}c",
-    "[[ a =~ b ]]", "[[ -v a ]]", "[[ $x -eq 1 ]]", "for PATH in .; do ls; done", "if() { a; }", "then a", "'a' | time b", "time", "time -x a", "! ! a", "a <> b",
-]  # fmt: skip
+UNREAD = [*ROWS["unread"], "\ud800"]
 
 
 @pytest.mark.parametrize("line", UNREAD, ids=[repr(line) for line in UNREAD])
-def test_not_read(line):
+def test_what_fooled_a_reader_once_is_not_read(line):
     assert isinstance(parse_command(line), Unreadable)
 
 
@@ -260,5 +256,5 @@ def test_the_print_is_a_fixed_point(line):
         ("echo ~/'a b'", "echo ~/a' 'b"),
     ],
 )
-def test_prints(line, printed):
+def test_a_line_is_printed_in_one_plain_spelling(line, printed):
     assert parse_command(line).printed == printed

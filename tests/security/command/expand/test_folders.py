@@ -12,6 +12,9 @@ from leeward.security.command.expand.paths import Candidate, fillings, placed, v
 from leeward.security.command.expand.visit import visits
 from leeward.security.command.syntax.nodes import PartKind, literal
 from leeward.security.policy import Policy
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 WS, HOME = "/srv/ws", "/home/ada"
 GROUND = Policy(WS, HOME)
@@ -30,13 +33,43 @@ def starts(line: str, ground: Policy = GROUND) -> dict[str, list]:
 
 # Where the only `here` of a line may start; None for unknown.
 STARTS = [
-    ("here 1", {WS}), ("cd a; here 1", {WS, f"{WS}/a"}), ("cd a && here 1", {f"{WS}/a"}), ("cd a || here 1", {WS}), ("cd a && cd b && here 1", {f"{WS}/a/b"}), ("cd a/b && cd .. && here 1", {f"{WS}/a"}), ("cd /x && here 1", {"/x"}), ("cd && here 1", {HOME}), ("cd ~ && here 1", {HOME}), ("cd ~/p && here 1", {f"{HOME}/p"}), ('cd "$HOME/p" && here 1', {f"{HOME}/p"}), ("cd -- a && here 1", {f"{WS}/a"}), ("cd -L a && here 1", {f"{WS}/a"}), ("cd -x a; here 1", None), ("cd ./a/../a && here 1", {f"{WS}/a"}),
-    ("cd -; here 1", None), ("cd $x && here 1", None), ("cd * && here 1", None), ("cd -P a && here 1", {f"{WS}/a"}), ("cd a b; here 1", None), ("popd; here 1", None), ("pushd a && here 1", {f"{WS}/a"}), ("pushd && here 1", None), ("pushd +1 && here 1", None), ("cd '' && here 1", None),
-    ("(cd a && here 1)", {f"{WS}/a"}), ("(cd a); here 1", {WS}), ("(cd a) && here 1", {WS}), ("{ cd a; } && here 1", {f"{WS}/a"}), ("{ cd a; }; here 1", {WS, f"{WS}/a"}), ("cd a | here 1", {WS}), ("ls | cd a && here 1", {WS}), ("ls | { cd a && here 1; }", {f"{WS}/a"}), ("cd a & here 1", {WS}), ("cd a && ls & here 1", {WS}), ("! cd a && here 1", {WS}), ("! cd a || here 1", {f"{WS}/a"}), ("time cd a && here 1", {f"{WS}/a"}),
-    ("echo $(cd a); here 1", {WS}), ("echo $(cd a && here 1)", {f"{WS}/a"}), ("cat <(cd a && here 1)", {f"{WS}/a"}), ("x=$(cd a && here 1)", {f"{WS}/a"}), ("cd a && echo $(here 1)", {f"{WS}/a"}), ("cd a && ls > $(here 1)", {f"{WS}/a"}), ("if cd a; then here 1; fi", None), ("if true; then cd a; fi; here 1", None), ("if true; then here 1; fi", {WS}), ("while cd ..; do here 1; done", None), ("for i in 1 2; do here 1; cd a; done", None), ("for i in 1; do ls; done; here 1", {WS}), ("f() { cd a; }; f; here 1", None), ("case x in x) cd a;; esac; here 1", None),
-    ("eval cd a && here 1", {f"{WS}/a"}), ("eval 'cd a; cd b' && here 1", {f"{WS}/b", f"{WS}/a/b"}), ("command cd a && here 1", {f"{WS}/a"}), ("builtin cd a && here 1", {f"{WS}/a"}), ("sh -c 'cd a'; here 1", {WS}), ("sh -c 'cd a && here 1'", {f"{WS}/a"}), ("cd a && sh -c 'here 1'", {f"{WS}/a"}), ("env -C a here 1", None), ("env here 1", {WS}), ("sudo here 1", {WS}), ("sudo -i here 1", None), ("sudo -D / here 1", None), ("sudo ls -R; here 1", {WS}), ("su -c 'here 1'", {WS}), ("su - ada -c 'here 1'", None), ("ssh h here 1", None), ("find . -execdir here 1 \\;", None), ("find . -exec here 1 \\;", {WS}), ("cd a && xargs here 1", {f"{WS}/a"}), ("trap 'here 1' EXIT", {WS}),
-    ("cat <<E | cd a && here 1\nx\nE\n", {WS}), ("cat <<E || cd a && here 1\nx\nE\n", {WS, f"{WS}/a"}), ("cat <<E && cd a && here 1\nx\nE\n", {f"{WS}/a"}), ("cd " + "a && cd " * 16 + "a && here 1", None), ("true && cd a; here 1", {WS, f"{WS}/a"}), ("cd a && cd b || here 1", {WS, f"{WS}/a"}), ("cd a || cd c && here 1", {f"{WS}/a", f"{WS}/c"}),
-    ("cd a && ls 2>&1 | here 1", {f"{WS}/a"}), ("cd a && ls > x | ls 2>&1 | here 1", {f"{WS}/a"}), ("cd a || ls 2>&1 | here 1", {WS}), ("cd a && ls 2>&1 | ls && here 1", {f"{WS}/a"}), ("cd a 2>&1 | here 1", {WS}), ("cd a > x && here 1", {f"{WS}/a"}),
+    ("here 1", {WS}), ("cd a; here 1", {WS, f"{WS}/a"}), ("cd a && here 1", {f"{WS}/a"}),
+    ("cd a || here 1", {WS}), ("cd a && cd b && here 1", {f"{WS}/a/b"}),
+    ("cd a/b && cd .. && here 1", {f"{WS}/a"}), ("cd /x && here 1", {"/x"}), ("cd && here 1", {HOME}),
+    ("cd ~ && here 1", {HOME}), ("cd ~/p && here 1", {f"{HOME}/p"}),
+    ('cd "$HOME/p" && here 1', {f"{HOME}/p"}), ("cd -- a && here 1", {f"{WS}/a"}),
+    ("cd -L a && here 1", {f"{WS}/a"}), ("cd -x a; here 1", None), ("cd ./a/../a && here 1", {f"{WS}/a"}),
+    ("cd -; here 1", None), ("cd $x && here 1", None), ("cd * && here 1", None),
+    ("cd -P a && here 1", {f"{WS}/a"}), ("cd a b; here 1", None), ("popd; here 1", None),
+    ("pushd a && here 1", {f"{WS}/a"}), ("pushd && here 1", None), ("pushd +1 && here 1", None),
+    ("cd '' && here 1", None),
+    ("(cd a && here 1)", {f"{WS}/a"}), ("(cd a); here 1", {WS}), ("(cd a) && here 1", {WS}),
+    ("{ cd a; } && here 1", {f"{WS}/a"}), ("{ cd a; }; here 1", {WS, f"{WS}/a"}), ("cd a | here 1", {WS}),
+    ("ls | cd a && here 1", {WS}), ("ls | { cd a && here 1; }", {f"{WS}/a"}), ("cd a & here 1", {WS}),
+    ("cd a && ls & here 1", {WS}), ("! cd a && here 1", {WS}), ("! cd a || here 1", {f"{WS}/a"}),
+    ("time cd a && here 1", {f"{WS}/a"}),
+    ("echo $(cd a); here 1", {WS}), ("echo $(cd a && here 1)", {f"{WS}/a"}),
+    ("cat <(cd a && here 1)", {f"{WS}/a"}), ("x=$(cd a && here 1)", {f"{WS}/a"}),
+    ("cd a && echo $(here 1)", {f"{WS}/a"}), ("cd a && ls > $(here 1)", {f"{WS}/a"}),
+    ("if cd a; then here 1; fi", None), ("if true; then cd a; fi; here 1", None),
+    ("if true; then here 1; fi", {WS}), ("while cd ..; do here 1; done", None),
+    ("for i in 1 2; do here 1; cd a; done", None), ("for i in 1; do ls; done; here 1", {WS}),
+    ("f() { cd a; }; f; here 1", None), ("case x in x) cd a;; esac; here 1", None),
+    ("eval cd a && here 1", {f"{WS}/a"}), ("eval 'cd a; cd b' && here 1", {f"{WS}/b", f"{WS}/a/b"}),
+    ("command cd a && here 1", {f"{WS}/a"}), ("builtin cd a && here 1", {f"{WS}/a"}),
+    ("sh -c 'cd a'; here 1", {WS}), ("sh -c 'cd a && here 1'", {f"{WS}/a"}),
+    ("cd a && sh -c 'here 1'", {f"{WS}/a"}), ("env -C a here 1", None), ("env here 1", {WS}),
+    ("sudo here 1", {WS}), ("sudo -i here 1", None), ("sudo -D / here 1", None), ("sudo ls -R; here 1", {WS}),
+    ("su -c 'here 1'", {WS}), ("su - ada -c 'here 1'", None), ("ssh h here 1", None),
+    ("find . -execdir here 1 \\;", None), ("find . -exec here 1 \\;", {WS}),
+    ("cd a && xargs here 1", {f"{WS}/a"}), ("trap 'here 1' EXIT", {WS}),
+    ("cat <<E | cd a && here 1\nx\nE\n", {WS}), ("cat <<E || cd a && here 1\nx\nE\n", {WS, f"{WS}/a"}),
+    ("cat <<E && cd a && here 1\nx\nE\n", {f"{WS}/a"}), ("cd " + "a && cd " * 16 + "a && here 1", None),
+    ("true && cd a; here 1", {WS, f"{WS}/a"}), ("cd a && cd b || here 1", {WS, f"{WS}/a"}),
+    ("cd a || cd c && here 1", {f"{WS}/a", f"{WS}/c"}),
+    ("cd a && ls 2>&1 | here 1", {f"{WS}/a"}), ("cd a && ls > x | ls 2>&1 | here 1", {f"{WS}/a"}),
+    ("cd a || ls 2>&1 | here 1", {WS}), ("cd a && ls 2>&1 | ls && here 1", {f"{WS}/a"}),
+    ("cd a 2>&1 | here 1", {WS}), ("cd a > x && here 1", {f"{WS}/a"}),
 ]  # fmt: skip
 
 
@@ -45,9 +78,12 @@ def test_where_a_command_starts(line, folders):
     assert starts(line)["1"] == [None if folders is None else frozenset(folders)]
 
 
-STEPS = ["cd a", "cd b", "cd ..", "cd nope", "cd ./a", "cd a/b", "cd ../c", "cd", "cd ~/a", "pushd a", "true", "false", "ls", "eval cd a", "command cd c", "cd -- a"]  # fmt: skip
+STEPS = [
+    "cd a", "cd b", "cd ..", "cd nope", "cd ./a", "cd a/b", "cd ../c", "cd", "cd ~/a", "pushd a", "true",
+    "false", "ls", "eval cd a", "command cd c", "cd -- a",
+]  # fmt: skip
 # No functions: what is in one runs wherever it is called, and is never quiet.
-JOINS = ["{0}; {1}", "{0} && {1}", "{0} || {1}", "{0} | {1}", "{0} & {1}", "({0}) ; {1}", "({0} && {1})", "{{ {0}; }} && {1}", "! {0} && {1}", "if {0}; then {1}; fi", "for i in 1 2; do {0}; {1}; done", "while {0}; do {1}; break; done", "echo $({0}); {1}", "x=$({0}) && {1}", "case a in a) {0};; esac; {1}", "cat <<E && {1}\n$({0})\nE\n", "cat <<E | {1}\nx\nE\n{0}", "cat <<E || {1}\nx\nE\n{0}", "time {0} && {1}", "sh -c '{0}'; {1}", "eval '{0}'; {1}", "true; {0}\n{1}", "{0} 2>&1 | {1} 2>&1 | ls", "until {0}; do {1}; break; done"]  # fmt: skip
+JOINS = ROWS["joins"]
 
 
 def random_line(chance: random.Random, count: list[int], depth: int = 0) -> str:
@@ -113,8 +149,12 @@ def test_no_command_starts_where_nobody_thought(tmp_path, seed):
 
 
 WHERE = [
-    ("a", [f"{WS}/a"]), ("./a", [f"{WS}/./a"]), ("../a", [f"{WS}/../a"]), ("/a", ["/a"]), ("~", [HOME]), ("~/a", [f"{HOME}/a"]), ("'~/a'", [f"{WS}/~/a"]), ("~+/a", [f"{WS}/a"]), ("~-/a", None), ("~bob/a", None), ("$HOME/a", [f"{HOME}/a"]), ('"$HOME"/a', [f"{HOME}/a"]), ("$PWD/a", [f"{WS}/a"]), ("$x/a", None), ("a$x", None), ("$(a)", None), ("${x:-a}", None), ("<(a)", None), ("''", None), ("$((1))", None),
-    ("*", [f"{WS}/*"]), ("a/*.py", [f"{WS}/a/*.py"]), ("'*'", [f"{WS}/*"]), ("~/*", [f"{HOME}/*"]), ("'['*", [f"{WS}/[[]*"]), ("/a/?", ["/a/?"]),
+    ("a", [f"{WS}/a"]), ("./a", [f"{WS}/./a"]), ("../a", [f"{WS}/../a"]), ("/a", ["/a"]), ("~", [HOME]),
+    ("~/a", [f"{HOME}/a"]), ("'~/a'", [f"{WS}/~/a"]), ("~+/a", [f"{WS}/a"]), ("~-/a", None), ("~bob/a", None),
+    ("$HOME/a", [f"{HOME}/a"]), ('"$HOME"/a', [f"{HOME}/a"]), ("$PWD/a", [f"{WS}/a"]), ("$x/a", None),
+    ("a$x", None), ("$(a)", None), ("${x:-a}", None), ("<(a)", None), ("''", None), ("$((1))", None),
+    ("*", [f"{WS}/*"]), ("a/*.py", [f"{WS}/a/*.py"]), ("'*'", [f"{WS}/*"]), ("~/*", [f"{HOME}/*"]),
+    ("'['*", [f"{WS}/[[]*"]), ("/a/?", ["/a/?"]),
 ]  # fmt: skip
 
 
@@ -147,9 +187,10 @@ def test_a_home_with_blanks_is_split_where_nothing_quotes_it():
 
 # What a word becomes for each value that loops, or the line itself, give its variables.
 FILLED = [
-    ("for f in a b; do p x/$f.py; done", [["x/a.py"], ["x/b.py"]]), ("for f in a b; do for g in 1 2; do p $f$g; done; done", [["a1"], ["a2"], ["b1"], ["b2"]]), ("for f in a; do p $f $f; done", [["a", "a"]]), ("for f in a b; do p $f $f; done", [["a", "a"], ["a", "b"], ["b", "a"], ["b", "b"]]), ("for f in 'a b'; do p \"$f\"; done", [["a b"]]), ("for f in 'a b'; do p $f; done", [["⟨$f⟩"]]), ("for f in '*'; do p \"$f\"; done", [["*"]]), ("for f in '*'; do p $f; done", [["⟨$f⟩"]]), ('for f in *; do p "$f"; done', [["⟨*⟩"]]), ("for f in ~; do p $f; done", [["⟨$HOME⟩"]]), ('for f in ~; do p "$f"; done', [["⟨~⟩"]]), ("for f in -rf; do p $f; done", [["-rf"]]), ("for f in a; do p '$f'; done", [["$f"]]),
-    ("for f in $(q); do p $f; done", [["⟨$f⟩"]]), ("for f; do p $f; done", [["⟨$f⟩"]]), ("for f in a; do f=b; p $f; done", [["⟨$f⟩"]]), ("for f in a; do read f; p $f; done", [["⟨$f⟩"]]), ("for PS in a; do p $PS; done", [["⟨$PS⟩"]]), ("for f in a; do p ${f%x}; done", [["⟨${f%x}⟩"]]), ("for f in a; do for f in b; do p $f; done; done", [["⟨$f⟩"]]), ("f=a; p $f", [["⟨$f⟩"]]), ("for f in {1..17}; do p $f; done", [["⟨$f⟩"]]), ("for f in {1..16}; do p $f; done", [[str(at)] for at in range(1, 17)]), ("for f in 1 2 3 4 5; do p $f$f $f $f; done", None),
-]  # fmt: skip
+    *ROWS["filled"],
+    ("for f in {1..16}; do p $f; done", [[str(at)] for at in range(1, 17)]),
+    ("for f in 1 2 3 4 5; do p $f$f $f $f; done", None),
+]
 
 
 @pytest.mark.parametrize(("line", "several"), FILLED, ids=[line for line, _ in FILLED])
@@ -161,7 +202,12 @@ def test_what_a_loop_makes_of_a_command(line, several):
 
 @pytest.mark.parametrize(
     ("line", "value"),
-    [("f=a; p $f", "a"), ("f=a; f=b; p $f", "a | b"), ("f=a; g=$f/b; p $g", "a/b"), ("f=$f; p $f", "⟨$f⟩"), ("f='a b'; p \"$f\"", "a b"), ("f='a b'; p $f", "⟨$f⟩"), ("f=$(q); p $f", "⟨$f⟩"), ('f=$(q); p "$f"', "⟨$(…)⟩"), ("sh -c 'p $0 $1' a b", "a"), ("sh -c 'p $1' a b", "b"), ("f=~; p $f", "⟨$HOME⟩"), ("f+=a; p $f", "a")],
+    [
+        ("f=a; p $f", "a"), ("f=a; f=b; p $f", "a | b"), ("f=a; g=$f/b; p $g", "a/b"), ("f=$f; p $f", "⟨$f⟩"),
+        ("f='a b'; p \"$f\"", "a b"), ("f='a b'; p $f", "⟨$f⟩"), ("f=$(q); p $f", "⟨$f⟩"),
+        ('f=$(q); p "$f"', "⟨$(…)⟩"), ("sh -c 'p $0 $1' a b", "a"), ("sh -c 'p $1' a b", "b"),
+        ("f=~; p $f", "⟨$HOME⟩"), ("f+=a; p $f", "a"),
+    ],
 )  # fmt: skip
 def test_what_a_variable_is_thought_to_be(line, value):
     (at,) = [at for at in placed(parse_command(line).root, GROUND) if at.command.name == "p"]

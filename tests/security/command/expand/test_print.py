@@ -1,4 +1,6 @@
-"""The print: what it says, that it can be read again, and that a real bash does the same by it as by the line."""
+"""The print: what it says, that it can be read again, and that a real bash does the same by it as by the
+line.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,35 @@ from hypothesis import strategies as st
 
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.expand.visit import visits
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 WORDS = [
-    "a", "'b c'", '"d"', "e\\ f", "''", "-x", "--y=z", '"it\'s"', "'*'", "$'\\t'", "$V", '"$V"', "${V:-u}", "$((1+2))", "{a,b}", "~", "~/z", "~/'a b'", "x=~", "a=b", "\\$V", "'$V'", '"a$V"', "é", "'# no'", "a#b", "=", "!", "2", "--", '"$(q 1)"', "$(q)", "`q`", "if", "'time'", "[x", "\\\n b", "*", "[p-q]*", "'a'*", '"a\\"b\\\\"',
+    "a", "'b c'", '"d"', "e\\ f", "''", "-x", "--y=z", '"it\'s"', "'*'", "$'\\t'", "$V", '"$V"', "${V:-u}",
+    "$((1+2))", "{a,b}", "~", "~/z", "~/'a b'", "x=~", "a=b", "\\$V", "'$V'", '"a$V"', "é", "'# no'", "a#b",
+    "=", "!", "2", "--", '"$(q 1)"', "$(q)", "`q`", "if", "'time'", "[x", "\\\n b", "*", "[p-q]*", "'a'*",
+    '"a\\"b\\\\"',
 ]  # fmt: skip
 SIMPLE = st.builds(
     lambda before, name, words, after: " ".join([*before, name, *words, *after]),
     st.lists(st.sampled_from(["V=1", "W='a b'", "V=$(q)", "V+=x", "V=~/'a b'"]), max_size=1),
-    st.sampled_from(["p", "q", "r", "'p'", "\\q", "true", "false", "command p", "env p", "eval p", "nice q", "sh -c 'q; p' x"]),
+    st.sampled_from(
+        [
+            "p", "q", "r", "'p'", "\\q", "true", "false", "command p", "env p", "eval p", "nice q",
+            "sh -c 'q; p' x",
+        ]
+    ),
     st.lists(st.sampled_from(WORDS), max_size=3),
-    st.lists(st.sampled_from(["> o", "2>&1", ">> o", "<<< 'a b'", "< /dev/null", "> /dev/null", '<<< "$V"', "3>&1", "2> e"]), max_size=2),
+    st.lists(
+        st.sampled_from(
+            ["> o", "2>&1", ">> o", "<<< 'a b'", "< /dev/null", "> /dev/null", '<<< "$V"', "3>&1", "2> e"]
+        ),
+        max_size=2,
+    ),
 )  # fmt: skip
 # No function is called: one of the same name inside of it could call itself without end.
-FRAMES = [
-    "f() {{ {0}; {1}; }}",
-    "{0}; {1}", "{0} && {1}", "{0} || {1}", "{0} | {1}", "{0} |& {1}", "{0}\n{1}", "{0} & wait; {1}", "({0}; {1})", "{{ {0}; {1}; }}", "! {0} && {1}", "if {0}; then {1}; fi", "if {0}; then {1}; else {0}; fi", "if {0}; then {1}; elif {1}; then {0}; fi", "while {0}; do {1}; break; done", "until {0}; do {1}; break; done",
-    "for V in 1 '2 3' {{a,b}}; do {0}; {1}; done", "case a in b|c) {0};; a) {1};; *) {0};; esac", "case $V in [x-z]*) {0};& ?) {1};; esac", "[[ -n $V && a == [a-c] ]] && {0}; {1}", "time {0}; {1}", "{{ {0}; }} > o; {1}", "({0}) 2>&1 | {1}", "{0} # and {1}\n{1}", "V=2\n{0}; {1}", "p <<E | {1}\n$V 'a' \"b\"\nE\n{0}", "{0}; p <<'E'\n$V `x`\nE\n", "set -e; {0}; {1}", "export V='q r'; {0}; {1}", 'p "$({0})"; {1}', "trap '' INT; {0}; {1}",
-]  # fmt: skip
+FRAMES = ROWS["frames"]
 LINES = st.recursive(
     SIMPLE,
     lambda inner: st.builds(
@@ -83,7 +97,9 @@ def test_bash_takes_every_print_for_a_line(line):
 
 
 def foreseen(called: tuple[str, ...], line: CommandLine) -> bool:
-    """Whether a call is one of the actions; behind an open word there may be anything, and a note promises nothing."""
+    """Whether a call is one of the actions; behind an open word there may be anything, and a note promises
+    nothing.
+    """
     if any(visit.command.notes for visit in visits(line.root)):
         return True
     for argv in line.said:
@@ -105,16 +121,7 @@ def test_a_real_bash_calls_the_same_programs_by_the_line_and_by_its_print(calls,
         assert [call for call in by_line if not foreseen(call, found)] == []
 
 
-PRINTED = [
-    ("p", "p"), ("p  a\tb", "p a b"), ("p;", "p"), ("p&", "p &"), ("p\nq", "p; q"), ("p&&q||r", "p && q || r"), ("p|q|&r", "p | q |& r"), ("(p;q)", "( p; q; )"), ("{ p;q;}", "{ p; q; }"), ("! p", "! p"), ("time -p p", "time -p p"),
-    ("p 'a'\"b\"c", "p abc"), ("p 'a b'", "p 'a b'"), ("p it\\'s", "p 'it'\\''s'"), ("p ''", "p ''"), ("p 'a\nb'", "p 'a\nb'"), ("p '*' *", "p '*' *"), ("p a'*'*b", "p a'*'*b"), ("p '~' ~ ~/'x y'", "p '~' ~ ~/x' 'y"), ("p '{a,b}'", "p '{a,b}'"), ("p {a,b}", "p a b"), ("p \\# '#'", "p '#' '#'"), ("p !x", "p '!x'"), ("p a=b", "p a=b"),
-    ('p $V"$V"${V}x', 'p ${V}"${V}"${V}x'), ("p ${V:-x}", "p ${V:-x}"), ('p "${V%.*}"', 'p "${V%.*}"'), ("p $((1+2))", "p $((1+2))"), ("p `q a`", "p $( q a )"), ('p "$(q)"', 'p "$( q )"'), ("p <(q) >(r)", "p <( q ) >( r )"), ("p $(<f)", "p $( < f )"),
-    ("V=1 W= p", "V=1 W= p"), ("V+=a", "V+=a"), ("V='a b'", "V='a b'"), ("'V=1' p", "'V=1' p"), ("V\\=1", "'V=1'"), ("'if' a", "'if' a"), ("p if", "p 'if'"), ("p then do }", "p 'then' 'do' '}'"), ("\\time p", "'time' p"),
-    ("p >a 2>&1", "p > a 2>&1"), ("p 2>&1 >a", "p 2>&1 > a"), (">a p b", "p b > a"), ("p >>a <b", "p >> a < b"), ("p >|a", "p >| a"), ("p &>a", "p &> a"), ("p 3<&-", "p 3<&-"), ("p <<<a >b", "p <<< a > b"), ("p >b <<E\na\nE\n", "p <<< a > b"), ("p >b <<E\n$V\nE\n", 'p > b <<< "${V}"'), ("p <a <<E\nb\nE\n", "p < a <<< b"), ("p > 'a b'", "p > 'a b'"), ("p > ~/a", "p > ~/a"),
-    ("p <<E\na b\nc\nE\n", "p <<< 'a b\nc'"), ("p <<E\n$V\nE\n", 'p <<< "${V}"'), ("p <<'E'\n$V\nE\n", "p <<< '$V'"), ("p <<-E\n\ta\n\tE\n", "p <<< a"), ("p <<E | q\na\nE\n", "p <<< a | q"), ("p <<E && q\na\nE\nr", "p <<< a && q; r"),
-    ("if p;then q;elif r;then p;else q;fi", "if p; then q; elif r; then p; else q; fi"), ("while p;do q;done<f", "while p; do q; done < f"), ("until p\ndo q\ndone", "until p; do q; done"), ("for V in a 'b c';do p;done", "for V in a 'b c' ; do p; done"), ("case $V in a|'b c') p;; *)q;;esac", "case ${V} in a | 'b c' ) p; ;; * ) q; ;; esac"), ("f(){ p;}", "f () { p; }"), ("function f { p; }", "f () { p; }"), ("[[ -n $V && a == b* ]]", "[[ -n ${V} && a == b* ]]"), ("(p)>f 2>&1", "( p; ) > f 2>&1"),
-    ("sh -c 'p  \"a\"'", "sh -c 'p a'"), ("bash -c 'p;q' x 'y z'", "bash -c 'p; q' x 'y z'"), ("eval 'p  a'", "eval 'p a'"), ("eval p  'a  b'", "eval 'p a b'"), ("env V=1 p  a", "env V=1 p a"), ("trap 'p  a' EXIT", "trap 'p a' EXIT"), ("ssh h 'p  a'", "ssh h 'p a'"), ("watch 'p  a'", "watch 'p a'"), ("su -c 'p  a'", "su -c 'p a'"), ("flock l -c 'p  a'", "flock l -c 'p a'"),
-]  # fmt: skip
+PRINTED = ROWS["printed"]
 
 
 @pytest.mark.parametrize(("line", "printed"), PRINTED, ids=[line for line, _ in PRINTED])

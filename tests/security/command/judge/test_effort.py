@@ -1,4 +1,4 @@
-"""Is what a line can cost bounded, and by counts that come out the same wherever it is read?"""
+"""What a line can cost is bounded, by counts that come out the same wherever it is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from leeward.security.policy import Policy
 TOO_MUCH = Unreadable(read._TOO_MUCH)
 
 # The parser goes over all that is left of these again and again.
-LOST = ["a@" * 4000, "a?" * 4000, "@a" * 4000, "a@ " + "#" * 8000, "((" + "=]" * 4000, "${x" + "~" * 8000, "${x" + ", " * 2500]  # fmt: skip
+LOST = [
+    "a@" * 4000, "a?" * 4000, "@a" * 4000, "a@ " + "#" * 8000, "((" + "=]" * 4000, "${x" + "~" * 8000,
+    "${x" + ", " * 2500,
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -93,8 +96,16 @@ def test_no_line_without_an_error_is_lost(sources, tables):
     assert found > 50
 
 
-WIDE = ["[[ " + "a " * 600, "[[ -n a " + "1 " * 600 + "]]", "[[ -n x ]] [[ " + "a" * 1100, "x[" + "1" * 1100, "a[" + "$" * 200 + "ab" * 600, "a x[1]=2 b[" + "c " * 600 + "]", "$((if " + "? ~\t" * 300, "echo $((1" + "+1" * 600 + "))"]  # fmt: skip
-NEAR = ["[[ -n a ]] && ls " + "a " * 200, "grep '[[:space:]]' " + "a" * 3000, "echo 'a[1]' " + "b" * 3000, "ls " + "[a]" * 60 + " " + "c" * 3000, "echo ']] [ ]' " + "d" * 3000, "[ -n a ] && ls " + "e" * 3000, "echo $((1+1)) " + "f" * 3000]  # fmt: skip
+WIDE = [
+    "[[ " + "a " * 600, "[[ -n a " + "1 " * 600 + "]]", "[[ -n x ]] [[ " + "a" * 1100, "x[" + "1" * 1100,
+    "a[" + "$" * 200 + "ab" * 600, "a x[1]=2 b[" + "c " * 600 + "]", "$((if " + "? ~\t" * 300,
+    "echo $((1" + "+1" * 600 + "))",
+]  # fmt: skip
+NEAR = [
+    "[[ -n a ]] && ls " + "a " * 200, "grep '[[:space:]]' " + "a" * 3000, "echo 'a[1]' " + "b" * 3000,
+    "ls " + "[a]" * 60 + " " + "c" * 3000, "echo ']] [ ]' " + "d" * 3000, "[ -n a ] && ls " + "e" * 3000,
+    "echo $((1+1)) " + "f" * 3000,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", WIDE, ids=[line[:12] for line in WIDE])

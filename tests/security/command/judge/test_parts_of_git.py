@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
+
 REFUSED = [
-    "find . -type d -name objects -exec rm -rf {} +", "find . -name HEAD -exec rm -rf {} +", "find . -name refs | xargs rm -rf", "find . -name 'HEA?' -delete",
-    "rm .git/index", "rm -f .git/config", "rm -f .git/hooks/pre-commit.lock", "rm -f .git/x.lock/../config", "rm -rf .git", "echo x > .git/index.lock",
+    "find . -type d -name objects -exec rm -rf {} +", "find . -name HEAD -exec rm -rf {} +",
+    "find . -name refs | xargs rm -rf", "find . -name 'HEA?' -delete",
+    "rm .git/index", "rm -f .git/config", "rm -f .git/hooks/pre-commit.lock", "rm -f .git/x.lock/../config",
+    "rm -rf .git", "echo x > .git/index.lock",
 ]  # fmt: skip
-ASKED = [
-    "rm -f .git/index.lock", "rm .git/refs/heads/main.lock", "unlink .git/HEAD.lock", "rm -f ./.git/index.lock /srv/ws/.git/config.lock",
-    "find . -name .git -prune -o -name objects -exec rm -rf {} +", "find . -path ./.git -prune -o -name HEAD -exec rm {} +", "find . -not -path './.git/*' -name HEAD -delete",
-    "find . -name '*.o' -exec rm -rf {} +", "find src -name objects -exec rm -rf {} +", "find . -name __pycache__ -exec rm -rf {} +", "find . -name '*.pyc' -delete",
-]  # fmt: skip
+ASKED = ROWS["asked"]
 
 
 @pytest.mark.parametrize("line", REFUSED)

@@ -3,6 +3,9 @@
 import pytest
 
 from leeward.security.command import is_plain_head, leads_elsewhere, odd_settings
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 CLONED = """[core]
 	repositoryformatversion = 0
@@ -32,32 +35,10 @@ ODD = "a line that cannot be read"
 
 @pytest.mark.parametrize(
     ("config", "found"),
-    [
-        ("", ()),
-        (CLONED, ()),
-        (CLONED.replace("\n", "\r\n"), ()),
-        (CLONED + "[core]\n\tfsmonitor = x\n", ("core.fsmonitor",)),
-        ("[core] ; \n bare = false # x\n", ()),
-        ('[filter "lfs"]\n\tclean = git-lfs clean\n\trequired = true\n', ("filter.lfs.clean", "filter.lfs.required")),
-        ('[FILTER "X"]CLEAN=x', ("filter.x.clean",)),
-        ('[filter "a"] ; comment\n# clean = x\n smudge = x', ("filter.a.smudge",)),
-        ('[x]\n a = b # c \\\n[filter "evil"]\n clean = y\n', (ODD, "filter.evil.clean")),
-        ('[filter "evil"]\n a = b\x0c[x]\n clean = y\n', (ODD, "filter.evil.clean")),
-        ("[user]\n name = b\u2028[x]\n", (ODD,)),
-        ("[user]\n name = b\r[x]\n email = y\n", (ODD,)),
-        ("[include]\npath = x\n", ("include.path",)),
-        ('[includeIf "gitdir:~/"]\npath = x\n', ("includeif.gitdir:~/.path",)),
-        ("\ufeff[core]\nworktree = /", ("core.worktree",)),
-        ('[remote "o"]\nurl = https://x.example\nuploadpack = evil\npromisor\n', ("remote.o.uploadpack", "remote.o.promisor")),
-        ("[branch]\n sort = signature\n", ("branch.sort",)),
-        ('[branch ""]\n remote = x\n', ("branch.remote",)),
-        ('[branch "x"]\n mergeOptions = --strategy=evil\n', ("branch.x.mergeoptions",)),
-        ("[extensions]\n objectFormat = sha256\n", ("extensions.objectformat",)),
-        ("clean = x", (ODD,)),
-    ],
-)  # fmt: skip
+    [*ROWS["what_is_not_known_to_be_plain_is_named"], (CLONED.replace("\n", "\r\n"), ())],
+)
 def test_what_is_not_known_to_be_plain_is_named(config, found):
-    assert odd_settings(config) == found
+    assert odd_settings(config) == tuple(found)
 
 
 @pytest.mark.parametrize(

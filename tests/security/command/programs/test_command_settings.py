@@ -1,4 +1,6 @@
-"""Which settings a repository has, held against git itself; which forms of git are plain, in every spelling."""
+"""Which settings a repository has, held against git itself; which forms of git are plain, in every
+spelling.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,24 @@ from leeward.security.command.programs.git import (
     without_globals,
 )
 from leeward.security.command.syntax.nodes import literal
+from loading import rows_beside
 
-HEADERS = ["[core]\n", "[core] ", '[Filter "Evil"]\n', '[filter "a.b"]', "[filter.old]\n", "[ include ]\n", '[includeIf "gitdir:~/"]\n', '[filter "q\\"q"]\n', '[remote "o"]\n', "[a.b.c]\n", "[x]clean = y\n", "[a]\n[b] c = d\n"]  # fmt: skip
-KEYS = ["\tclean = x\n", " smudge=y\n", "process = z ; c\n", "path = p\n", "worktree=/\n", "a-b = c\n", "Bare\n", "UploadPack = e\n", "url = u\n", 'k = "v ; #"\n', "k=\tv\t\n", "k = [filter]\n", "k = v\r\n", "# c\n", "; c\n", "\n", "  \n"]  # fmt: skip
-ODD = ["k = v\\\n", "k = a \\\n  b\n", "k = a \\\n[core]\n", "#x \\\n", 'k = \\"\n', 'k = "a\nb"\n', "=x\n", "1a = b\n", "\x0c", "[", "]", "x", "[core]a=b[c]\n", "k_ = v\n", "k ! v\n", "\r\n"]  # fmt: skip
+ROWS = rows_beside(__file__)
+
+HEADERS = [
+    "[core]\n", "[core] ", '[Filter "Evil"]\n', '[filter "a.b"]', "[filter.old]\n", "[ include ]\n",
+    '[includeIf "gitdir:~/"]\n', '[filter "q\\"q"]\n', '[remote "o"]\n', "[a.b.c]\n", "[x]clean = y\n",
+    "[a]\n[b] c = d\n",
+]  # fmt: skip
+KEYS = [
+    "\tclean = x\n", " smudge=y\n", "process = z ; c\n", "path = p\n", "worktree=/\n", "a-b = c\n", "Bare\n",
+    "UploadPack = e\n", "url = u\n", 'k = "v ; #"\n', "k=\tv\t\n", "k = [filter]\n", "k = v\r\n", "# c\n",
+    "; c\n", "\n", "  \n",
+]  # fmt: skip
+ODD = [
+    "k = v\\\n", "k = a \\\n  b\n", "k = a \\\n[core]\n", "#x \\\n", 'k = \\"\n', 'k = "a\nb"\n', "=x\n",
+    "1a = b\n", "\x0c", "[", "]", "x", "[core]a=b[c]\n", "k_ = v\n", "k ! v\n", "\r\n",
+]  # fmt: skip
 
 
 def random_config(chance: random.Random) -> str:
@@ -39,7 +55,8 @@ def names_by_git(config: str, folder) -> list[str] | None:
     file = folder / "config"
     file.write_bytes(config.encode())
     done = subprocess.run(
-        ["git", "config", "-f", str(file), "--list", "--name-only", "-z"], capture_output=True, timeout=20, check=False,
+        ["git", "config", "-f", str(file), "--list", "--name-only", "-z"], capture_output=True, timeout=20,
+        check=False,
     )  # fmt: skip
     return None if done.returncode else done.stdout.decode().split("\0")[:-1]
 
@@ -62,22 +79,38 @@ def test_no_setting_git_reads_goes_unnamed(tmp_path, seed):
 
 @pytest.mark.parametrize(
     "setting",
-    ["filter.x.clean", "filter.x.smudge", "filter.a b.process", "include.path", "includeif.gitdir:/x.path", "core.worktree", "core.alternaterefscommand", "extensions.worktreeconfig", "extensions.partialclone", "remote.o.promisor", "remote.o.vcs", "remote.o.uploadpack", "blame.ignorerevsfile"],
+    [
+        "filter.x.clean", "filter.x.smudge", "filter.a b.process", "include.path", "includeif.gitdir:/x.path",
+        "core.worktree", "core.alternaterefscommand", "extensions.worktreeconfig", "extensions.partialclone",
+        "remote.o.promisor", "remote.o.vcs", "remote.o.uploadpack", "blame.ignorerevsfile",
+    ],
 )  # fmt: skip
 def test_every_setting_that_runs_something_is_named_as_git_writes_it(tmp_path, setting):
     """Written by git itself, so that it is read as git spells it; its neighbours are no reason to ask."""
     file = tmp_path / "c"
-    for name, value in ((setting, "x"), ("user.name", "x"), ("core.bare", "false"), ("remote.o.url", "x"), ("branch.a.b.merge", "x")):  # fmt: skip
+    for name, value in (
+        (setting, "x"), ("user.name", "x"), ("core.bare", "false"), ("remote.o.url", "x"),
+        ("branch.a.b.merge", "x"),
+    ):  # fmt: skip
         subprocess.run(["git", "config", "-f", str(file), name, value], check=True, timeout=20)
     assert odd_settings(file.read_text()) == (setting,)
 
 
-HOSTILE = ["[a" + " " * 250_000 + "x", "[a" + "\t" * 4000 + "x", "[a" + " " * 2000 + '"b' + " " * 2000, '[a "' + "\\x" * 2000, '[a "' + "b" * 4000, "[a]" * 60_000, "[" * 4000, "[" + "a" * 4000, "[a]" * 1300 + "x", "k" * 250_000, "k" + " " * 4000 + "=", "=" * 250_000]  # fmt: skip
+HOSTILE = [
+    "[a" + " " * 250_000 + "x", "[a" + "\t" * 4000 + "x", "[a" + " " * 2000 + '"b' + " " * 2000,
+    '[a "' + "\\x" * 2000, '[a "' + "b" * 4000, "[a]" * 60_000, "[" * 4000, "[" + "a" * 4000,
+    "[a]" * 1300 + "x", "k" * 250_000, "k" + " " * 4000 + "=", "=" * 250_000,
+]  # fmt: skip
 
 
 def test_no_text_of_settings_keeps_a_verdict_waiting():
-    """Each line is repeated to the size at which settings are no longer read; run apart, for a hang is one."""
-    code = "import sys; from leeward.security.command import odd_settings; print(len(odd_settings(sys.stdin.read())))"
+    """Each line is repeated to the size at which settings are no longer read; run apart, for a hang
+    is one.
+    """
+    code = (
+        "import sys; from leeward.security.command import odd_settings; "
+        "print(len(odd_settings(sys.stdin.read())))"
+    )
     for line in HOSTILE:
         text = "[core]\n\tbare = false\n" + f"{line}\n" * (256 * 1024 // len(line))
         done = subprocess.run(
@@ -91,8 +124,8 @@ def test_a_line_longer_than_any_setting_is_odd():
     assert odd_settings('[remote "o"]\n\turl = https://git.example/' + "x" * 3000) == ()
 
 
-PLAIN = ["status", "status -s", "status -b", "status -sb", "status --short --branch", "status --porcelain", "status --porcelain=v1", "status --porcelain=v2 -b", "branch", "branch -a", "branch -r", "branch -v", "branch -vv", "branch -av", "branch --all --verbose", "branch --list", "branch --show-current", "log --oneline", "log --oneline -5", "log -20 --oneline", "log --oneline -n 5", "log --oneline -n5", "log --oneline --max-count=5"]  # fmt: skip
-OTHER = ["log", "log -3", "log -n 3", "log --oneline main", "log --oneline -- a", "log --oneline -n -1", "log --oneline -n x", "log --oneline --max-count", "log --oneline --all", "log --oneline -p", "log --oneline --stat", "log --onelin", "log --format=%G?", "log --output=x", "log --ext-diff", "log -m -p", "diff", "show", "show HEAD", "branch x", "branch -d x", "branch --list x", "branch --sort=signature", "branch --format=%G?", "branch --contains HEAD", "branch --edit-description", "status .", "status -v", "status -uall", "status --ignored", "status --porcelain=v9", "status --column", "status --ignore-submodules=none", "status --unknown", "tag", "remote -v", "stash", "stash list", "worktree list", "reflog", "config --get user.name", "config --list", "blame a", "grep x", "grep --cached x", "describe", "shortlog", "rev-parse", "rev-parse HEAD", "rev-parse --git-dir", "rev-parse --show-toplevel x", "rev-list HEAD", "ls-files", "ls-tree HEAD", "cat-file -p HEAD", "show-ref", "for-each-ref", "merge-base a b", "count-objects", "check-ignore a", "cherry", "clean -n", "var GIT_EDITOR", "range-diff a b c", "notes", "notes show", "push", "commit -m x", "fetch", "submodule status", "ls-remote", "archive HEAD", "version", "help", "-v", "--help", "-c a.b=c status", "--git-dir=x status", "--work-tree=x status", "--exec-path=x status", "-p status", "-P status", "--paginate log --oneline", "-C . status", "-C src status", "--no-optional-locks status", "--bare status", "--namespace=x branch", "--attr-source=HEAD status"]  # fmt: skip
+PLAIN = ROWS["plain"]
+OTHER = ROWS["other"]
 
 
 def words(line: str):
@@ -101,7 +134,10 @@ def words(line: str):
 
 @pytest.mark.parametrize("line", PLAIN)
 def test_plain_forms_run_neutralised_in_the_root_of_the_workspace(world, line):
-    for text in (f"git {line}", f"git --no-pager {line}", f"/usr/bin/git {line}", f"cd /srv/ws && git {line}", f"! git {line} | head"):  # fmt: skip
+    for text in (
+        f"git {line}", f"git --no-pager {line}", f"/usr/bin/git {line}", f"cd /srv/ws && git {line}",
+        f"! git {line} | head",
+    ):  # fmt: skip
         assert world.say(text) == "nothing", text
         printed = parse_command(text).printed
         assert "core.fsmonitor=false" in printed and "core.hooksPath=/dev/null" in printed
@@ -110,7 +146,12 @@ def test_plain_forms_run_neutralised_in_the_root_of_the_workspace(world, line):
 
 @pytest.mark.parametrize("line", PLAIN)
 def test_plain_forms_elsewhere_or_started_by_another_program_are_asked_about(world, line):
-    for text in (f"cd src && git {line}", f"cd src; git {line}", f"cd ..; git {line}", f"cd $x; git {line}", f"timeout 5 git {line}", f"env git {line}", f"command git {line}", f"sh -c 'git {line}'", f"find . -exec git {line} ';'", f"echo | xargs -I x git {line}", f"git.exe {line}", f"/opt/git {line}", f"./git {line}"):  # fmt: skip
+    for text in (
+        f"cd src && git {line}", f"cd src; git {line}", f"cd ..; git {line}", f"cd $x; git {line}",
+        f"timeout 5 git {line}", f"env git {line}", f"command git {line}", f"sh -c 'git {line}'",
+        f"find . -exec git {line} ';'", f"echo | xargs -I x git {line}", f"git.exe {line}",
+        f"/opt/git {line}", f"./git {line}",
+    ):  # fmt: skip
         assert world.say(text) in {"ask", "force"}, text
 
 
@@ -123,15 +164,18 @@ def test_every_other_line_of_git_is_asked_about_and_runs_as_it_stands(world, lin
 
 def test_what_tells_no_more_than_a_version_or_a_folder_needs_no_plain_repository(world):
     world.repositories = {"/srv/ws": ("core.fsmonitor",)}
-    for line in ("git --version", "timeout 5 git --version", "git rev-parse --show-toplevel", "cd src && git rev-parse --show-toplevel"):  # fmt: skip
+    for line in (
+        "git --version", "timeout 5 git --version", "git rev-parse --show-toplevel",
+        "cd src && git rev-parse --show-toplevel",
+    ):  # fmt: skip
         assert world.say(line) == "nothing", line
     assert "core.hooksPath=/dev/null" in parse_command("git rev-parse --show-toplevel").printed
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("show HEAD:.env", "deny"), ("show :.env", "deny"), ("cat-file -p HEAD:src/.env", "deny"), ("diff .env", "deny"), ("diff --stat -- .env", "deny"), ("log -p -- .env", "deny"), ("log -L1,2:.env", "deny"), ("blame .env", "deny"), ("blame -S .env a", "deny"), ("grep TOKEN .env", "deny"), ("-C src show HEAD:.env", "deny"), ("log -S .env", "force"), ("grep .env", "force"), ("add .env", "force"), ("rm --cached .env", "force"), ("show HEAD:README.md", "ask"), ("log --author=.environment", "ask")],
-)  # fmt: skip
+    ROWS["what_shows_a_secret_file_by_its_name_is_refused"],
+)
 def test_what_shows_a_secret_file_by_its_name_is_refused(world, line, said):
     assert world.say(f"git {line}") == said
 
@@ -148,23 +192,26 @@ def test_the_words_behind_the_neutral_ones_are_those_that_were_written():
 
 @pytest.mark.parametrize(
     ("line", "noted"),
-    [
-        ("-c core.pager=x log", True), ("-c user.name=x commit", False), ("-c color.ui=always log", False), ("-c unheard.of=x log", True), ("-c CORE.PAGER=x log", True), ("--config-env=core.pager=X log", True), ("--exec-path=x log", True), ("--exec-path log", True),
-        ("difftool", True), ("filter-branch", True), ("submodule foreach x", True), ("submodule update", False), ("bisect run x", True), ("bisect start", False), ("clone ext::sh a", True), ("fetch transport::address", True), ("clone https://a::b@c.example/x", False), ("clone --upload-pack=x a", True), ("clone --upload-p x a", True), ("clone --template=x a", True), ("clone -c a.b=c a", True), ("clone -u x a", True), ("clone --depth 1 a", False), ("grep -O x", True), ("grep --open-files-in-pager x", True), ("log --ext-diff", True), ("log --ext", True), ("log --exit-code", False), ("push --receive-pack=x", True), ("rebase --strategy=x", True), ("config core.pager x", True), ("config alias.a '!x'", True), ("config user.name x", False), ("config --unset core.sshCommand", True), ("config url.a.insteadOf b", True),
-    ],
-)  # fmt: skip
+    ROWS["what_may_start_a_program_of_somebodys_choosing"],
+)
 def test_what_may_start_a_program_of_somebodys_choosing(line, noted):
     assert bool(git_notes(words(line))) == noted
 
 
 @pytest.mark.parametrize(
     ("line", "code"),
-    [("-c alias.a='!p q' a", ["p q"]), ("-c alias.a=push a", ["git push"]), ("-c core.pager='p q' log", ["p q"]), ("-c user.name='p q' log", []), ("config core.editor 'p q'", ["p q"]), ("config --get core.editor", []), ("rebase -x 'p q' m", ["p q"]), ("rebase --exec='p q' -x r m", ["p q", "r"]), ("bisect run p 'q r'", ["'p' 'q r'"]), ("submodule foreach --recursive p q", ["'p' 'q'"]), ("submodule foreach 'p q'", ["p q"]), ("log -x p", []), ("push", [])],
-)  # fmt: skip
+    ROWS["what_git_hands_to_a_shell"],
+)
 def test_what_git_hands_to_a_shell(line, code):
     assert [word.text for word in git_runs(words(line))] == code
 
 
 def test_without_globals_takes_the_value_of_an_option_for_no_command():
-    said = [without_globals(tuple(map(literal, line.split()))) for line in ("-C push log", "-c push=x log", "--git-dir push log", "--git-dir=push log", "--namespace a log", "--bare log", "log -C push")]  # fmt: skip
+    said = [
+        without_globals(tuple(map(literal, line.split())))
+        for line in (
+            "-C push log", "-c push=x log", "--git-dir push log", "--git-dir=push log", "--namespace a log",
+            "--bare log", "log -C push",
+        )
+    ]  # fmt: skip
     assert said == [("log",)] * 6 + [("log", "-C", "push")]

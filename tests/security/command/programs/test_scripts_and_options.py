@@ -1,4 +1,6 @@
-"""What sed, awk and find are told to do, held against the programs; and what each word of an argument vector means."""
+"""What sed, awk and find are told to do, held against the programs; and what each word of an argument vector
+means.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,12 @@ from leeward.security.command.programs.awk_sed import awk_is_pure, awk_runs, sed
 from leeward.security.command.programs.find import find_only_looks, find_starts, found_name, search_runs
 from leeward.security.command.programs.options import parse_options
 from leeward.security.command.syntax.nodes import literal
+from loading import rows_beside
 
-SED_PIECES = [
-    "p", "d", "s/a/b/", "s/a/b/g", "s/a/b/gp", "s|a|b|", "s,a,b,2", "s/a\\/b/c/", "s/[/]/x/", "s/[^]/]/x/", "y/ab/ba/", "1", "$", "1,3", "2~3", "/a/", "/a\\/b/", "/[/]/", "/a/,/b/", "1!", "!", ";", "\n", " ", "q", "q5", "=", "l", "n", "N", "h", "G", "x", "{", "}", "w out", "w/out", "W out", "r secret", "R secret", "e", "e touch out", "s/a/b/e", "s/a/b/w out", "s/.*/touch out/e", "s/a/b/ge", "s/a/b/gw out", "a\\", "i x", "c x", "b", "t", ":a", "\\", "#", "z", "F", "Q", "I", "M", "\\,a,", "s!a!b!", "s#a#b#w out", "0", "+2", "s/x/y/;e", "1e", "$w out", "}w out", "!w out",
-]  # fmt: skip
-AWK_PIECES = [
-    "{", "}", "print", "print $1", " ", ";", "\n", "NR==1", "/a/", "BEGIN", "END", "$1", "x=1", 'printf "%s"', ",", '> "out"', '>> "out"', "> x", '| "touch out"', '|"cat"', '|& "cat"', 'system("touch out")', "getline", 'getline < "secret"', '"touch out" | getline', 'while ((getline l < "secret") > 0) print l', "$1 > 2", "($1 > 2)", "a || b", 'close("x")', 'ARGV[1]="secret"', 'ARGV[ARGC++]="secret"', '@include "secret"', '"/inet/tcp/0/x/1"', "if (a > b) print", 'print a, b > "/dev/stdout"', 'gsub(/a/,"b")', "length", "!", "&&", "1", "exit",
-]  # fmt: skip
+ROWS = rows_beside(__file__)
+
+SED_PIECES = ROWS["sed_pieces"]
+AWK_PIECES = ROWS["awk_pieces"]
 
 
 def effects(argv: list[str], folder, stubs) -> list[str]:
@@ -55,7 +56,9 @@ def touching(stubs):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_pure_sed_program_does_nothing_else(tmp_path, touching, seed):
-    """Sed runs it in its sandbox, too, which refuses `e`, `r` and `w`; each that is not pure is near enough to one."""
+    """Sed runs it in its sandbox, too, which refuses `e`, `r` and `w`; each that is not pure is near enough
+    to one.
+    """
     chance, tried, impure = random.Random(seed), 0, 0
     for _ in range(1500):
         program = "".join(chance.choices(SED_PIECES, k=chance.randrange(1, 4)))
@@ -109,28 +112,40 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-SED = [
-    ("p", True, False), ("1,5p", True, False), ("$d", True, False), ("s/a/b/", True, False), ("s/a/b/gI", True, False), ("s/w out/e/g", True, False), ("s/a/b/w out", False, True), ("s/a/b/e", False, True), ("s/a/b/gpe", False, True), ("e", False, True), ("1e ls", False, True), ("w out", False, True), ("$w out", False, True), ("r x", False, True), ("R x", False, True), ("W x", False, True), ("/a/e", False, True), ("/e/d", True, False), ("/w/p", True, False), ("s,a/e,b,", True, False), ("s/a\nb/c/", False, False), ("{p;p}", False, False), ("a\\ x", False, False), ("y/ew/we/", True, False), ("s/a/b/;s/c/d/e", False, True), ("p;w x", False, True), ("", True, False),
-]  # fmt: skip
+SED = ROWS["sed"]
 
 
 @pytest.mark.parametrize(("program", "is_pure", "runs"), SED, ids=[repr(one[0]) for one in SED])
 def test_what_a_sed_program_does(program, is_pure, runs):
-    for line in (f"sed {quoted(program)} x", f"sed -n -e {quoted(program)} x", f"sed --expression={quoted(program)} x", f"sed -ne{quoted(program)} x" if program else "sed -e '' x"):  # fmt: skip
+    for line in (
+        f"sed {quoted(program)} x", f"sed -n -e {quoted(program)} x", f"sed --expression={quoted(program)} x",
+        f"sed -ne{quoted(program)} x" if program else "sed -e '' x",
+    ):  # fmt: skip
         words = parse_command(line).root.words
         assert (sed_is_pure(words), sed_runs(words) is not None) == (is_pure, runs), line
 
 
 @pytest.mark.parametrize(
     ("line", "is_pure"),
-    [("sed -i p x", False), ("sed -n p -i x", False), ("sed -f x y", False), ("sed -nf x y", False), ("sed --in-place=.b p x", False), ("sed -e p -e w\\ x", False), ("sed -s p x", True), ("sed -nEz p x", True), ("sed $x y", False), ("sed p $x", True), ("sed", False), ("sed --posix p", True), ("sed --unheard p", False)],
+    [
+        ("sed -i p x", False), ("sed -n p -i x", False), ("sed -f x y", False), ("sed -nf x y", False),
+        ("sed --in-place=.b p x", False), ("sed -e p -e w\\ x", False), ("sed -s p x", True),
+        ("sed -nEz p x", True), ("sed $x y", False), ("sed p $x", True), ("sed", False),
+        ("sed --posix p", True), ("sed --unheard p", False),
+    ],
 )  # fmt: skip
 def test_options_of_sed(line, is_pure):
     assert sed_is_pure(parse_command(line).root.words) == is_pure
 
 
 # Each of these could be read in as many ways as two multiplied by itself for every bracket, and never ended.
-@pytest.mark.parametrize("program", ["/" + "[]]" * 2000, "/" + "[^]]" * 1500 + "w", "1,/" + "[]]" * 2000, " " * 7000 + "w", "1" + " " * 7000 + "w"])  # fmt: skip
+@pytest.mark.parametrize(
+    "program",
+    [
+        "/" + "[]]" * 2000, "/" + "[^]]" * 1500 + "w", "1,/" + "[]]" * 2000, " " * 7000 + "w",
+        "1" + " " * 7000 + "w",
+    ],
+)  # fmt: skip
 def test_a_sed_program_of_brackets_is_read_once(program):
     words = (literal("sed"), literal(program), literal("f"))
     assert not sed_is_pure(words)
@@ -143,16 +158,20 @@ def test_brackets_in_a_sed_address_are_still_read():
         assert sed_is_pure((literal("sed"), literal(program), literal("f"))), program
 
 
-AWK = [
-    ("{print $1}", True), ('{print $1 > "x"}', False), ('{print > "x"}', False), ("$1 > 2 {print}", True), ("{print ($1 > 2)}", False), ("$1 > 2 || $2 {print $1}", True), ("{print $1 || $2}", True), ('{print | "sh"}', False), ('BEGIN{system("x")}', False), ("{getline}", False), ('BEGIN{ARGV[1]="x"}', False), ('@load "x"', False), ('{printf "%s", $1 >> "x"}', False), ("NR==FNR{a[$1];next} $1 in a", True), ("{n+=$1} END{print n}", True), ('{close("x")}', False),
-]  # fmt: skip
+AWK = ROWS["awk"]
 
 
 @pytest.mark.parametrize(("program", "is_pure"), AWK, ids=[one[0] for one in AWK])
 def test_what_an_awk_program_does(program, is_pure):
-    for line in (f"awk {quoted(program)} x", f"awk -F: -v a=b {quoted(program)} x", f"awk -F : {quoted(program)}", f"awk -- {quoted(program)}", f"gawk --posix {quoted(program)}"):  # fmt: skip
+    for line in (
+        f"awk {quoted(program)} x", f"awk -F: -v a=b {quoted(program)} x", f"awk -F : {quoted(program)}",
+        f"awk -- {quoted(program)}", f"gawk --posix {quoted(program)}",
+    ):  # fmt: skip
         assert awk_is_pure(parse_command(line).root.words) == is_pure, line
-    for line in (f"awk -f x {quoted(program)}", f"awk --unheard {quoted(program)}", "awk $x", f"awk -i inplace {quoted(program)}"):  # fmt: skip
+    for line in (
+        f"awk -f x {quoted(program)}", f"awk --unheard {quoted(program)}", "awk $x",
+        f"awk -i inplace {quoted(program)}",
+    ):  # fmt: skip
         assert not awk_is_pure(parse_command(line).root.words), line
     assert awk_runs(parse_command("awk --unheard p").root.words) is not None
 
@@ -163,9 +182,7 @@ def test_a_bar_of_an_awk_program_may_stand_on_another_line_than_its_print():
     assert awk_runs(parse_command("awk '{print $1} $2 || $3'").root.words) is None
 
 
-FIND = [
-    ("find", ["."], True, []), ("find .", ["."], True, []), ("find a b -name x", ["a", "b"], True, []), ("find -L a", ["a"], False, []), ("find -H -O2 a -type f", ["a"], True, []), ("find . -delete", ["."], False, []), ("find . -name -delete", ["."], True, []), ("find . -name", ["."], False, []), ("find . -fprint x", ["."], False, []), ("find . -printf %p", ["."], True, []), ("find . -newerXY x", ["."], False, []), ("find . ! -name x -o -type d", ["."], True, []), ("find . '(' -name a -o -name b ')' -prune", ["."], True, []), ("find . -name '*.o' -exec p {} \\;", ["."], True, ["p ./⟨each file found named *.o⟩"]), ("find . -exec p {} +", ["."], True, ["p ./⟨each file found⟩"]), ("find . -exec p", ["."], False, ["p"]), ("find . -ok p \\;", ["."], False, ["p"]), ("find a b -exec p {} \\;", ["a", "b"], True, ["p ⟨each file found⟩"]), ("find . -type f -exec p x{}y \\;", ["."], True, ["p x./⟨each plain file found⟩y"]), ("find . -exec p \\; -exec q {} +", ["."], True, ["p", "q ./⟨each file found⟩"]), ("find . -exec p + {} +", ["."], True, ["p + ./⟨each file found⟩"]), ("find . -not -name a -exec p {} \\;", ["."], True, ["p ./⟨each file found⟩"]), ("find . -exec p {} \\; -name a", ["."], True, ["p ./⟨each file found⟩"]), ("find . $x", [".", "⟨$x⟩"], True, []), ("find . -name $x", ["."], False, []), ("find $x -type f", ["⟨$x⟩"], True, []), ("find . -files0-from x", ["."], False, []), ("find . -exec p {} \\; -delete", ["."], False, ["p ./⟨each file found⟩"]),
-]  # fmt: skip
+FIND = ROWS["find"]
 
 
 @pytest.mark.parametrize(("line", "begins", "looks", "runs"), FIND, ids=[one[0] for one in FIND])
@@ -184,7 +201,16 @@ def test_the_name_of_what_is_found_is_known_only_where_a_test_says_it():
 
 DESCRIBED = "-abc -n: -f:content -w? --all --lines: --file:content --color? -#"
 PARSED = [
-    ("-a", [("-a", None)], []), ("-ab", [("-a", None), ("-b", None)], []), ("-n5", [("-n", "5")], []), ("-n 5", [("-n", "5")], []), ("-abn5 x", [("-a", None), ("-b", None), ("-n", "5")], ["x"]), ("-an 5 x", [("-a", None), ("-n", "5")], ["x"]), ("-w x", [("-w", None)], ["x"]), ("-w3 x", [("-w", "3")], ["x"]), ("-aw3", [("-a", None), ("-w", "3")], []), ("--all x", [("--all", None)], ["x"]), ("--lines=5", [("--lines", "5")], []), ("--lines 5", [("--lines", "5")], []), ("--lines= x", [("--lines", "")], ["x"]), ("--color x", [("--color", None)], ["x"]), ("--color=x", [("--color", "x")], []), ("-20 x", [("-#", None)], ["x"]), ("x -a y", [("-a", None)], ["x", "y"]), ("-- -a x", [], ["-a", "x"]), ("x -- -a", [], ["x", "-a"]), ("- -a", [("-a", None)], ["-"]), ("-n -- x", [("-n", "--")], ["x"]), ("-n -a", [("-n", "-a")], []), ("--file a -f b", [("--file", "a"), ("-f", "b")], []), ("", [], []),
+    ("-a", [("-a", None)], []), ("-ab", [("-a", None), ("-b", None)], []), ("-n5", [("-n", "5")], []),
+    ("-n 5", [("-n", "5")], []), ("-abn5 x", [("-a", None), ("-b", None), ("-n", "5")], ["x"]),
+    ("-an 5 x", [("-a", None), ("-n", "5")], ["x"]), ("-w x", [("-w", None)], ["x"]),
+    ("-w3 x", [("-w", "3")], ["x"]), ("-aw3", [("-a", None), ("-w", "3")], []),
+    ("--all x", [("--all", None)], ["x"]), ("--lines=5", [("--lines", "5")], []),
+    ("--lines 5", [("--lines", "5")], []), ("--lines= x", [("--lines", "")], ["x"]),
+    ("--color x", [("--color", None)], ["x"]), ("--color=x", [("--color", "x")], []),
+    ("-20 x", [("-#", None)], ["x"]), ("x -a y", [("-a", None)], ["x", "y"]), ("-- -a x", [], ["-a", "x"]),
+    ("x -- -a", [], ["x", "-a"]), ("- -a", [("-a", None)], ["-"]), ("-n -- x", [("-n", "--")], ["x"]),
+    ("-n -a", [("-n", "-a")], []), ("--file a -f b", [("--file", "a"), ("-f", "b")], []), ("", [], []),
 ]  # fmt: skip
 
 
@@ -195,7 +221,13 @@ def test_options_and_operands(text, options, operands):
     assert (said, [word.text for word in found.operands], found.unknown) == (options, operands, None)
 
 
-@pytest.mark.parametrize("text", ["-z", "-az", "-za", "--al", "--all=x", "--unheard", "--unheard=x", "-n", "-an", "--lines", "-20a", "-a$x", "--file$x", "--all$x", "--Lines=5"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-z", "-az", "-za", "--al", "--all=x", "--unheard", "--unheard=x", "-n", "-an", "--lines", "-20a",
+        "-a$x", "--file$x", "--all$x", "--Lines=5",
+    ],
+)  # fmt: skip
 def test_what_is_no_known_option_is_said_to_be_unknown(text):
     found = parse_options(parse_command(f"p {text}").root.words[1:], DESCRIBED)
     assert found.unknown is not None and found.unknown.text.startswith(text.partition("$")[0])
@@ -216,7 +248,9 @@ GROUPS = ["-a", "-b", "-n5", "-n 5", "--all", "--lines=5", "--lines 5", "--color
 )
 @settings(max_examples=settings().max_examples * 3 // 5)
 def test_the_order_of_options_says_nothing(groups, operands):
-    """Before, behind and between the operands; and where wrappers stop, all behind the first is an operand."""
+    """Before, behind and between the operands; and where wrappers stop, all behind the first is an
+    operand.
+    """
     read = set()
     for order in list(permutations([*groups]))[:12]:
         for words in ([*order, *operands], [*operands, *order]):
@@ -238,4 +272,6 @@ def test_bundled_flags_are_those_flags(letters, attached):
     found = parse_options(
         tuple(map(literal, [f"-{before}n", "v"] if not attached else [f"-{before}nv"])), DESCRIBED
     )
-    assert [(name, value and value.text) for name, value, _ in found.options] == [*((f"-{letter}", None) for letter in before), ("-n", "v")]  # fmt: skip
+    assert [
+        (name, value and value.text) for name, value, _ in found.options
+    ] == [*((f"-{letter}", None) for letter in before), ("-n", "v")]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Is the same said of a line whose parts are kept as of one that is judged afresh each time?"""
+"""The same is said of a line whose parts are kept as of one that is judged afresh each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lines that ended the process under the parser's versions 0.25.0 to 0.26.0, each read in a process of its own."""
+"""Lines that ended the process under the parser's versions 0.25.0 to 0.26.0, each read in a process of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ CRASHES = [
 
 @pytest.mark.parametrize("line", CRASHES)
 def test_a_line_never_ends_the_process(line):
-    code = "import sys; from leeward.security.command.expand.parse import parse_command; parse_command(sys.argv[1])"
+    code = (
+        "import sys; from leeward.security.command.expand.parse import parse_command; "
+        "parse_command(sys.argv[1])"
+    )
     done = subprocess.run([sys.executable, "-c", code, line], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 

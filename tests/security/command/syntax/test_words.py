@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from leeward.security.command import CommandLine, parse_command
 from leeward.security.command.syntax.nodes import PartKind
 from leeward.security.kinds import Unreadable
+from loading import rows_beside
+
+ROWS = rows_beside(__file__)
 
 
 def words_of(line: str):
@@ -25,7 +28,8 @@ def bash_words(lines: list[str]) -> list[list[str]]:
         f"show x {line}\n" for line in lines
     )
     done = subprocess.run(
-        ["/bin/bash", "--norc", "-c", "--", script], capture_output=True, timeout=30, check=True, env={"LC_ALL": "C.UTF-8"},
+        ["/bin/bash", "--norc", "-c", "--", script], capture_output=True, timeout=30, check=True,
+        env={"LC_ALL": "C.UTF-8"},
     )  # fmt: skip
     found: list[list[str]] = [[]]
     for word in done.stdout.decode().split("\0")[:-1]:
@@ -37,14 +41,7 @@ def bash_words(lines: list[str]) -> list[list[str]]:
 
 
 # Lists of words that are literal to the end, whatever marks stand in them.
-SPELLED = [
-    "a", "'a b'", '"a b"', "a\\ b", "''", '""', "'' ''", "a''b", 'a""', "'a'\"b\"c", "\\a\\b", "'\\a'", '"\\a"', '"\\\\a"', '"\\""', "'\"'", '"\'"', "'it'\\''s'", "\"it's\"",
-    "\\'", '\\"', "\\\\", "'\\'", '"\\\\"', "\\$x", "'$x'", '"\\$x"', "\\`", "'`a`'", '"\\`a\\`"', "a\\;b", "a\\|b '|' \"&\" \\& \\<\\>", "\\(a\\)", "'(a)'", "a#b", "a\\#b", "a\\\tb", "'a\tb'",
-    "$'a'", "$'a b'", "$'\\''", "$'\\\"'", "$'\"'", "$'\\\\'", "$'\\t\\n'", "$'\\a\\b\\e\\E\\f\\v\\r'", "$'\\x41\\x4'", "$'\\x4142'", "$'\\101\\60\\7'", "$'\\1012'", "$'\\u41\\u00e9'", "$'\\u00e9x'", "$'\\U1F600'", "$'\\cA\\c[\\c?'", "$'\\?'", "a$'b'c", "$'a'$'b'", "$'\\xc3\\xa9'",
-    '$"a"', '$"a b"', 'x$"y"z', "é", "'é'", "\\é", "$'é'", '"é漢"', "😀", "a\\\n b", '"a\nb"', "'a\nb'", "$'a\nb'",
-    "{a,b}", "{a,b}{c,d}", "x{a,b}y", "a,b}", "{a}", "{}", "{,}", "{a,}", "{,a}", "x{,}y", "'{a,b}'", "\\{a,b}", "{a\\,b}", "{a','b}", '{"a,b"}', "{'a b',c}", "{a,{b,c}}", "{{a,b},c}", "{1..3}", "{3..1}", "{-1..1}", "{1..7..3}", "{7..1..3}", "{1..3..0}", "{a..c}", "{c..a}", "{A..C}", "{1..a}", "{a..3}", "{1.2}", "x{1..2}{a,b}", "{1..2,x}", "{'1'..3}", "'{'1..3}", "{0..2}", "{-0..2}", "{10..8}",
-    "a=b", "a=b=c", "--x=y", "-a -- -", "=", "a=", "1=2", "a+=b", "!", "a!b", "!a", "^a", "%1", "@", "a@b", ":", "a:b", "a,b", "+a", "-", "--", ".", "..", "a.b", "a~b", "a~", "'~'", "\\~", '"~"', "x=a~b", "]", "a]", "$", "a$", "$'' $", '"$"', '"a$"', "$ a", '"$%"',
-]  # fmt: skip
+SPELLED = ROWS["spelled"]
 
 
 def test_quote_removal_is_bashs_own():
@@ -119,13 +116,7 @@ def test_what_is_quoted_runs_as_a_program_of_that_name(names, way):
 
 
 # An open word, and its pieces: what each is, its text, and `"` where the shell neither splits nor expands it.
-PIECES = [
-    ("*", "glob *"), ("a*b", "literal a, glob *, literal b"), ("'a'*", 'literal a", glob *'), ("[a-z]x", "glob [a-z], literal x"), ("[!a]?", "glob [!a], glob ?"), ("[]a]", "glob []a]"), ("**/x", "glob **, literal /x"), ("a'*'*", 'literal a*", glob *'), ("\\**", 'literal *", glob *'),
-    ("~", "tilde ~"), ("~/x", "tilde ~, literal /x"), ("~+", "tilde ~+"), ("~-/x", "tilde ~-, literal /x"), ("~bob/x", "tilde ~bob, literal /x"), ("a=~/x", "literal a=, tilde ~, literal /x"), ("a=x:~", "literal a=x:, tilde ~"),
-    ("$x", "variable x"), ('"$x"', 'variable x"'), ("${x}y", "variable x, literal y"), ("$xy", "variable xy"), ("$1y", "variable 1, literal y"), ("${12}", "variable 12"), ("$@", "variable @"), ('"$*"', 'variable *"'), ("$?$#$$", "variable ?, variable #, variable $"), ("$-$!", "variable -, variable !"), ("a\\$$x", 'literal a$", variable x'), ('"a$x"b', 'literal a", variable x", literal b'),
-    ("${x:-a}", "expansion ${x:-a}"), ('"${x%%.*}"', 'expansion ${x%%.*}"'), ("${#x}", "expansion ${#x}"), ("${x/a/b}", "expansion ${x/a/b}"), ("${x^^}", "expansion ${x^^}"), ("${x:1:2}", "expansion ${x:1:2}"), ("${x+a}", "expansion ${x+a}"),
-    ("$((1+2))", "arithmetic $((1+2))"), ('"$(( (1+2)*3 ))"', 'arithmetic $(( (1+2)*3 ))"'), ("$(a)", "substitution "), ('"$(a)b"', 'substitution ", literal b"'), ("`a`", "substitution "), ("<(a)", "process read from "), (">(a)", "process written to "), ("x=<(a)", "literal x=, process read from "),
-]  # fmt: skip
+PIECES = ROWS["pieces"]
 
 
 @pytest.mark.parametrize(("text", "pieces"), PIECES, ids=[text for text, _ in PIECES])
@@ -146,8 +137,8 @@ def test_the_pieces_of_an_open_word(text, pieces):
 # What stands open, and what looks like it and is text: an `a` for each, or they would be one word.
 @pytest.mark.parametrize(
     ("text", "is_open"),
-    [("*", True), ("\\*", False), ("'*'", False), ("[", False), ("[a", False), ("[a]", True), ("\\[a]", False), ("?", True), ('"?"', False), ("~", True), ("a~", False), ("a:~", False), ("--x=~", False), ("a=~", True), ("a='~'", False), ("$x", True), ("\\$x", False), ("'$x'", False), ("$'$x'", False), ("$", False), ("$((1))", True), ("<(a)", True), ("'<(a)'", False)],
-)  # fmt: skip
+    ROWS["what_looks_open_and_is_text"],
+)
 def test_what_looks_open_and_is_text(text, is_open):
     (word,) = words_of(f"x {text}")
     assert word.is_literal != is_open
@@ -155,7 +146,12 @@ def test_what_looks_open_and_is_text(text, is_open):
 
 @pytest.mark.parametrize(
     ("line", "size"),
-    [("x " + "a " * 255, True), ("x " + "a " * 256, False), ("x " + "'a'" * 2000, True), ("x " + "$a" * 255, True), ("x " + "$a" * 256, False), ('x "' + "$a" * 254 + '"', True), ('x "' + "$a" * 256 + '"', False), ("x {1..240}", True), ("x {1..257}", False), ("x {1..15}{1..15}", True), ("x {1..16}{1..17}", False)],
+    [
+        ("x " + "a " * 255, True), ("x " + "a " * 256, False), ("x " + "'a'" * 2000, True),
+        ("x " + "$a" * 255, True), ("x " + "$a" * 256, False), ('x "' + "$a" * 254 + '"', True),
+        ('x "' + "$a" * 256 + '"', False), ("x {1..240}", True), ("x {1..257}", False),
+        ("x {1..15}{1..15}", True), ("x {1..16}{1..17}", False),
+    ],
 )  # fmt: skip
 def test_there_are_only_so_many_words_and_pieces(line, size):
     assert isinstance(parse_command(line), CommandLine if size else Unreadable)
