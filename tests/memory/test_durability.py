@@ -29,7 +29,7 @@ class Clock:
         return 0.0
 
 async def main(path, session, callers, count):
-    async with AsyncioThread.open("storage") as asyncio_thread, Database.open(path, asyncio_thread) as database:
+    async with AsyncioThread.open("storage") as thread, Database.open(path, thread) as database:
         audit = AuditLogger(database, Clock())
 
         async def caller(first):

@@ -137,7 +137,8 @@ def told(value: Any, root: str) -> Any:
         case dict():
             return {key: told(child, root) for key, child in value.items()}
         case tuple() | list() | deque():
-            return type(value)([told(child, root) for child in value]) if not isinstance(value, Row) else tuple(told(child, root) for child in value)  # fmt: skip
+            children = [told(child, root) for child in value]
+            return tuple(children) if isinstance(value, Row) else type(value)(children)
         case _:
             return value
 
@@ -197,7 +198,8 @@ async def test_defaults_are_judged_and_arrive_as_what_was_judged(clear, workspac
     assert executor.spec.schema["required"] == ["page"]
     assert executor.spec.schema["properties"]["there"]["default"] == "x"
     cleared = await clear(executor, {"page": {}})
-    assert {atom.pointer for atom in cleared.action.atoms} == {"/there", "/link", "/page/Link", "/here", "/many/0"}  # fmt: skip
+    pointers = {atom.pointer for atom in cleared.action.atoms}
+    assert pointers == {"/there", "/link", "/page/Link", "/here", "/many/0"}
     await executor.execute(cleared)
     assert (got["there"], got["here"]) == (place(workspace, "x"), place(workspace, ""))
     assert (got["link"].text, got["page"].link.text) == (SHOWN, "https://default.example/")
