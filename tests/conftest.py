@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -85,6 +87,14 @@ def git() -> Callable[..., str]:
 def planted() -> Callable[[str], ModuleType]:
     """Load the obvious wrong version of a gate, by its name."""
     return lambda name: load_module(TESTS / "planted" / f"{name}.py")
+
+
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[Any]:
+    """The module `preloaded.py` at work: processes of `leeward` without the cost of its imports."""
+    at_work = load_module(TESTS / "preloaded.py").Preloaded()
+    yield at_work
+    at_work.close()
 
 
 @pytest.fixture(scope="session")

@@ -38,34 +38,34 @@ def expected(v0_1: Path) -> Any:
     return json.loads((v0_1 / "expected.json").read_text(encoding="utf-8"))
 
 
-def _unpacked(archive: Path, place: Path) -> Any:
+def _unpacked(archive: Path, place: Path, preloaded: Any) -> Any:
     with tarfile.open(archive) as tar:
         tar.extractall(place, filter="data")
-    return _story().Machine(place / "home", place / "harbour")
+    return _story().Machine(place / "home", place / "harbour", preloaded)
 
 
 @pytest.fixture
-def recorded(v0_1: Path) -> Iterator[Any]:
+def recorded(v0_1: Path, preloaded: Any) -> Iterator[Any]:
     """The machine as it was left, where it was."""
     module = _story()
     try:
         with module.recorded_place() as place:
-            yield _unpacked(v0_1 / "kept.tar.xz", place)
+            yield _unpacked(v0_1 / "kept.tar.xz", place, preloaded)
     except module.PlaceTaken as error:
         pytest.skip(f"the sessions belong to a path that cannot be had here: {error}")
 
 
 @pytest.fixture
-def moved(v0_1: Path, tmp_path: Path) -> Any:
+def moved(v0_1: Path, tmp_path: Path, preloaded: Any) -> Any:
     """The machine as it was left, but in another folder."""
-    return _unpacked(v0_1 / "kept.tar.xz", tmp_path.resolve())
+    return _unpacked(v0_1 / "kept.tar.xz", tmp_path.resolve(), preloaded)
 
 
 @pytest.fixture(scope="session")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def played(tmp_path_factory: pytest.TempPathFactory, preloaded: Any) -> Any:
     """A machine on which this version has lived through the same sessions."""
     place = tmp_path_factory.mktemp("played").resolve()
-    machine = _story().Machine(place / "home", place / "harbour")
+    machine = _story().Machine(place / "home", place / "harbour", preloaded)
     machine.settle()
     _story().play(machine)
     return machine

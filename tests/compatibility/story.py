@@ -1,7 +1,7 @@
 """Sessions in which everything happens that Leeward keeps: played to make the fixtures, and played again
 by the tests, which hold what is written today against what is written down.
 
-Only the console script is used, at a terminal and without one, so that this can be played by any version.
+Only the console script is needed, at a terminal and without one, so that this can be played by any version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 TESTS = Path(__file__).parents[1]
@@ -73,10 +75,11 @@ guess the website of lighthouse
 
 @dataclass(frozen=True)
 class Machine:
-    """A home, a workspace and a person who runs `leeward` there."""
+    """A home, a workspace and a person who runs `leeward` there; by the console script, or `preloaded` and quicker."""
 
     home: Path
     workspace: Path
+    preloaded: Any = None
 
     @property
     def data(self) -> Path:
@@ -101,15 +104,11 @@ class Machine:
         (self.workspace / "replies.toml").write_text('[[reply]]\ntext = "Aye."\n', encoding="utf-8")
 
     def run(self, *words: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
-        done = subprocess.run(
-            [str(LEEWARD), *words],
-            cwd=self.workspace,
-            env=self.environment | (env or {}),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        options = {"env": self.environment | (env or {}), "input": stdin, "text": True, "timeout": 120}
+        if self.preloaded is None:
+            done = subprocess.run([str(LEEWARD), *words], cwd=self.workspace, capture_output=True, **options)
+        else:
+            done = self.preloaded.run(words, cwd=self.workspace, **options)
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def run_each(self, commands: list[tuple[tuple[str, ...], str]]) -> list[Ran]:
@@ -261,16 +260,19 @@ def serving(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
 def _terminal() -> Any:
     """Return the terminal of the tests, wherever among them it stands; this file runs without pytest too."""
     (path,) = TESTS.rglob("pty_terminal.py")
-    return runpy.run_path(str(path))["Tty"]
+    return SimpleNamespace(**runpy.run_path(str(path)))
 
 
 class Chat:
     """A chat at a terminal, in which questions are answered."""
 
     def __init__(self, machine: Machine, *words: str) -> None:
-        self.tty = _terminal()(
-            [str(LEEWARD), *words], machine.workspace, machine.environment, rows=60, columns=100
-        )
+        terminal = _terminal()
+        if machine.preloaded is None:
+            start = partial(terminal.launch, [str(LEEWARD), *words])
+        else:
+            start = partial(machine.preloaded.start, words, terminal=True)
+        self.tty = terminal.Tty(start, machine.workspace, machine.environment, rows=60, columns=100)
 
     def say(self, text: str) -> str:
         """Say something that leads to no question; return what the screen shows then."""

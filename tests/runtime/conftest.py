@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -64,14 +65,15 @@ class Ran:
 class CommandLine:
     """Command lines of a new user: an empty home, and a workspace with a file in it.
 
-    Called, one runs in this process, which is quick; `process` starts the real console script.
+    Called, one runs in this process, which is quick; `process` and `start` give it a process of its own, forked
+    from one that has imported everything. `argv` is the real console script.
     """
 
-    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], preloaded: Any) -> None:
         self.home, self.workspace = folder / "home", folder / "work"
         self.data = self.home / ".local/share/leeward"
         self.config = self.home / ".config/leeward/config.toml"
-        self._capture = capture
+        self._capture, self.preloaded = capture, preloaded
         for made in (self.home, self.workspace):
             made.mkdir()
         (self.workspace / "notes.md").write_text("the ferry leaves at seven\n", encoding="utf-8")
@@ -93,19 +95,12 @@ class CommandLine:
         return Ran(code, *self._capture.readouterr())
 
     def process(self, *words: str, **options: Any) -> Ran:
-        done = subprocess.run(
-            self.argv(*words),
-            cwd=self.workspace,
-            env=self.environment,
-            capture_output=True,
-            timeout=60,
-            **options,
-        )
+        done = self.preloaded.run(words, cwd=self.workspace, env=self.environment, **options)
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-        return subprocess.Popen(self.argv(*words), cwd=self.workspace, env=self.environment, **pipes)
+        return self.preloaded.start(words, cwd=self.workspace, env=self.environment, **pipes)
 
     def argv(self, *words: str) -> list[str]:
         return [str(Path(sys.executable).with_name("leeward")), *words]
@@ -135,10 +130,10 @@ def _numbers_only(ask: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture
 def leeward(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], preloaded: Any
 ) -> Iterator[CommandLine]:
     """Run command lines as a new user would."""
-    line = CommandLine(tmp_path, capsys)
+    line = CommandLine(tmp_path, capsys, preloaded)
     for name in [name for name in os.environ if name.startswith(("XDG_", "LEEWARD_", "OPENAI_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(line.home))
@@ -156,10 +151,9 @@ def tty(leeward: CommandLine) -> Iterator[Callable[..., Any]]:
 
     def sit_down(*words: str, rows: int = 120, columns: int = 80, **environment: str) -> Any:
         around = {**leeward.environment, **environment}
+        start = partial(leeward.preloaded.start, words, terminal=True)
         terminals.append(
-            load_module(HERE / "pty_terminal.py").Tty(
-                leeward.argv(*words), leeward.workspace, around, rows, columns
-            )
+            load_module(HERE / "pty_terminal.py").Tty(start, leeward.workspace, around, rows, columns)
         )
         return terminals[-1]
 

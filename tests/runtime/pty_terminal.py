@@ -27,11 +27,15 @@ ENTER, UP, TAB = "\r", "\x1b[A", "\t"
 ALT_ENTER = "\x1b\r"
 CTRL_C, CTRL_D, CTRL_R, CTRL_U = "\x03", "\x04", "\x12", "\x15"
 
-# The program gets the pty as its controlling terminal, as from a shell: keys become signals.
 _LAUNCH = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], "
     "sys.argv[1:])"
 )
+
+
+def launch(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """Start a program with its standard input as its controlling terminal, as from a shell: keys become signals."""
+    return subprocess.Popen([sys.executable, "-c", _LAUNCH, *argv], start_new_session=True, **options)
 
 
 class _Screen(pyte.Screen):
@@ -44,10 +48,15 @@ class _Screen(pyte.Screen):
 
 
 class Tty:
-    """A program at a terminal of its own. `raw` is every byte it ever wrote."""
+    """A program at a terminal of its own, which `start` gives it. `raw` is every byte it ever wrote."""
 
     def __init__(
-        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], rows: int, columns: int
+        self,
+        start: Callable[..., subprocess.Popen[Any]],
+        cwd: Path,
+        env: Mapping[str, str],
+        rows: int,
+        columns: int,
     ) -> None:
         self.master, slave = pty.openpty()
         self.raw = b""
@@ -57,14 +66,8 @@ class Tty:
         self._size(rows, columns)
         self.before = termios.tcgetattr(slave)
         self._slave = slave
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, *argv],
-            cwd=cwd,
-            env={**env, "TERM": "xterm-256color"},
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
+        self.process = start(
+            cwd=cwd, env={**env, "TERM": "xterm-256color"}, stdin=slave, stdout=slave, stderr=slave
         )
 
     def close(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,9 +76,31 @@ pytestmark = pytest.mark.skipif(
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+REDIRECTION = re.compile(r"(?P<number>[12]?)(?P<way>[<>])(?P<to>&-|/dev/full)")
+
+
+def redirected_to(line: str, files: ExitStack) -> dict[str, Any] | None:
+    """The streams of a process below these redirections of a shell; None for a line that only a shell can read."""
+    streams: dict[str, Any] = {"closed": []}
+    for word in line.split():
+        found = REDIRECTION.fullmatch(word)
+        if found is None:
+            return None
+        number = int(found["number"] or found["way"] == ">")
+        if found["to"] == "&-":
+            streams["closed"].append(number)
+        else:
+            name = ("stdin", "stdout", "stderr")[number]
+            streams[name] = files.enter_context(Path(found["to"]).open("wb"))
+    return streams
+
+
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The real console script below a shell's redirections, at home with somebody who has a session."""
+def lived(tmp_path_factory: pytest.TempPathFactory, preloaded: Any) -> Run:
+    """A process below a shell's redirections, at home with somebody who has a session.
+
+    It is forked with its streams redirected or closed; `real=True` asks for a shell and the console script.
+    """
     folder = tmp_path_factory.mktemp("streams")
     (folder / "notes.md").write_text("the ferry leaves at seven\n")
     (folder / "steps.leeward").write_text("read notes.md\n!expect allowed read\n/status\n")
@@ -85,15 +109,22 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Run:
     (folder / ".config/leeward/config.toml").write_text('[llm]\nmodel = "offline"\n')
     names: dict[str, str] = {}
 
-    def run(words: tuple[str, ...], redirected: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
-        script = str(Path(sys.executable).with_name("leeward"))
-        given = [names.get(word, word) for word in words]
-        line = shlex.join([script, "--workspace", str(folder), *given])
+    def run(
+        words: tuple[str, ...], redirected: str = "", *, real: bool = False, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
+        given = ["--workspace", str(folder), *(names.get(word, word) for word in words)]
         around = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        with ExitStack() as files:
+            streams = None if real else redirected_to(redirected, files)
+            if streams is not None:
+                ran = preloaded.run(given, cwd=folder, env=around, timeout=120, text=True, **streams | more)
+                ran.stdout, ran.stderr = ran.stdout or "", ran.stderr or ""
+                return ran
+        line = shlex.join([str(Path(sys.executable).with_name("leeward")), *given])
         return subprocess.run(
             ["/bin/bash", "-c", f"{line} {redirected}"],
             cwd=folder, env=around, timeout=120, check=False, text=True,
-            **({"stdin": subprocess.DEVNULL, "capture_output": True} | more),
+            **({"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more),
         )  # fmt: skip
 
     told = json.loads(run((*COMMANDS["-p"], "--output", "json")).stdout)["data"]
@@ -130,7 +161,7 @@ def test_whoever_reads_no_more_is_told_nothing(lived: Run, name: str, form: str)
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ran = lived(words_of(name, form), capture_output=False, stdout=writing, stderr=subprocess.PIPE)
+        ran = lived(words_of(name, form), stdout=writing)
     finally:
         os.close(writing)
     assert (ran.returncode, ran.stderr) == (1, "")
@@ -217,7 +248,7 @@ def test_what_was_done_before_the_answer_was_lost_is_on_record(lived: Run) -> No
 def test_a_file_opened_in_the_place_of_a_closed_stream_is_not_written_to(lived: Run) -> None:
     """The database would be the next to get the number of a closed stream."""
     for _ in range(3):
-        lived((*COMMANDS["-p"], "--output", "jsonl"), ">&- 2>&- <&-")
+        lived((*COMMANDS["-p"], "--output", "jsonl"), ">&- 2>&- <&-", real=True)
     assert lived(("audit", "verify")).returncode == 0
     status = json.loads(lived(("storage", "status", "--output", "json")).stdout)["data"]
     assert status["damage"] == []
