@@ -177,7 +177,8 @@ def without_the_sandbox(lines: list[str]) -> list[str]:
 def test_the_chat_in_the_readme(tty, leeward):
     """Each line that is typed there is typed here, and what follows is what follows."""
     _, *told = blocks(page("README.md").partition("## Sixty seconds")[2], "text")[0].rstrip("\n").split("\n")
-    with tempfile.TemporaryDirectory(prefix="hb") as folder:
+    # A path no longer than that in the README, so that lines are broken where they are there.
+    with tempfile.TemporaryDirectory(prefix="hb", dir="/tmp") as folder:
         leeward.workspace = Path(folder).resolve()
         (leeward.workspace / "notes.md").write_text(
             "# Harbour notes\n\nThe ferry leaves at seven.\n", encoding="utf-8"

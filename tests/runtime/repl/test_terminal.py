@@ -59,6 +59,7 @@ def test_lines_are_edited_completed_and_remembered(tty, leeward):
     at.see(lambda text: "I-search" in text and text.count("/status") == 2)
     at.type(ENTER, CTRL_C)
     at.see("(Ctrl-D or /exit leaves)", 2)
+    at.prompt()
     at.type(CTRL_D)
     assert at.ended() == 0
 
@@ -174,6 +175,7 @@ def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
     assert "[y]es" not in said and "lways" not in said
     at.type("y", ENTER)
     at.see("no yes before all of it was shown")
+    at.see("[s]how all / [n]o?", 2)
     at.type("s", ENTER)
     for page in ("38 of", "76 of"):
         assert "[y]es" not in at.see(page)
