@@ -10,9 +10,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
 from leeward.runtime.exits import Exit
 
@@ -122,22 +124,51 @@ def test_12_unavailable_when_nothing_listens(leeward):
     assert leeward("-p", "hello").code == Exit.UNAVAILABLE
 
 
-def test_10_timeout_of_the_whole(leeward):
+class OnceItRuns(trio.abc.Clock):
+    """A clock that stands still until a program with this word runs, and is an hour late from then on."""
+
+    def __init__(self, word: str) -> None:
+        self.word, self.since = word, float("inf")
+
+    def start_clock(self) -> None:
+        pass
+
+    def current_time(self) -> float:
+        now = time.monotonic()
+        if now < self.since and commands_with(self.word):
+            self.since = now
+        return max(0.0, 3600 + now - self.since)
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        left = deadline - self.current_time()
+        return max(0.0, left) if self.since < float("inf") else min(max(0.0, left), 0.05)
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """A number of seconds to sleep; whatever the wait for it is limited to is over once something sleeps so long."""
+    lasting = f"60.{os.getpid()}{time.time_ns() % 10**9}"
+    monkeypatch.setattr(trio, "run", partial(trio.run, clock=OnceItRuns(lasting)))
+    return lasting
+
+
+def test_10_timeout_of_the_whole(leeward, late):
     leeward.configure(ALLOW_SLEEP)
-    ran = leeward("call", "shell", '{"command": "sleep 60"}', "--timeout", "0.5", "--output", "json")
+    call = json.dumps({"command": f"sleep {late}"})
+    ran = leeward("call", "shell", call, "--timeout", "0.5", "--output", "json")
     assert (ran.code, ran.json["error"]["code"]) == (Exit.TIMEOUT, "TIMEOUT")
 
 
-def test_10_timeout_tells_what_there_was_by_then(leeward):
+def test_10_timeout_tells_what_there_was_by_then(leeward, late):
     leeward.configure(ALLOW_SLEEP)
-    ran = leeward("-p", "run sleep 60", *OFFLINE, "--timeout", "0.5", "--output", "json")
+    ran = leeward("-p", f"run sleep {late}", *OFFLINE, "--timeout", "0.5", "--output", "json")
     assert (ran.code, ran.json["error"]["code"], ran.json["data"]["reason"]) == (10, "TIMEOUT", "cancelled")
     assert "No model is configured" in ran.json["data"]["text"]
 
 
-def test_10_timeout_of_a_tool(leeward):
+def test_10_timeout_of_a_tool(leeward, late):
     leeward.configure(f"{ALLOW_SLEEP}[tools.shell]\ntimeout = 0.3\n")
-    ran = leeward("call", "shell", '{"command": "sleep 60"}', "--output", "json")
+    ran = leeward("call", "shell", json.dumps({"command": f"sleep {late}"}), "--output", "json")
     assert (ran.code, ran.json["error"]["code"]) == (Exit.TIMEOUT, "TIMEOUT")
 
 
