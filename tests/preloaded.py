@@ -7,15 +7,19 @@ shows (how it starts, what it imports, streams that bash closed) is tested with 
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +55,12 @@ class Preloaded:
         return Started([SCRIPT, *words], self._fork, **options)
 
     def run(
-        self, words: Sequence[str], *, input: Any = None, timeout: float = 60, **options: Any
+        self,
+        words: Sequence[str],
+        *,
+        input: Any = None,  # noqa: A002 - the name it has in `subprocess`
+        timeout: float = 60,
+        **options: Any,
     ) -> subprocess.CompletedProcess[Any]:
         """Run `leeward` to its end, as `subprocess.run(capture_output=True)` does."""
         pipes = {"stdin": subprocess.DEVNULL if input is None else subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # fmt: skip
@@ -141,11 +150,8 @@ def _received(handle: socket.socket, size: int) -> bytes:
 
 
 def _import_everything() -> None:
-    import importlib
-    import pkgutil
-
-    import leeward.__main__  # noqa: F401 - it stops the collector first, as it does at each start
-
+    # It stops the collector first, as it does at each start.
+    importlib.import_module("leeward.__main__")
     for found in pkgutil.walk_packages(importlib.import_module("leeward").__path__, "leeward."):
         if found.name not in {"leeward.__main__", "leeward.testing"}:
             importlib.import_module(found.name)
@@ -192,8 +198,6 @@ def _watched(asked: dict[str, Any], handles: list[int]) -> Callable[[], Any]:
 
 def _become(asked: Mapping[str, Any], handles: list[int]) -> int:
     """Be the console script, started as it was asked for."""
-    from leeward.__main__ import main
-
     if asked["session"]:
         os.setsid()
     # Out of the way of the numbers they are to have.
@@ -215,16 +219,13 @@ def _become(asked: Mapping[str, Any], handles: list[int]) -> int:
     for handle in {*handles, *high} - {0, 1, 2}:
         os.close(handle)
     if asked["terminal"]:
-        import fcntl
-        import termios
-
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.environ.clear()
     os.environ.update(asked["env"])
     time.tzset()
     os.chdir(asked["cwd"])
     sys.argv = asked["argv"]
-    return main()
+    return importlib.import_module("leeward.__main__").main()
 
 
 if __name__ == "__main__":

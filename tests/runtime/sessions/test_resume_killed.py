@@ -9,6 +9,7 @@ import contextlib
 import json
 import signal
 import sqlite3
+import time
 
 import pytest
 
@@ -108,7 +109,8 @@ async def test_a_program_that_ran_is_told_of_and_not_run_again(leeward, sessions
             if json.loads(line)["type"] == "call":
                 break
         while not (leeward.workspace / "began").exists():
-            pass
+            assert process.poll() is None
+            time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
     (leeward.workspace / "began").unlink()
