@@ -18,6 +18,9 @@ run: $(VENV)/installed
 # On every core; whoever is done takes tests over from others.
 PARALLEL := -n auto --dist worksteal
 
+# How many examples a property is tried on (tests/conftest.py): few here; as many as ever with `ci` or `thorough`.
+test: export HYPOTHESIS_PROFILE ?= fast
+
 test: lint types $(VENV)/installed-dev
 	$(BIN)/pytest $(PARALLEL) -m 'not slow'
 
