@@ -43,15 +43,20 @@ class Preloaded:
             around = {"PATH": os.environ["PATH"], **_START}
             argv = [sys.executable, __file__, str(theirs.fileno())]
             self._server = subprocess.Popen(
-                argv, env=around, pass_fds=[theirs.fileno()], cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+                argv,
+                env=around,
+                pass_fds=[theirs.fileno()],
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
 
     def close(self) -> None:
         self._ours.close()
         self._server.wait()
 
     def start(self, words: Sequence[str], **options: Any) -> Started:
-        """Start `leeward` with the options of `subprocess.Popen`, `closed` streams, and `terminal=True` for one at 0."""
+        """Start `leeward` with the options of `subprocess.Popen`, `closed` streams, `terminal=True` for a pty."""
         return Started([SCRIPT, *words], self._fork, **options)
 
     def run(
@@ -63,7 +68,8 @@ class Preloaded:
         **options: Any,
     ) -> subprocess.CompletedProcess[Any]:
         """Run `leeward` to its end, as `subprocess.run(capture_output=True)` does."""
-        pipes = {"stdin": subprocess.DEVNULL if input is None else subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # fmt: skip
+        given = subprocess.DEVNULL if input is None else subprocess.PIPE
+        pipes = {"stdin": given, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with self.start(words, **(pipes | options)) as process:
             try:
                 out, err = process.communicate(input, timeout)
@@ -98,7 +104,9 @@ class Started(subprocess.Popen[Any]):
         self._status: socket.socket | None = None
         super().__init__(argv, **options)
 
-    def _execute_child(self, args: Any, _1: Any, _2: Any, _3: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any) -> None:  # fmt: skip
+    def _execute_child(
+        self, args: Any, _1: Any, _2: Any, _3: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any
+    ) -> None:
         """Fork instead: what `subprocess` calls with all it was told, the six ends of the pipes among it."""
         assert not pass_fds, "only the standard streams are handed on"
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite = rest[3:9]
@@ -160,7 +168,7 @@ def _import_everything() -> None:
 
 
 def _serve(control: socket.socket) -> Callable[[], Any] | None:
-    """Fork for whoever asks, until nobody can; return in each process that was forked what it is there for."""
+    """Fork for whoever asks, until nobody can; return in each forked process what it is there for."""
     ended: list[int] = []
     while True:
         try:

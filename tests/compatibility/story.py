@@ -75,7 +75,7 @@ guess the website of lighthouse
 
 @dataclass(frozen=True)
 class Machine:
-    """A home, a workspace and a person who runs `leeward` there; by the console script, or `preloaded` and quicker."""
+    """A home, a workspace and a person who runs `leeward` there: the console script, or quicker, `preloaded`."""
 
     home: Path
     workspace: Path

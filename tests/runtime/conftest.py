@@ -65,8 +65,8 @@ class Ran:
 class CommandLine:
     """Command lines of a new user: an empty home, and a workspace with a file in it.
 
-    Called, one runs in this process, which is quick; `process` and `start` give it a process of its own, forked
-    from one that has imported everything. `argv` is the real console script.
+    Called, one runs in this process, which is quick; `process` and `start` give it a process of its own,
+    forked from one that has imported everything. `argv` is the real console script.
     """
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], preloaded: Any) -> None:

@@ -34,7 +34,7 @@ _LAUNCH = (
 
 
 def launch(argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """Start a program with its standard input as its controlling terminal, as from a shell: keys become signals."""
+    """Start a program with its input as its controlling terminal, as from a shell: keys become signals."""
     return subprocess.Popen([sys.executable, "-c", _LAUNCH, *argv], start_new_session=True, **options)
 
 

@@ -146,7 +146,7 @@ class OnceItRuns(trio.abc.Clock):
 
 @pytest.fixture
 def late(monkeypatch):
-    """A number of seconds to sleep; whatever the wait for it is limited to is over once something sleeps so long."""
+    """A number of seconds to sleep; what limits the wait for it is over once something sleeps so long."""
     lasting = f"60.{os.getpid()}{time.time_ns() % 10**9}"
     monkeypatch.setattr(trio, "run", partial(trio.run, clock=OnceItRuns(lasting)))
     return lasting

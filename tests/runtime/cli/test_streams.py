@@ -80,7 +80,7 @@ REDIRECTION = re.compile(r"(?P<number>[12]?)(?P<way>[<>])(?P<to>&-|/dev/full)")
 
 
 def redirected_to(line: str, files: ExitStack) -> dict[str, Any] | None:
-    """The streams of a process below these redirections of a shell; None for a line that only a shell can read."""
+    """The streams of a process below these redirections of a shell; None for a line only a shell can read."""
     streams: dict[str, Any] = {"closed": []}
     for word in line.split():
         found = REDIRECTION.fullmatch(word)
