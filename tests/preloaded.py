@@ -56,7 +56,7 @@ class Preloaded:
         self._server.wait()
 
     def start(self, words: Sequence[str], **options: Any) -> Started:
-        """Start `leeward` with the options of `subprocess.Popen`, `closed` streams, `terminal=True` for a pty."""
+        """Start `leeward` with the options of `subprocess.Popen`, `closed` streams, `terminal` for a pty."""
         return Started([SCRIPT, *words], self._fork, **options)
 
     def run(

@@ -75,7 +75,7 @@ guess the website of lighthouse
 
 @dataclass(frozen=True)
 class Machine:
-    """A home, a workspace and a person who runs `leeward` there: the console script, or quicker, `preloaded`."""
+    """A home, a workspace and a person who runs `leeward` there: the script, or quicker, `preloaded`."""
 
     home: Path
     workspace: Path
