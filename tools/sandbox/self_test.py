@@ -173,7 +173,8 @@ class _Outside:
             **{name: _was_reached(one) for name, one in self.listening.items()},
             "environment": self.secret in told.get("environment", ""),
             "trace": told.get("trace", "").startswith("done"),
-            "kill": not _is_alive(self.victim),
+            # A process that was killed may be there a moment longer.
+            "kill": told.get("kill", "").startswith("done") or not _is_alive(self.victim),
         }
         for name in _NAMES:
             if name in told or seen[name]:
