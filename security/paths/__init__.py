@@ -3,18 +3,9 @@
 from .autorun import is_meant_to_run_later, runs_later_reason
 from .pattern import literally, matches_parts
 from .place import FileState, Preview, ResolvedPath
-from .workspace import (
-    NAMED_SECRET,
-    NOT_TO_BE_READ,
-    could_be_path,
-    is_inside,
-    is_user_or_file,
-    locate,
-    protected_places,
-    protected_reason,
-    secret_places,
-    secret_reason,
-)
+from .protected_files import protected_places, protected_reason
+from .secret_files import NAMED_SECRET, NOT_TO_BE_READ, secret_places, secret_reason
+from .workspace import could_be_path, is_inside, is_user_or_file, locate
 
 __all__ = [
     "NAMED_SECRET",

@@ -1,7 +1,7 @@
-"""Classify paths: inside the workspace, protected, secret, or elsewhere.
+"""Read the text of a path: absolute and normalised, inside the workspace or elsewhere.
 
-Paths are classified by their text and by what the Surveyor found; nothing here reads a disk.
-`gates/paths.py` applies the answers, and the file tools open only the path that was judged.
+Nothing here reads a disk: where links lead is for the Surveyor to find. `gates/paths.py` applies the answers,
+and the file tools open only the path that was judged.
 """
 
 from __future__ import annotations
@@ -12,233 +12,13 @@ from functools import lru_cache
 
 from ..kinds import Unreadable
 from ..policy import Policy
-from .pattern import as_one_name, means_path
+from .pattern import as_one_name
 from .place import ResolvedPath
 
-__all__ = [
-    "NAMED_SECRET",
-    "NOT_TO_BE_READ",
-    "could_be_path",
-    "is_inside",
-    "is_user_or_file",
-    "locate",
-    "protected_places",
-    "protected_reason",
-    "secret_places",
-    "secret_reason",
-]
+__all__ = ["DEVICES", "at_home", "could_be_path", "is_below", "is_inside", "is_user_or_file", "locate"]
 
-# What of a home holds credentials, whole folders and single files; `/` stands for the folders between.
-_SECRET_OF_HOMES = (
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".config/gh",
-    ".config/gcloud",
-    ".password-store",
-    ".local/share/keyrings",
-    # The rest of `.local` is open to commands, for the programs in it.
-    ".local/share/kwalletd",
-    ".local/share/python_keyring",
-    ".local/share/uv/credentials",
-    ".local/share/containers/auth.json",
-    ".local/share/jupyter/runtime",
-    ".local/share/fish/fish_history",
-    ".local/share/atuin",
-    ".dotnet/corefx/cryptography",
-    ".mozilla",
-    ".thunderbird",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge",
-    ".config/vivaldi",
-    ".config/opera",
-    ".config/Signal",
-    "snap/firefox",
-    "snap/chromium",
-    ".var/app/org.mozilla.firefox",
-    ".var/app/org.mozilla.Thunderbird",
-    ".var/app/org.chromium.Chromium",
-    ".var/app/com.google.Chrome",
-    ".var/app/com.brave.Browser",
-    ".var/app/com.microsoft.Edge",
-    "Library/Keychains",
-    "Library/Cookies",
-    "Library/Safari",
-    "Library/Application Support/Google/Chrome",
-    "Library/Application Support/Firefox",
-    "Library/Application Support/Chromium",
-    "Library/Application Support/BraveSoftware",
-    "Library/Application Support/Microsoft Edge",
-    # Clouds and hosting.
-    ".oci",
-    ".aliyun",
-    ".bluemix",
-    ".boto",
-    ".s3cfg",
-    ".mc/config.json",
-    ".config/rclone",
-    ".config/doctl",
-    ".config/hcloud",
-    ".config/linode-cli",
-    ".config/scw",
-    ".config/configstore",
-    ".config/netlify",
-    ".config/.wrangler",
-    ".config/heroku",
-    ".config/stripe",
-    ".config/ngrok",
-    ".ngrok2",
-    ".fly",
-    ".railway",
-    ".supabase",
-    ".local/share/com.vercel.cli",
-    ".terraform.d/credentials.tfrc.json",
-    ".pulumi/credentials.json",
-    ".databrickscfg",
-    ".databricks",
-    ".snowflake",
-    ".snowsql",
-    ".okta",
-    ".saml2aws",
-    ".config/containers/auth.json",
-    ".config/helm/registry",
-    ".config/helm/repositories.yaml",
-    # Registries, forges and other programs that keep a token.
-    ".config/hub",
-    ".config/glab-cli",
-    ".config/git/credentials",
-    ".config/github-copilot",
-    ".gem/credentials",
-    ".local/share/gem/credentials",
-    ".m2/settings-security.xml",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".config/pypoetry/auth.toml",
-    ".subversion/auth",
-    ".circleci/cli.yml",
-    ".sentryclirc",
-    ".kaggle",
-    ".huggingface",
-    ".cache/huggingface/token",
-    ".claude/.credentials.json",
-    ".codex/auth.json",
-    ".gemini/oauth_creds.json",
-    # Vaults, keys and wallets.
-    ".vault-token",
-    ".config/op",
-    ".op",
-    ".config/Bitwarden",
-    ".config/Bitwarden CLI",
-    ".config/sops/age",
-    ".config/borg",
-    ".local/share/gopass",
-    ".pki",
-    ".putty",
-    ".config/putty",
-    ".bitcoin",
-    ".electrum",
-    ".ethereum/keystore",
-)
-# What of it is as telling wherever it lies; a project may have a `.aws` or `.docker` of its own.
-_SECRET_ANYWHERE = (
-    ".ssh",
-    ".gnupg",
-    ".password-store",
-    ".oci",
-    ".terraform.d/credentials.tfrc.json",
-    ".aws/credentials",
-    ".aws/config",
-    ".aws/sso",
-    ".aws/cli",
-    ".azure",
-    ".kube/config",
-    ".docker/config.json",
-    ".config/gh",
-    ".config/gcloud",
-    ".local/share/keyrings",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-)
-_IN_CREDENTIALS = ("/.", "/library", "/snap/")
-NOT_TO_BE_READ = "the configuration says that it is not to be read (deny_read)"
-NAMED_SECRET = "its name says that it holds a key or passwords"  # noqa: S105 — a reason
-"""Why a file is secret where the configuration decides: the one lifts what the other says."""
-
-_HOMES = ("/root", "/home/[^/]+", "/Users/[^/]+")
-_SWAP = re.compile(r"(?is)(\.?)(.+)\.sw[a-p]")
-_BACKUP = re.compile(
-    r"(?is)#(?P<draft>.+)#"
-    r"|(?P<copied>.+?)(?:\.~\d{1,8}~|~+|\.\d{1,8}| ?\(\d{1,8}\)"
-    r"|[. _-](?:bak|backup|old|orig|save|tmp|copy)\d{0,8})"
-)
-_LONGEST_NAME = 255
-_TEMPLATE = r"(?:example|sample|template|dist|schema|defaults?)"
-_SECRET_NAME = re.compile(
-    r"(?is)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?:[_-][\w@-]+)?(?:\.(?:pem|priv|private))?"
-    rf"|\.env(?:rc)?(?:[._-](?!{_TEMPLATE}$)[\w.-]+)?"
-    # `process.env` is what programs call their environment, in words that may look like a path.
-    rf"|(?!\.?{_TEMPLATE}\.|process\.|import\.meta\.)[\w.-]+\.env"
-    r"|.*\.(?:key|p12|pfx|jks|keystore|kdbx|ppk)"
-    r"|(?!.*pub)(?:.*[._-])?(?:priv(?:ate)?[._-]?)?key\d*\.pem"
-    r"|[._](?:netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|my\.cnf|mylogin\.cnf|s3cfg|boto|vault-token)"
-    r"|[._](?:databrickscfg|authinfo|msmtprc|fetchmailrc|terraformrc)(?:\.gpg)?"
-    r"|ssh_host_\w+_key"
-)
-# What stands in every such name, so that most names are looked at once.
-_HINT = re.compile(
-    r"id_|env|key|p12|pfx|jks|kdbx|ppk|rc|pgpass|credentials|htpasswd|cnf|cfg|boto|token|authinfo"
-)
-_PROC = re.compile(
-    r"/proc/(?:self|thread-self|\d+)/(?:environ|mem|root|cwd|fd|fdinfo|exe|maps|map_files|task)(?:/|$)"
-)
-_SECRET_SYSTEM = (
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/run/secrets",
-    "/var/run/secrets",
-    "/dev",
-)
-_SYSTEM = ("/etc", "/proc", "/run", "/var/run", "/dev")
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")  # noqa: S108 — named, not used
-
-_RC_FILES = frozenset({
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile",
-    ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xinitrc", ".xsession",
-    ".inputrc", ".gitconfig", ".vimrc", ".pam_environment",
-})  # fmt: skip
-_RC_FOLDERS = (
-    ".config/autostart",
-    ".config/environment.d",
-    ".config/fish",
-    ".config/git",
-    ".config/systemd",
-    ".local/bin",
-    "Library/LaunchAgents",
-)
-_PROTECTED_SYSTEM = (
-    "/bin",
-    "/boot",
-    "/etc",
-    "/lib",
-    "/lib64",
-    "/proc",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/dev",
-    "/var/spool/cron",
-)
-_CONTROL_FOLDERS = {".git": "git runs or obeys it", ".leeward": "it configures Leeward"}
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")  # noqa: S108 — named, not used
+"""Devices that hold nothing and do no harm."""
 
 _DOT_COMPONENT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 _ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
@@ -257,8 +37,20 @@ def _bounds(roots: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 @lru_cache(maxsize=256)
-def _at(home: str, names: tuple[str, ...]) -> tuple[str, ...]:
+def at_home(home: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of a home as absolute paths."""
     return tuple(f"{home.rstrip('/')}/{name}" for name in names)
+
+
+def is_below(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether a path in its one spelling is one of the roots or lies below one, however these are spelled."""
+    exactly, below = _one_spelling(roots)
+    return path in exactly or path.startswith(below)
+
+
+@lru_cache(maxsize=256)
+def _one_spelling(roots: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    return _bounds(tuple(map(as_one_name, roots)))
 
 
 def locate(raw: str, policy: Policy) -> ResolvedPath | Unreadable:
@@ -294,100 +86,3 @@ def could_be_path(text: str) -> bool:
 def _decoded(text: str) -> str:
     """Undo percent-encoding of dots and separators, however often it was applied."""
     return _ENCODED.sub(lambda found: {"2e": ".", "2f": "/", "5c": "\\"}[found[0][-2:].lower()], text)
-
-
-def _is_below(path: str, roots: tuple[str, ...]) -> bool:
-    """Whether a path in its one spelling is one of the roots or lies below one, however these are spelled."""
-    exactly, below = _one_spelling(roots)
-    return path in exactly or path.startswith(below)
-
-
-@lru_cache(maxsize=256)
-def _one_spelling(roots: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    return _bounds(tuple(map(as_one_name, roots)))
-
-
-def secret_reason(path: str, policy: Policy) -> str | None:
-    """Say why a file's contents are secret, in our words, or None; `path` is absolute and normalised.
-
-    `allow_read` lifts nothing but what a name says; the person's own `deny_read` outweighs it.
-    """
-    path_as_one = as_one_name(path)
-    if _is_below(path_as_one, policy.secret_paths):
-        return "it belongs to Leeward's own data and keys"
-    if means_path(policy.deny_read, path, policy.workspace, policy.home, folds=True):
-        return NOT_TO_BE_READ
-    folder, _, name = path_as_one.rpartition("/")
-    # Each of these places has one of these in it; looking for that first spares most paths the rest.
-    if any(part in path_as_one for part in _IN_CREDENTIALS):
-        credentials = _credentials(policy.home)
-        if any(credentials.search(f"{folder}/{original}") for original in _originals(name)):
-            return "it is where credentials are kept"
-    if path_as_one.startswith(_SYSTEM) and _is_secret_of_system(path_as_one):
-        return "it is a part of the system that holds secrets"
-    if not _HINT.search(name) or not any(map(_SECRET_NAME.fullmatch, _originals(name))):
-        return None
-    if means_path(policy.allow_read, path, policy.workspace, policy.home, folds=False):
-        return None
-    return NAMED_SECRET
-
-
-def _is_secret_of_system(path: str) -> bool:
-    if _PROC.match(path):
-        return True
-    return _is_below(path, _SECRET_SYSTEM) and not _is_below(path, _DEVICES)
-
-
-@lru_cache(maxsize=256)
-def _credentials(home: str) -> re.Pattern[str]:
-    """Return what finds the places of credentials in any home, and those that are such everywhere."""
-    homes = "|".join((re.escape(home.rstrip("/")), *_HOMES))
-    of_homes, anywhere = ("|".join(map(re.escape, names)) for names in (_SECRET_OF_HOMES, _SECRET_ANYWHERE))
-    return re.compile(rf"(?is)(?:\A(?:{homes})/(?:{of_homes})|/(?:{anywhere}))(?:/|\Z)")
-
-
-@lru_cache(maxsize=1024)
-def _originals(name: str) -> tuple[str, ...]:
-    """Return a name and those of the files it may be a backup, a draft or a swap file of."""
-    found = [name]
-    # No disk holds a longer name, so there is nothing to be read under it.
-    for one in found if len(name) <= _LONGEST_NAME else ():
-        swap, copy = _SWAP.fullmatch(one), _BACKUP.fullmatch(one)
-        made_from = [copy["draft"] or copy["copied"]] if copy else []
-        if swap:
-            made_from = [swap[2], swap[1] + swap[2]]
-        found += (other for other in dict.fromkeys(made_from) if other not in found)
-    return tuple(found)
-
-
-def protected_reason(path: str, policy: Policy) -> str | None:
-    """Say why a file must not be written, in our words, or None; `path` is absolute and normalised."""
-    path_as_one = as_one_name(path)
-    if _is_below(path_as_one, policy.protected_paths):
-        return "it belongs to Leeward or to what runs it"
-    folder, _, name = path_as_one.rpartition("/")
-    # Both names are hidden ones, which most paths hold none of.
-    parts = path_as_one.split("/") if "/." in path_as_one else ()
-    reason = next((why for part in parts if (why := _CONTROL_FOLDERS.get(part))), None)
-    if reason is not None:
-        return reason
-    runs_at_start = _is_below(path_as_one, _at(policy.home, _RC_FOLDERS))
-    if runs_at_start or (name in _RC_FILES and folder == as_one_name(policy.home.rstrip("/"))):
-        return "a shell or a program runs it at start"
-    system = _is_below(path_as_one, _PROTECTED_SYSTEM) and not _is_below(path_as_one, _DEVICES)
-    if system and not is_inside(path, policy.workspace):
-        return "it belongs to the system"
-    return None
-
-
-def secret_places(policy: Policy) -> tuple[str, ...]:
-    """Return the folders and files that hold secrets wherever they exist; names that say so come on top."""
-    credentials = _at(policy.home, tuple(dict.fromkeys((*_SECRET_OF_HOMES, *_SECRET_ANYWHERE))))
-    return tuple(dict.fromkeys((*policy.secret_paths, *credentials)))
-
-
-def protected_places(policy: Policy) -> tuple[str, ...]:
-    """Return the folders and files outside of the system that nothing writes, wherever they exist."""
-    control = _at(policy.workspace, tuple(_CONTROL_FOLDERS))
-    at_start = (*_at(policy.home, tuple(sorted(_RC_FILES))), *_at(policy.home, _RC_FOLDERS))
-    return tuple(dict.fromkeys((*policy.protected_paths, *control, *at_start)))
