@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..call import Asker, Status, ToolSpec
 from ..kinds import Effect
@@ -138,7 +138,7 @@ def apply_events(session: Session, *events: Event) -> Session:
 _FIELDS = attrgetter(*(field.name for field in fields(Session)))
 
 
-def _changes(session: Session, event: Event) -> dict[str, Any]:
+def _changes(session: Session, event: Event) -> dict[str, object]:
     """Return the fields an event changes, so that a session is copied once for each."""
     match event:
         case Decided():
@@ -176,28 +176,28 @@ def _changes(session: Session, event: Event) -> dict[str, Any]:
             return {}
 
 
-def _granted(session: Session, event: Granted) -> dict[str, Any]:
+def _granted(session: Session, event: Granted) -> dict[str, object]:
     """Take a grant in; one that was given for another workspace holds in none but that."""
     if event.workspace not in (None, session.policy.workspace):
         return {}
     return {"grants": (*session.grants, event.grant)}
 
 
-def _resumed(session: Session, event: Resumed) -> dict[str, Any]:
+def _resumed(session: Session, event: Resumed) -> dict[str, object]:
     """Nothing runs any more; what the person allowed for another workspace or configuration is over.
 
     So is what that configuration named. Grants that outlive a session are taken in anew each time.
     """
     own = tuple(grant for grant in session.grants if not grant.scope.is_lasting)
     nothing: frozenset[str] = frozenset()
-    changes: dict[str, Any] = {"pending": nothing, "running": nothing, "typed": nothing, "grants": own}
+    changes: dict[str, object] = {"pending": nothing, "running": nothing, "typed": nothing, "grants": own}
     if event.lapsed:
         ledger = session.ledger.known_otherwise(Provenance.CONFIG)
         changes |= {"grants": (), "ledger": ledger, "capped": frozenset(session.levels)}
     return changes
 
 
-def _forgotten(session: Session) -> dict[str, Any]:
+def _forgotten(session: Session) -> dict[str, object]:
     """Forget what belongs to the conversation, keep what protects the person from it, or was to last."""
     return {
         "ledger": Ledger(),
@@ -209,19 +209,19 @@ def _forgotten(session: Session) -> dict[str, Any]:
     }
 
 
-def _booked(session: Session) -> dict[str, Any]:
+def _booked(session: Session) -> dict[str, object]:
     return {
         "calls_this_turn": session.calls_this_turn + 1,
         "calls_this_session": session.calls_this_session + 1,
     }
 
 
-def _decided(session: Session, event: Decided) -> dict[str, Any]:
+def _decided(session: Session, event: Decided) -> dict[str, object]:
     """Book the call unless it was booked while it waited, and count a refusal where it belongs."""
     if event.hop:
         return {}
     if event.call in session.pending:
-        changes: dict[str, Any] = {"pending": session.pending - {event.call}}
+        changes: dict[str, object] = {"pending": session.pending - {event.call}}
     else:
         changes = _booked(session)
     if event.allowed:
@@ -234,7 +234,7 @@ def _decided(session: Session, event: Decided) -> dict[str, Any]:
     return changes | _counted(session, event)
 
 
-def _counted(session: Session, event: Decided) -> dict[str, Any]:
+def _counted(session: Session, event: Decided) -> dict[str, object]:
     """Count a decision about a model's call: a yes of the person is its end, a refusal by a gate one more."""
     if event.allowed:
         is_yes = event.approver.partition(";")[0] == THE_PERSON
@@ -245,19 +245,19 @@ def _counted(session: Session, event: Decided) -> dict[str, Any]:
     return _denied(session, event)
 
 
-def _denied(session: Session, event: Decided) -> dict[str, Any]:
-    changes: dict[str, Any] = {"breaker": session.breaker.denied(session.policy.breaker)}
+def _denied(session: Session, event: Decided) -> dict[str, object]:
+    changes: dict[str, object] = {"breaker": session.breaker.denied(session.policy.breaker)}
     if event.category is not Category.TOOL_NOT_FOUND:
         anomaly = session.anomaly.record(event.tool, False, session.policy.anomaly, refused=True)
         changes["anomaly"] = anomaly
     return changes
 
 
-def _finished(session: Session, event: Finished) -> dict[str, Any]:
+def _finished(session: Session, event: Finished) -> dict[str, object]:
     """Count an outcome once, however often it had to be written."""
     if event.call not in session.running:
         return {}
-    changes: dict[str, Any] = {"running": session.running - {event.call}}
+    changes: dict[str, object] = {"running": session.running - {event.call}}
     is_typed = event.call in session.typed
     if is_typed:
         changes["typed"] = session.typed - {event.call}
@@ -270,7 +270,7 @@ def _finished(session: Session, event: Finished) -> dict[str, Any]:
     return changes if is_typed else changes | _measured(session, event)
 
 
-def _measured(session: Session, event: Finished) -> dict[str, Any]:
+def _measured(session: Session, event: Finished) -> dict[str, object]:
     """Count what came of a model's call for or against its tool."""
     limits, succeeded = session.policy.anomaly, event.status in {Status.OK, Status.STARTED}
     may_pass = event.category is not None and event.category.retryable
@@ -282,7 +282,7 @@ def _measured(session: Session, event: Finished) -> dict[str, Any]:
     return {"anomaly": told}
 
 
-def _counted_before(session: Session, event: Decided) -> dict[str, Any]:
+def _counted_before(session: Session, event: Decided) -> dict[str, object]:
     """Count a decision as it was when nothing on record told by which rules.
 
     A person's own calls counted like a model's, refusals by a block counted, and no yes lifted the breaker.
@@ -298,7 +298,7 @@ def _counted_before(session: Session, event: Decided) -> dict[str, Any]:
     return changes
 
 
-def _levelled(session: Session, event: LevelSet) -> dict[str, Any]:
+def _levelled(session: Session, event: LevelSet) -> dict[str, object]:
     """Set the level; lifting a block empties the window, else the next failure would block again."""
     levels = MappingProxyType({**session.levels, event.tool: (event.level, event.cause)})
     if event.level is TrustLevel.BLOCKED:

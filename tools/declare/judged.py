@@ -12,9 +12,10 @@ import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, RootModel
+from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from leeward.security.call import Atom
@@ -28,12 +29,14 @@ from .kinds import JUDGED
 
 __all__ = ["Replacements", "as_text", "judged_values", "with_judged"]
 
+_K = TypeVar("_K")
+
 Replacements: TypeAlias = "dict[str, Replacements | Url | ResolvedPath | str]"
 """What comes in the place of texts, by the steps that lead there from the arguments object."""
 
 
 def judged_values(
-    arguments: Mapping[str, Any], schema: Mapping[str, Any], atoms: Iterable[Atom]
+    arguments: Mapping[str, object], schema: Mapping[str, object], atoms: Iterable[Atom]
 ) -> Replacements:
     """Return what a function gets instead of the texts its schema declares; `arguments` are as they are run.
 
@@ -48,7 +51,7 @@ def judged_values(
         kind = next((kind for kind in (*JUDGED, Kind.COMMAND) if kind in leaf.kinds), None)
         if kind is None or leaf.is_fixed:
             continue
-        value: Any = judged.get((kind, leaf.pointer))
+        value: object = judged.get((kind, leaf.pointer))
         if value is None or not isinstance(value, JUDGED.get(kind, object)):
             raise PolicyBlocked(f"no {kind} was judged for the argument at {leaf.pointer}")
         *folders, last = (step.replace("~1", "/").replace("~0", "~") for step in leaf.pointer.split("/")[1:])
@@ -59,7 +62,7 @@ def judged_values(
     return found
 
 
-def with_judged(value: Any, judged: Any) -> Any:
+def with_judged(value: object, judged: object) -> object:
     """Return a copy of a checked value with the judged values in it; `judged` is what stands at this place.
 
     Raises:
@@ -86,13 +89,13 @@ def with_judged(value: Any, judged: Any) -> Any:
     raise PolicyBlocked(f"the tool makes a {kind} of an argument, in which the judged value has no place")
 
 
-def _model_with(value: BaseModel, judged: Mapping[str, Any]) -> BaseModel:
+def _model_with(value: BaseModel, judged: Mapping[str, object]) -> BaseModel:
     told, extra = type(value).model_fields, value.__pydantic_extra__ or {}
     values = {name: getattr(value, name) for name in told} | extra
     return value.model_copy(update=_changed(_names(values, told), values.get, judged))
 
 
-def _data_class_with(value: Any, judged: Mapping[str, Any]) -> Any:
+def _data_class_with(value: Any, judged: Mapping[str, object]) -> object:
     told = getattr(type(value), "__pydantic_fields__", {})
     names = _names((field.name for field in dataclasses.fields(value)), told)
     changed, copied = _changed(names, partial(getattr, value), judged), copy.copy(value)
@@ -101,7 +104,7 @@ def _data_class_with(value: Any, judged: Mapping[str, Any]) -> Any:
     return copied
 
 
-def _mapping_with(value: dict[Any, Any], judged: Mapping[str, Any]) -> dict[Any, Any]:
+def _mapping_with(value: dict[object, object], judged: Mapping[str, object]) -> dict[object, object]:
     # Keys may be numbers, or words of an enumeration; here they are as JSON has them.
     names = {next(iter(to_jsonable_python({key: None}))): key for key in value}
     changed, copied = _changed(names, value.get, judged), copy.copy(value)
@@ -110,20 +113,20 @@ def _mapping_with(value: dict[Any, Any], judged: Mapping[str, Any]) -> dict[Any,
 
 
 def _changed(
-    names: Mapping[str, Any], get: Callable[[Any], Any], judged: Mapping[str, Any]
-) -> dict[Any, Any]:
+    names: Mapping[str, _K], get: Callable[[_K], object], judged: Mapping[str, object]
+) -> dict[_K, object]:
     """Return what changes in a container; `names` tells what it calls that which JSON calls otherwise."""
     if not judged.keys() <= names.keys():
         raise PolicyBlocked("the tool leaves out an argument that was judged")
     return {names[step]: with_judged(get(names[step]), below) for step, below in judged.items()}
 
 
-def _names(fields: Iterable[str], told: Mapping[str, Any]) -> dict[str, str]:
+def _names(fields: Iterable[str], told: Mapping[str, FieldInfo]) -> dict[str, str]:
     """Return the fields of a model or data class by the names they have in JSON."""
     return {(told[name].serialization_alias if name in told else None) or name: name for name in fields}
 
 
-def as_text(value: Any) -> Any:
+def as_text(value: object) -> object:
     """Return what a tool returned with judged values as their text; models do that themselves."""
     match value:
         case Url() | ResolvedPath():

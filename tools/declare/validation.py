@@ -78,7 +78,7 @@ class Signature:
         model = _model(fields, accepted, name)
         return cls(model, fields, _schema(model, name), injected[0] if injected else None)
 
-    def check(self, arguments: Mapping[str, Any]) -> Checked:
+    def check(self, arguments: Mapping[str, object]) -> Checked:
         """Return the arguments with their defaults, or every problem they have."""
         given = plain(arguments)
         try:
@@ -96,7 +96,7 @@ class Signature:
         changed = tuple(_mismatch(pointer) for pointer in changes(given, dumped))
         return Checked(given, changed) if changed else Checked(dumped, typed=value)
 
-    def values(self, cleared: Cleared) -> dict[str, Any]:
+    def values(self, cleared: Cleared) -> dict[str, object]:
         """Return the function's keyword arguments, as the types it declares; the leave is used up.
 
         Raises:
@@ -111,7 +111,7 @@ class Signature:
         return {name: getattr(value, field) for field, name in self.fields.items()}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return plain dicts and lists for an immutable tree of arguments."""
     if isinstance(value, Mapping):
         return {key: plain(child) for key, child in value.items()}
@@ -120,13 +120,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _parameters(function: Callable[..., object], name: str) -> dict[str, tuple[Any, Any]]:
+def _parameters(function: Callable[..., object], name: str) -> dict[str, tuple[object, object]]:
     """Return annotation and default of each parameter; refuse those no model could fill by name."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(f"an annotation of {name} cannot be looked up there: {error}") from error
-    found: dict[str, tuple[Any, Any]] = {}
+    found: dict[str, tuple[object, object]] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in _REFUSED:
             raise TypeError(f"{name} {_REFUSED[parameter.kind].format(name=parameter.name)}")
@@ -137,7 +137,9 @@ def _parameters(function: Callable[..., object], name: str) -> dict[str, tuple[A
     return found
 
 
-def _model(fields: Mapping[str, str], accepted: Mapping[str, tuple[Any, Any]], name: str) -> type[BaseModel]:
+def _model(
+    fields: Mapping[str, str], accepted: Mapping[str, tuple[object, object]], name: str
+) -> type[BaseModel]:
     """Build the model of the arguments; its fields are numbered, so that any parameter name will do."""
     definitions: dict[str, Any] = {}
     try:
@@ -191,7 +193,7 @@ def _details(error: ValidationError) -> list[ErrorDetails]:
     return error.errors(include_url=False, include_context=False, include_input=False)
 
 
-def _problem(detail: ErrorDetails, given: Any, known: Sequence[str]) -> SchemaProblem:
+def _problem(detail: ErrorDetails, given: object, known: Sequence[str]) -> SchemaProblem:
     """Say one of pydantic's findings in our words; they never quote the value."""
     pointer = _pointer(detail, given)
     match detail["type"]:
@@ -207,7 +209,7 @@ def _problem(detail: ErrorDetails, given: Any, known: Sequence[str]) -> SchemaPr
             return SchemaProblem(pointer, detail["msg"])
 
 
-def _pointer(detail: ErrorDetails, given: Any) -> str:
+def _pointer(detail: ErrorDetails, given: object) -> str:
     """Return the JSON pointer of a finding; pydantic mixes names of union members into its locations."""
     pointer = ""
     for position, part in enumerate(detail["loc"]):
@@ -250,7 +252,7 @@ def own_schema(schema: Mapping[str, Any]) -> Schema:
     return own
 
 
-def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Checked]:
+def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, object]], Checked]:
     """Return the check for a schema that `own_schema` made.
 
     Defaults of the arguments themselves are filled in before checking; deeper ones are the tool's
@@ -275,7 +277,7 @@ def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Checked]
         if isinstance(child, dict) and "default" in child
     }
 
-    def check(arguments: Mapping[str, Any]) -> Checked:
+    def check(arguments: Mapping[str, object]) -> Checked:
         full = copy.deepcopy(defaults) | plain(arguments)
         try:
             json.dumps(full, ensure_ascii=False, allow_nan=False).encode()
