@@ -251,11 +251,11 @@ class Policy:
     `protected_paths` not written; both hold folders and single files beside the built-in ones of
     `paths/secret_files.py` and `protected_files.py`. `deny_read` and `allow_read` are globs of
     `[tools.file]`: what no tool reads, and what a name alone does not make secret. `levels` maps a tool's
-    name or its source to a trust level. `headless` tells that nobody can be asked. `search_tools` names tools whose results become known URLs;
-    `allow_http` and the two lists hold patterns as `url/hosts.py` reads them. `max_bytes` is the most of one
-    output that is looked at at all, and `threshold` the number of characters above which it is stored and
-    shown shortened. `shell` is what `[tools.shell]` says of commands, `sandbox` what keeps the programs they
-    start in.
+    name or its source to a trust level. `headless` tells that nobody can be asked. `search_tools` names tools
+    whose results become known URLs; `allow_http` and the two lists hold patterns as `url/hosts.py` reads
+    them. `max_bytes` is the most of one output that is looked at at all, and `threshold` the number of
+    characters above which it is stored and shown shortened. `shell` is what `[tools.shell]` says of
+    commands, `sandbox` what keeps the programs they start in.
     """
 
     workspace: str
