@@ -56,6 +56,7 @@ DIALLERS = {
     "tools/sandbox/self_test.py",  # listens for who gets out of the sandbox
     "tools/process/supervisor.py",  # has a pair of sockets with a process of ours, for descriptors
     "tools/process/reaper.py",  # is that process
+    "tools/process/overlay.py",  # has a pair of sockets by which a handle comes out of a namespace
 }
 POOLS = {"tools/http/dial.py", "tools/http/client.py", "tools/http/streams.py"}
 LOOPS = {

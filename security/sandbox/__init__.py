@@ -12,6 +12,7 @@ from .confinement import (
     folders_in_between,
     landlock_grants,
     toolchains,
+    trial_confinement,
 )
 from .tampering import HOOK_NAMES, Change, Mark, MarkKind, Role, changes_to_undo, places_named
 
@@ -34,4 +35,5 @@ __all__ = [
     "landlock_grants",
     "places_named",
     "toolchains",
+    "trial_confinement",
 ]

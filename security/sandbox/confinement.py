@@ -8,7 +8,7 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 
 from ..paths import is_inside
@@ -27,6 +27,7 @@ __all__ = [
     "folders_in_between",
     "landlock_grants",
     "toolchains",
+    "trial_confinement",
 ]
 
 
@@ -133,6 +134,24 @@ def confinement_of(policy: Policy, prefixes: Iterable[str] = (), resolver: str |
         kept=tuple(path for path in named if is_inside(path, *writable)),
         network=sandbox.network,
         resolver=resolver if is_elsewhere else None,
+    )
+
+
+def trial_confinement(confinement: Confinement) -> Confinement:
+    """Return what a program on trial is kept to: it changes the workspace alone, and has no network.
+
+    Further folders that may be changed are absent. Read-only they would still hold FIFOs and sockets, by
+    which a program reaches what listens outside.
+    """
+    workspace = confinement.workspace
+    kept = tuple(path for path in confinement.kept if is_inside(path, workspace))
+    return replace(
+        confinement,
+        readable=(*confinement.readable, *(path for path in confinement.kept if path not in kept)),
+        writable=(workspace,),
+        kept=kept,
+        network=False,
+        resolver=None,
     )
 
 

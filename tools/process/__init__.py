@@ -1,8 +1,9 @@
 """The one place that starts processes, and the supervision of what they start."""
 
 from .cgroup import Groups, find_groups
-from .environment import SEARCH_PATH, Exceeded, Limits, environment, size_text
+from .environment import SEARCH_PATH, Exceeded, Limits, environment, quiet_environment, size_text
 from .output import OnChunk
+from .overlay import Overlay
 from .reaper import FIRST_DESCRIPTOR, children, descendants
 from .run import Child, ProcessExit, Start, Starter, run_process, starting, unstartable
 from .supervisor import MOST_ASKED, SupervisedProcess, SupervisedStart, Supervisor, claim_process, send
@@ -16,6 +17,7 @@ __all__ = [
     "Groups",
     "Limits",
     "OnChunk",
+    "Overlay",
     "ProcessExit",
     "Start",
     "Starter",
@@ -27,6 +29,7 @@ __all__ = [
     "descendants",
     "environment",
     "find_groups",
+    "quiet_environment",
     "run_process",
     "send",
     "size_text",

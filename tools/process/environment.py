@@ -19,7 +19,16 @@ from types import MappingProxyType
 from leeward.security.paths import is_inside
 from leeward.security.sandbox import toolchains
 
-__all__ = ["SEARCH_PATH", "Exceeded", "Limits", "Resource", "environment", "search_path", "size_text"]
+__all__ = [
+    "SEARCH_PATH",
+    "Exceeded",
+    "Limits",
+    "Resource",
+    "environment",
+    "quiet_environment",
+    "search_path",
+    "size_text",
+]
 
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -61,6 +70,24 @@ def search_path(home: str, parent: Mapping[str, str]) -> str:
         posixpath.normpath(entry) for entry in parent.get("PATH", "").split(":") if entry.startswith("/")
     )
     return ":".join((SEARCH_PATH, *dict.fromkeys(entry for entry in named if is_inside(entry, *at_home))))
+
+
+# What programs leave in a workspace beside what they were run for goes where it ends with them.
+_QUIET = MappingProxyType(
+    {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "RUFF_CACHE_DIR": "/tmp/.cache/ruff",  # noqa: S108 — a private one is mounted there
+        "MYPY_CACHE_DIR": "/tmp/.cache/mypy",  # noqa: S108 — the same
+        "BLACK_CACHE_DIR": "/tmp/.cache/black",  # noqa: S108 — the same
+    }
+)
+
+
+def quiet_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which programs that only read leave nothing in the workspace."""
+    options = f"{env.get('PYTEST_ADDOPTS', '')} -p no:cacheprovider".strip()
+    return {**env, **_QUIET, "PYTEST_ADDOPTS": options}
 
 
 # Soft and hard. No core files, which would hold what a program had in memory; the rest is far above what

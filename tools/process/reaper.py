@@ -12,15 +12,17 @@ While a job runs, its reaper measures what the whole tree takes of the machine, 
 is more than the job may have (`_Usage`).
 
 The descriptors of a job, in order: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`, `memory`,
-`tasks`, `in_group`), standard output, standard error, the lifeline, the one that messages are written to,
-with `in_group` the one by which a process joins the job's control group, and those the program gets, from
-number 40 on. The messages are "reaper PID", "program PID", then "failed ERRNO" or, as `waitpid` has it,
+`tasks`, `in_group`, `overlay`), standard output, standard error, the lifeline, the one that messages are
+written to, with `in_group` the one by which a process joins the job's control group, with `overlay` the
+socket that a handle on what is written comes out of (`overlay.py`), and those the program gets, from number
+40 on. The messages are "reaper PID", "program PID", then "failed ERRNO" or, as `waitpid` has it,
 "ended STATUS"; and "limit memory" or "limit processes" before the tree is killed for that.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -53,6 +55,10 @@ _MOST_LOOKING = 0.25
 
 # So many processes are measured while they run.
 _FEW = 32
+
+_NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
+_PLAIN, _DETACH = ctypes.c_ulong(0x2 | 0x4), 2  # no set-id bits, no devices; once unused
+_SPOT = b"/dev"
 
 
 # ------------------------------------------------------------------ a tree of processes
@@ -473,6 +479,9 @@ def _become(job: dict[str, Any], outputs: tuple[int, int], status: int, given: l
         os.setsid()
         if job["in_group"]:
             os.write(given.pop(0), b"0")
+        if job["overlay"] is not None:
+            with socket.socket(fileno=given.pop(0)) as channel:
+                _lay_over(job["overlay"], channel)
         # Python ignores some of these for itself; a program expects them as they are by default.
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, *_ENDING):
             signal.signal(number, signal.SIG_DFL)
@@ -488,6 +497,56 @@ def _become(job: dict[str, Any], outputs: tuple[int, int], status: int, given: l
         _tell(status, f"failed {getattr(error, 'errno', 0) or 0}")
     finally:
         os._exit(127)
+
+
+def _lay_over(wanted: dict[str, Any], channel: socket.socket) -> None:
+    """Lay an overlay over a folder, at its own path, for this process and what it starts.
+
+    Only the channel gets a handle on what will be written, or the step that failed with its error's number.
+    """
+    step = "namespaces"
+    try:
+        _isolate()
+        step = "folder"
+        lower = os.open(wanted["folder"], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        if [os.fstat(lower).st_dev, os.fstat(lower).st_ino] != wanted["identity"]:
+            raise OSError(errno.ESTALE, "another folder stands there")
+        os.fchdir(lower)
+        step = "memory"
+        options = f"size={wanted['size']},nr_inodes={wanted['inodes']},mode=700".encode()
+        _call("mount", b"tmpfs", _SPOT, b"tmpfs", _PLAIN, options)
+        upper, work = (_folder(name, os.fstat(lower).st_mode & 0o7777) for name in (b"/upper", b"/work"))
+        step = "overlay"
+        # By descriptors instead of paths, nothing has to be escaped, and nothing can be swapped.
+        layers = f"lowerdir=/proc/self/fd/{lower},upperdir=/proc/self/fd/{upper},workdir=/proc/self/fd/{work}"
+        _call("mount", b"overlay", b".", b"overlay", _PLAIN, f"{layers},userxattr".encode())
+        # From here on no name leads to what is written: only the overlay and the channel hold it.
+        _call("umount2", _SPOT, _DETACH)
+    except OSError as error:
+        channel.send(f"{step} {error.errno}".encode())
+        raise
+    socket.send_fds(channel, [b"upper"], [upper])
+
+
+def _isolate() -> None:
+    """Enter namespaces in which this process may mount; the kernel keeps such mounts from all others."""
+    user, group = os.geteuid(), os.getegid()
+    _call("unshare", _NEW_USER | _NEW_MOUNTS)
+    maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+    for name, text in maps.items():
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123 — the same
+            file.write(text)
+
+
+def _folder(name: bytes, mode: int) -> int:
+    os.mkdir(_SPOT + name)  # noqa: PTH102 — the same
+    os.chmod(_SPOT + name, mode)  # noqa: PTH101 — the same
+    return os.open(_SPOT + name, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _call(name: str, *arguments: object) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), name)
 
 
 def _tell(status: int, text: str) -> None:

@@ -28,6 +28,7 @@ from leeward.security.outcome import PermanentFailure
 from ..linux import keep_from_debuggers, set_subreaper
 from .cgroup import Group, Groups
 from .environment import Exceeded, Limits, Resource
+from .overlay import Overlay
 from .reaper import children, descendants, end_all, is_stopped, stop_group
 from .run import Process, Start, Thread, start_process, starting, two_pipes, unstartable
 
@@ -188,8 +189,10 @@ class SupervisedStart:
         """
         return await self.start(start)
 
-    async def start(self, start: Start, given: Sequence[int] = ()) -> SupervisedProcess:
-        """Start a program, with further descriptors from number `FIRST_DESCRIPTOR` on.
+    async def start(
+        self, start: Start, given: Sequence[int] = (), overlay: Overlay | None = None
+    ) -> SupervisedProcess:
+        """Start a program, with further descriptors from number `FIRST_DESCRIPTOR` on, or over an overlay.
 
         Raises:
             PermanentFailure: it could not be started.
@@ -212,8 +215,9 @@ class SupervisedStart:
         _begin_work()
         try:
             entrance = () if group is None else (group.entrance,)
-            handed = (start.out, start.err, parent_pipe, tell, *entrance, *given)
-            supervisor.hand_over(self._job(start, group), handed)
+            channel = () if overlay is None else (overlay.channel,)
+            handed = (start.out, start.err, parent_pipe, tell, *entrance, *channel, *given)
+            supervisor.hand_over(self._job(start, group, overlay), handed)
         except OSError as error:
             await child.end()
             raise PermanentFailure(unstartable(error.errno or 0)) from error
@@ -235,11 +239,12 @@ class SupervisedStart:
                 os.close(end)
             raise
 
-    def _job(self, start: Start, group: Group | None) -> bytes:
+    def _job(self, start: Start, group: Group | None, overlay: Overlay | None) -> bytes:
         limits = [(which, soft, hard) for which, (soft, hard) in self.limits.items()]
         program = {"argv": list(start.argv), "cwd": start.cwd, "env": dict(start.env), "limits": limits}
         bounds = {"memory": self.limits.memory, "tasks": self.limits.tasks, "in_group": group is not None}
-        return json.dumps({**program, **bounds, "niceness": self.limits.niceness}).encode()
+        mounted = {"overlay": None if overlay is None else overlay.wanted()}
+        return json.dumps({**program, **bounds, **mounted, "niceness": self.limits.niceness}).encode()
 
 
 @dataclass(slots=True)

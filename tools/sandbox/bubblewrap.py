@@ -23,6 +23,7 @@ from ..process import (
     MOST_ASKED,
     Child,
     Exceeded,
+    Overlay,
     Start,
     SupervisedProcess,
     SupervisedStart,
@@ -54,12 +55,16 @@ _DEADLY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BubblewrapStart:
-    """Starts programs under bubblewrap: `program` with `arguments`, and a filter of system calls."""
+    """Starts programs under bubblewrap: `program` with `arguments`, and a filter of system calls.
+
+    With an `overlay`, bubblewrap finds it at the folder's own path, and the program nothing else there.
+    """
 
     program: str
     arguments: tuple[str, ...]
     kept: SupervisedStart
     filter: bytes
+    overlay: Overlay | None = None
 
     async def __call__(self, start: Start) -> Child:
         """Start a program.
@@ -80,7 +85,7 @@ class BubblewrapStart:
         options = ("--json-status-fd", str(FIRST_DESCRIPTOR), "--seccomp", str(FIRST_DESCRIPTOR + 1))
         argv = (self.program, *self.arguments, *options, "--", *start.argv)
         try:
-            child = await self.kept.start(replace(start, argv=argv), (tell, filtered))
+            child = await self.kept.start(replace(start, argv=argv), (tell, filtered), self.overlay)
         except BaseException:
             os.close(told)
             raise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -33,6 +32,7 @@ from leeward.security.sandbox import (
     confinement_of,
     folders_in_between,
     landlock_grants,
+    trial_confinement,
 )
 
 from ..process import (
@@ -45,48 +45,27 @@ from ..process import (
     SupervisedStart,
     Supervisor,
     find_groups,
+    quiet_environment,
     run_process,
 )
 from .bubblewrap import BubblewrapStart
 from .landlock import landlock_version
 from .quarantine import undo
+from .result import Ran, hints_of, trial_hints_of
 from .scan import ScanResult, WorkspaceScan, several_names
 from .seccomp import MACHINES, Sockets, filter_program
 from .supervisors import SupervisorPool
+from .trial import Trial, TrialRan, TrialUnavailable, UpperBounds, open_trial
+from .trial_probe import probe_trial
 
 __all__ = [
-    "Ran",
     "Runner",
     "Sandbox",
     "SandboxSettings",
     "SandboxUnavailable",
-    "hints_of",
     "open_sandbox",
     "run_bare",
 ]
-
-
-_NO_NETWORK = re.compile(
-    r"(?i)could ?n.t resolve|could not resolve|name resolution|name or service not known|getaddrinfo"
-    r"|network is (?:unreachable|down)|ENOTFOUND|EAI_AGAIN|ENETUNREACH|ECONNREFUSED|connection refused"
-    r"|no route to host|failed to connect|unable to connect|failed to establish a new connection|dial tcp"
-    r"|socket: (?:operation not permitted|permission denied)|no such host|unknown host"
-)
-_NO_ACCESS = re.compile(
-    r"(?i)read-only file system|EROFS|permission denied|EACCES|operation not permitted|resource busy"
-)
-
-
-def hints_of(output: str, confinement: Confinement) -> tuple[str, ...]:
-    """Return what to say of a failure by what was printed, with the keys that change it."""
-    hints = []
-    if not confinement.network and _NO_NETWORK.search(output):
-        hints.append("no network in the sandbox; see [tools.sandbox] network")
-    if _NO_ACCESS.search(output):
-        more = "" if confinement.changes_workspace_only else " and what is named in extra_write"
-        keys = "[tools.sandbox] extra_read and extra_write"
-        hints.append(f"in the sandbox only the workspace{more} can be changed; see {keys}")
-    return tuple(hints)
 
 
 _RESOLVER = "/etc/resolv.conf"
@@ -106,7 +85,8 @@ class SandboxSettings:
 
     `level` is the wished one or "auto"; with `required`, no sandbox means no session. `aside` is the folder
     that what must not stay is moved to, `prefixes` are where the interpreter and what it runs lie, and
-    `alert` is told what was moved, whatever becomes of the call. `limits` are what each program is held to.
+    `alert` is told what was moved, whatever becomes of the call. `limits` are what each program is held to,
+    and `upper` is how much one on trial may write.
     """
 
     policy: Policy
@@ -116,15 +96,7 @@ class SandboxSettings:
     prefixes: tuple[str, ...] = ()
     alert: Callable[[str], None] = lambda _: None
     limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A program that ran to some end. `blocked` says in sentences what of its doing was undone."""
-
-    finished: ProcessExit
-    blocked: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
+    upper: UpperBounds = field(default_factory=UpperBounds)
 
 
 class Runner(Protocol):
@@ -180,6 +152,37 @@ class _Running:
     held: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What is run, as `run_process` takes it."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    deadline: float
+    max_bytes: int = 4096
+    on_chunk: OnChunk | None = None
+
+    @classmethod
+    def smallest(cls, script: str, cwd: str = "/") -> _Program:
+        """Return a line that needs nothing but a shell, to find out whether something works."""
+        return cls(
+            ("/bin/sh", "-c", script), cwd, {"PATH": SEARCH_PATH}, trio.current_time() + _LONGEST_PROBE
+        )
+
+    async def run(self, starter: Starter) -> ProcessExit:
+        """Run it to its end."""
+        return await run_process(
+            self.argv,
+            cwd=self.cwd,
+            env=self.env,
+            deadline=self.deadline,
+            max_bytes=self.max_bytes,
+            starter=starter,
+            on_chunk=self.on_chunk,
+        )
+
+
 @dataclass(slots=True)
 class Sandbox:
     """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger.
@@ -201,6 +204,9 @@ class Sandbox:
     _supervisors: SupervisorPool = field(default_factory=SupervisorPool)
     _running: list[_Running] = field(default_factory=list)
     _looking: trio.Lock = field(default_factory=trio.Lock)
+    _trial_scan: WorkspaceScan | None = None
+    _no_trial: str | None = None
+    _probing: trio.Lock = field(default_factory=trio.Lock)
 
     async def run(
         self,
@@ -222,7 +228,7 @@ class Sandbox:
         # Looked at while another's leavings are undone, those would be what was there, and be put back.
         async with self._looking:
             before = await trio.to_thread.run_sync(self.look)
-            masks = self._masks(before, lasting=lasting)
+            masks = self._masks(before, self.confinement.kept, lasting=lasting)
             running = _Running(frozenset(before.marks), masks.held)
             self._running.append(running)
         try:
@@ -244,14 +250,93 @@ class Sandbox:
                 self._settings.alert(f"blocked: {sentence}")
         return Ran(finished, blocked, self._notices(before, finished))
 
-    def _masks(self, before: ScanResult, *, lasting: bool) -> Masks:
+    @asynccontextmanager
+    async def trial(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        deadline: float,
+        max_bytes: int,
+        on_chunk: OnChunk | None = None,
+    ) -> AsyncIterator[TrialRan]:
+        """Run a program on the workspace without changing it, and yield it with what it wrote.
+
+        It has no network and changes the workspace alone, whatever the configuration allows. What it wrote
+        is discarded when this is left, and before where it did not come to its own end.
+
+        Raises:
+            TrialUnavailable: it cannot be run on trial here.
+            PermanentFailure: it could not be started.
+            PolicyBlocked: what must not be reached cannot be kept from it.
+        """
+        if problem := await self.no_trial_because():
+            raise TrialUnavailable(problem)
+        program = _Program(argv, cwd, quiet_environment(env), deadline, max_bytes, on_chunk)
+        confinement = trial_confinement(self.confinement)
+        async with open_trial(confinement.workspace, self._settings.upper) as trial:
+            async with self._looking:
+                before = await trio.to_thread.run_sync(self._look_for_trial, confinement)
+                masks = self._masks(before, confinement.kept, lasting=False)
+            told = () if before.is_whole else (_TOO_LARGE,)
+            yield await self._tried(trial, program, confinement, masks, told)
+
+    async def no_trial_because(self) -> str:
+        """Return why nothing can be run on trial here, nothing where it can: found by a real run, once."""
+        async with self._probing:
+            if self._no_trial is None:
+                self._no_trial = await self._why_no_trial()
+            return self._no_trial
+
+    async def _why_no_trial(self) -> str:
+        if self.level is not SandboxLevel.BUBBLEWRAP:
+            weaker = "; ".join(self.weaker_because) or "another sandbox was asked for"
+            return f"trial runs need bubblewrap ({weaker})"
+
+        @asynccontextmanager
+        async def tried(folder: str, script: str) -> AsyncIterator[TrialRan]:
+            ours = trial_confinement(self.confinement)
+            confinement = replace(ours, workspace=folder, writable=(folder,), kept=())
+            async with open_trial(folder, self._settings.upper) as trial:
+                program = _Program.smallest(script, folder)
+                yield await self._tried(trial, program, confinement, Masks())
+
+        return await probe_trial(self.confinement.workspace, tried)
+
+    async def _tried(
+        self,
+        trial: Trial,
+        program: _Program,
+        confinement: Confinement,
+        masks: Masks,
+        notices: tuple[str, ...] = (),
+    ) -> TrialRan:
+        supervisor = await self._supervisors.get()
+        bubblewrapped = self._bubblewrapped(confinement, masks, program.cwd, supervisor)
+        starter = replace(bubblewrapped, overlay=trial.overlay)
+
+        async def ran() -> Ran:
+            finished = await program.run(starter)
+            hints = trial_hints_of(finished.output) if finished.exit_code != 0 else ()
+            return Ran(finished, (), (*notices, *hints))
+
+        return await trial.followed(ran)
+
+    def _look_for_trial(self, confinement: Confinement) -> ScanResult:
+        """Return what lies in what a program on trial reaches; this waits for the disk."""
+        if self._trial_scan is None:
+            self._trial_scan = _workspace_scan(self._settings.policy, confinement)
+        return self._trial_scan.look()
+
+    def _masks(self, before: ScanResult, kept: tuple[str, ...], *, lasting: bool) -> Masks:
         """Return what is kept from a program; what came since others began is theirs, and known to no one."""
         held: frozenset[str] | None = None
         if self._running:
             held = frozenset.intersection(*(one.held for one in self._running))
             known = frozenset.intersection(*(one.known for one in self._running))
             before.marks = {path: mark for path, mark in before.marks.items() if path in known}
-        return before.masks(self.confinement.kept, held, lasting=lasting)
+        return before.masks(kept, held, lasting=lasting)
 
     def look(self) -> ScanResult:
         """Return what lies in the open now; this waits for the disk."""
@@ -276,7 +361,7 @@ class Sandbox:
     async def _starter(self, masks: Masks, cwd: str) -> Starter:
         match self.level:
             case SandboxLevel.BUBBLEWRAP:
-                return self._bubblewrapped(masks, cwd, await self._supervisors.get())
+                return self._bubblewrapped(self.confinement, masks, cwd, await self._supervisors.get())
             case SandboxLevel.LANDLOCK:
                 grants = await trio.to_thread.run_sync(self._grants, masks)
                 return self._kept(await self._supervisors.get(grants))
@@ -285,10 +370,12 @@ class Sandbox:
     def _kept(self, supervisor: Supervisor) -> SupervisedStart:
         return SupervisedStart(supervisor, self._settings.limits, self._groups)
 
-    def _bubblewrapped(self, masks: Masks, cwd: str, supervisor: Supervisor) -> Starter:
+    def _bubblewrapped(
+        self, confinement: Confinement, masks: Masks, cwd: str, supervisor: Supervisor
+    ) -> BubblewrapStart:
         try:
             size = self._settings.limits.memory if self._has_sizes else 0
-            arguments = bubblewrap_arguments(self.confinement, masks, cwd, size)
+            arguments = bubblewrap_arguments(confinement, masks, cwd, size)
         except ValueError as error:
             raise PolicyBlocked(f"this cannot run in the sandbox: {error}") from error
         program = filter_program(Sockets.isolated())
@@ -462,14 +549,7 @@ async def _problem(sandbox: Sandbox) -> str | None:
 
 async def _run_smallest(starter: Starter) -> str | None:
     try:
-        finished = await run_process(
-            ["/bin/sh", "-c", ":"],
-            cwd="/",
-            env={"PATH": SEARCH_PATH},
-            deadline=trio.current_time() + _LONGEST_PROBE,
-            max_bytes=4096,
-            starter=starter,
-        )
+        finished = await _Program.smallest(":").run(starter)
     except PermanentFailure as error:
         return str(error)
     said = finished.stderr.strip() or "the smallest of programs fails in it"

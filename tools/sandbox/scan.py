@@ -1,9 +1,9 @@
 """Scan for what a program must not reach before it runs, and for what it left there nevertheless afterwards.
 
-Scanned before and after every command are git's hooks and settings, `.leeward`, protected paths, secrets and
-the sockets of running services. `security/sandbox/tampering.py` decides what may stay; what may not is moved
-aside by `quarantine.py`, and what was changed is put back. Package folders are not scanned: whoever may write
-there can change what the packages do anyway.
+Scanned before and after every command are git's hooks and settings, `.leeward`, protected paths, secrets, the
+sockets of running services, and FIFOs where a command may only read. `security/sandbox/tampering.py` decides
+what may stay; what may not is moved aside by `quarantine.py`, and what was changed is put back. Package
+folders are not scanned: whoever may write there can change what the packages do anyway.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class WorkspaceScan:
             if is_marked and entry.name.casefold() == _GIT:
                 _mark(seen, entry.path, Role.REPOSITORY)
             is_folder = entry.is_dir(follow_symlinks=False)
-            if seen.closed is None and self._is_hidden(entry):
+            if seen.closed is None and self._is_hidden(entry, is_writable=is_marked):
                 seen.secrets.append(Spot(entry.path, is_folder))
             elif is_folder and entry.name not in _PACKAGES:
                 yield entry.path
@@ -181,13 +181,13 @@ class WorkspaceScan:
                 if is_inside(path, *self.roots) and path not in seen.marks:
                     _mark(seen, path, role, folder)
 
-    def _is_hidden(self, entry: os.DirEntry[str]) -> bool:
+    def _is_hidden(self, entry: os.DirEntry[str], *, is_writable: bool) -> bool:
         if entry.is_symlink():
             return False
         if self.is_secret(entry.path):
             return not _is_ref(entry.path)
         is_plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
-        return not is_plain and _is_socket(entry)
+        return not is_plain and _leads_outside(entry, is_writable=is_writable)
 
 
 def several_names(paths: Iterable[str]) -> frozenset[tuple[int, int]]:
@@ -273,11 +273,13 @@ def _opened_up(folder: str) -> bool:
         os.close(handle)
 
 
-def _is_socket(entry: os.DirEntry[str]) -> bool:
+def _leads_outside(entry: os.DirEntry[str], *, is_writable: bool) -> bool:
+    """Whether it is a socket, or a FIFO in what is only read: it can be written to on a read-only mount."""
     try:
-        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+        mode = entry.stat(follow_symlinks=False).st_mode
     except OSError:
         return False
+    return stat.S_ISSOCK(mode) or (stat.S_ISFIFO(mode) and not is_writable)
 
 
 def _spot(path: str) -> Spot | None:

@@ -1,0 +1,14 @@
+"""Wrong: binds the workspace itself in the place of an overlay, and calls an empty folder what was written."""
+
+import os
+import tempfile
+
+from leeward.tools.sandbox import Ran, TrialRan, Upper
+
+
+async def tried(self, trial, program, confinement, masks, notices=()):
+    starter = self._bubblewrapped(confinement, masks, program.cwd, await self._wardens.get())
+    finished = await program.run(starter)
+    with tempfile.TemporaryDirectory() as empty:
+        handle = os.open(empty, os.O_RDONLY)
+    return TrialRan(Ran(finished), Upper(handle, trial.began(), trial._lower))
