@@ -1,23 +1,28 @@
-"""Measure reading and judging command lines, and count the verdicts on ordinary and hostile ones.
+"""Measure reading, judging and starting commands, and count the verdicts on ordinary and hostile ones.
 
 Prints microseconds (median and worst) for reading a line, for judging what was read once, and for everything
 done with a line in a call (what to look up, what it can do, what the gate answers, what would pass instead),
 over the tables of the tests and over the largest lines within the limits; then how often each verdict is
-given.
+given. At last what it costs, in milliseconds, to run `true`: bare, under bubblewrap, and on trial, in a
+workspace of few and of many files. Both look at the workspace first, bubblewrap alone once more afterwards.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 import statistics
+import subprocess
+import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import trio
 from scale import scaled
 
 from leeward.security.command import (
@@ -35,6 +40,8 @@ from leeward.security.command.syntax.nodes import Once
 from leeward.security.kinds import Unreadable
 from leeward.security.policy import Policy, ShellRules
 from leeward.security.url import Ledger
+from leeward.tools.process import environment
+from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
 
 TABLES = Path(__file__).resolve().parent.parent / "tests" / "security" / "command_tables"
 POLICY = Policy("/srv/ws", "/home/ada")
@@ -190,6 +197,75 @@ def rates(lines: list[str]) -> Counter[str]:
     return Counter(WORDS[said_of(parse_command(text), text)] for text in lines)
 
 
+# ------------------------------------------------------------------ starting
+
+_RUNS = scaled(50, 3)
+_FILES = (scaled(50, 5), scaled(50_000, 50))
+_PER_FOLDER = 100
+
+
+async def bare() -> None:
+    """Start the smallest of programs as anybody would, and wait for it."""
+    await trio.to_thread.run_sync(
+        lambda: subprocess.run(["/bin/true"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    )
+
+
+async def milliseconds(*works: Callable[[], Awaitable[object]]) -> list[float]:
+    """Return the median of what each of several things takes, done in turn on the same machine."""
+    found: list[list[float]] = [[] for _ in works]
+    for _ in range(_RUNS):
+        for times, work in zip(found, works, strict=True):
+            began = time.perf_counter()
+            await work()
+            times.append(1e3 * (time.perf_counter() - began))
+    return [statistics.median(times) for times in found]
+
+
+def filled(folder: Path, files: int) -> None:
+    """Make so many small files below a folder."""
+    for number in range(files):
+        parent = folder / f"d{number // _PER_FOLDER}"
+        parent.mkdir(parents=True, exist_ok=True)
+        (parent / f"f{number}").write_bytes(b"x\n")
+
+
+async def starts(files: int) -> str:
+    """Return what starting costs in a workspace of so many files."""
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(os.path.realpath(made))  # noqa: ASYNC240 — nothing else runs
+        filled(place / "ws", files)
+        (place / "home").mkdir()
+        policy = Policy(str(place / "ws"), str(place / "home"))
+        async with open_sandbox(SandboxSettings(policy, str(place / "aside"), "bubblewrap")) as sandbox:
+            if problem := await sandbox.no_trial_because():
+                return f"starting, {files:6} files: no trial here: {problem}"
+            return f"starting, {files:6} files: {await started(sandbox)}"
+
+
+async def started(sandbox: Sandbox) -> str:
+    """Return what it costs to run `true` in each way."""
+    workspace, env = sandbox.confinement.workspace, environment("/nonexistent", os.environ)
+
+    async def confined() -> None:
+        deadline = trio.current_time() + 60
+        await sandbox.run(["/bin/true"], cwd=workspace, env=env, deadline=deadline, max_bytes=1000)
+
+    async def on_trial() -> None:
+        deadline = trio.current_time() + 60
+        async with sandbox.trial(["/bin/true"], cwd=workspace, env=env, deadline=deadline, max_bytes=1000):
+            pass
+
+    async def look() -> None:
+        await trio.to_thread.run_sync(sandbox.look)
+
+    plain, bubble, trial, looked = await milliseconds(bare, confined, on_trial, look)
+    return (
+        f"bare {plain:.1f} ms, bubblewrap {bubble:.1f} ms ({bubble / plain:.1f} times bare), "
+        f"trial {trial:.1f} ms ({trial / bubble:.2f} times bubblewrap), one look {looked:.1f} ms"
+    )
+
+
 def main() -> None:
     """Print the figures."""
     tables = {}
@@ -204,6 +280,8 @@ def main() -> None:
         said = rates(lines)
         shares = ", ".join(f"{word} {said[word] / len(lines):.1%}" for word in WORDS)
         print(f"{name:12} {len(lines)} lines: {shares}")
+    for files in _FILES:
+        print(trio.run(starts, files), flush=True)
 
 
 if __name__ == "__main__":
