@@ -513,13 +513,13 @@ def _lay_over(wanted: dict[str, Any], channel: socket.socket) -> None:
             raise OSError(errno.ESTALE, "another folder stands there")
         os.fchdir(lower)
         step = "memory"
-        options = f"size={wanted['size']},nr_inodes={wanted['inodes']},mode=700".encode()
-        _call("mount", b"tmpfs", _SPOT, b"tmpfs", _PLAIN, options)
+        options = f"size={wanted['size']},nr_inodes={wanted['inodes']},mode=700"
+        _call("mount", b"tmpfs", _SPOT, b"tmpfs", _PLAIN, options.encode())
         upper, work = (_folder(name, os.fstat(lower).st_mode & 0o7777) for name in (b"/upper", b"/work"))
         step = "overlay"
         # By descriptors instead of paths, nothing has to be escaped, and nothing can be swapped.
         layers = f"lowerdir=/proc/self/fd/{lower},upperdir=/proc/self/fd/{upper},workdir=/proc/self/fd/{work}"
-        _call("mount", b"overlay", b".", b"overlay", _PLAIN, f"{layers},userxattr".encode())
+        _call("mount", b"none", b".", b"overlay", _PLAIN, f"{layers},userxattr,index=off,xino=off".encode())
         # From here on no name leads to what is written: only the overlay and the channel hold it.
         _call("umount2", _SPOT, _DETACH)
     except OSError as error:

@@ -11,9 +11,10 @@ import errno
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import trio
 
@@ -213,14 +214,21 @@ def _refuse(path: str, root: os.stat_result) -> None:
         raise TrialUnavailable(
             f"the workspace belongs to another user or group ({root.st_uid}, {root.st_gid})"
         )
-    below = next((point for point in _mount_points() if point != path and is_inside(point, path)), None)
-    if below is not None:
-        raise TrialUnavailable(f"another file system is mounted in the workspace, at {below}")
+    for point, kind, device in _mounts():
+        if point != path and is_inside(point, path):
+            raise TrialUnavailable(f"another file system is mounted in the workspace, at {point}")
+        if device == root.st_dev and kind.startswith("fuse"):
+            # A program answers for what lies there, and may answer differently each time the kernel asks.
+            raise TrialUnavailable(f"the workspace's file system ({kind}) is not kept by the kernel")
 
 
-def _mount_points() -> list[str]:
-    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 — of bytes, as paths are
-        return [_unescaped(line.split(b" ")[4]) for line in file]
+def _mounts() -> Iterator[tuple[str, str, int]]:
+    """Yield what is mounted: where, the kind of file system, and its device."""
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        words = line.split(b" ")
+        major, _, minor = words[2].partition(b":")
+        kind = words[words.index(b"-") + 1].decode("ascii", "replace")
+        yield _unescaped(words[4]), kind, os.makedev(int(major), int(minor))
 
 
 def _unescaped(point: bytes) -> str:

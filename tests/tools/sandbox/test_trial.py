@@ -30,6 +30,7 @@ from leeward.tools.sandbox import (
     open_sandbox,
 )
 from leeward.tools.sandbox import sandbox as sandbox_module
+from leeward.tools.sandbox import trial as trial_module
 from leeward.tools.sandbox.trial import open_trial
 
 ROOT = Path(sandbox_module.__file__).resolve().parents[2]
@@ -349,6 +350,13 @@ async def test_what_takes_too_much_memory_is_killed_and_discarded(place):
             assert "memory" in ran.discarded
 
 
+async def test_what_starts_too_many_processes_is_killed_and_discarded(place):
+    async with sandboxed(place, limits=Limits(tasks=50)) as sandbox:
+        async with trial(sandbox, "echo x > new; for i in {1..100}; do sleep 30 & done; wait") as ran:
+            assert ran.upper is None
+            assert "more than 50 processes" in ran.discarded
+
+
 async def test_no_handle_is_left_and_none_is_closed_twice(place):
     async with sandboxed(place) as sandbox:
         async with trial(sandbox, ":"):
@@ -479,6 +487,16 @@ async def test_the_root_is_no_workspace_for_a_trial(place):
         sandbox.confinement = sandbox_module.replace(sandbox.confinement, workspace="/")
         sandbox._no_trial = None
         assert await sandbox.no_trial_because() != ""
+
+
+async def test_a_file_system_that_a_program_answers_for_is_refused(place, monkeypatch):
+    ws = place / "ws"
+    found = [("/", "ext4", 1), (str(place), "fuse.sshfs", ws.stat().st_dev)]
+    async with sandboxed(place) as sandbox:
+        monkeypatch.setattr(trial_module, "_mounts", lambda: found)
+        with pytest.raises(TrialUnavailable, match=r"file system \(fuse.sshfs\) is not kept by the kernel"):
+            async with trial(sandbox, ":"):
+                pytest.fail("it ran")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
