@@ -6,8 +6,8 @@ import tempfile
 from leeward.tools.sandbox import Ran, TrialRan, Upper
 
 
-async def tried(self, trial, program, confinement, masks, notices=()):
-    starter = self._bubblewrapped(confinement, masks, program.cwd, await self._wardens.get())
+async def tried(sandbox, trial, program, confinement, masks, notices=()):
+    starter = sandbox._bubblewrapped(confinement, masks, program.cwd, await sandbox._wardens.get())
     finished = await program.run(starter)
     with tempfile.TemporaryDirectory() as empty:
         handle = os.open(empty, os.O_RDONLY)

@@ -277,57 +277,17 @@ class Sandbox:
         confinement = trial_confinement(self.confinement)
         async with open_trial(confinement.workspace, self._settings.upper) as trial:
             async with self._looking:
-                before = await trio.to_thread.run_sync(self._look_for_trial, confinement)
+                before = await trio.to_thread.run_sync(_look_for_trial, self, confinement)
                 masks = self._masks(before, confinement.kept, lasting=False)
             told = () if before.is_whole else (_TOO_LARGE,)
-            yield await self._tried(trial, program, confinement, masks, told)
+            yield await _tried(self, trial, program, confinement, masks, told)
 
     async def no_trial_because(self) -> str:
         """Return why nothing can be run on trial here, nothing where it can: found by a real run, once."""
         async with self._probing:
             if self._no_trial is None:
-                self._no_trial = await self._why_no_trial()
+                self._no_trial = await _why_no_trial(self)
             return self._no_trial
-
-    async def _why_no_trial(self) -> str:
-        if self.level is not SandboxLevel.BUBBLEWRAP:
-            weaker = "; ".join(self.weaker_because) or "another sandbox was asked for"
-            return f"trial runs need bubblewrap ({weaker})"
-
-        @asynccontextmanager
-        async def tried(folder: str, script: str) -> AsyncIterator[TrialRan]:
-            ours = trial_confinement(self.confinement)
-            confinement = replace(ours, workspace=folder, writable=(folder,), kept=())
-            async with open_trial(folder, self._settings.upper) as trial:
-                program = _Program.smallest(script, folder)
-                yield await self._tried(trial, program, confinement, Masks())
-
-        return await probe_trial(self.confinement.workspace, tried)
-
-    async def _tried(
-        self,
-        trial: Trial,
-        program: _Program,
-        confinement: Confinement,
-        masks: Masks,
-        notices: tuple[str, ...] = (),
-    ) -> TrialRan:
-        supervisor = await self._supervisors.get()
-        bubblewrapped = self._bubblewrapped(confinement, masks, program.cwd, supervisor)
-        starter = replace(bubblewrapped, overlay=trial.overlay)
-
-        async def ran() -> Ran:
-            finished = await program.run(starter)
-            hints = trial_hints_of(finished.output) if finished.exit_code != 0 else ()
-            return Ran(finished, (), (*notices, *hints))
-
-        return await trial.followed(ran)
-
-    def _look_for_trial(self, confinement: Confinement) -> ScanResult:
-        """Return what lies in what a program on trial reaches; this waits for the disk."""
-        if self._trial_scan is None:
-            self._trial_scan = _workspace_scan(self._settings.policy, confinement)
-        return self._trial_scan.look()
 
     def _masks(self, before: ScanResult, kept: tuple[str, ...], *, lasting: bool) -> Masks:
         """Return what is kept from a program; what came since others began is theirs, and known to no one."""
@@ -422,6 +382,53 @@ def _names(folder: str) -> tuple[str, ...]:
             return tuple(sorted(entry.name for entry in entries if not entry.is_symlink()))
     except OSError:
         return ()
+
+
+# ------------------------------------------------------------------ on trial
+
+
+def _look_for_trial(sandbox: Sandbox, confinement: Confinement) -> ScanResult:
+    """Return what lies in what a program on trial reaches; this waits for the disk."""
+    if sandbox._trial_scan is None:
+        sandbox._trial_scan = _workspace_scan(sandbox._settings.policy, confinement)
+    return sandbox._trial_scan.look()
+
+
+async def _tried(
+    sandbox: Sandbox,
+    trial: Trial,
+    program: _Program,
+    confinement: Confinement,
+    masks: Masks,
+    notices: tuple[str, ...] = (),
+) -> TrialRan:
+    """Run a program over a trial's overlay, and return it with what it wrote."""
+    supervisor = await sandbox._supervisors.get()
+    bubblewrapped = sandbox._bubblewrapped(confinement, masks, program.cwd, supervisor)
+    starter = replace(bubblewrapped, overlay=trial.overlay)
+
+    async def ran() -> Ran:
+        finished = await program.run(starter)
+        hints = trial_hints_of(finished.output) if finished.exit_code != 0 else ()
+        return Ran(finished, (), (*notices, *hints))
+
+    return await trial.followed(ran)
+
+
+async def _why_no_trial(sandbox: Sandbox) -> str:
+    """Return why nothing can be run on trial here, nothing where it can."""
+    if sandbox.level is not SandboxLevel.BUBBLEWRAP:
+        weaker = "; ".join(sandbox.weaker_because) or "another sandbox was asked for"
+        return f"trial runs need bubblewrap ({weaker})"
+    usual = trial_confinement(sandbox.confinement)
+
+    @asynccontextmanager
+    async def tried(folder: str, script: str) -> AsyncIterator[TrialRan]:
+        confinement = replace(usual, workspace=folder, writable=(folder,), kept=())
+        async with open_trial(folder, sandbox._settings.upper) as trial:
+            yield await _tried(sandbox, trial, _Program.smallest(script, folder), confinement, Masks())
+
+    return await probe_trial(usual.workspace, tried)
 
 
 # ------------------------------------------------------------------ finding out

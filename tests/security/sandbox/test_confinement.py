@@ -20,6 +20,7 @@ from leeward.security.sandbox import (
     changes_to_undo,
     confinement_of,
     folders_in_between,
+    trial_confinement,
 )
 from leeward.security.sandbox import confinement as confine
 from leeward.security.sandbox.tampering import harmful_settings
@@ -449,6 +450,20 @@ def test_what_must_be_undone(name):
 def test_a_folder_comes_before_what_it_holds():
     changes = undone({}, {"/ws/.leeward/config.toml": Mark(Role.OURS, MarkKind.FILE), "/ws/.leeward": OURS})
     assert changes == ["/ws/.leeward", "/ws/.leeward/config.toml"]
+
+
+def test_on_trial_the_workspace_alone_is_changed_whatever_is_configured():
+    wished = Sandboxing(network=True, extra_read=("/srv/read",), extra_write=("/srv/more", "/srv/ws/out"))
+    policy = Policy("/srv/ws", "/home/ada", sandbox=wished, allowed_paths=("/srv",))
+    prefixes = ("/srv/ws/venv", "/srv/more/python", "/opt/python")
+    trial = trial_confinement(confinement_of(policy, prefixes, "/run/resolve"))
+    assert (trial.writable, trial.kept) == (("/srv/ws",), ("/srv/ws/venv",))
+    assert (trial.network, trial.resolver) == (False, None)
+    assert {"/srv/read", "/srv/more/python", "/opt/python"} <= {*trial.readable}
+    assert not {"/srv/more", "/srv", "/srv/ws/out"} & {*trial.readable}
+    arguments = confine.bubblewrap_arguments(trial, Masks(), "/srv/ws")
+    assert [word for word, before in zip(arguments[1:], arguments) if before == "--bind"] == ["/srv/ws"]
+    assert "--share-net" not in arguments
 
 
 def test_no_argument_of_a_call_gets_in():

@@ -384,7 +384,9 @@ async def test_another_folder_in_the_place_of_the_workspace_is_refused(place):
         ws.mkdir()
         program = sandbox_module._Program.smallest("echo x > new", str(ws))
         with pytest.raises(TrialUnavailable, match="the workspace could not be opened"):
-            await sandbox._tried(opened, program, trial_confinement(sandbox.confinement), Masks())
+            await sandbox_module._tried(
+                sandbox, opened, program, trial_confinement(sandbox.confinement), Masks()
+            )
     assert not list(ws.iterdir())
 
 

@@ -23,6 +23,7 @@ import trio
 
 from leeward.tools.process import Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, TrialRan, UpperBounds, open_sandbox
+from leeward.tools.sandbox import sandbox as sandbox_module
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parents[1]
@@ -200,13 +201,13 @@ async def test_no_way_out_of_a_sandbox_leads_out_of_a_trial(tmp_path, escapes):
 @pytest.mark.parametrize("attack", [one for one in ATTACKS if one.get("wrong")], ids=lambda one: one["name"])
 async def test_a_workspace_that_is_only_bound_is_found_out(attack, tmp_path, escapes, planted, monkeypatch):
     async with scene(tmp_path, escapes) as its_own:
-        monkeypatch.setattr(Sandbox, "_tried", planted("trial").tried)
+        monkeypatch.setattr(sandbox_module, "_tried", planted("trial").tried)
         assert await its_own.attempt(attack) != [], its_own.ran
 
 
 async def test_the_probe_finds_out_a_workspace_that_is_only_bound(tmp_path, escapes, planted, monkeypatch):
     async with scene(tmp_path, escapes) as shared:
-        monkeypatch.setattr(Sandbox, "_tried", planted("trial").tried)
+        monkeypatch.setattr(sandbox_module, "_tried", planted("trial").tried)
         shared.sandbox._no_trial = None
         assert "changed" in await shared.sandbox.no_trial_because()
 
