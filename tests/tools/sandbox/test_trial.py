@@ -222,14 +222,24 @@ async def test_git_works_in_a_repository_and_in_a_further_tree_of_it(git, place)
             assert git(ws / folder, "log", "--format=%s") == "x\n"
 
 
-async def test_what_only_reads_leaves_nothing(git, place):
+READING = {
+    "status": "git status --short",
+    "import": f"{sys.executable} -c 'import sys; sys.path[:0] = [\"\"]; import module'",
+    "pytest": f"{sys.executable} -m pytest -q test_module.py",
+    "ruff": f"{sys.executable} -m ruff check module.py",
+    "mypy": f"{sys.executable} -m mypy module.py",
+}
+
+
+@pytest.mark.parametrize("what", READING)
+async def test_what_only_reads_leaves_nothing(git, what, place):
     ws = place / "ws"
     git(ws, "init", "-q", "--template=")
     (ws / "module.py").write_text("x = 1\n")
+    (ws / "test_module.py").write_text("import module\n\n\ndef test_x() -> None:\n    assert module.x\n")
     git(ws, "add", ".")
     os.utime(ws / "module.py", (1, 1))
-    line = f"git status --short; {sys.executable} -c 'import sys; sys.path[:0] = [\"\"]; import module'"
-    async with sandboxed(place) as sandbox, trial(sandbox, line) as ran:
+    async with sandboxed(place) as sandbox, trial(sandbox, READING[what]) as ran:
         assert ran.ran.finished.exit_code == 0, ran.ran.finished.output
         assert written(ran) == {}
 
@@ -520,6 +530,18 @@ async def test_what_belongs_to_others_is_found_before_it_fails(name, mode, told,
         sandbox._no_trial = None
         problem = await sandbox.no_trial_because()
         assert told in problem and bool(told) == bool(problem)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+async def test_what_came_to_belong_to_others_since_is_told_of(place):
+    other = place / "ws" / "other"
+    async with sandboxed(place) as sandbox:
+        other.write_text("old\n")
+        os.chown(other, 1234, 1234)
+        other.chmod(0o666)
+        async with trial(sandbox, "echo x >> other") as ran:
+            assert ran.ran.notices == ("in a trial run files of other users and groups cannot be changed",)
+            assert written(ran) == {}
 
 
 OVERLAID = "mkdir lower{0} up{0} work{0}; mount -t tmpfs tmpfs up{0}; mkdir up{0}/u up{0}/w; mount -t overlay overlay -o lowerdir={1},upperdir=up{0}/u,workdir=up{0}/w,userxattr ws"

@@ -58,6 +58,7 @@ class World:
         libc.shmat.restype = ctypes.c_void_p
         self.key = 0x4C000000 | int(self.secret[:5], 16)
         self.segment = libc.shmget(self.key, 4096, 0o1600)
+        assert self.segment >= 0, "a segment of shared memory is needed"
         self.shared = libc.shmat(self.segment, None, 0)
 
     def words(self, victim: int, here: Path) -> dict[str, str]:
