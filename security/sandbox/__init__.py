@@ -1,6 +1,7 @@
 """The confinement of a program, as values, and what one has tampered with."""
 
 from .confinement import (
+    SYSTEM_FOLDERS,
     Confinement,
     Masks,
     PathGrant,
@@ -18,6 +19,7 @@ from .tampering import HOOK_NAMES, Change, Mark, MarkKind, Role, changes_to_undo
 
 __all__ = [
     "HOOK_NAMES",
+    "SYSTEM_FOLDERS",
     "Change",
     "Confinement",
     "Mark",

@@ -23,6 +23,7 @@ from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.paths import is_inside, protected_places, secret_places, secret_reason
 from leeward.security.policy import Policy
 from leeward.security.sandbox import (
+    SYSTEM_FOLDERS,
     Confinement,
     Masks,
     PathGrant,
@@ -390,7 +391,12 @@ def _names(folder: str) -> tuple[str, ...]:
 def _look_for_trial(sandbox: Sandbox, confinement: Confinement) -> ScanResult:
     """Return what lies in what a program on trial reaches; this waits for the disk."""
     if sandbox._trial_scan is None:
-        sandbox._trial_scan = _workspace_scan(sandbox._settings.policy, confinement)
+        usual = _workspace_scan(sandbox._settings.policy, confinement)
+        # Toolchains are too large to be looked at each time; what listens among them stays where it is.
+        folders = (path for path in confinement.readable if not is_inside(path, *SYSTEM_FOLDERS))
+        once = (path for path in folders if path not in usual.read_only)
+        leading = (path for folder in once for path in _secrets_below(folder, lambda _: False))
+        sandbox._trial_scan = replace(usual, secret_places=(*usual.secret_places, *leading))
     return sandbox._trial_scan.look()
 
 

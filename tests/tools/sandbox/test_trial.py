@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -279,6 +280,26 @@ async def test_no_fifo_of_a_folder_that_is_only_read_leads_outside(place):
         assert os.read(reader, 9) == b""
     finally:
         os.close(reader)
+
+
+async def test_nothing_beside_a_toolchain_leads_outside(place):
+    tools = place / "home" / ".local"
+    (tools / "bin").mkdir(parents=True)
+    (tools / "bin" / "tool").write_text("a tool\n")
+    os.mkfifo(tools / "bin" / "fifo")
+    reader = os.open(tools / "bin" / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    connecting = "import socket; socket.socket(socket.AF_UNIX).connect('s')"
+    line = f'cd {tools}; cat bin/tool; echo x > bin/fifo; {sys.executable} -I -S -c "{connecting}" && echo OUT; true'
+    with socket.socket(socket.AF_UNIX) as listening:
+        before = Path.cwd()
+        os.chdir(tools)
+        listening.bind("s")
+        os.chdir(before)
+        listening.listen()
+        async with sandboxed(place) as sandbox, trial(sandbox, line) as ran:
+            assert ran.ran.finished.stdout == "a tool\n"
+    assert os.read(reader, 9) == b""
+    os.close(reader)
 
 
 async def test_secrets_are_masked_and_protected_places_stay(git, place):
