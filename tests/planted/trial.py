@@ -1,4 +1,4 @@
-"""Wrong: binds the workspace itself in the place of an overlay, and calls an empty folder what was written."""
+"""Wrong: binds the workspace itself instead of an overlay, and calls an empty folder what was written."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What a trial run keeps of a program, what it discards, and where there is none; attacks stand beside this."""
+"""What a trial run keeps of a program, what it discards, and where there is none."""
 
 from __future__ import annotations
 
@@ -261,7 +261,10 @@ async def test_it_has_no_network_and_no_further_folder_whatever_is_configured(pl
         folder.mkdir()
         (folder / "f").write_text("read me\n")
     wished = {"network": True, "extra_write": (str(more),), "extra_read": (str(read),)}
-    line = f"ls /sys/class/net /proc/net/dev; tail -n +3 /proc/net/dev | cut -d: -f1; echo x > {more}/f; ls {more}; cat {read}/f; echo x > {read}/f"
+    line = (
+        "ls /sys/class/net /proc/net/dev; tail -n +3 /proc/net/dev | cut -d: -f1; "
+        f"echo x > {more}/f; ls {more}; cat {read}/f; echo x > {read}/f"
+    )
     async with sandboxed(place, **wished) as sandbox, trial(sandbox, line) as ran:
         assert ran.ran.finished.stdout.split("\n")[1:3] == ["    lo", "read me"]
         assert ran.ran.notices == ("in a trial run only the workspace can be changed",)
@@ -289,7 +292,10 @@ async def test_nothing_beside_a_toolchain_leads_outside(place):
     os.mkfifo(tools / "bin" / "fifo")
     reader = os.open(tools / "bin" / "fifo", os.O_RDONLY | os.O_NONBLOCK)
     connecting = "import socket; socket.socket(socket.AF_UNIX).connect('s')"
-    line = f'cd {tools}; cat bin/tool; echo x > bin/fifo; {sys.executable} -I -S -c "{connecting}" && echo OUT; true'
+    line = (
+        f"cd {tools}; cat bin/tool; echo x > bin/fifo; "
+        f'{sys.executable} -I -S -c "{connecting}" && echo OUT; true'
+    )
     with socket.socket(socket.AF_UNIX) as listening:
         before = Path.cwd()
         os.chdir(tools)
@@ -307,7 +313,10 @@ async def test_secrets_are_masked_and_protected_places_stay(git, place):
     git(ws, "init", "-q", "--template=")
     (ws / ".env").write_text("SECRET=1\n")
     config = (ws / ".git" / "config").read_text()
-    line = "cat .env; echo x > .env; rm -f .env .git/config; git config a.b c; mv .git other; cat .git/config; true"
+    line = (
+        "cat .env; echo x > .env; rm -f .env .git/config; git config a.b c; mv .git other; "
+        "cat .git/config; true"
+    )
     async with sandboxed(place) as sandbox, trial(sandbox, line) as ran:
         assert ran.ran.finished.stdout == config
         assert written(ran) in ({}, {".git": "folder"})
@@ -427,7 +436,8 @@ from leeward.security.policy import Policy
 from leeward.tools.sandbox import SandboxSettings, UpperBounds, open_sandbox
 
 async def main(place):
-    settings = SandboxSettings(Policy(f"{place}/ws", f"{place}/home"), f"{place}/aside", upper=UpperBounds(8 << 20, 500))
+    policy, upper = Policy(f"{place}/ws", f"{place}/home"), UpperBounds(8 << 20, 500)
+    settings = SandboxSettings(policy, f"{place}/aside", upper=upper)
     async with open_sandbox(settings) as sandbox:
         problem = await sandbox.no_trial_because()
         print(f"no trial: {problem}" if problem else "trial", flush=True)
@@ -435,7 +445,10 @@ async def main(place):
             async def told(text): print(text, end="", flush=True)
             words = ["/bin/sh", "-c", sys.argv[2]]
             env = {"PATH": "/usr/bin:/bin", "MARK": place}
-            async with sandbox.trial(words, cwd=f"{place}/ws", env=env, deadline=trio.current_time() + 60, max_bytes=99, on_chunk=told) as ran:
+            until = trio.current_time() + 60
+            async with sandbox.trial(
+                words, cwd=f"{place}/ws", env=env, deadline=until, max_bytes=99, on_chunk=told
+            ) as ran:
                 print(ran.discarded or sorted(os.listdir(ran.upper.handle)))
 
 trio.run(main, sys.argv[1])
@@ -565,15 +578,22 @@ async def test_what_came_to_belong_to_others_since_is_told_of(place):
             assert written(ran) == {}
 
 
-OVERLAID = "mkdir lower{0} up{0} work{0}; mount -t tmpfs tmpfs up{0}; mkdir up{0}/u up{0}/w; mount -t overlay overlay -o lowerdir={1},upperdir=up{0}/u,workdir=up{0}/w,userxattr ws"
+OVERLAID = (
+    "mkdir lower{0} up{0} work{0}; mount -t tmpfs tmpfs up{0}; mkdir up{0}/u up{0}/w; "
+    "mount -t overlay overlay -o lowerdir={1},upperdir=up{0}/u,workdir=up{0}/w,userxattr ws"
+)
+TWICE = f"{OVERLAID.format(1, 'lower1')}; {OVERLAID.format(2, 'ws')}"
+MOUNTED = "another file system is mounted in the workspace, at {ws}"
 SETTINGS = {
-    "mkdir ws/sub; mount -t tmpfs tmpfs ws/sub": "another file system is mounted in the workspace, at {ws}/sub",
-    "mkdir 'ws/a b'; mount -t tmpfs tmpfs 'ws/a b'": "another file system is mounted in the workspace, at {ws}/a b",
+    "mkdir ws/sub; mount -t tmpfs tmpfs ws/sub": f"{MOUNTED}/sub",
+    "mkdir 'ws/a b'; mount -t tmpfs tmpfs 'ws/a b'": f"{MOUNTED}/a b",
     "echo 0 > /proc/sys/user/max_user_namespaces": "this system lets no user namespace be made for it",
     "mount -t tmpfs tmpfs ws": "",
     OVERLAID.format(1, "lower1"): "",
-    f"{OVERLAID.format(1, 'lower1')}; {OVERLAID.format(2, 'ws')}": "the kernel lays no overlay over the workspace",
-    "mount --bind ws ws; mount -o remount,ro,bind ws": "the workspace could not be opened: Read-only file system",
+    TWICE: "the kernel lays no overlay over the workspace",
+    "mount --bind ws ws; mount -o remount,ro,bind ws": (
+        "the workspace could not be opened: Read-only file system"
+    ),
 }
 
 
