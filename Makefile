@@ -72,6 +72,7 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/files.py
 	$(BIN)/python bench/overflow.py
 	$(BIN)/python bench/checkpoints.py
+	$(BIN)/python bench/changes.py
 
 # Random command lines against what a real bash starts, and random names of files against the bounds of
 # what is looked up for a verdict; a short version of each is part of the suite.
@@ -81,10 +82,13 @@ fuzz: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/git_quiet_fuzz.py
 	$(BIN)/python tests/fuzz/names_fuzz.py
 
-# A thousand kills at any moment, and every write of the database failing in turn; half an hour.
-# A short version of it is part of the suite. With strace more ways to fail are tried.
+# A thousand kills at any moment, five hundred of whoever keeps what a trial run changed, and every write of
+# the database failing in turn; three quarters of an hour. A short version of it is part of the suite. With
+# strace more ways to fail are tried.
+KEEP_KILLS ?= 500
 crash: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/crash.py 1000
+	$(BIN)/python tests/fuzz/keep_fuzz.py $(KEEP_KILLS)
 	$(BIN)/python tests/fuzz/faults.py
 
 # Processes that find a damaged database at once; a short version of it is part of the suite.

@@ -17,7 +17,20 @@ from leeward.security.ports import Clock
 
 from .database import Database, Row, Statement, Value, packed, storable
 
-__all__ = ["CheckpointStore", "Packed", "Revision", "Step", "Version", "packed_content", "without_steps"]
+__all__ = [
+    "JOURNALS",
+    "CheckpointStore",
+    "Packed",
+    "Pending",
+    "Revision",
+    "Step",
+    "Version",
+    "packed_content",
+    "without_steps",
+]
+
+JOURNALS = "-journals"
+"""What the folder of contents that are too much for the store is called, behind the database's name."""
 
 _CHUNK = 131_072
 _DAYS = 30
@@ -44,14 +57,24 @@ _IS_COMPLETE = "SELECT 1 FROM content WHERE hash = ? AND complete"
 _STEP = (
     "INSERT INTO checkpoint (session, workspace, call, tool, at, undone, mark) VALUES (?, ?, ?, ?, ?, 2, ?)"
 )
+# 3 is a step that is being applied: whoever opens its workspace next finishes it or takes it back.
+_BEING_APPLIED = "UPDATE checkpoint SET undone = 3 WHERE id = ?"
+_PENDING = "SELECT id, session, mark FROM checkpoint WHERE workspace = ? AND undone = 3 ORDER BY id"
+_APPLIED = "UPDATE checkpoint SET at = ? WHERE id = ?"
+# Contents that were kept beside the store until all was applied are not kept any longer.
+_NOT_KEPT = tuple(
+    f"UPDATE checkpoint_change SET {column} = NULL WHERE checkpoint = ? AND {column} IS NOT NULL"  # noqa: S608 — both are ours
+    f" AND NOT EXISTS (SELECT 1 FROM content WHERE hash = {column} AND complete)"
+    for column in ("was_hash", "became_hash")
+)
 _ADDED = "SELECT id FROM checkpoint WHERE mark = ?"
 _COLUMNS = (
-    "path, was, was_mode, was_size, was_hash, was_target,"
-    " became, became_mode, became_size, became_hash, became_target"
+    "path, was, was_mode, was_size, was_hash, was_target, was_mtime,"
+    " became, became_mode, became_size, became_hash, became_target, became_mtime"
 )
 _CHANGE = (
     f"INSERT OR REPLACE INTO checkpoint_change (checkpoint, {_COLUMNS})"  # noqa: S608 — both are ours
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _CHANGES = f"SELECT {_COLUMNS} FROM checkpoint_change WHERE checkpoint = ? ORDER BY path"  # noqa: S608 — both are ours
 _STEPS = (
@@ -62,13 +85,14 @@ _UNDONE = "UPDATE checkpoint SET undone = ? WHERE id = ?"
 _DELETE_CHANGES = "DELETE FROM checkpoint_change WHERE checkpoint = ?"
 _DELETE_STEP = "DELETE FROM checkpoint WHERE id = ?"
 _CHANGES_OF_SESSION = (
-    "DELETE FROM checkpoint_change WHERE checkpoint IN (SELECT id FROM checkpoint WHERE session = ?)"
+    "DELETE FROM checkpoint_change WHERE checkpoint IN"
+    " (SELECT id FROM checkpoint WHERE session = ? AND undone < 3)"
 )
-_STEPS_OF_SESSION = "DELETE FROM checkpoint WHERE session = ?"
+_STEPS_OF_SESSION = "DELETE FROM checkpoint WHERE session = ? AND undone < 3"
 _NO_LONGER = "SELECT id FROM checkpoint WHERE session = ? AND workspace = ? AND undone = 1"
-_OLD = "SELECT id FROM checkpoint WHERE at < ? ORDER BY at"
-_TOO_MANY = "SELECT id FROM checkpoint WHERE session = ? ORDER BY id DESC LIMIT -1 OFFSET ?"
-_OLDEST = "SELECT id FROM checkpoint ORDER BY at LIMIT 10"
+_OLD = "SELECT id FROM checkpoint WHERE at < ? AND undone < 3 ORDER BY at"
+_TOO_MANY = "SELECT id FROM checkpoint WHERE session = ? AND undone < 3 ORDER BY id DESC LIMIT -1 OFFSET ?"
+_OLDEST = "SELECT id FROM checkpoint WHERE undone < 3 ORDER BY at LIMIT 10"
 _TOTAL = "SELECT total(stored) FROM content"
 # Of a content that a kill left incomplete nothing can be restored, whoever speaks of it.
 _UNUSED = (
@@ -87,6 +111,7 @@ class Version:
     """What stands at a path: "file", "folder" or "link", its permissions, and what it holds.
 
     `digest` is the SHA-256 (hex) of a file's content, None where that was not kept. `size` is in bytes.
+    `mtime` (ns) is known of files that a trial run wrote or replaced, and makes no other version.
     """
 
     kind: str
@@ -94,6 +119,7 @@ class Version:
     size: int = 0
     digest: str | None = None
     target: bytes | None = None
+    mtime: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +140,15 @@ class Step:
     tool: str
     at: float
     undone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A step that is being applied, by its id; its session, and the mark it was begun with."""
+
+    id: int
+    session: str
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +194,7 @@ class CheckpointStore:
             RecordError: they could not be written.
         """
         await self._database.see_room()
-        writes = [self._database.queue(statements) for statements in self._batches(contents)]
+        writes = [self._database.queue(statements) for statements in _batches(contents, self._clock.now())]
         for write in writes:
             await self._database.written(write)
 
@@ -181,15 +216,58 @@ class CheckpointStore:
         Raises:
             RecordError: it could not be written.
         """
-        where, mark = (storable(session), storable(workspace)), secrets.token_hex(16)
-        undone = await self._database.read(_NO_LONGER, where)
-        too_many = await self._database.read(_TOO_MANY, (where[0], _MOST_STEPS))
-        values = (*where, storable(call), storable(tool), self._clock.now(), mark)
-        await self._database.write([(_STEP, values)])
-        ((step,),) = await self._database.read(_ADDED, (mark,))
-        await self._changes(step, revisions)
-        deleted = (one for (old,) in (*undone, *too_many) for one in _deletion(old))
-        await self._database.write([(_UNDONE, (0, step)), *deleted])
+        step = await _added(
+            self._database,
+            session,
+            workspace,
+            (call, tool, secrets.token_hex(16)),
+            self._clock.now(),
+            revisions,
+        )
+        await self._stands(step, session, workspace)
+
+    async def begin(
+        self, session: str, workspace: str, call: str, tool: str, mark: str, revisions: Sequence[Revision]
+    ) -> int:
+        """Write down what is about to be changed for a call, before any of it is, and return the step.
+
+        It is no step to be undone before `finish`; `mark` is told with it by `pending`.
+
+        Raises:
+            RecordError: it could not be written, and nothing may be changed.
+        """
+        step = await _added(
+            self._database, session, workspace, (call, tool, mark), self._clock.now(), revisions
+        )
+        await self._database.write([(_BEING_APPLIED, (step,))])
+        return step
+
+    async def pending(self, workspace: str) -> list[Pending]:
+        """Return the steps that are being applied in a workspace, oldest first.
+
+        Raises:
+            RecordError: it could not be read.
+        """
+        rows = await self._database.read(_PENDING, (storable(workspace),))
+        return [Pending(*row) for row in rows]
+
+    async def finish(self, step: int, session: str, workspace: str) -> None:
+        """Write down that all of a step is applied; of contents that are not in the store none is promised.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        unkept = [(statement, (step,)) for statement in _NOT_KEPT]
+        await self._database.write([*unkept, (_APPLIED, (self._clock.now(), step))])
+        await self._stands(step, session, workspace)
+
+    async def drop(self, step: int) -> None:
+        """Forget a step of which nothing was changed, or nothing is any more.
+
+        Raises:
+            RecordError: it could not be written.
+        """
+        await self._database.write(_deletion(step))
 
     async def steps(self, session: str, workspace: str) -> list[Step]:
         """Return what calls of a session changed in a workspace, oldest first.
@@ -214,7 +292,7 @@ class CheckpointStore:
         Raises:
             RecordError: it could not be written.
         """
-        await self._changes(step, revisions)
+        await _changes(self._database, step, revisions)
         await self._database.write([(_UNDONE, (int(undone), step))])
 
     async def prune(self) -> None:
@@ -224,8 +302,8 @@ class CheckpointStore:
             RecordError: it could not be done.
         """
         now = self._clock.now()
-        await self._forget(await self._database.read(_OLD, (now - _DAYS * 86_400,)))
-        await self._sweep(now - _SPARED)
+        await _forget(self._database, await self._database.read(_OLD, (now - _DAYS * 86_400,)))
+        await _sweep(self._database, now - _SPARED)
         await self.fit()
 
     async def fit(self) -> None:
@@ -234,49 +312,20 @@ class CheckpointStore:
         Raises:
             RecordError: it could not be done.
         """
-        while await self._total() > self.max_total:
+        while await _total(self._database) > self.max_total:
             oldest = await self._database.read(_OLDEST)
-            await self._forget(oldest)
-            await self._sweep(self._clock.now() - _IN_USE)
+            await _forget(self._database, oldest)
+            await _sweep(self._database, self._clock.now() - _IN_USE)
             if not oldest:
                 return
 
-    async def _changes(self, step: int, revisions: Sequence[Revision]) -> None:
-        for start in range(0, len(revisions), _ROWS):
-            rows = revisions[start : start + _ROWS]
-            await self._database.write([(_CHANGE, (step, *_row(one))) for one in rows])
-
-    async def _total(self) -> float:
-        ((total,),) = await self._database.read(_TOTAL)
-        return float(total)
-
-    async def _forget(self, steps: Sequence[Row]) -> None:
-        for (step,) in steps:
-            await self._database.write(_deletion(step))
-
-    async def _sweep(self, before: float) -> None:
-        """Delete the contents that nothing speaks of and that were not used since, a few chunks at a time."""
-        while rows := await self._database.read(_UNUSED, (before,)):
-            for (digest,) in rows:
-                await self._database.write([(_SPENT, (digest,))])
-                while numbers := await self._database.read(_CHUNKS_OF, (digest,)):
-                    await self._database.write([(_DELETE_CHUNK, (digest, number)) for (number,) in numbers])
-                await self._database.write([(_DELETE_CONTENT, (digest,))])
-
-    def _batches(self, contents: Sequence[Packed]) -> Iterator[list[Statement]]:
-        """Yield the statements of each transaction; a content is complete with the last of its chunks."""
-        batch, now = _Batch(), self._clock.now()
-        for one in contents:
-            batch.begun.append((one.digest, one.size, now))
-            for number, (is_packed, body) in enumerate(one.chunks):
-                if batch.size + len(body) > _TRANSACTION:
-                    yield batch.statements()
-                    batch = _Batch()
-                batch.chunks.append((one.digest, number, is_packed, body))
-                batch.size += len(body) + _OVERHEAD
-            stored = sum(len(body) for _, body in one.chunks)
-            batch.complete.append((stored, now, one.digest))
-        yield batch.statements()
+    async def _stands(self, step: int, session: str, workspace: str) -> None:
+        """Make a step one that can be undone, in place of those that were undone before."""
+        where = (storable(session), storable(workspace))
+        undone = await self._database.read(_NO_LONGER, where)
+        too_many = await self._database.read(_TOO_MANY, (where[0], _MOST_STEPS))
+        deleted = (one for (old,) in (*undone, *too_many) if old != step for one in _deletion(old))
+        await self._database.write([(_UNDONE, (0, step)), *deleted])
 
 
 @dataclass(slots=True)
@@ -314,13 +363,79 @@ def _row(one: Revision) -> tuple[Value, ...]:
 
 def _columns(version: Version | None) -> tuple[Value, ...]:
     if version is None:
-        return (None,) * 5
-    return version.kind, version.mode, version.size, version.digest, version.target
+        return (None,) * 6
+    return version.kind, version.mode, version.size, version.digest, version.target, version.mtime
 
 
 def _revision(row: Row) -> Revision:
-    return Revision(row[0], _version(row[1:6]), _version(row[6:11]))
+    return Revision(row[0], _version(row[1:7]), _version(row[7:13]))
 
 
 def _version(columns: Row) -> Version | None:
     return None if columns[0] is None else Version(*columns)
+
+
+async def _added(
+    database: Database,
+    session: str,
+    workspace: str,
+    of: tuple[str, str, str],
+    at: float,
+    revisions: Sequence[Revision],
+) -> int:
+    """Write a step down that nobody finds yet, and return it; `of` is call, tool and mark."""
+    call, tool, mark = of
+    values = (
+        storable(session),
+        storable(workspace),
+        storable(call),
+        storable(tool),
+        at,
+        mark,
+    )
+    await database.write([(_STEP, values)])
+    ((step,),) = await database.read(_ADDED, (mark,))
+    await _changes(database, step, revisions)
+    return int(step)
+
+
+async def _changes(database: Database, step: int, revisions: Sequence[Revision]) -> None:
+    for start in range(0, len(revisions), _ROWS):
+        rows = revisions[start : start + _ROWS]
+        await database.write([(_CHANGE, (step, *_row(one))) for one in rows])
+
+
+async def _total(database: Database) -> float:
+    ((total,),) = await database.read(_TOTAL)
+    return float(total)
+
+
+async def _forget(database: Database, steps: Sequence[Row]) -> None:
+    for (step,) in steps:
+        await database.write(_deletion(step))
+
+
+async def _sweep(database: Database, before: float) -> None:
+    """Delete the contents that nothing speaks of and that were not used since, a few chunks at a time."""
+    while rows := await database.read(_UNUSED, (before,)):
+        for (digest,) in rows:
+            await database.write([(_SPENT, (digest,))])
+            while numbers := await database.read(_CHUNKS_OF, (digest,)):
+                await database.write([(_DELETE_CHUNK, (digest, number)) for (number,) in numbers])
+            await database.write([(_DELETE_CONTENT, (digest,))])
+
+
+def _batches(contents: Sequence[Packed], now: float) -> Iterator[list[Statement]]:
+    """Yield the statements of each transaction; a content is complete with the last of its chunks."""
+    batch = _Batch()
+    for one in contents:
+        batch.begun.append((one.digest, one.size, now))
+        for number, (is_packed, body) in enumerate(one.chunks):
+            if batch.size + len(body) > _TRANSACTION:
+                yield batch.statements()
+                batch = _Batch()
+            batch.chunks.append((one.digest, number, is_packed, body))
+            batch.size += len(body) + _OVERHEAD
+        stored = sum(len(body) for _, body in one.chunks)
+        batch.complete.append((stored, now, one.digest))
+    yield batch.statements()

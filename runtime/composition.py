@@ -40,6 +40,7 @@ from .sessions import (
     SessionStore,
     checkpoints_of,
     jobs_of,
+    keeping_of,
     unknown_lines,
 )
 from .storage import audit_of, open_storage, tidy
@@ -100,6 +101,10 @@ async def open_parts(
         sandbox, policy = await stack.enter_async_context(confined)
         jobs = current.jobs = jobs_of(config, current, overflow, clock)
         await stack.enter_async_context(jobs.opened())
+        # Nothing looks at the workspace before it is whole again, or as it was.
+        keeping = keeping_of(config, policy, database, clock)
+        for line in await keeping.finish_pending():
+            relay.tell_once(line)
         points = current.checkpoints = checkpoints_of(config, policy, database, clock, current, relay.alert)
 
         named = tuple(configured_executors(config))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 
+from leeward.memory.checkpoints import JOURNALS
 from leeward.memory.database import BACKUP_SUFFIX, SIDES
 from leeward.memory.sessions import LOCKS
 from leeward.security.policy import (
@@ -116,7 +117,7 @@ def _database_files(config: Config) -> list[Path]:
     """Name a database outside of the data folder, and what SQLite and we keep beside it."""
     if not config.storage.path:
         return []
-    return [Path(config.storage.path + end) for end in (*SIDES, BACKUP_SUFFIX, LOCKS)]
+    return [Path(config.storage.path + end) for end in (*SIDES, BACKUP_SUFFIX, LOCKS, JOURNALS)]
 
 
 def _both_names(paths: Iterable[Path]) -> tuple[str, ...]:

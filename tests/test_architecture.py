@@ -194,7 +194,7 @@ PACKAGES = {
     "memory/sessions": "memory/checkpoints memory/database security/kinds security/ports security/trust",
     "tools/checkpoints": (
         "memory/checkpoints security/call security/kinds security/outcome security/paths "
-        "security/ports security/text tools/files tools/search"
+        "security/ports security/text tools/files tools/linux tools/search"
     ),
     "tools/declare": (
         "security/action security/call security/kinds security/outcome security/paths security/schema "
@@ -208,8 +208,8 @@ PACKAGES = {
     "tools/http": "security/call security/kinds security/outcome security/trust security/url tools/declare",
     "tools/process": "security/outcome security/paths security/sandbox tools/linux",
     "tools/sandbox": (
-        "security/outcome security/paths security/policy security/sandbox security/text "
-        "tools/files tools/linux tools/process"
+        "memory/checkpoints security/outcome security/paths security/policy security/ports "
+        "security/sandbox security/text tools/checkpoints tools/files tools/linux tools/process"
     ),
     "tools/search": (
         "memory/patterns security/call security/kinds security/outcome security/paths "
@@ -268,7 +268,8 @@ PACKAGES = {
         "memory/sessions runtime/config runtime/conversation runtime/describe runtime/events "
         "runtime/exits runtime/providers security/call security/filters security/kinds "
         "security/output security/pipeline security/policy security/ports security/record "
-        "security/session security/text security/trust tools/checkpoints tools/files tools/shell"
+        "security/session security/text security/trust tools/checkpoints tools/files "
+        "tools/sandbox tools/shell"
     ),
     "runtime/slash": (
         "memory/audit memory/checkpoints memory/notes runtime/app runtime/audit "

@@ -16,6 +16,7 @@ from typing import Any
 
 __all__ = [
     "drop_capabilities",
+    "exchange_names",
     "forbid_new_privileges",
     "has_openat2",
     "keep_from_debuggers",
@@ -30,7 +31,7 @@ __all__ = [
 # The same on every architecture that Python runs on but alpha, where they are simply not found.
 _OPENAT2, _RENAMEAT2 = 437, {"x86_64": 316, "aarch64": 276, "riscv64": 276}.get(os.uname().machine)
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
-_NOREPLACE = 1
+_NOREPLACE, _EXCHANGE = 1, 2
 _ABSENT = frozenset({errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG})
 
 
@@ -84,20 +85,36 @@ def rename_to_new(folder: int, name: str, new_folder: int, new_name: str) -> Non
         FileExistsError: something has the name.
         OSError: the system refused.
     """
-    if sys.platform.startswith("linux") and _RENAMEAT2 is not None:
-        names = [_name(name), _name(new_name)]
-        handles = [ctypes.c_int(one) for one in (folder, new_folder)]
-        flags = ctypes.c_uint(_NOREPLACE)
-        number = ctypes.c_long(_RENAMEAT2)
-        if not _syscall()(number, handles[0], names[0], handles[1], names[1], flags):
-            return
-        error = _error(new_name)
-        if error.errno not in _ABSENT:
-            raise error
+    if _renamed((folder, name), (new_folder, new_name), _NOREPLACE):
+        return
     # Not every kernel and file system can promise it; then it is looked at first.
     if _exists(new_folder, new_name):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name)
     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
+
+
+def exchange_names(folder: int, name: str, other: str) -> bool:
+    """Exchange what two names in a folder stand for, in one step; False where that cannot be had here.
+
+    Raises:
+        OSError: the system refused.
+    """
+    return _renamed((folder, name), (folder, other), _EXCHANGE)
+
+
+def _renamed(old: tuple[int, str], new: tuple[int, str], flag: int) -> bool:
+    """Rename in a way that plain renaming does not know; False where kernel or file system lack it."""
+    if not sys.platform.startswith("linux") or _RENAMEAT2 is None:
+        return False
+    (folder, name), (new_folder, new_name) = old, new
+    number, names = ctypes.c_long(_RENAMEAT2), (_name(name), _name(new_name))
+    handles = ctypes.c_int(folder), ctypes.c_int(new_folder)
+    if not _syscall()(number, handles[0], names[0], handles[1], names[1], ctypes.c_uint(flag)):
+        return True
+    error = _error(new_name)
+    if error.errno not in _ABSENT:
+        raise error
+    return False
 
 
 def _name(path: str) -> ctypes.c_char_p:

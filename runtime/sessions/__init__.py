@@ -9,6 +9,7 @@ from .current import (
     checkpoints_of,
     job_lines,
     jobs_of,
+    keeping_of,
     news_of,
 )
 from .grants import grant_line, grant_lines, no_such_grant, revoke, revoked, take_in
@@ -60,6 +61,7 @@ __all__ = [
     "grant_lines",
     "job_lines",
     "jobs_of",
+    "keeping_of",
     "last_lines",
     "lock",
     "new_session_id",

@@ -13,7 +13,7 @@ from functools import partial
 import trio
 
 from leeward.memory.audit import AuditLogger
-from leeward.memory.checkpoints import CheckpointStore
+from leeward.memory.checkpoints import JOURNALS, CheckpointStore
 from leeward.memory.database import Database
 from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import SessionLock
@@ -29,6 +29,7 @@ from leeward.security.text import visible
 from leeward.security.trust import Origin
 from leeward.tools.checkpoints import Checkpoints, SnapshotLimits
 from leeward.tools.files import Guard, shown_name
+from leeward.tools.sandbox import Keeping
 from leeward.tools.shell import Job, Jobs, JobState
 
 from ..config import Config
@@ -43,6 +44,7 @@ __all__ = [
     "checkpoints_of",
     "job_lines",
     "jobs_of",
+    "keeping_of",
     "news_of",
 ]
 
@@ -209,6 +211,13 @@ def checkpoints_of(
     store = CheckpointStore(database, clock, _STATES * shell.checkpoint_bytes)
     limits = SnapshotLimits(shell.checkpoint_bytes)
     return Checkpoints(store, Guard(policy), limits, lambda: current.session().id, alert)
+
+
+def keeping_of(config: Config, policy: Policy, database: Database, clock: Clock) -> Keeping:
+    """Return what keeps changes of trial runs; what one that was killed left has to be finished first."""
+    budget = config.tools.shell.checkpoint_bytes
+    store = CheckpointStore(database, clock, _STATES * budget)
+    return Keeping(store, Guard(policy), budget, database.path.with_name(database.path.name + JOURNALS))
 
 
 @dataclass(frozen=True, slots=True)

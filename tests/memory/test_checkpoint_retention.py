@@ -14,7 +14,14 @@ import trio
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from leeward.memory.checkpoints import CheckpointStore, Revision, Version, packed_content, without_steps
+from leeward.memory.checkpoints import (
+    CheckpointStore,
+    Revision,
+    Version,
+    _batches,
+    packed_content,
+    without_steps,
+)
 from leeward.memory.database import AsyncioThread, Database
 
 DAY = 86_400.0
@@ -81,7 +88,7 @@ async def scenario(steps, budget: int) -> None:
                     assert await store.missing(DIGESTS[which] for which in arguments[0]) == set()
                 elif what == "half put":
                     # Whoever is killed in between leaves a content that is not complete.
-                    (first, *_) = store._batches([packed_content(DIGESTS[-1], CONTENTS[-1])])
+                    (first, *_) = _batches([packed_content(DIGESTS[-1], CONTENTS[-1])], store._clock.now())
                     await database.write(first)
                 elif what == "step":
                     session, pairs = arguments

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from leeward.memory.checkpoints import CheckpointStore, Revision, Version, packed_content
+from leeward.memory.checkpoints import CheckpointStore, Revision, Version, _batches, packed_content
 from leeward.memory.database import Database
 from leeward.memory.sessions import Catalog, Transcript
 
@@ -53,8 +53,9 @@ async def test_a_content_comes_back_byte_for_byte_and_is_kept_once(store, databa
 
 async def test_no_transaction_is_large_and_no_content_complete_before_its_chunks(store) -> None:
     seen: set[tuple[object, object]] = set()
-    for statements in store._batches(
-        [packed(one) for one in (A, B, b"small", B + A, *(os.urandom(50) for _ in range(3000)))]
+    for statements in _batches(
+        [packed(one) for one in (A, B, b"small", B + A, *(os.urandom(50) for _ in range(3000)))],
+        store._clock.now(),
     ):
         assert (
             sum(len(value) for _, values in statements for value in values if isinstance(value, (bytes, str)))
@@ -68,7 +69,7 @@ async def test_no_transaction_is_large_and_no_content_complete_before_its_chunks
 
 
 async def test_half_a_content_is_none(store, database) -> None:
-    first, *_ = store._batches([packed(B)])
+    first, *_ = _batches([packed(B)], store._clock.now())
     await database.write(first)
     assert await store.missing([digest(B)]) == {digest(B)} and await store.content(digest(B)) is None
     await store.put([packed(B)])

@@ -1,6 +1,19 @@
 """Undo of what calls changed in the workspace."""
 
-from .checkpoints import Checkpoints, Conflict, NothingToUndo, Turned
-from .snapshot import SnapshotLimits
+from .checkpoints import BlockingStore, Checkpoints, Conflict, NothingToUndo, Turned
+from .restore import PARTIAL, RestoreTarget, restore
+from .snapshot import SnapshotLimits, Stamp, stamp_of
 
-__all__ = ["Checkpoints", "Conflict", "NothingToUndo", "SnapshotLimits", "Turned"]
+__all__ = [
+    "PARTIAL",
+    "BlockingStore",
+    "Checkpoints",
+    "Conflict",
+    "NothingToUndo",
+    "RestoreTarget",
+    "SnapshotLimits",
+    "Stamp",
+    "Turned",
+    "restore",
+    "stamp_of",
+]

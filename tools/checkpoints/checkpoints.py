@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from io import BytesIO
+from typing import BinaryIO
 
 import trio
 
@@ -26,10 +28,10 @@ from leeward.security.ports import RecordError
 from leeward.security.text import visible
 
 from ..files import Guard, shown_name
-from .restore import RestoreTarget, restore
+from .restore import Content, RestoreTarget, restore
 from .snapshot import Look, Node, Snapshot, SnapshotLimits, Stamp, changed_at, revisions
 
-__all__ = ["Checkpoints", "Conflict", "NothingToUndo", "Turned", "is_changing"]
+__all__ = ["BlockingStore", "Checkpoints", "Conflict", "NothingToUndo", "Turned", "is_changing"]
 
 _AFTERWARDS = 10.0
 _RECHECKED = 6 * 3600.0
@@ -67,19 +69,23 @@ class _Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class _BlockingStore:
+class BlockingStore:
     """The store, as a thread may ask it."""
 
     store: CheckpointStore
 
     def missing(self, digests: Iterable[str]) -> set[str]:
+        """Return which of them are not kept."""
         return trio.from_thread.run(self.store.missing, digests)
 
     def put(self, contents: Sequence[Packed]) -> None:
+        """Keep some."""
         trio.from_thread.run(self.store.put, contents)
 
-    def content(self, digest: str) -> bytes | None:
-        return trio.from_thread.run(self.store.content, digest)
+    def content(self, digest: str) -> BinaryIO | None:
+        """Open a content, or return None where it is kept no longer."""
+        content = trio.from_thread.run(self.store.content, digest)
+        return None if content is None else BytesIO(content)
 
 
 def is_changing(action: Action) -> bool:
@@ -183,7 +189,7 @@ class Checkpoints:
             raise NothingToUndo
         step = fitting[-1] if undo else fitting[0]
         changes = await self.store.revisions(step.id)
-        look = Look(self._root, self.guard, self.limits, _BlockingStore(self.store))
+        look = Look(self._root, self.guard, self.limits, BlockingStore(self.store))
         paths = tuple(os.fsdecode(change.path) for change in changes)
         now = await trio.to_thread.run_sync(partial(look.at, paths, is_deep=False))
         both = zip(changes, paths, strict=True)
@@ -195,13 +201,13 @@ class Checkpoints:
             RestoreTarget(pair.path, pair.goal, pair.stamp, pair.is_kept) for pair in pairs if pair.is_open
         ]
         await record(step, len(wanted))
-        put_back = partial(_restored, self._root, wanted, self.guard, _BlockingStore(self.store).content)
+        put_back = partial(_restored, self._root, wanted, self.guard, BlockingStore(self.store).content)
         with trio.CancelScope(shield=True):
             left = await trio.to_thread.run_sync(put_back)
             found = [pair.as_found() for pair in pairs if pair.is_conflict]
             await self.store.turn(step.id, found, undone=undo)
-        stayed = {path for path, _ in left}
-        turned = Turned(step, tuple(one.path for one in wanted if one.path not in stayed), left)
+        untold = {path for path, _ in left} | {pair.path for pair in pairs if pair.is_way}
+        turned = Turned(step, tuple(one.path for one in wanted if one.path not in untold), left)
         self.turned.append(turned)
         return turned
 
@@ -219,7 +225,7 @@ class Checkpoints:
         if now - self._checked > _RECHECKED:
             # So that what is relied on is known to be kept still.
             self._known, self._checked = {}, now
-        look = Look(self._root, self.guard, self.limits, _BlockingStore(self.store))
+        look = Look(self._root, self.guard, self.limits, BlockingStore(self.store))
         try:
             snapshot = await self._looked(look, paths)
             snapshot.uncovered.outside += _outside(action, self._root)
@@ -238,7 +244,7 @@ class Checkpoints:
             self.alert(f"/undo does not cover: {told}")
 
     async def _after(self, taken: _Taken) -> None:
-        look, call = Look(self._root, self.guard, self.limits, _BlockingStore(self.store)), taken.action.call
+        look, call = Look(self._root, self.guard, self.limits, BlockingStore(self.store)), taken.action.call
         try:
             after = await self._looked(look, taken.paths)
             others: frozenset[bytes] = frozenset().union(*self._claims[taken.claims :])
@@ -338,14 +344,25 @@ class _Pair:
 
     @property
     def is_kept(self) -> bool:
-        """Whether what stands there now could be had back."""
-        return self.node is None or self.node.version.kind != "file" or self.node.version.digest is not None
+        """Whether what stands there now could be had back, or is what the step wrote and nobody changed."""
+        if self.node is None or self.node.version.kind != "file" or self.node.version.digest is not None:
+            return True
+        made = self.change.after if self.undo else self.change.before
+        is_same = made is not None and _is_as(self.node.version, made)
+        is_known = made is not None and made.mtime is not None and made.mtime == self.node.stamp[2]
+        return is_same and is_known and changed_at(self.node.stamp) <= self.at
+
+    @property
+    def is_way(self) -> bool:
+        """Whether it is a folder that only has to be opened for what lies in it."""
+        before, after = self.change.before, self.change.after
+        return self.node is not None and before is not None and before == after and before.kind == "folder"
 
     @property
     def is_open(self) -> bool:
         """Whether something is to be done; of what was not kept nobody can tell."""
         now = None if self.node is None else self.node.version
-        return now != self.goal or (now is not None and now.kind == "file" and now.digest is None)
+        return now != self.goal or _is_unknown(now) or self.is_way
 
     @property
     def is_conflict(self) -> bool:
@@ -375,7 +392,7 @@ def _is_unknown(version: Version | None) -> bool:
 
 
 def _restored(
-    root: str, wanted: Sequence[RestoreTarget], guard: Guard, content: Callable[[str], bytes | None]
+    root: str, wanted: Sequence[RestoreTarget], guard: Guard, content: Content
 ) -> tuple[tuple[str, str], ...]:
     return tuple(restore(root, wanted, guard, content))
 

@@ -178,7 +178,8 @@ class Look:
         if start:
             waiting = []
             one = _at(top, start, known)
-            if one is not None and self._is_covered(start, one[1][0], snapshot):
+            # What is left out of a look at all is not left out where it is asked for by its name.
+            if one is not None and self._is_covered(start, one[1][0], snapshot, is_named=not is_deep):
                 found[start] = one
                 waiting = [start] if is_deep and stat.S_ISDIR(one[1][0]) else []
         left = self.limits.max_entries
@@ -195,9 +196,9 @@ class Look:
                 return
             left -= len(entries)
 
-    def _is_covered(self, relative: str, mode: int, snapshot: Snapshot) -> bool:
+    def _is_covered(self, relative: str, mode: int, snapshot: Snapshot, *, is_named: bool = False) -> bool:
         uncovered = snapshot.uncovered
-        if stat.S_ISDIR(mode) and relative.rpartition("/")[2] in _LEFT_OUT:
+        if not is_named and stat.S_ISDIR(mode) and relative.rpartition("/")[2] in _LEFT_OUT:
             uncovered.left_out.append(relative)
             return False
         path = f"{self.root}/{relative}"

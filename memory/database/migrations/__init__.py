@@ -14,6 +14,7 @@ from .m005_views import STATEMENTS as VIEWS
 from .m006_grants import STATEMENTS as GRANTS
 from .m007_checkpoints import STATEMENTS as CHECKPOINTS
 from .m008_grant_folders import STATEMENTS as GRANT_FOLDERS
+from .m009_checkpoint_times import STATEMENTS as CHECKPOINT_TIMES
 
 __all__ = ["MIGRATIONS"]
 
@@ -26,4 +27,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     VIEWS,
     CHECKPOINTS,
     GRANT_FOLDERS,
+    CHECKPOINT_TIMES,
 )

@@ -7,6 +7,7 @@ import os
 import stat
 import tempfile
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -266,6 +267,8 @@ async def test_what_is_protected_or_secret_stays(tmp_path, name) -> None:
     guard = Guard(Policy(str(root), str(tmp_path)))
     for version in (Version("file", 0o644, 6, "d"), None):
         left = await trio.to_thread.run_sync(
-            lambda: list(restore(str(root), [RestoreTarget(name, version, stamp)], guard, lambda _: b"x"))
+            lambda: list(
+                restore(str(root), [RestoreTarget(name, version, stamp)], guard, lambda _: BytesIO(b"x"))
+            )
         )  # noqa: B023
         assert [path for path, _ in left] == [name] and (root / name).read_text() == "now"

@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from hypothesis import strategies as st
 
 from leeward.memory.checkpoints import Version
 from leeward.security.policy import Policy
-from leeward.tools.checkpoints import restore as restore_module
 from leeward.tools.checkpoints.restore import RestoreTarget, restore
 from leeward.tools.checkpoints.snapshot import stamp_of
 from leeward.tools.files import Guard
@@ -82,7 +82,11 @@ CONTENTS = {hashlib.sha256(held).hexdigest(): held for held in (b"", b"one", b"t
 
 def put_back(root: Path, wanted: list[RestoreTarget], content=CONTENTS.get) -> dict[str, str]:
     guard = Guard(Policy(str(root), str(root.parent)))
-    return dict(trio.run(trio.to_thread.run_sync, lambda: list(restore(str(root), wanted, guard, content))))
+
+    def opened(digest: str) -> BytesIO | None:
+        return None if (held := content(digest)) is None else BytesIO(held)
+
+    return dict(trio.run(trio.to_thread.run_sync, lambda: list(restore(str(root), wanted, guard, opened))))
 
 
 @settings(suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
@@ -186,7 +190,7 @@ def test_what_cannot_be_written_keeps_what_it_held_and_hinders_no_other(root, mo
                 raise OSError(number, os.strerror(number))
         return real(*arguments, **named)
 
-    monkeypatch.setattr(restore_module.os, broken, fail)
+    monkeypatch.setattr(os, broken, fail)
     left = put_back(root, [wanted_of(root, name, ONE) for name in ("a", "d/b")])
     monkeypatch.undo()
     assert left == {"a": os.strerror(number)} and not list(root.rglob(".leeward-*"))
