@@ -364,7 +364,7 @@ class _Walk:
     def _merged(self, folder: _Folder, upper: DirHandle, lower: DirHandle) -> list[_Folder]:
         """Compare a folder that is in both; return the folders in it."""
         self._look_at_folder(folder.path, upper, lower)
-        # What lies in a folder that was made anew shows nothing of the lower either, and has no mark of its own.
+        # What lies in a folder that was made anew hides the lower as well, and has no mark of its own.
         is_anew = folder.is_anew or _mark(upper.handle, _OPAQUE) == b"y"
         names: set[str] = set()
         below = self._children(folder, upper, lower, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import subprocess
 import sys
@@ -12,8 +13,11 @@ import pytest
 import trio
 
 from leeward.memory.audit import Head
+from leeward.memory.checkpoints import CheckpointStore, Revision, Version, packed_content
+from leeward.memory.database import AsyncioThread, Database
 from leeward.memory.sessions import LOCKS
 from leeward.runtime.app import Runtime
+from leeward.runtime.clock import SystemClock
 from leeward.runtime.config import Locations, load
 from leeward.runtime.events import Alert
 from leeward.security.call import Status
@@ -170,3 +174,39 @@ async def test_heads_that_cannot_be_written_elsewhere_are_told_before_anything_r
         async with opened(folder, []):
             raise AssertionError
     assert locks(folder) == []
+
+
+@pytest.mark.parametrize("theirs", [None, "theirs"])
+async def test_changes_that_were_being_kept_are_finished_or_taken_back_before_anything_else(folder, theirs):
+    work, told = folder / "work", []
+    (work / "old").write_text("was")
+    versions = {}
+    async with (
+        AsyncioThread.open("t") as island,
+        Database.open(folder / "data" / "leeward.db", island) as database,
+    ):
+        store = CheckpointStore(database, SystemClock(), 1 << 20)
+        for content in (b"was", b"becomes"):
+            digest = hashlib.sha256(content).hexdigest()
+            versions[content] = Version("file", 0o644, len(content), digest, mtime=5_000_000_000)
+            await store.put([packed_content(digest, content)])
+        (work / "old").chmod(0o644)
+        changes = [
+            Revision(b"new", None, versions[b"becomes"]), Revision(b"old", versions[b"was"], versions[b"becomes"])
+        ]  # fmt: skip
+        await store.begin("s", str(work.resolve()), "c", "shell", "m" * 32, changes)
+    # Half of it was done, with what it would have exchanged still there under its other name.
+    (work / "new").write_text("becomes")
+    (work / "new").chmod(0o644)
+    (work / f".leeward-{'m' * 32}-1.tmp").write_text("becomes")
+    (work / f".leeward-{'m' * 32}-1.tmp").chmod(0o644)
+    if theirs is not None:
+        (work / "old").write_text(theirs)
+    async with opened(folder, told):
+        found = {path.name: path.read_text() for path in work.iterdir()}
+    assert found == ({"old": theirs} if theirs else {"old": "becomes", "new": "becomes"})
+    (line,) = [line for line in told if "being kept" in line]
+    assert ("taken back" if theirs else "are complete") in line
+    told.clear()
+    async with opened(folder, told):
+        assert [line for line in told if "being kept" in line] == []
