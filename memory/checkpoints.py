@@ -257,9 +257,8 @@ class CheckpointStore:
         Raises:
             RecordError: it could not be written.
         """
-        unkept = [(statement, (step,)) for statement in _NOT_KEPT]
-        await self._database.write([*unkept, (_APPLIED, (self._clock.now(), step))])
-        await self._stands(step, session, workspace)
+        unkept: list[Statement] = [(statement, (step,)) for statement in _NOT_KEPT]
+        await self._stands(step, session, workspace, [*unkept, (_APPLIED, (self._clock.now(), step))])
 
     async def drop(self, step: int) -> None:
         """Forget a step of which nothing was changed, or nothing is any more.
@@ -319,13 +318,13 @@ class CheckpointStore:
             if not oldest:
                 return
 
-    async def _stands(self, step: int, session: str, workspace: str) -> None:
-        """Make a step one that can be undone, in place of those that were undone before."""
+    async def _stands(self, step: int, session: str, workspace: str, first: Sequence[Statement] = ()) -> None:
+        """Make a step one that can be undone, in place of those that were undone before; all at once."""
         where = (storable(session), storable(workspace))
         undone = await self._database.read(_NO_LONGER, where)
         too_many = await self._database.read(_TOO_MANY, (where[0], _MOST_STEPS))
         deleted = (one for (old,) in (*undone, *too_many) if old != step for one in _deletion(old))
-        await self._database.write([(_UNDONE, (0, step)), *deleted])
+        await self._database.write([*first, (_UNDONE, (0, step)), *deleted])
 
 
 @dataclass(slots=True)

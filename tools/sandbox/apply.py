@@ -375,7 +375,10 @@ def _opened_parents(top: DirHandle, changes: Changes) -> list[Revision]:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What stands at a path of a step: "before", "after", "both" where these are alike, or "theirs"."""
+    """What stands at a path of a step: "before", "after", "both" where these are alike, or "theirs".
+
+    "between" is nothing where a folder is to take the place of a file or link, or the other way round.
+    """
 
     state: str
     stamp: Stamp | None
@@ -452,7 +455,7 @@ class _Work:
             goal, other = (one.after, one.before) if state == "before" else (one.before, one.after)
             # A folder that stands there already may not have its mode yet.
             is_folder = goal is not None and goal.kind == "folder" and found.state != "theirs"
-            if found.state not in {state, "both"} and not is_folder:
+            if found.state not in {state, "both", "between"} and not is_folder:
                 continue
             yield RestoreTarget(
                 path,
@@ -485,6 +488,9 @@ class _Work:
         path = os.fsdecode(one.path)
         stamp = self._stamp(path)
         is_before, is_after = (self._is(path, stamp, version) for version in (one.before, one.after))
+        if stamp is None and one.before is not None and one.after is not None:
+            is_between = (one.before.kind == "folder") != (one.after.kind == "folder")
+            return _Standing("between" if is_between else "theirs", None)
         state = {(True, True): "both", (True, False): "before", (False, True): "after"}
         return _Standing(state.get((is_before, is_after), "theirs"), stamp)
 

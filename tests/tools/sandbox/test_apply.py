@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -412,3 +413,68 @@ async def test_a_version_7_file_with_steps_opens_and_undoes(workspace, tmp_path,
     async with opened() as (_, points):
         assert (await turn(points, undo=True)).left == ()
     assert (workspace / "changed").read_text() == "changed"
+
+
+@pytest.mark.parametrize("calls", range(5))
+async def test_what_has_no_name_for_an_instant_is_not_taken_for_removed_by_others(
+    workspace, tmp_path, made, opened, monkeypatch, calls
+):
+    """A file has to go before a folder can be there, and a folder before a file: a kill may come in between."""
+    plant(workspace)
+    before = made.view(str(workspace))
+    lines = (
+        "rm changed; mkdir changed; echo n >changed/n",
+        "rm -r gone; echo f >gone",
+        "rm removed; ln -s d removed",
+    )
+    with made.upper_of(workspace, *lines) as upper:
+        changes = changes_of(upper.handle, upper.lower, upper.began)
+        async with opened() as (keeping, _):
+            begin, count = keeping.store.begin, 0
+
+            def stop(*arguments, real, **named):
+                nonlocal count
+                count += 1
+                if count > calls:
+                    raise RuntimeError("killed")
+                return real(*arguments, **named)
+
+            async def begun(*arguments):
+                step = await begin(*arguments)
+                for name in ("mkdir", "symlink", "rename", "rmdir"):
+                    monkeypatch.setattr(os, name, partial(stop, real=getattr(os, name)))
+                return step
+
+            monkeypatch.setattr(keeping.store, "begin", begun)
+            with pytest.raises(RuntimeError, match="killed"):
+                await keeping.keep(upper.handle, upper.lower, changes, session="s", call="c", tool="shell")
+            monkeypatch.undo()
+        async with opened() as (keeping, points):
+            assert "are complete" in (await keeping.finish_pending())[0]
+            assert made.view(str(workspace)) == upper.view
+            assert (await turn(points, undo=True)).left == ()
+            assert untimed(made.view(str(workspace))) == untimed(before)
+    assert left_behind(tmp_path) == []
+
+
+async def test_a_kill_while_it_is_marked_as_done_leaves_what_the_next_needs(
+    workspace, made, opened, monkeypatch
+):
+    (workspace / "big").write_bytes(b"b" * 50_000)
+    with made.upper_of(workspace, "head -c 60000 /dev/zero >big; echo n >new") as upper:
+        async with opened() as (keeping, _):
+            written = keeping.store._database.write
+
+            async def write(statements, drafts=()):
+                if len(statements) > 1 and any("undone = ?" in sql for sql, _ in statements):
+                    raise RuntimeError("killed")
+                await written(statements, drafts)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(keeping.store._database, "write", write)
+                with pytest.raises(RuntimeError):
+                    await keep(keeping, upper)
+        async with opened() as (keeping, points):
+            assert "are complete" in (await keeping.finish_pending())[0]
+            assert len(await points.steps()) == 1
+        assert made.view(str(workspace)) == upper.view

@@ -46,37 +46,32 @@ class MadeUpper:
 def view(root: str) -> View:
     """Return names, kinds, modes, contents, targets and files' times below a folder, read with any mode."""
     found: View = {}
-    for folder, folders, files in _walk(root):
-        for name in (*folders, *files):
-            path = f"{folder}/{name}" if folder else name
-            found[path] = _entry(f"{root}/{path}")
+    _look(root, "", found)
     return found
 
 
-def _walk(root: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        with opened(f"{root}/{folder}"), os.scandir(f"{root}/{folder}") as entries:
-            both: tuple[list[str], list[str]] = ([], [])
-            for entry in entries:
-                both[not entry.is_dir(follow_symlinks=False)].append(entry.name)
-        yield folder, *both
-        waiting += [f"{folder}/{name}" if folder else name for name in both[0]]
+def _look(root: str, folder: str, found: View) -> None:
+    with opened(f"{root}/{folder}"):
+        for name in sorted(entry.name for entry in Path(root, folder).iterdir()):
+            path = f"{folder}/{name}" if folder else name
+            found[path] = _entry(f"{root}/{path}")
+            if found[path][0] == "folder":
+                _look(root, path, found)
 
 
 @contextmanager
 def opened(path: str) -> Iterator[None]:
     """Let an owner read something whatever its mode says; its mode is put back."""
-    mode = stat.S_IMODE(os.lstat(path).st_mode)
-    if os.getuid() == 0 or mode & 0o500 == 0o500:
+    mode = os.lstat(path).st_mode
+    wanted = os.R_OK | os.X_OK if stat.S_ISDIR(mode) else os.R_OK
+    if os.access(path, wanted, effective_ids=True):
         yield
         return
-    Path(path).chmod(mode | 0o700)
+    Path(path).chmod(stat.S_IMODE(mode) | 0o700)
     try:
         yield
     finally:
-        Path(path).chmod(mode)
+        Path(path).chmod(stat.S_IMODE(mode))
 
 
 def _entry(path: str) -> tuple[Any, ...]:
