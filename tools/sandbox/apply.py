@@ -31,7 +31,7 @@ from leeward.security.outcome import ToolError
 from leeward.security.ports import RecordError
 
 from ..checkpoints import PARTIAL, BlockingStore, Conflict, RestoreTarget, Stamp, restore, stamp_of
-from ..files import DirHandle, Guard, open_folder, shown_name
+from ..files import DirHandle, Guard, HardLinks, open_folder, shown_name
 from ..linux import exchange_names, rename_to_new
 from .changes import READ, Change, Changes, Entry, UpperTree
 
@@ -250,7 +250,7 @@ def _journals_in(folder: Path) -> set[str]:
 
 def _collected(work: _Work, upper: int, changes: Changes, budget: int) -> list[Revision]:
     """Put all contents where a later process finds them, and return what is to be changed."""
-    collector = _Collector(work, budget)
+    collector = _Collector(work, budget, HardLinks(work.guard))
     contents = sorted(_contents(changes), key=lambda one: (one.size, one.path))
     with UpperTree.of(upper) as tree:
         for one in contents:
@@ -288,6 +288,7 @@ class _Collector:
 
     work: _Work
     room: int
+    links: HardLinks
     digests: dict[tuple[str, bool], str] = field(default_factory=dict)
     waiting: dict[str, bytes] = field(default_factory=dict)
     size: int = 0
@@ -341,8 +342,11 @@ class _Collector:
                 raise
             raise Conflict([one.path]) from None
         with os.fdopen(handle, "rb") as file:
-            if stamp_of(os.fstat(handle)) != one.entry.stamp:
+            found = os.fstat(handle)
+            if stamp_of(found) != one.entry.stamp:
                 raise Conflict([one.path])
+            # A secret file is not copied to the store by another name either.
+            self.links.must_be_none(found)
             yield file
 
     def revision(self, change: Change) -> Revision:

@@ -478,3 +478,15 @@ async def test_a_kill_while_it_is_marked_as_done_leaves_what_the_next_needs(
             assert "are complete" in (await keeping.finish_pending())[0]
             assert len(await points.steps()) == 1
         assert made.view(str(workspace)) == upper.view
+
+
+async def test_a_secret_file_by_another_name_is_not_kept(workspace, tmp_path, made, opened):
+    (workspace / ".env").write_text("TOKEN=not-a-real-one")
+    os.link(workspace / ".env", workspace / "notes")
+    with made.upper_of(workspace, "echo more >>notes; echo n >new") as upper:
+        async with opened() as (keeping, _):
+            with pytest.raises(NotKept, match="secret file by another name"):
+                await keep(keeping, upper)
+    assert sorted(path.name for path in workspace.iterdir()) == [".env", "notes"]
+    with closing(sqlite3.connect(tmp_path / "k.db")) as database:
+        assert database.execute("SELECT count(*) FROM content").fetchone() == (0,)
