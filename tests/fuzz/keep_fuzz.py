@@ -50,6 +50,8 @@ _NAMES = (
 )
 _MODES = ("644", "600", "755", "444", "400", "700", "000")
 _FOLDER_MODES = ("755", "700", "555", "500", "000", "1777", "2755")
+# The programs are not confined: what they write through a link would be written, so no link leads far.
+_TARGETS = ("a", "nowhere", "b/c", "./d")
 _CHANCE_OF_HOOK = 0.6
 
 
@@ -92,7 +94,7 @@ def tree(root: Path, rng: random.Random, entries: int) -> list[str]:
                 whole.mkdir()
                 folders.append(path)
             case "l":
-                whole.symlink_to(rng.choice(("a", "..", "gone/passwd", "nowhere")))
+                whole.symlink_to(rng.choice(_TARGETS))
             case _:
                 whole.write_bytes(rng.randbytes(rng.choice((0, 1, 10, 5000))))
                 whole.chmod(int(rng.choice(_MODES if os.getuid() == 0 else _MODES[:-1]), 8))
@@ -120,7 +122,7 @@ def operations(rng: random.Random, folders: list[str], count: int) -> str:
                     f"mkdir -p {one}/p/q; printf {text} >{one}/p/q/r",
                     f"chmod {rng.choice(_MODES)} {one}",
                     f"chmod {rng.choice(_FOLDER_MODES)} {one}",
-                    f"rm -f {one}; ln -s {rng.choice(('a', '..', 'gone', 'nowhere'))} {one}",
+                    f"rm -f {one}; ln -s {rng.choice(_TARGETS)} {one}",
                     f"printf %s {text} >{one}.new && mv -fT {one}.new {one}",
                     f"truncate -s {rng.choice((0, 3, 9000))} {one}",
                     f"cp -a {one} {other}",
