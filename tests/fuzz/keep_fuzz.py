@@ -141,7 +141,7 @@ def keeping(folder: Path, work: Path) -> Iterator[Callable[[Callable[[Keeping], 
     """Yield what runs something with a store in a folder."""
 
     async def run(act: Callable[[Keeping], Awaitable[Any]]) -> Any:
-        async with AsyncioThread.open("keep") as island, Database.open(folder / "k.db", island) as database:
+        async with AsyncioThread.open("keep") as thread, Database.open(folder / "k.db", thread) as database:
             store = CheckpointStore(database, Clock(), 1 << 28)
             guard = Guard(Policy(str(work), str(folder)))
             return await act(Keeping(store, guard, 20_000, folder / "journal"))

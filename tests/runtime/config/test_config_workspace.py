@@ -421,7 +421,7 @@ def test_everything_said_reaches_the_policy(tmp_path: Path) -> None:
     assert policy.allow_networks == ("10.0.0.0/8",)
     assert (policy.threshold, policy.max_bytes) == (10, 1 << 40)
     assert policy.allowed_paths == (f"{tmp_path}/link", f"{tmp_path}/real")
-    database = ("elsewhere.db", "elsewhere.db-wal", "elsewhere.db-kept", "elsewhere.db-locks", "elsewhere.db-journals")
+    database = [f"elsewhere.db{side}" for side in ("", "-wal", "-kept", "-locks", "-journals")]
     assert {str(tmp_path / name) for name in ("data", "key", *database)} <= {*policy.secret_paths}
     assert secret_reason(str(tmp_path / "data" / "audit.key"), policy) is not None
     assert secret_reason(str(tmp_path / "data" / "leeward.db-kept" / "version-1.db"), policy) is not None

@@ -192,7 +192,8 @@ async def test_changes_that_were_being_kept_are_finished_or_taken_back_before_an
             await store.put([packed_content(digest, content)])
         (work / "old").chmod(0o644)
         changes = [
-            Revision(b"new", None, versions[b"becomes"]), Revision(b"old", versions[b"was"], versions[b"becomes"])
+            Revision(b"new", None, versions[b"becomes"]),
+            Revision(b"old", versions[b"was"], versions[b"becomes"]),
         ]  # fmt: skip
         await store.begin("s", str(work.resolve()), "c", "shell", "m" * 32, changes)
     # Half of it was done, with what it would have exchanged still there under its other name.

@@ -1,4 +1,4 @@
-"""Keep: the workspace becomes what the program saw, or stays as it is, whoever fails, changes it or is killed."""
+"""Keep: the workspace becomes what the program saw, or stays, whoever fails, changes it or is killed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def opened(tmp_path, workspace):
 
     @asynccontextmanager
     async def opened(budget: int = 10_000):
-        async with AsyncioThread.open("t") as island, Database.open(tmp_path / "k.db", island) as database:
+        async with AsyncioThread.open("t") as thread, Database.open(tmp_path / "k.db", thread) as database:
             store = CheckpointStore(database, Clock(), 1 << 28)
             guard = Guard(Policy(str(workspace), str(tmp_path)))
             points = Checkpoints(store, guard, SnapshotLimits(budget), lambda: "s", print)
@@ -76,7 +76,8 @@ def plant(workspace: Path) -> None:
 
 LINES = (
     "echo more >>changed; touch -d 2001-02-03T04:05:06.123456789 changed",
-    "rm removed; rm -r gone; rm -r d; mkdir d; echo n >d/n; chmod 500 d; mkdir -p a/b; ln -s /etc a/b/l; chmod 755 a/b",
+    "rm removed; rm -r gone; rm -r d; mkdir d; echo n >d/n; chmod 500 d; "
+    "mkdir -p a/b; ln -s /etc a/b/l; chmod 755 a/b",
 )
 
 
@@ -419,7 +420,7 @@ async def test_a_version_7_file_with_steps_opens_and_undoes(workspace, tmp_path,
 async def test_what_has_no_name_for_an_instant_is_not_taken_for_removed_by_others(
     workspace, tmp_path, made, opened, monkeypatch, calls
 ):
-    """A file has to go before a folder can be there, and a folder before a file: a kill may come in between."""
+    """A file has to go before a folder can be there, and the reverse: a kill may come in between."""
     plant(workspace)
     before = made.view(str(workspace))
     lines = (

@@ -43,7 +43,8 @@ def test_new_changed_and_removed_are_told_apart(workspace, look):
     for name in ("changed", "removed", "appended", "saved", "same"):
         (workspace / name).write_text(name)
     found = look(
-        "echo x >changed", "rm removed", "echo x >>appended", "echo y >t; mv t saved", "echo n >new", "mkdir d; ln -s /etc l"
+        "echo x >changed", "rm removed", "echo x >>appended", "echo y >t; mv t saved", "echo n >new",
+        "mkdir d; ln -s /etc l"
     )  # fmt: skip
     assert kinds(found) == {
         "appended": ("file", "file"),
@@ -120,7 +121,10 @@ def test_a_mode_alone_is_a_change(workspace, look):
 def test_what_a_program_made_unreadable_is_read_and_stays_as_it_left_it(workspace, upper_of):
     (workspace / "d/e").mkdir(parents=True)
     (workspace / "d/e/old").write_text("old")
-    line = "rm -r d; mkdir -p d/e; echo n >d/e/n; chmod 000 d/e/n d/e d; mkdir -p n/m; echo s >n/m/s; chmod 000 n/m n"
+    line = (
+        "rm -r d; mkdir -p d/e; echo n >d/e/n; chmod 000 d/e/n d/e d; "
+        "mkdir -p n/m; echo s >n/m/s; chmod 000 n/m n"
+    )
     with upper_of(workspace, line) as upper:
         first = changes_of(upper.handle, upper.lower, upper.began)
         again = changes_of(upper.handle, upper.lower, upper.began)
@@ -159,7 +163,8 @@ def test_names_stay_what_they_are(workspace, look):
     for name in names[::2]:
         (workspace / os.fsdecode(name)).write_text("x")
     found = look(
-        "for f in *; do rm -- \"$f\"; done; printf n >'new\nline'; printf n >ü; printf n >./\"$(printf '\\033')[31m\""
+        'for f in *; do rm -- "$f"; done; printf n >"new\nline"; printf n >ü; '
+        'printf n >./"$(printf "\\033")[31m"'
     )
     assert {os.fsencode(one.path) for one in found.changes} == {*names[::2], names[1], "ü".encode()}
 
@@ -167,7 +172,8 @@ def test_names_stay_what_they_are(workspace, look):
 def test_what_is_no_file_folder_or_link_is_never_kept(workspace, look):
     (workspace / "f").write_text("f")
     found = look(
-        f"mkfifo p; rm f; mkfifo f; {PYTHON} -c \"import socket as s; s.socket(s.AF_UNIX).bind('s')\"; mkdir d; mkfifo d/p"
+        f"mkfifo p; rm f; mkfifo f; {PYTHON} -c \"import socket as s; s.socket(s.AF_UNIX).bind('s')\"; "
+        "mkdir d; mkfifo d/p"
     )
     assert dict(found.refused) == {
         "d/p": "a FIFO is never kept",

@@ -1,4 +1,4 @@
-"""A short run of the fuzz of keep: what random programs did is kept whole, discarded, or killed in the middle."""
+"""A short run of the fuzz of keep: what random programs did is kept whole, discarded, or killed midway."""
 
 from __future__ import annotations
 

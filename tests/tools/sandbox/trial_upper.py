@@ -1,7 +1,7 @@
 """Make an upper as a trial run leaves it: an overlay over a workspace in namespaces of a child process.
 
-The child mounts the overlay as `tools/sandbox` documents it (tmpfs, `userxattr`, no name left for the upper), runs
-shell lines in it without capabilities, says what the merged tree looked like at the end, and sends the handle
+The child mounts the overlay as `tools/sandbox` documents it (tmpfs, `userxattr`, no name left for the upper),
+runs shell lines in it without capabilities, says what the merged tree looked like at the end, and sends the handle
 of the upper. `why_not` says why that cannot be done on this machine.
 """
 
@@ -100,8 +100,8 @@ def upper_of(
         order = json.dumps({"root": str(workspace), "lines": lines, "size": size})
         child = subprocess.run(
             [sys.executable, __file__, str(theirs.fileno()), str(told.fileno())],
-            input=order, text=True, pass_fds=(theirs.fileno(), told.fileno()), capture_output=True, check=False,
-            errors="surrogateescape",
+            input=order, text=True, errors="surrogateescape", capture_output=True, check=False,
+            pass_fds=(theirs.fileno(), told.fileno()),
         )  # fmt: skip
         if child.returncode:
             lower.close()
