@@ -76,8 +76,10 @@ def plant(workspace: Path) -> None:
 
 LINES = (
     "echo more >>changed; touch -d 2001-02-03T04:05:06.123456789 changed",
-    "rm removed; rm -r gone; rm -r d; mkdir d; echo n >d/n; chmod 500 d; "
-    "mkdir -p a/b; ln -s /etc a/b/l; chmod 755 a/b",
+    (
+        "rm removed; rm -r gone; rm -r d; mkdir d; echo n >d/n; chmod 500 d; "
+        "mkdir -p a/b; ln -s /etc a/b/l; chmod 755 a/b"
+    ),
 )
 
 

@@ -1,8 +1,8 @@
 """Make an upper as a trial run leaves it: an overlay over a workspace in namespaces of a child process.
 
 The child mounts the overlay as `tools/sandbox` documents it (tmpfs, `userxattr`, no name left for the upper),
-runs shell lines in it without capabilities, says what the merged tree looked like at the end, and sends the handle
-of the upper. `why_not` says why that cannot be done on this machine.
+runs shell lines in it without capabilities, says what the merged tree looked like at the end, and sends the
+handle of the upper. `why_not` says why that cannot be done on this machine.
 """
 
 from __future__ import annotations
