@@ -25,7 +25,7 @@ from scale import scaled
 from leeward.security.call import Cleared, ToolCall, ToolExecutor
 from leeward.security.judge import read_call
 from leeward.security.policy import Policy
-from leeward.tools.files import Changes, Files, Guard
+from leeward.tools.files import Files, Guard, WriteTools
 from leeward.tools.search import Search
 from leeward.tools.survey import Surveyor
 
@@ -98,7 +98,7 @@ async def _changed(policy: Policy) -> dict[str, int]:
     """Return how many calls a second each tool answers, on a file of 20 KB."""
     guard = Guard(policy)
     read, _ = Files(guard).tools()
-    write, edit, _ = Changes(guard).tools()
+    write, edit, _ = WriteTools(guard).tools()
     text = "".join(f"line {number} of the file\n" for number in range(900))
     calls: dict[str, tuple[ToolExecutor, Callable[[int], dict[str, object]]]] = {
         "read": (read, lambda _: {"path": "f.txt"}),

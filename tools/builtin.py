@@ -18,7 +18,7 @@ from leeward.security.filters import HARD_BOUND
 from leeward.security.policy import Policy
 from leeward.security.session import Session
 
-from .files import Changes, Files, FileVersions, Guard, Trees
+from .files import Files, FileVersions, Guard, Trees, WriteTools
 from .http.fetch import DEFAULT_BODY_BYTES, Fetcher
 from .http.resolve import Resolver, dns_resolver
 from .notes import NoteKeeper, Notes
@@ -94,7 +94,7 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
     guard, seen = Guard(settings.policy), FileVersions(lambda: settings.session().id)
     return [
         *Files(guard, seen).tools(),
-        *Changes(guard, seen).tools(),
+        *WriteTools(guard, seen).tools(),
         *Trees(guard).tools(),
         *Search(guard).tools(),
         *shell.tools(),

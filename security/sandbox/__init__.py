@@ -15,14 +15,14 @@ from .confinement import (
     toolchains,
     trial_confinement,
 )
-from .tampering import HOOK_NAMES, Change, Mark, MarkKind, Role, changes_to_undo, places_named
+from .tampering import HOOK_NAMES, Mark, MarkChange, MarkKind, Role, changes_to_undo, places_named
 
 __all__ = [
     "HOOK_NAMES",
     "SYSTEM_FOLDERS",
-    "Change",
     "Confinement",
     "Mark",
+    "MarkChange",
     "MarkKind",
     "Masks",
     "PathGrant",

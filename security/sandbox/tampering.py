@@ -18,8 +18,8 @@ from ..paths import is_inside
 
 __all__ = [
     "HOOK_NAMES",
-    "Change",
     "Mark",
+    "MarkChange",
     "MarkKind",
     "Role",
     "changes_to_undo",
@@ -88,7 +88,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MarkChange:
     """Something to undo: `before` is None where nothing was, `after` None where nothing is left."""
 
     path: str
@@ -96,7 +96,7 @@ class Change:
     after: Mark | None
 
 
-def changes_to_undo(before: Mapping[str, Mark], after: Mapping[str, Mark]) -> tuple[Change, ...]:
+def changes_to_undo(before: Mapping[str, Mark], after: Mapping[str, Mark]) -> tuple[MarkChange, ...]:
     """Return what must not stay as it is, a folder before what it holds."""
     changes = []
     for path in sorted({*before, *after}):
@@ -104,7 +104,7 @@ def changes_to_undo(before: Mapping[str, Mark], after: Mapping[str, Mark]) -> tu
         is_new = old is None and new is not None and not _may_appear(path, new, after)
         is_lost = old is not None and new is None and _is_missed(old, after)
         if is_new or is_lost or (old is not None and new is not None and _differs(old, new)):
-            changes.append(Change(path, old, new))
+            changes.append(MarkChange(path, old, new))
     return tuple(changes)
 
 

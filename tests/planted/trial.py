@@ -7,7 +7,7 @@ from leeward.tools.sandbox import Ran, TrialRan, Upper
 
 
 async def tried(sandbox, trial, program, confinement, masks, notices=()):
-    starter = sandbox._bubblewrapped(confinement, masks, program.cwd, await sandbox._wardens.get())
+    starter = sandbox._bubblewrapped(confinement, masks, program.cwd, await sandbox._supervisors.get())
     finished = await program.run(starter)
     with tempfile.TemporaryDirectory() as empty:
         handle = os.open(empty, os.O_RDONLY)

@@ -8,16 +8,16 @@ from .handles import DirHandle, failure, open_folder, opened_parent, shown_name
 from .lines import blocks
 from .read_tools import Files
 from .tree_tools import Trees
-from .write_tools import Changes
+from .write_tools import WriteTools
 
 __all__ = [
-    "Changes",
     "DirHandle",
     "FileVersions",
     "Files",
     "Guard",
     "HardLinks",
     "Trees",
+    "WriteTools",
     "as_utf8",
     "blocks",
     "encoding_of",

@@ -31,7 +31,7 @@ from .freshness import FileVersions, content_mark
 from .guard import Guard, file_identity
 from .handles import failure, shown_name
 
-__all__ = ["Changes"]
+__all__ = ["WriteTools"]
 
 _STALE = "the file was changed since it was read in this session; read it again before it is written over"
 _MOST_EDITS = 100
@@ -66,7 +66,7 @@ class Replacement(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class WriteTools:
     """What may be touched, what was seen of files, and how much of one is edited at once (bytes)."""
 
     guard: Guard

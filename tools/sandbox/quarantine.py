@@ -16,7 +16,7 @@ from pathlib import Path
 
 from leeward.security.outcome import ToolError
 from leeward.security.paths import is_inside
-from leeward.security.sandbox import Change, Mark, MarkKind
+from leeward.security.sandbox import Mark, MarkChange, MarkKind
 from leeward.security.text import visible
 
 from ..files import DirHandle, opened_parent
@@ -37,7 +37,7 @@ def open_up(handle: int) -> bool:
     return True
 
 
-def undo(changes: Iterable[Change], aside: str) -> list[str]:
+def undo(changes: Iterable[MarkChange], aside: str) -> list[str]:
     """Move aside what must not stay, put back what was there, and say so, a sentence for each."""
     told: list[str] = []
     moved: list[str] = []
@@ -59,7 +59,7 @@ def undo(changes: Iterable[Change], aside: str) -> list[str]:
     return told
 
 
-def _sentence(shown: str, change: Change, kept: str | None, *, is_back: bool) -> str:
+def _sentence(shown: str, change: MarkChange, kept: str | None, *, is_back: bool) -> str:
     if change.before is None:
         return f"{shown} appeared and was moved to {visible(kept or '')}"
     what = "was changed" if change.after is not None else "was removed"

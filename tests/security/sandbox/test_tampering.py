@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leeward.security.sandbox import HOOK_NAMES, Change, Mark, MarkKind, Role, changes_to_undo, places_named
+from leeward.security.sandbox import (
+    HOOK_NAMES,
+    Mark,
+    MarkChange,
+    MarkKind,
+    Role,
+    changes_to_undo,
+    places_named,
+)
 from leeward.security.sandbox.tampering import harmful_settings
 from loading import rows_beside
 
@@ -96,7 +104,7 @@ CHANGED = [
 def test_what_may_be_changed(old, new, goes):
     before, after = {"/ws/p": old}, {"/ws/p": new}
     assert undone(before, after) == (["/ws/p"] if goes else [])
-    assert not goes or changes_to_undo(before, after) == (Change("/ws/p", old, new),)
+    assert not goes or changes_to_undo(before, after) == (MarkChange("/ws/p", old, new),)
 
 
 def test_what_is_gone_is_missed_unless_its_repository_went_with_it():

@@ -26,7 +26,7 @@ from leeward.security.outcome import ToolError
 from leeward.security.policy import Policy
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, SnapshotLimits
 from leeward.tools.composite import CompositeExecutor
-from leeward.tools.files import Changes, Files, FileVersions, Guard, Trees
+from leeward.tools.files import Files, FileVersions, Guard, Trees, WriteTools
 from leeward.tools.survey import Surveyor
 
 NAMES = ("a", "b", "d", "d/a", "d/e", "d/e/f")
@@ -225,7 +225,7 @@ async def opened(folder: Path):
             lambda: "s",
             lambda _: None,
         )
-        tools = [*Files(guard, seen).tools(), *Changes(guard, seen).tools(), *Trees(guard).tools()]
+        tools = [*Files(guard, seen).tools(), *WriteTools(guard, seen).tools(), *Trees(guard).tools()]
         yield root, policy, points, CompositeExecutor(tools, around=points.around)
 
 

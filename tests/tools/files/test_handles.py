@@ -17,7 +17,7 @@ import trio
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked, ToolError
 from leeward.security.policy import Policy
-from leeward.tools.files import Changes, Files, Guard, HardLinks, Trees
+from leeward.tools.files import Files, Guard, HardLinks, Trees, WriteTools
 from leeward.tools.files import handles as beneath
 from leeward.tools.linux import has_openat2, open_beneath, rename_to_new
 from leeward.tools.search import Search
@@ -136,7 +136,7 @@ TOOLS = {
 
 def every_tool(policy):
     guard = Guard(policy)
-    made = [*Files(guard).tools(), *Changes(guard).tools(), *Trees(guard).tools(), *Search(guard).tools()]
+    made = [*Files(guard).tools(), *WriteTools(guard).tools(), *Trees(guard).tools(), *Search(guard).tools()]
     return {executor.specs()[0].name: executor for executor in made}
 
 

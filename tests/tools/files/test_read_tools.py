@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from leeward.security.outcome import InvalidParameters, PermanentFailure, PolicyBlocked
 from leeward.security.text import redact_text
 from leeward.security.trust import Origin
-from leeward.tools.files import Changes, Files, FileVersions, Guard
+from leeward.tools.files import Files, FileVersions, Guard, WriteTools
 from leeward.tools.files.encoding import PLAIN, Encoding
 from leeward.tools.files.lines import Window, in_window
 
@@ -24,7 +24,10 @@ BLOCKED = "a link stands"
 @pytest.fixture
 def files(policy, named):
     guard, seen = Guard(policy), FileVersions()
-    tools = [*Files(guard, seen, max_read=10_000).tools(), *Changes(guard, seen, max_edit=1_000_000).tools()]
+    tools = [
+        *Files(guard, seen, max_read=10_000).tools(),
+        *WriteTools(guard, seen, max_edit=1_000_000).tools(),
+    ]
     return lambda name: named(tools, name)
 
 

@@ -23,7 +23,7 @@ from leeward.security.paths import ResolvedPath
 from leeward.security.policy import Policy
 from leeward.security.session import Session
 from leeward.security.verdict import Allow
-from leeward.tools.files import Changes, Files, Guard, Trees
+from leeward.tools.files import Files, Guard, Trees, WriteTools
 from leeward.tools.search import Search
 from leeward.tools.survey import Surveyor
 from loading import rows_beside
@@ -69,7 +69,7 @@ async def nowhere(_: str) -> None:
 
 def executors(policy: Policy) -> dict:
     guard = Guard(policy)
-    tools = [*Files(guard).tools(), *Search(guard).tools(), *Changes(guard).tools(), *Trees(guard).tools()]
+    tools = [*Files(guard).tools(), *Search(guard).tools(), *WriteTools(guard).tools(), *Trees(guard).tools()]
     return {tool.specs()[0].name: tool for tool in tools}
 
 

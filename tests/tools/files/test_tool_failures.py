@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
-from leeward.tools.files import Changes, DirHandle, Files, Guard, states
+from leeward.tools.files import DirHandle, Files, Guard, WriteTools, states
 from leeward.tools.files import atomic as replace
 from leeward.tools.files import lines as lines_module
 from leeward.tools.search import Search
@@ -20,7 +20,7 @@ from leeward.tools.search import grep as matches_module
 @pytest.fixture
 def tool(policy, named):
     guard = Guard(policy)
-    tools = [*Files(guard).tools(), *Changes(guard).tools(), *Search(guard).tools()]
+    tools = [*Files(guard).tools(), *WriteTools(guard).tools(), *Search(guard).tools()]
     return lambda name: named(tools, name)
 
 

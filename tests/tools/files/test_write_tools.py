@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leeward.security.outcome import InvalidParameters, PermanentFailure, PolicyBlocked
 from leeward.security.text import new_nonce
-from leeward.tools.files import Changes, Files, FileVersions, Guard, unified
+from leeward.tools.files import Files, FileVersions, Guard, WriteTools, unified
 from leeward.tools.files.edits import Edit, edited, written
 
 KEY = "ghp_FAKEfakeFAKEfakeFAKEfakeFAKEfake1234"
@@ -21,7 +21,7 @@ KEY = "ghp_FAKEfakeFAKEfakeFAKEfakeFAKEfake1234"
 @pytest.fixture
 def files(policy, named):
     guard, seen = Guard(policy), FileVersions()
-    tools = [*Files(guard, seen).tools(), *Changes(guard, seen).tools()]
+    tools = [*Files(guard, seen).tools(), *WriteTools(guard, seen).tools()]
     return lambda name: named(tools, name)
 
 
