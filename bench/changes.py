@@ -76,7 +76,7 @@ def _found(root: Path, upper: Path, repeats: int) -> Changes:
 
 
 async def _kept(folder: Path, root: Path, upper: Path, changes: Changes) -> None:
-    async with AsyncioThread.open("bench") as island, Database.open(folder / "store.db", island) as database:
+    async with AsyncioThread.open("bench") as thread, Database.open(folder / "store.db", thread) as database:
         store = CheckpointStore(database, SystemClock(), 8 * _BUDGET)
         keeping = Keeping(store, Guard(Policy(str(root), str(folder))), _BUDGET, folder / "journals")
         handles = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (upper, root)]

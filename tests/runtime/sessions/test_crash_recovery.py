@@ -182,8 +182,8 @@ async def test_changes_that_were_being_kept_are_finished_or_taken_back_before_an
     (work / "old").write_text("was")
     versions = {}
     async with (
-        AsyncioThread.open("t") as island,
-        Database.open(folder / "data" / "leeward.db", island) as database,
+        AsyncioThread.open("t") as thread,
+        Database.open(folder / "data" / "leeward.db", thread) as database,
     ):
         store = CheckpointStore(database, SystemClock(), 1 << 20)
         for content in (b"was", b"becomes"):
