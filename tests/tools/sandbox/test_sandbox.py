@@ -19,7 +19,7 @@ import trio
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.policy import Policy, Sandboxing
-from leeward.security.sandbox import Change, Mark, MarkKind, Role
+from leeward.security.sandbox import Mark, MarkChange, MarkKind, Role
 from leeward.tools.process import SupervisedProcess, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
 from leeward.tools.sandbox import sandbox as confined_module
@@ -491,7 +491,7 @@ async def test_what_is_undone_is_reached_through_no_link(place):
     mark = Mark(Role.OURS, MarkKind.FOLDER)
     gone = Mark(Role.SETTINGS, MarkKind.FILE, "x", 0o644, b"x")
     paths = (f"{place}/ws/sub/.leeward", f"{place}/ws/sub/config")
-    told = undo((Change(paths[0], None, mark), Change(paths[1], gone, None)), str(place / "aside"))
+    told = undo((MarkChange(paths[0], None, mark), MarkChange(paths[1], gone, None)), str(place / "aside"))
     assert [one.name for one in outside.iterdir()] == [".leeward"] and len(told) == 2
     assert all("could not be undone: a link stands" in one for one in told)
 
