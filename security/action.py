@@ -70,8 +70,8 @@ NAME_RULE = "a tool's name has 1 to 64 characters of a-z, 0-9 and _"
 """What `is_tool_name` asks for, in words."""
 
 _NAME = re.compile(r"[a-z0-9_]{1,64}")
-# Possessive, and true of a string that never ends as well: it is walked once, whatever it holds.
-_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
+# True of a string that never ends as well: it is walked once, whatever it holds.
+_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*(?:"|\Z)', re.DOTALL)
 
 
 class _NotJson(ValueError):

@@ -20,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from loading import load_module
+from loading import SAFE, load_module
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("security", "memory", "tools", "runtime")
@@ -149,7 +149,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
     made = {"wheel": build(ROOT, "wheel", "direct"), "sdist": build(ROOT, "sdist", "source")}
     with tarfile.open(made["sdist"]) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+        archive.extractall(folder / "unpacked", **SAFE)
     (tree,) = (folder / "unpacked").iterdir()
     return made | {"tree": tree, "wheel from sdist": build(tree, "wheel", "again")}
 

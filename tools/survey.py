@@ -38,6 +38,8 @@ _MOST_LINKS = 40
 # As many comparisons of two characters take about as long as one look at the disk.
 _COMPARISONS = 64
 _CHARACTERS = 256
+# Nobody means a name by a pattern of so many characters, and what it matches is not worked out.
+_LONGEST_PART = 4096
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -66,7 +68,8 @@ class Work:
 class NamePattern:
     """A part of a shell's pattern: what it matches, or more.
 
-    `literal` is the one name it can only be, or None.
+    `literal` is the one name it can only be, or None. To some shells, and in some languages to all, a
+    character beyond ASCII is as many as it has bytes: a name matches that does so in either way of counting.
     """
 
     def __init__(self, part: str) -> None:
@@ -74,6 +77,7 @@ class NamePattern:
         is_open = any(token.wildcard for token in tokens)
         self.literal = None if is_open else "".join(token.text for token in tokens)
         self._expression = wildcard_expression(tokens) if is_open else None
+        self._by_bytes = wildcard_expression(wildcard_tokens(_bytewise(part))) if is_open else None
         self._takes_hidden = tokens[:1] == [WildcardToken("", ".")]
         self._length = len(tokens)
 
@@ -84,10 +88,18 @@ class NamePattern:
             TooMuch: the work for this call is done.
         """
         work.spend(1 + len(name) * self._length // _COMPARISONS)
-        if self._expression is None:
+        if self._expression is None or self._by_bytes is None:
             return name == self.literal
-        is_shown = self._takes_hidden or not name.startswith(".")
-        return is_shown and self._expression.match(name) is not None
+        if name.startswith(".") and not self._takes_hidden:
+            return False
+        if self._expression.match(name) is not None:
+            return True
+        return not name.isascii() and self._by_bytes.match(_bytewise(name)) is not None
+
+
+def _bytewise(text: str) -> str:
+    """Return a text with a character for each of its bytes."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def followed(path: str, work: Work) -> str | None:
@@ -222,6 +234,9 @@ def _matches(pattern: str, work: Work) -> tuple[str, ...] | None:
 def _matching(pattern: str, work: Work) -> list[str] | None:
     found, looked_at = ["/"], 0
     for part in filter(None, pattern.split("/")):
+        if len(part) > _LONGEST_PART:
+            return None
+        work.spend(len(part) // _CHARACTERS)
         wanted = NamePattern(part)
         if wanted.literal is not None:
             # Every path is written anew for each of its parts, so a long one costs more.

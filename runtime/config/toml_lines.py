@@ -18,10 +18,11 @@ __all__ = ["KeyPath", "key_lines"]
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The names from the root to a key; an entry of an array is named by its index, from 0."""
 
-# Possessive throughout: a token is read in one pass however long it is.
+# A token is read in one pass however long it is: all alternatives of a group begin differently. Such a group
+# is not possessive, since before Python 3.11.5 it would match too little.
 _TOKEN = re.compile(
-    r'''(?P<string> """(?:[^"\\]|\\.|"(?!""))*+"{3,5} | \'\'\'(?:[^']|'(?!''))*+'{3,5}
-                  | "(?:[^"\\\n]|\\.)*+" | '[^'\n]*+')
+    r'''(?P<string> """(?:[^"\\]|\\.|"(?!""))*"{3,5} | \'\'\'(?:[^']|'(?!''))*'{3,5}
+                  | "(?:[^"\\\n]|\\.)*" | '[^'\n]*+')
       | (?P<comment> \#[^\n]*+)
       | (?P<blank> [ \t]++)
       | (?P<newline> \n)

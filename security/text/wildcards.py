@@ -16,11 +16,12 @@ __all__ = ["WildcardToken", "wildcard_expression", "wildcard_tokens"]
 
 _PLAIN = r"\*+|\?|\\.|."
 # A wildcard in brackets is that character. A set ends at the first bracket that is neither its first
-# character, nor escaped, nor the end of a named class; one that never ends, or holds `[.` or `[=`, takes all
-# that is left, so no text is gone through more than a few times.
+# character, nor escaped, nor the end of a named class; one that never ends, or holds `[.`, `[=` or `[:`
+# without a class, takes all that is left, so no text is gone through more than a few times. The group is not
+# possessive, for what begins it differs: before Python 3.11.5 such groups of alternatives match too little.
 _PIECE = re.compile(
     r"(?P<one>\[[*?\[]\])"
-    r"|(?P<set>\[(?:\^(?!\])|(?!\^)!?+\]?+)(?:\[:\w{0,32}:\]|\\.|(?!\[[.=])[^\]\\])*+\])"
+    r"|(?P<set>\[(?:\^(?!\])|(?!\^)!?+\]?+)(?:\[:\w{0,32}:\]|\\.|(?!\[[.=:])[^\]\\])*\])"
     rf"|(?P<rest>\[.*+)|{_PLAIN}",
     re.DOTALL,
 )

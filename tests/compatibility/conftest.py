@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from loading import load_module
+from loading import SAFE, load_module
 
 HERE = Path(__file__).parent
 
@@ -40,7 +40,7 @@ def expected(v0_1: Path) -> Any:
 
 def _unpacked(archive: Path, place: Path, preloaded: Any) -> Any:
     with tarfile.open(archive) as tar:
-        tar.extractall(place, filter="data")
+        tar.extractall(place, **SAFE)
     return _story().Machine(place / "home", place / "harbour", preloaded)
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tarfile
 import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+
+SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""How an archive of ours is unpacked; before Python 3.11.4 nothing can be said."""
 
 
 def load_module(path: Path) -> ModuleType:

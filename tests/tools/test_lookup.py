@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from leeward.security.command import Wanted
 from leeward.security.policy import Policy
 from leeward.tools import survey as lookup
-from leeward.tools.survey import looked_up
+from leeward.tools.survey import Work, _matches, looked_up
 
 NAMES = ("a", "b.py", ".hidden", "c d", "-e", "x[1]", "tail*", "über", "Z", "sub")
 
@@ -105,6 +106,26 @@ def test_whatever_bash_finds_is_among_what_was_found(folder, word) -> None:
     assert mine is not None and {path for path in found if os.path.lexists(path)} <= {
         os.path.normpath(path) for path in mine
     }
+
+
+@pytest.mark.parametrize("pattern", ["??", "[!a]?", "?*?", "é", "?", "*", "[é]?"])
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_whatever_a_shell_finds_by_counting_bytes_is_among_what_was_found(tmp_path, pattern, shell) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    for name in ("é", "a", "ab", "日"):
+        (tmp_path / name).touch()
+    env = {"LC_ALL": "C", "PATH": os.environ["PATH"]}
+    line = ["-c", f"for f in {pattern}; do printf '%s\\0' \"$f\"; done"]
+    ran = subprocess.run([shell, *line], cwd=tmp_path, env=env, capture_output=True, check=True, timeout=20)
+    seen = {f"{tmp_path}/{os.fsdecode(name)}" for name in ran.stdout.split(b"\0") if name}
+    real = {path for path in seen if os.path.lexists(path)}
+    found = _matches(f"{tmp_path}/{pattern}", Work())
+    assert found is not None and real <= set(found)
+
+
+def test_a_pattern_longer_than_anybody_writes_is_not_worked_out(tmp_path) -> None:
+    assert _matches(f"{tmp_path}/{'*a' * 100_000}", Work()) is None
 
 
 def test_too_many_matches_are_too_many(tmp_path) -> None:

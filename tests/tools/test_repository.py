@@ -123,7 +123,7 @@ def test_what_cannot_be_entered_is_told(place) -> None:
         pytest.skip("root enters every folder")
     (place / ".git" / "refs").chmod(0)
     try:
-        assert doubts_of(str(place)) == ("a part of .git cannot be read",)
+        assert "a part of .git cannot be read" in doubts_of(str(place))
     finally:
         (place / ".git" / "refs").chmod(0o755)
 

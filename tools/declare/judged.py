@@ -71,10 +71,10 @@ def with_judged(value: object, judged: object) -> object:
     if not isinstance(judged, dict) and isinstance(value, str):
         return judged
     match value:
-        case _ if not isinstance(judged, dict):
-            pass  # A validator made something else of the text, which nobody judged.
         case RootModel():
             return value.model_copy(update={"root": with_judged(value.root, judged)})
+        case _ if not isinstance(judged, dict):
+            pass  # A validator made something else of the text, which nobody judged.
         case BaseModel():
             return _model_with(value, judged)
         case dict():

@@ -54,9 +54,13 @@ def _made(workspace: str) -> str:
     beside = tempfile.gettempdir()
     parent = beside if Path(beside).stat().st_dev == Path(workspace).stat().st_dev else workspace
     folder = os.path.realpath(tempfile.mkdtemp(prefix=".leeward-probe-", dir=parent))
-    Path(folder, "tree").mkdir()
-    for name in ("kept", "gone", "tree/old"):
-        Path(folder, name).write_bytes(_OLD)
+    try:
+        Path(folder, "tree").mkdir()
+        for name in ("kept", "gone", "tree/old"):
+            Path(folder, name).write_bytes(_OLD)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
 
 

@@ -37,7 +37,7 @@ _AWK_POWER = re.compile(
 _AWK_RUNS = re.compile(r"system|getline|@|\|&|/inet|extension")
 
 # Possessive throughout: `[]]` could else be read in two ways, and a row of them in as many as there are rows.
-_SED_ADDRESS = r"(?:\d++(?:~\d++)?+|\$|/(?:[^/\\\n\[]|\\.|\[\^?+\]?+[^\]/\n\\]*+\])++/I?+|\+\d++)"
+_SED_ADDRESS = r"(?:\d++(?:~\d++)?+|\$|/(?:[^/\\\n\[]|\\.|\[\^?+\]?+[^\]/\n\\]*+\])+/I?+|\+\d++)"
 _SED_COMMAND = re.compile(
     rf"\s*+(?:{_SED_ADDRESS}(?:\s*+,\s*+{_SED_ADDRESS})?\s*+!?\s*+)?"
     r"(?:[pdDPNnGHghxl=]|[qQ]\d*"

@@ -250,7 +250,7 @@ def passes_over_hidden(parsed: Parsed) -> bool:
 
 
 # Possessive: a line is gone through once, whatever is missing at its end.
-_HEADER = re.compile(r'\[\s*+([A-Za-z0-9.-]++)(?:\s*+"((?:[^"\\\n]|\\.)*+)")?+\s*+\]')
+_HEADER = re.compile(r'\[\s*+([A-Za-z0-9.-]++)(?:\s*+"((?:[^"\\\n]|\\.)*)")?\s*+\]')
 # Longer than a setting is: such a line is not even looked through.
 _LONGEST_LINE = 4096
 _UNSURE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\\$")
