@@ -14,7 +14,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -246,30 +246,32 @@ class Scene:
 async def scene(folder: Path, level: str) -> AsyncIterator[Scene]:
     """A scene at some level, or a skip with the reason why there is none."""
     world = World(folder)
-    world.listen()
     prefixes = (
         os.path.realpath(sys.prefix),
         os.path.realpath(sys.base_prefix),
         str(ROOT / "tools"),
     )
     settings = SandboxSettings(world.policy(), str(folder / "aside"), level, prefixes=prefixes)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     argv, env = ("/bin/sh", "-c", "sleep 300; :", world.secret), {"CANARY": world.secret}
-    os.environ.update(OPENAI_API_KEY=world.secret, BASH_ENV=f"/{world.secret}")
-    async with open_sandbox(settings) as sandbox:
-        if sandbox.level != level:
-            pytest.skip("; ".join(sandbox.weaker_because))
-        kept = await SupervisedStart()(Start(argv, "/", env, nowhere, nowhere))
-        try:
-            with trio.fail_after(30):
-                while not (found := [pid for pid in children(kept.pid) if world.secret in arguments(pid)]):
-                    await trio.sleep(0.005)
-            yield Scene(world, sandbox, found[0])
-        finally:
-            with trio.CancelScope(shield=True):
-                os.close(nowhere)
-                await kept.end()
-                world.close()
+    with closing(world):
+        world.listen()
+        os.environ.update(OPENAI_API_KEY=world.secret, BASH_ENV=f"/{world.secret}")
+        async with open_sandbox(settings) as sandbox:
+            if sandbox.level != level:
+                pytest.skip("; ".join(sandbox.weaker_because))
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            kept = await SupervisedStart()(Start(argv, "/", env, nowhere, nowhere))
+            try:
+                with trio.fail_after(30):
+                    while not (
+                        found := [pid for pid in children(kept.pid) if world.secret in arguments(pid)]
+                    ):
+                        await trio.sleep(0.005)
+                yield Scene(world, sandbox, found[0])
+            finally:
+                with trio.CancelScope(shield=True):
+                    os.close(nowhere)
+                    await kept.end()
 
 
 async def visit(here: Path) -> None:
