@@ -209,8 +209,16 @@ class Scene:
     victim: int
     made: int = 0
 
-    async def attempt(self, attempt: dict[str, str]) -> list[str]:
-        """Make an attempt and return what it came to, nothing if it was held."""
+    def is_hit(self, limits: tuple[int, int]) -> bool:
+        """Say whether the other process was ended, stopped or given other limits."""
+        return (
+            status(self.victim) in "TtZX" or resource.prlimit(self.victim, resource.RLIMIT_NOFILE) != limits
+        )
+
+    async def attempt(self, attempt: dict[str, str], patience: float = 0) -> list[str]:
+        """Make an attempt and return what it came to, nothing if it was held. `patience` is how many
+        seconds a hit on the other process is waited for.
+        """
         self.made += 1
         here = self.world.ws / "work" / str(self.made)
         here.mkdir()
@@ -228,14 +236,16 @@ class Scene:
             nursery.cancel_scope.cancel()
         found = [f"{what} would be obeyed" for what in self.world.obeyed()]
         found += [f"{name} was reached" for name in self.world.reached()]
-        is_hit = (
-            status(self.victim) in "TtZX" or resource.prlimit(self.victim, resource.RLIMIT_NOFILE) != limits
-        )
+        if patience and "{victim}" in (attempt.get("run") or attempt["python"]):
+            # A signal takes effect when the process that got it next runs, which may be later.
+            with trio.move_on_after(patience):
+                while not self.is_hit(limits):
+                    await trio.sleep(0.01)
         signs = {
             "it said so": re.search(r"(?m)^OUT", ran.finished.stdout) is not None,
             "it read the canary": self.world.secret in ran.finished.output,
             "something outside changed": self.world.state() != before,
-            "a process was hit": is_hit,
+            "a process was hit": self.is_hit(limits),
             "a process was left behind": bool(self.world.left()),
             "it was visited": (here / "visited").exists(),
         }
@@ -301,7 +311,7 @@ async def test_attempts_come_to_what_the_table_says(group, level, tmp_path, clea
             assert await shared.attempt(attempt) == [], attempt["name"]
     for number, attempt in enumerate(one for one in attempts if one not in held):
         async with scene(tmp_path / str(number), level) as its_own:
-            found = await its_own.attempt(attempt)
+            found = await its_own.attempt(attempt, patience=10 if attempt[level] == "escaped" else 0)
             assert found or attempt[level] == "varies", attempt["name"]
 
 
