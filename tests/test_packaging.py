@@ -207,7 +207,7 @@ def test_the_tests_of_an_unpacked_source_archive_are_collected(archives, install
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     counts = {name: int(number) for name, number in re.findall(r"(?m)^(tests/\S+): (\d+)$", done.stdout)}
-    assert set(counts) == {path for path in below("tests") if Path(path).name.startswith("test_")}
+    assert set(counts) == {path for path in below("tests") if re.fullmatch(r"test_.*\.py", Path(path).name)}
 
 
 @pytest.mark.slow
