@@ -6,7 +6,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import stat
@@ -25,6 +24,7 @@ from leeward.security.policy import Policy
 from leeward.tools.process import Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
 from loading import toml_of
+from other_user import assert_passes_as
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parents[1]
@@ -318,77 +318,10 @@ async def test_attempts_come_to_what_the_table_says(group, level, tmp_path, clea
 # ------------------------------------------------------------------ as an ordinary user
 
 
-def interpreter(uid: int) -> str | None:
-    """A Python that an ordinary user can run the tests with; ours may lie in a home that is closed
-    to others.
-    """
-    path = ":".join(filter(None, [str(ROOT / "src"), *sys.path]))
-    for one in dict.fromkeys(
-        (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}", "/usr/bin/python3")
-    ):
-        asked = [
-            *as_user(uid),
-            "env",
-            "-i",
-            f"PYTHONPATH={path}",
-            one,
-            "-c",
-            "import pytest, trio, leeward.tools, sys; print(sys.version_info[:2])",
-        ]
-        done = subprocess.run(asked, capture_output=True, text=True, cwd="/")
-        if done.returncode == 0 and done.stdout.strip() == str(tuple(sys.version_info[:2])):
-            return one
-    return None
-
-
-def as_user(uid: int) -> list[str]:
-    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is an ordinary user already")
-def test_the_table_holds_for_an_ordinary_user_too(tmp_path_factory):
-    if shutil.which("setpriv") is None:
-        pytest.skip("there is no setpriv to become another user with")
-    uid = 54321
-    python = interpreter(uid)
-    if python is None:
-        pytest.skip("no interpreter with these packages can be run by another user")
-    base = Path(f"/tmp/leeward-test-{uuid.uuid4().hex[:8]}")
-    base.mkdir()
-    os.chown(base, uid, uid)
-    path = ":".join(filter(None, [str(ROOT / "src"), *sys.path]))
-    variables = [
-        f"PYTHONPATH={path}",
-        f"PATH={os.environ['PATH']}",
-        f"HOME={base}",
-        "PYTHONDONTWRITEBYTECODE=1",
-    ]
-    test = [
-        python,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--basetemp={base}/t",
-        __file__,
-        "-k",
-        "test_attempts and not none",
-        "-rs",
-    ]
-    try:
-        done = subprocess.run(
-            [*as_user(uid), "env", "-i", *variables, *test],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            timeout=170,
-        )
-    finally:
-        shutil.rmtree(base)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "passed" in done.stdout and "skipped" not in done.stdout, done.stdout[-2000:]
+def test_the_table_holds_for_an_ordinary_user_too():
+    assert_passes_as(54321, __file__, "test_attempts and not none")
 
 
 # ------------------------------------------------------------------ the table itself

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import shutil
 import socket
 import stat
-import subprocess
 import sys
 import tomllib
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ import trio
 from leeward.tools.process import Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, TrialRan, UpperBounds, open_sandbox
 from leeward.tools.sandbox import sandbox as sandbox_module
+from other_user import assert_passes_as
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parents[1]
@@ -214,30 +212,5 @@ async def test_the_probe_finds_out_a_workspace_that_is_only_bound(tmp_path, esca
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is an ordinary user already")
-def test_the_tables_hold_for_nobody_too(escapes):
-    if shutil.which("setpriv") is None:
-        pytest.skip("there is no setpriv to become another user with")
-    uid = 65_534
-    python = escapes.interpreter(uid)
-    if python is None:
-        pytest.skip("no interpreter with these packages can be run by another user")
-    base = Path(f"/tmp/leeward-test-{uuid.uuid4().hex[:8]}")
-    base.mkdir()
-    os.chown(base, uid, uid)
-    path = ":".join(filter(None, [str(ROOT / "src"), *sys.path]))
-    variables = [
-        f"PYTHONPATH={path}",
-        f"PATH={os.environ['PATH']}",
-        f"HOME={base}",
-        "PYTHONDONTWRITEBYTECODE=1",
-    ]
-    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={base}/t", "-k", "test_no_", "-rs", __file__]
-    try:
-        done = subprocess.run(
-            [*escapes.as_user(uid), "env", "-i", *variables, python, "-m", "pytest", *options],
-            capture_output=True, text=True, cwd=ROOT, timeout=170,
-        )  # fmt: skip
-    finally:
-        shutil.rmtree(base)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "passed" in done.stdout and "skipped" not in done.stdout, done.stdout[-2000:]
+def test_the_tables_hold_for_nobody_too():
+    assert_passes_as(65_534, __file__, "test_no_")
