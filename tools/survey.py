@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -77,7 +79,7 @@ class NamePattern:
         is_open = any(token.wildcard for token in tokens)
         self.literal = None if is_open else "".join(token.text for token in tokens)
         self._expression = wildcard_expression(tokens) if is_open else None
-        self._by_bytes = wildcard_expression(wildcard_tokens(_bytewise(part))) if is_open else None
+        self._part = part
         self._takes_hidden = tokens[:1] == [WildcardToken("", ".")]
         self._length = len(tokens)
 
@@ -88,13 +90,17 @@ class NamePattern:
             TooMuch: the work for this call is done.
         """
         work.spend(1 + len(name) * self._length // _COMPARISONS)
-        if self._expression is None or self._by_bytes is None:
+        if self._expression is None:
             return name == self.literal
         if name.startswith(".") and not self._takes_hidden:
             return False
         if self._expression.match(name) is not None:
             return True
         return not name.isascii() and self._by_bytes.match(_bytewise(name)) is not None
+
+    @cached_property
+    def _by_bytes(self) -> re.Pattern[str]:
+        return wildcard_expression(wildcard_tokens(_bytewise(self._part)))
 
 
 def _bytewise(text: str) -> str:
