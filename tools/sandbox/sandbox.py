@@ -133,16 +133,7 @@ async def run_bare(
     Raises:
         PermanentFailure: it could not be started.
     """
-    ran = run_process(
-        argv,
-        cwd=cwd,
-        env=env,
-        deadline=deadline,
-        max_bytes=max_bytes,
-        starter=SupervisedStart(),
-        on_chunk=on_chunk,
-    )
-    return Ran(await ran)
+    return Ran(await _Program(argv, cwd, env, deadline, max_bytes, on_chunk).run(SupervisedStart()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,6 +217,7 @@ class Sandbox:
             PermanentFailure: it could not be started.
             PolicyBlocked: what must not be reached cannot be kept from it.
         """
+        program = _Program(argv, cwd, {**env, **self._variables()}, deadline, max_bytes, on_chunk)
         # Looked at while another's leavings are undone, those would be what was there, and be put back.
         async with self._looking:
             before = await trio.to_thread.run_sync(self.look)
@@ -233,15 +225,7 @@ class Sandbox:
             running = _Running(frozenset(before.marks), masks.held)
             self._running.append(running)
         try:
-            finished = await run_process(
-                argv,
-                cwd=cwd,
-                env={**env, **self._variables()},
-                deadline=deadline,
-                max_bytes=max_bytes,
-                starter=await self._starter(masks, cwd),
-                on_chunk=on_chunk,
-            )
+            finished = await program.run(await self._starter(masks, cwd))
         finally:
             with trio.CancelScope(shield=True):
                 async with self._looking:
