@@ -4,7 +4,7 @@ from .cgroup import Groups, find_groups
 from .environment import SEARCH_PATH, Exceeded, Limits, environment, quiet_environment, size_text
 from .output import OnChunk
 from .overlay import Overlay
-from .reaper import FIRST_DESCRIPTOR, children, descendants
+from .reaper import FIRST_DESCRIPTOR, children, descendants, mounts
 from .run import Child, ProcessExit, Start, Starter, run_process, starting, unstartable
 from .supervisor import MOST_ASKED, SupervisedProcess, SupervisedStart, Supervisor, claim_process, send
 
@@ -29,6 +29,7 @@ __all__ = [
     "descendants",
     "environment",
     "find_groups",
+    "mounts",
     "quiet_environment",
     "run_process",
     "send",

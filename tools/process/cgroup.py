@@ -17,6 +17,7 @@ from pathlib import Path
 import trio
 
 from .environment import Limits, Resource
+from .reaper import mounts
 
 __all__ = ["Group", "Groups", "find_groups"]
 
@@ -129,15 +130,15 @@ def _own_folder(proc: Path) -> Path | None:
     """Return the folder of the control group this process is in, None where there is no cgroup v2."""
     try:
         groups = (proc / "cgroup").read_text("utf-8").splitlines()
-        mounts = [line.split(" ") for line in (proc / "mountinfo").read_text("utf-8").splitlines()]
+        mounted = list(mounts(str(proc / "mountinfo")))
     except (OSError, UnicodeDecodeError):
         return None
     paths = [line.removeprefix("0::") for line in groups if line.startswith("0::/")]
-    for mount in mounts:
-        if mount[mount.index("-") + 1] == "cgroup2" and paths:
+    for _, folder, place, kind in mounted:
+        if kind == "cgroup2" and paths:
             # Of a part of the tree that is mounted, paths are told from the whole tree's root on.
-            inside = os.path.relpath(paths[0], mount[3])
-            return None if inside.startswith("..") else Path(mount[4], inside)
+            inside = os.path.relpath(paths[0], folder)
+            return None if inside.startswith("..") else Path(place, inside)
     return None
 
 

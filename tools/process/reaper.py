@@ -3,13 +3,13 @@
     reaper.py CONTROL
 
 The script is the supervisor of a session. It waits at CONTROL, a socket, for jobs: one byte each, with
-descriptors. For every job it forks a reaper, which starts the program,
-collects what the program leaves behind, and ends all of that when the job's lifeline ends: a pipe whose other
-end the caller closed, or held when it died. So whatever a program starts has a process above it that outlives
-both the program and its caller. Only the standard library is imported, and little of that.
+descriptors. For every job it forks a reaper, which starts the program, collects what the program leaves
+behind, and ends all of that when the job's lifeline ends: a pipe whose other end the caller closed, or held
+when it died. So whatever a program starts has a process above it that outlives both the program and its
+caller. Only the standard library is imported, and little of that.
 
 While a job runs, its reaper measures what the whole tree takes of the machine, and kills all of it once that
-is more than the job may have (`_Usage`).
+is more than the job may have (`_Usage`), or cannot be measured.
 
 The descriptors of a job, in order: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`, `memory`,
 `tasks`, `in_group`, `overlay`), standard output, standard error, the lifeline, the one that messages are
@@ -34,7 +34,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["FIRST_DESCRIPTOR", "children", "descendants", "end_all", "is_stopped", "stop_group"]
+__all__ = ["FIRST_DESCRIPTOR", "children", "descendants", "end_all", "is_stopped", "mounts", "stop_group"]
 
 FIRST_DESCRIPTOR = 40
 """The number of the first descriptor that a program is given, beyond what is open here."""
@@ -98,16 +98,12 @@ def descendants(root: int, most: int = sys.maxsize) -> list[int]:
         if len(found) > most:
             break
         found += children(pid)
-    return [pid for pid in found[1:] if not _has_ended(pid)]
+    return [pid for pid in found[1:] if _state(pid) not in (b"", b"Z", b"X")]
 
 
 def is_stopped(pid: int) -> bool:
     """Whether a process was stopped and does nothing until it is let go on."""
     return _state(pid) in (b"T", b"t")
-
-
-def _has_ended(pid: int) -> bool:
-    return _state(pid) in (b"", b"Z", b"X")
 
 
 def _state(pid: int) -> bytes:
@@ -247,7 +243,9 @@ def _kilobytes(path: str) -> dict[bytes, int]:
             lines = [line.split() for line in file]
     except OSError:
         return {}
-    return {line[0][:-1]: int(line[1]) << 10 for line in lines if len(line) == 3 and line[2] == b"kB"}
+    # A process may have chosen its name to read like an amount, which has three words, too.
+    amounts = (line for line in lines if len(line) == 3 and line[2] == b"kB" and line[1].isdigit())
+    return {line[0][:-1]: int(line[1]) << 10 for line in amounts}
 
 
 def _outside_processes() -> int:
@@ -343,21 +341,23 @@ def _files_in_memory(pids: list[int]) -> int:
 def _mounted_in_memory(pid: str) -> dict[int, str]:
     """Return the file systems in memory that a process sees: their devices, and where one is mounted."""
     try:
-        with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            lines = [line.split(" ") for line in file if " - tmpfs " in line]
+        told = mounts(f"/proc/{pid}/mountinfo")
+        return {device: place for device, _, place, kind in told if kind == "tmpfs"}
     except OSError:
         return {}
-    found = {}
-    for line in lines:
-        major, _, minor = line[2].partition(":")
-        found[os.makedev(int(major), int(minor))] = _unescaped(line[4])
-    return found
 
 
-def _unescaped(place: str) -> str:
-    for escape, char in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
-        place = place.replace(escape, char)
-    return place
+def mounts(listed: str) -> Iterable[tuple[int, str, str, str]]:
+    """Yield what a list of the kernel's has as mounted: device, folder of that, place, and kind."""
+    with open(listed, "rb") as file:  # noqa: PTH123 — the same
+        for line in file:
+            words = line.split(b" ")
+            # What would break the line is an octal number in a name; a carriage return stands as it is.
+            names = (word.decode("unicode_escape").encode("latin-1") for word in words[3:5])
+            folder, place = map(os.fsdecode, names)
+            major, _, minor = words[2].partition(b":")
+            kind = words[words.index(b"-") + 1].decode("ascii", "replace")
+            yield os.makedev(int(major), int(minor)), folder, place, kind
 
 
 def _used(path: str, device: int) -> int:
@@ -400,7 +400,7 @@ def _main() -> None:
     # What ends here was told of already, and what is to be ended is not ended by asking.
     for number in (signal.SIGCHLD, *_ENDING):
         signal.signal(number, signal.SIG_IGN)
-    _become_subreaper()
+    _prctl(_SET_CHILD_SUBREAPER, 1)
     while True:
         byte, descriptors, _, _ = socket.recv_fds(control, 1, _MOST_DESCRIPTORS)
         if not byte:
@@ -419,10 +419,6 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3)
 
 
-def _become_subreaper() -> None:
-    _prctl(_SET_CHILD_SUBREAPER, 1)
-
-
 def _keep(descriptors: list[int]) -> None:
     """Do one job to its end; this does not return."""
     try:
@@ -430,7 +426,7 @@ def _keep(descriptors: list[int]) -> None:
         source, out, err, parent_pipe, status, *given = descriptors
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
-        _become_subreaper()
+        _prctl(_SET_CHILD_SUBREAPER, 1)
         wakes = _awake()
         with os.fdopen(source, "rb") as file:
             job: dict[str, Any] = json.load(file)
@@ -445,8 +441,11 @@ def _keep(descriptors: list[int]) -> None:
         _come_first()
         for descriptor in (out, err, *given):
             os.close(descriptor)
-        _watch(child, parent_pipe, wakes, status, usage)
-        end_all(reaper)
+        try:
+            _watch(child, parent_pipe, wakes, status, usage)
+        finally:
+            # Nothing goes on that cannot be measured.
+            end_all(reaper)
         if not _IS_LINUX:
             os.killpg(child, signal.SIGKILL)
     finally:

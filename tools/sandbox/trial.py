@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import trio
 
@@ -22,7 +20,7 @@ from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.paths import is_inside
 
 from ..files import DirHandle, open_folder
-from ..process import Overlay, ProcessExit, size_text
+from ..process import Overlay, ProcessExit, mounts, size_text
 from .result import Ran
 
 __all__ = ["Trial", "TrialRan", "TrialUnavailable", "Upper", "UpperBounds", "open_trial"]
@@ -214,26 +212,12 @@ def _refuse(path: str, root: os.stat_result) -> None:
         raise TrialUnavailable(
             f"the workspace belongs to another user or group ({root.st_uid}, {root.st_gid})"
         )
-    for point, kind, device in _mounts():
+    for device, _, point, kind in mounts("/proc/self/mountinfo"):
         if point != path and is_inside(point, path):
             raise TrialUnavailable(f"another file system is mounted in the workspace, at {point}")
         if device == root.st_dev and kind.startswith("fuse"):
             # A program answers for what lies there, and may answer differently each time the kernel asks.
             raise TrialUnavailable(f"the workspace's file system ({kind}) is not kept by the kernel")
-
-
-def _mounts() -> Iterator[tuple[str, str, int]]:
-    """Yield what is mounted: where, the kind of file system, and its device."""
-    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
-        words = line.split(b" ")
-        major, _, minor = words[2].partition(b":")
-        kind = words[words.index(b"-") + 1].decode("ascii", "replace")
-        yield _unescaped(words[4]), kind, os.makedev(int(major), int(minor))
-
-
-def _unescaped(point: bytes) -> str:
-    """Return a path as it is: the kernel writes blanks, line ends and backslashes as octal numbers."""
-    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), point))
 
 
 def _unopened(error: OSError) -> str:

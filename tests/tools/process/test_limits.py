@@ -5,6 +5,7 @@ notice.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from contextlib import asynccontextmanager
@@ -96,6 +97,9 @@ HOGS = {
     "shared among processes": python(SHARED),
     "in a file without a name": python(f"{MEMFD}\n{WRITE}"),
     "in files on their way through a socket": f'{sys.executable} -I -S -c "{SENT}"',
+    "under a name that reads like an amount": python(
+        f'import ctypes; ctypes.CDLL(None).prctl(15, b"x kB"); {FILL.format(400_000_000)}'
+    ),
     "in page tables": python(
         "import mmap, time\nm = mmap.mmap(-1, 1 << 38, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | "
         "0x4000)\n"
@@ -123,6 +127,21 @@ async def test_files_in_the_memory_of_a_sandbox_count(tmp_path, folder):
     async with sandboxed(tmp_path, "bubblewrap") as sandbox:
         finished = await bash(sandbox, f"head -c 300M /dev/zero > {folder}/x; echo $?; sleep 60", seconds=20)
         assert finished.exceeded == KILLED[Resource.MEMORY], finished.output
+
+
+@pytest.mark.parametrize("name", ["a b", r"a\rb", r"a\nb", r"a\\040b", r"a\377b"])
+async def test_files_in_memory_that_a_program_mounted_count_whatever_the_place_is_called(tmp_path, name):
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare to mount something with")
+    mounted = f'place=$(printf \'{name}\'); mkdir "$place"; mount -t tmpfs none "$place" || exit 77'
+    script = f'{mounted}; head -c 300M /dev/zero > "$place/x"; sleep 60'
+    async with sandboxed(tmp_path, "none") as sandbox:
+        finished = await bash(
+            sandbox, f"exec unshare --user --map-root-user --mount bash -c {shlex.quote(script)}"
+        )
+        if finished.exit_code in {1, 77}:
+            pytest.skip("this system lets nobody mount in a namespace of their own")
+        assert (finished.exceeded, finished.left) == (KILLED[Resource.MEMORY], False), finished.output
 
 
 async def test_files_in_several_such_folders_count_together(tmp_path):

@@ -537,9 +537,9 @@ async def test_the_root_is_no_workspace_for_a_trial(place):
 
 async def test_a_file_system_that_a_program_answers_for_is_refused(place, monkeypatch):
     ws = place / "ws"
-    found = [("/", "ext4", 1), (str(place), "fuse.sshfs", ws.stat().st_dev)]
+    found = [(1, "/", "/", "ext4"), (ws.stat().st_dev, "/", str(place), "fuse.sshfs")]
     async with sandboxed(place) as sandbox:
-        monkeypatch.setattr(trial_module, "_mounts", lambda: found)
+        monkeypatch.setattr(trial_module, "mounts", lambda _: found)
         with pytest.raises(TrialUnavailable, match=r"file system \(fuse.sshfs\) is not kept by the kernel"):
             async with trial(sandbox, ":"):
                 pytest.fail("it ran")
@@ -587,6 +587,7 @@ MOUNTED = "another file system is mounted in the workspace, at {ws}"
 SETTINGS = {
     "mkdir ws/sub; mount -t tmpfs tmpfs ws/sub": f"{MOUNTED}/sub",
     "mkdir 'ws/a b'; mount -t tmpfs tmpfs 'ws/a b'": f"{MOUNTED}/a b",
+    "mkdir ws/a\rb; mount -t tmpfs tmpfs ws/a\rb": f"{MOUNTED}/a",
     "echo 0 > /proc/sys/user/max_user_namespaces": "this system lets no user namespace be made for it",
     "mount -t tmpfs tmpfs ws": "",
     OVERLAID.format(1, "lower1"): "",
