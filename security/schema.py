@@ -17,7 +17,7 @@ import re2
 from .call import pointer_step
 from .kinds import EFFECT_KEY, KIND_KEY, Kind
 
-__all__ = ["Leaf", "changes", "leaves"]
+__all__ = ["Leaf", "changes", "declared_kinds", "leaves"]
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -78,6 +78,37 @@ def changes(given: Any, checked: object, pointer: str = "") -> Iterator[str]:
             yield from changes(value, checked[index], f"{pointer}/{index}")
     elif given != checked or isinstance(given, bool) != isinstance(checked, bool):
         yield pointer
+
+
+def declared_kinds(schema: Schema) -> Iterator[tuple[str, frozenset[Kind]]]:
+    """Yield each place that arguments can have, with the kinds its strings are declared to be.
+
+    In a pointer the last number stands for all further items of a list, and * for a key that no schema
+    names. A place that is like another before it is left out, for schemas may refer to themselves.
+    """
+    waiting: deque[tuple[str, tuple[Schema, ...]]] = deque([("", (schema,))])
+    seen: set[frozenset[int]] = set()
+    while waiting:
+        pointer, schemas = waiting.popleft()
+        branches = _branches(schemas, schema)
+        place = frozenset(map(id, branches))
+        if place in seen:
+            continue
+        seen.add(place)
+        yield pointer, frozenset(_kind(branch) for branch in branches if KIND_KEY in branch)
+        names = dict.fromkeys(key for branch in branches for key in branch.get("properties", {}))
+        longest = max((len(branch.get("prefixItems", ())) for branch in branches), default=0)
+        waiting += ((pointer + pointer_step(key), _of_key(branches, key)) for key in names)
+        waiting += ((f"{pointer}/{index}", _of_index(branches, index)) for index in range(longest))
+        waiting.append((f"{pointer}/{longest}", _of_index(branches, longest)))
+        waiting.append((f"{pointer}/*", _of_other_key(branches)))
+
+
+def _of_other_key(branches: Sequence[Schema]) -> tuple[Schema, ...]:
+    """Return what a key falls under that no branch names; of patterns, any may match it."""
+    found = [schema for branch in branches for schema in branch.get("patternProperties", {}).values()]
+    found += [branch.get("additionalProperties") for branch in branches]
+    return tuple(schema for schema in found if isinstance(schema, Mapping))
 
 
 def _branches(schemas: Iterable[object], root: Schema) -> tuple[Schema, ...]:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from leeward.security.call import Atom
+from leeward.security.call import Atom, pointer_step
 from leeward.security.kinds import Kind
 from leeward.security.outcome import PolicyBlocked
 from leeward.security.paths import ResolvedPath
@@ -27,9 +28,7 @@ from leeward.security.url import Url
 
 from .kinds import JUDGED
 
-__all__ = ["Replacements", "as_text", "judged_values", "with_judged"]
-
-_K = TypeVar("_K")
+__all__ = ["Replacements", "as_text", "differences", "judged_values", "with_judged"]
 
 Replacements: TypeAlias = "dict[str, Replacements | Url | ResolvedPath | str]"
 """What comes in the place of texts, by the steps that lead there from the arguments object."""
@@ -68,62 +67,107 @@ def with_judged(value: object, judged: object) -> object:
     Raises:
         PolicyBlocked: the tool's own validators left something there that has no such place.
     """
-    if not isinstance(judged, dict) and isinstance(value, str):
+    if isinstance(value, RootModel):
+        return value.model_copy(update={"root": with_judged(value.root, judged)})
+    if isinstance(value, str) and not isinstance(judged, dict):
         return judged
+    parts = _parts(value)
+    if parts is None or not isinstance(judged, dict):
+        # A validator made something else of the text, which nobody judged.
+        kind = type(value).__name__
+        raise PolicyBlocked(f"the tool makes a {kind} of an argument, in which the judged value has no place")
+    if not judged.keys() <= parts.keys():
+        raise PolicyBlocked("the tool leaves out an argument that was judged")
+    return _replaced(
+        value, {parts[step].name: with_judged(parts[step].value, below) for step, below in judged.items()}
+    )
+
+
+def differences(value: object, dumped: object, pointer: str = "") -> Iterator[str]:
+    """Yield the pointers at which a checked value is not what was dumped of it, and so is judged.
+
+    Such a value would run unjudged: a serializer of the tool undid what a validator made of the argument.
+    What JSON has no value for (bytes, a date) is written as the tool and pydantic write it.
+    """
+    if isinstance(value, RootModel):
+        yield from differences(value.root, dumped, pointer)
+        return
+    if value is None or isinstance(value, (str, int, float, Enum, PurePath)):
+        if to_jsonable_python(value) != dumped:
+            yield pointer
+        return
+    parts = _parts(value)
+    if parts is None:
+        return
+    shown = dumped if isinstance(dumped, dict) else dict(_numbered(dumped))
+    for step, part in parts.items():
+        if step in shown:
+            yield from differences(part.value, shown[step], pointer + pointer_step(step))
+        elif part.is_given:
+            yield pointer
+
+
+class _Part(NamedTuple):
+    """A value in a container, by the container's own name for it.
+
+    It is no default: the call, or a validator, gave it.
+    """
+
+    name: Any
+    value: object
+    is_given: bool = True
+
+
+def _parts(value: object) -> dict[str, _Part] | None:
+    """Return what a container holds, by the steps of JSON pointers; None for what is no container."""
     match value:
-        case RootModel():
-            return value.model_copy(update={"root": with_judged(value.root, judged)})
-        case _ if not isinstance(judged, dict):
-            pass  # A validator made something else of the text, which nobody judged.
         case BaseModel():
-            return _model_with(value, judged)
+            extra = value.__pydantic_extra__ or {}
+            names = (*type(value).model_fields, *extra)
+            found = (_Part(name, getattr(value, name), name in value.model_fields_set) for name in names)
+            return _by_alias(found, type(value).model_fields)
         case dict():
-            return _mapping_with(value, judged)
+            # Keys may be numbers, or words of an enumeration; here they are as JSON has them.
+            return {next(iter(to_jsonable_python({key: None}))): _Part(key, value[key]) for key in value}
         case list() | tuple() | deque():
-            items = dict(enumerate(value))
-            items.update(_changed({str(index): index for index in items}, items.get, judged))
-            return getattr(value, "_make", type(value))(items.values())
+            return {step: _Part(int(step), item) for step, item in _numbered(value)}
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return _data_class_with(value, judged)
-    kind = type(value).__name__
-    raise PolicyBlocked(f"the tool makes a {kind} of an argument, in which the judged value has no place")
+            names = tuple(field.name for field in dataclasses.fields(value))
+            found = (_Part(name, getattr(value, name), is_given=False) for name in names)
+            return _by_alias(found, getattr(type(value), "__pydantic_fields__", {}))
+    return None
 
 
-def _model_with(value: BaseModel, judged: Mapping[str, object]) -> BaseModel:
-    told, extra = type(value).model_fields, value.__pydantic_extra__ or {}
-    values = {name: getattr(value, name) for name in told} | extra
-    return value.model_copy(update=_changed(_names(values, told), values.get, judged))
+def _by_alias(parts: Iterable[_Part], fields: Mapping[str, FieldInfo]) -> dict[str, _Part]:
+    """Return fields by the names they have in JSON, without those that are never written."""
+    found: dict[str, _Part] = {}
+    for part in parts:
+        field = fields.get(part.name)
+        if field is None or not field.exclude:
+            found[(field and field.serialization_alias) or part.name] = part
+    return found
 
 
-def _data_class_with(value: Any, judged: Mapping[str, object]) -> object:
-    told = getattr(type(value), "__pydantic_fields__", {})
-    names = _names((field.name for field in dataclasses.fields(value)), told)
-    changed, copied = _changed(names, partial(getattr, value), judged), copy.copy(value)
+def _numbered(value: object) -> Iterator[tuple[str, object]]:
+    items = value if isinstance(value, (list, tuple, deque)) else ()
+    return ((str(index), item) for index, item in enumerate(items))
+
+
+def _replaced(value: Any, changed: dict[Any, object]) -> object:
+    """Return a copy of a container with other values under some of its own names."""
+    match value:
+        case BaseModel():
+            return value.model_copy(update=changed)
+        case list() | tuple() | deque():
+            items = [changed.get(index, item) for index, item in enumerate(value)]
+            return getattr(value, "_make", type(value))(items)
+    copied = copy.copy(value)
+    if isinstance(copied, dict):
+        copied.update(changed)
+        return copied
     for name, new in changed.items():
         object.__setattr__(copied, name, new)  # It may be frozen.
     return copied
-
-
-def _mapping_with(value: dict[object, object], judged: Mapping[str, object]) -> dict[object, object]:
-    # Keys may be numbers, or words of an enumeration; here they are as JSON has them.
-    names = {next(iter(to_jsonable_python({key: None}))): key for key in value}
-    changed, copied = _changed(names, value.get, judged), copy.copy(value)
-    copied.update(changed)
-    return copied
-
-
-def _changed(
-    names: Mapping[str, _K], get: Callable[[_K], object], judged: Mapping[str, object]
-) -> dict[_K, object]:
-    """Return what changes in a container; `names` tells what it calls that which JSON calls otherwise."""
-    if not judged.keys() <= names.keys():
-        raise PolicyBlocked("the tool leaves out an argument that was judged")
-    return {names[step]: with_judged(get(names[step]), below) for step, below in judged.items()}
-
-
-def _names(fields: Iterable[str], told: Mapping[str, FieldInfo]) -> dict[str, str]:
-    """Return the fields of a model or data class by the names they have in JSON."""
-    return {(told[name].serialization_alias if name in told else None) or name: name for name in fields}
 
 
 def as_text(value: object) -> object:

@@ -24,11 +24,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from leeward.security.call import Checked, Cleared, SchemaProblem, pointer_step
-from leeward.security.kinds import KIND_KEY
+from leeward.security.kinds import KIND_KEY, Kind
 from leeward.security.outcome import Category, PolicyBlocked
-from leeward.security.schema import changes
+from leeward.security.schema import changes, declared_kinds
 
-from .judged import judged_values, with_judged
+from .judged import differences, judged_values, with_judged
+from .kinds import JUDGED
 from .schema import Schema, nodes
 
 __all__ = ["Signature", "checker", "own_schema", "plain"]
@@ -93,7 +94,8 @@ class Signature:
             return Checked(given, tuple(_problem(detail, given, known) for detail in _details(error)))
         except PydanticSerializationError:
             return Checked(given, (_mismatch(""),))
-        changed = tuple(_mismatch(pointer) for pointer in changes(given, dumped))
+        different = (*changes(given, dumped), *differences(value, dumped))
+        changed = tuple(_mismatch(pointer) for pointer in dict.fromkeys(different))
         return Checked(given, changed) if changed else Checked(dumped, typed=value)
 
     def values(self, cleared: Cleared) -> dict[str, object]:
@@ -170,6 +172,12 @@ def _schema(model: type[BaseModel], name: str) -> Mapping[str, Any]:
         raise TypeError(f"an annotation of {name} says nothing about JSON: {error.message}") from error
     schema.pop("title", None)
     schema.setdefault("properties", {})
+    for pointer, kinds in declared_kinds(schema):
+        if len(several := sorted(kinds & {*JUDGED, Kind.COMMAND})) > 1:
+            raise TypeError(
+                f"{name} declares {pointer} a {' and a '.join(several)}, and no text tells which is meant; "
+                "take an argument for each"
+            )
     for node in nodes(schema):
         if node.get("uniqueItems"):
             raise TypeError(f"{name} takes a set, which has no order to be judged in; take a list")

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
 
 import pytest
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, StringConstraints
+from pydantic import (
+    AfterValidator,
+    Base64Bytes,
+    Base64Str,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    RootModel,
+    StringConstraints,
+    computed_field,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from typing_extensions import TypedDict
 
 from leeward.security.call import Cleared
 from leeward.security.kinds import Effect, Kind, Unreadable
-from leeward.security.outcome import Output, PolicyBlocked
+from leeward.security.outcome import Category, Output, PolicyBlocked
 from leeward.security.paths import ResolvedPath
 from leeward.security.url import Url as JudgedUrl
 from leeward.tools.declare import (
@@ -334,6 +353,174 @@ async def test_what_was_judged_is_returned_as_its_text(run, workspace):
         f'{{"url":["{SHOWN}"],"path":{{{a}:[{a}]}},"page":{{"Link":"{SHOWN}","files":[]}},"pair":{{"path":{a},"link":null}}}}'
     )
     assert (await run(alone, {"url": A})) == Output(SHOWN)
+
+
+class Searched(BaseModel):
+    at: Url
+
+
+class Saved(BaseModel):
+    at: WorkspacePath
+
+
+class Nested(BaseModel):
+    inner: list[Nested] = []
+    to: dict[str, Url | list[WorkspacePath]] = {}
+
+
+AMBIGUOUS: dict[str, tuple[Any, str]] = {
+    "a union": (Url | WorkspacePath, "/value a path and a url"),
+    "with none": (WorkspacePath | None | Url, "/value a path and a url"),
+    "a command line or a url": (ShellCommand | Url, "/value a command and a url"),
+    "a command line or a path": (ShellCommand | SourcePath, "/value a command and a path"),
+    "in a list": (list[Url | WorkspacePath], "/value/0 a path and a url"),
+    "lists": (list[Url] | list[WorkspacePath], "/value/0 a path and a url"),
+    "a tuple and a list": (tuple[int, Url] | list[WorkspacePath], "/value/1 a path and a url"),
+    "in a mapping": (dict[str, Url | WorkspacePath], "/value/* a path and a url"),
+    "a mapping and a model": (dict[str, Url] | Saved, "/value/at a path and a url"),
+    "models": (Searched | Saved, "/value/at a path and a url"),
+    "deep in one": (list[Searched | list[dict[str, Saved | Searched]]], "/value/0/0/*/at a path and a url"),
+}
+
+
+@pytest.mark.parametrize("shape", AMBIGUOUS)
+def test_what_can_be_two_things_that_are_judged_is_told_at_declaration(shape):
+    hint, why = AMBIGUOUS[shape]
+    with pytest.raises(TypeError, match=re.escape(f"receive declares {why}")):
+        receiver({"value": hint})
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        WorkspacePath | SourcePath,
+        Url | list[WorkspacePath],
+        list[Url] | dict[str, WorkspacePath] | ShellCommand,
+        tuple[Url, WorkspacePath],
+        Literal["-"] | Url,
+        Searched | Pair,
+        Nested,
+    ],
+)
+def test_kinds_that_meet_nowhere_are_declared_beside_each_other(hint):
+    receiver({"value": hint, "other": Url})
+
+
+def lowered(text: str) -> str:
+    return text.lower()
+
+
+UNDONE = Annotated[str, AfterValidator(str.upper), PlainSerializer(lowered)]
+
+
+class ByField(BaseModel):
+    word: str
+
+    @field_validator("word")
+    @classmethod
+    def changed(cls, text: str) -> str:
+        return f"/etc/{text}"
+
+    @field_serializer("word", when_used="json")
+    def undone(self, text: str) -> str:
+        return text.removeprefix("/etc/")
+
+
+class Renamed(BaseModel):
+    real: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def changed(cls, data: Any) -> Any:
+        return {"real": data["shown"] + "!"}
+
+    @model_serializer
+    def undone(self) -> dict[str, str]:
+        return {"shown": self.real.removesuffix("!")}
+
+
+@dataclass(frozen=True)
+class InData:
+    word: UNDONE
+
+
+DIFFERENT: dict[str, tuple[Any, Any, str]] = {
+    "a text": (UNDONE, "abc", "/value"),
+    "a number": (
+        Annotated[int, AfterValidator(lambda number: number + 1), PlainSerializer(lambda number: number - 1)],
+        5,
+        "/value",
+    ),
+    "a text in base64": (Base64Str, "aGk=", "/value"),
+    "a path": (
+        Annotated[Path, AfterValidator(lambda path: "/etc" / path), PlainSerializer(lambda path: path.name)],
+        "x",
+        "/value",
+    ),
+    "in a list": (list[UNDONE], ["12", "abc"], "/value/1"),
+    "in a tuple": (tuple[int, UNDONE], [1, "abc"], "/value/1"),
+    "in a mapping": (dict[str, UNDONE], {"a/b": "abc"}, "/value/a~1b"),
+    "a key": (dict[UNDONE, int], {"abc": 1}, "/value"),
+    "in a data class": (InData, {"word": "abc"}, "/value/word"),
+    "a field": (ByField, {"word": "passwd"}, "/value/word"),
+    "a root": (RootModel[UNDONE], "abc", "/value"),
+    "a model by another name": (Renamed, {"shown": "x"}, "/value"),
+}
+
+
+@pytest.mark.parametrize("shape", DIFFERENT)
+def test_a_serializer_that_undoes_a_validator_is_no_way_past_what_is_judged(shape):
+    hint, sent, pointer = DIFFERENT[shape]
+    executor, _ = receiver({"value": hint})
+    problems = executor.spec.check({"value": sent}).problems
+    assert [(problem.pointer, problem.category) for problem in problems] == [
+        (pointer, Category.TYPE_MISMATCH)
+    ], problems
+
+
+class Dropping(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_timedelta="float")
+
+    name: str = Field(alias="Name")
+    raw: bytes = b"\xff"
+    note: str | None = None
+    cache: str = Field("", exclude=True)
+    pause: timedelta = timedelta(seconds=2)
+
+    @model_validator(mode="after")
+    def filled(self) -> Dropping:
+        self.cache = self.name.upper()
+        return self
+
+    @model_serializer(mode="wrap")
+    def without_none(self, inner: Any) -> Any:
+        return {key: value for key, value in inner(self).items() if value is not None}
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def length(self) -> int:
+        return len(self.name)
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent"),
+    [
+        (Annotated[str, AfterValidator(str.strip)], "abc"),
+        (UNDONE, "123"),
+        (date, "2026-01-31"),
+        (dict[date, float], {"2026-01-31": 1}),
+        (UUID, "12345678-1234-5678-1234-567812345678"),
+        (Decimal, "1.50"),
+        (Path, "a/b"),
+        (Size, 7),
+        (Base64Bytes, "aGk="),
+        (Dropping, {"Name": "x"}),
+        (list[Dropping | str | None], [{"Name": "x", "raw": "_w=="}, "y", None]),
+    ],
+)
+def test_values_that_json_writes_in_their_own_way_are_as_they_were_sent(hint, sent):
+    executor, _ = receiver({"value": hint})
+    assert executor.spec.check({"value": sent}).problems == ()
 
 
 class Hidden(BaseModel):
