@@ -74,13 +74,15 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/checkpoints.py
 	$(BIN)/python bench/changes.py
 
-# Random command lines against what a real bash starts, and random names of files against the bounds of
-# what is looked up for a verdict; a short version of each is part of the suite.
+# Random command lines against what a real bash starts, random names of files against the bounds of what is
+# looked up for a verdict, and random changes of a tree against what the secret index finds in it; a short
+# version of each is part of the suite.
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/command_fuzz.py
 	$(BIN)/python tests/fuzz/command_quiet_fuzz.py
 	$(BIN)/python tests/fuzz/git_quiet_fuzz.py
 	$(BIN)/python tests/fuzz/names_fuzz.py
+	$(BIN)/python tests/fuzz/index_fuzz.py
 
 # A thousand kills at any moment, five hundred of whoever keeps what a trial run changed, and every write of
 # the database failing in turn; three quarters of an hour. A short version of it is part of the suite. With

@@ -1,8 +1,9 @@
-"""System calls of Linux that Python lacks: openat2, renameat2 and prctl, made through the C library.
+"""System calls of Linux that Python lacks: openat2, renameat2, prctl and inotify, made through the C library.
 
 `openat2` opens a path of several parts beneath a handle in one step; the kernel follows no link on the way
 and reaches nothing outside. Where a kernel, or what confines this process, lacks them, callers do without
 (`files/handles.py`). prctl acts on the calling thread or process; whoever starts processes decides when.
+inotify tells of changes by inode, whoever made them and by whichever mount or namespace.
 """
 
 from __future__ import annotations
@@ -10,21 +11,34 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
+import struct
 import sys
+from collections.abc import Iterator
+from enum import IntFlag
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 __all__ = [
+    "FolderEvent",
+    "Mount",
+    "Notice",
     "drop_capabilities",
     "exchange_names",
     "forbid_new_privileges",
     "has_openat2",
     "keep_from_debuggers",
     "load_filter",
+    "mounts",
     "open_beneath",
+    "open_notices",
+    "pending_notices",
     "rename_to_new",
     "set_subreaper",
     "system_call",
+    "unwatch",
+    "watch_folder",
 ]
 
 
@@ -214,3 +228,125 @@ def keep_from_debuggers() -> None:
     """See that other processes of the same user cannot trace this one or read its memory and environment."""
     if sys.platform == "linux":
         _prctl(_SET_DUMPABLE, ctypes.c_ulong(0))
+
+
+class Mount(NamedTuple):
+    """A mount of this process: its number, where it is, the kind of its file system, and its device."""
+
+    number: int
+    point: str
+    kind: str
+    device: int
+
+
+def mounts() -> tuple[Mount, ...]:
+    """Return what is mounted; of two at one point the later one is seen."""
+    return _mounts_in(Path("/proc/self/mountinfo").read_bytes())
+
+
+@lru_cache(maxsize=1)
+def _mounts_in(table: bytes) -> tuple[Mount, ...]:
+    found = []
+    for line in table.splitlines():
+        words = line.split(b" ")
+        major, _, minor = words[2].partition(b":")
+        kind = words[words.index(b"-") + 1].decode("ascii", "replace")
+        device = os.makedev(int(major), int(minor))
+        found.append(Mount(int(words[0]), _unescaped(words[4]), kind, device))
+    return tuple(found)
+
+
+def _unescaped(point: bytes) -> str:
+    """Return a path as it is: the kernel writes blanks, line ends and backslashes as octal numbers."""
+    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), point))
+
+
+# ------------------------------------------------------------------ inotify
+
+_NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
+_ONLYDIR, _DONT_FOLLOW = 0x01000000, 0x02000000
+_EVENT = struct.Struct("iIII")
+_BUFFER = 1 << 16
+
+
+class Notice(IntFlag):
+    """What the kernel tells of a watched folder, of what lies in it, or of the queue (`inotify(7)`)."""
+
+    ATTRIB = 0x4
+    MOVED_FROM = 0x40
+    MOVED_TO = 0x80
+    CREATE = 0x100
+    DELETE = 0x200
+    DELETE_SELF = 0x400
+    MOVE_SELF = 0x800
+    UNMOUNT = 0x2000
+    OVERFLOW = 0x4000
+    IGNORED = 0x8000
+    IS_FOLDER = 0x40000000
+
+
+# All that changes which names a folder holds, what they stand for, or who gets into it.
+_NAMES = (
+    Notice.ATTRIB
+    | Notice.MOVED_FROM
+    | Notice.MOVED_TO
+    | Notice.CREATE
+    | Notice.DELETE
+    | Notice.DELETE_SELF
+    | Notice.MOVE_SELF
+)
+
+
+class FolderEvent(NamedTuple):
+    """A notice: the watch it belongs to (-1 for none), what it tells, and the name in the folder or ""."""
+
+    watch: int
+    notice: int
+    name: str
+
+
+def open_notices() -> int:
+    """Return the descriptor of a queue of notices, which never waits and is not handed on.
+
+    Raises:
+        OSError: this system has none, or this user has too many.
+    """
+    opened = -1 if sys.platform != "linux" else _library().inotify_init1(ctypes.c_int(_NONBLOCK | _CLOEXEC))
+    if opened < 0:
+        number = ctypes.get_errno() or errno.ENOSYS
+        raise OSError(number, os.strerror(number))
+    return int(opened)
+
+
+def watch_folder(queue: int, path: str) -> int:
+    """Have all changes of names in a folder told from now on, and return the number of the watch.
+
+    A folder that is watched already, by whichever path, keeps its number.
+
+    Raises:
+        OSError: it is no folder that may be listed, or this user has too many watches (ENOSPC).
+    """
+    mask = ctypes.c_uint32(_NAMES | _ONLYDIR | _DONT_FOLLOW)
+    watch = int(_library().inotify_add_watch(ctypes.c_int(queue), _name(path), mask))
+    if watch < 0:
+        raise _error(path)
+    return watch
+
+
+def unwatch(queue: int, watch: int) -> None:
+    """End a watch; one that ended by itself is none to end."""
+    _library().inotify_rm_watch(ctypes.c_int(queue), ctypes.c_int(watch))
+
+
+def pending_notices(queue: int) -> Iterator[FolderEvent]:
+    """Yield all that was told up to now, without waiting."""
+    while True:
+        try:
+            told = os.read(queue, _BUFFER)
+        except BlockingIOError:
+            return
+        at = 0
+        while at < len(told):
+            watch, notice, _, length = _EVENT.unpack_from(told, at)
+            at += _EVENT.size + length
+            yield FolderEvent(watch, notice, os.fsdecode(told[at - length : at].rstrip(b"\0")))

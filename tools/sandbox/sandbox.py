@@ -50,6 +50,7 @@ from ..process import (
     run_process,
 )
 from .bubblewrap import BubblewrapStart
+from .index import SecretIndex
 from .landlock import landlock_version
 from .quarantine import undo
 from .result import Ran, hints_of, trial_hints_of
@@ -187,7 +188,7 @@ class Sandbox:
     confinement: Confinement
     weaker_because: tuple[str, ...]
     _settings: SandboxSettings
-    _scan: WorkspaceScan
+    _index: SecretIndex
     uncounted_because: str = ""
     _groups: Groups | None = None
     _has_sizes: bool = True
@@ -196,7 +197,7 @@ class Sandbox:
     _supervisors: SupervisorPool = field(default_factory=SupervisorPool)
     _running: list[_Running] = field(default_factory=list)
     _looking: trio.Lock = field(default_factory=trio.Lock)
-    _trial_scan: WorkspaceScan | None = None
+    _trial_index: SecretIndex | None = None
     _no_trial: str | None = None
     _probing: trio.Lock = field(default_factory=trio.Lock)
 
@@ -285,7 +286,7 @@ class Sandbox:
 
     def look(self) -> ScanResult:
         """Return what lies in the open now; this waits for the disk."""
-        return self._scan.look()
+        return self._index.look()
 
     @property
     def limits(self) -> Limits:
@@ -300,6 +301,8 @@ class Sandbox:
     async def aclose(self) -> None:
         """End what belongs to it and drop its temporary files."""
         await self._supervisors.aclose()
+        for index in filter(None, (self._index, self._trial_index)):
+            index.close()
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -344,7 +347,7 @@ class Sandbox:
         return own if self._scratch else {}
 
     def _undo(self, before: ScanResult, held: frozenset[str]) -> tuple[str, ...]:
-        after = self._scan.look(before)
+        after = self._index.scan.look(before)
         changes = changes_to_undo(before.marks, after.marks)
         if self.level is SandboxLevel.BUBBLEWRAP:
             # What is mounted read-only was changed by somebody else, if it was changed.
@@ -374,14 +377,15 @@ def _names(folder: str) -> tuple[str, ...]:
 
 def _look_for_trial(sandbox: Sandbox, confinement: Confinement) -> ScanResult:
     """Return what lies in what a program on trial reaches; this waits for the disk."""
-    if sandbox._trial_scan is None:
+    if sandbox._trial_index is None:
         usual = _workspace_scan(sandbox._settings.policy, confinement)
         # Toolchains are too large to be looked at each time; what listens among them stays where it is.
         folders = (path for path in confinement.readable if not is_inside(path, *SYSTEM_FOLDERS))
         once = (path for path in folders if path not in usual.read_only)
         leading = (path for folder in once for path in _secrets_below(folder, lambda _: False))
-        sandbox._trial_scan = replace(usual, secret_places=(*usual.secret_places, *leading))
-    return sandbox._trial_scan.look()
+        scan = replace(usual, secret_places=(*usual.secret_places, *leading))
+        sandbox._trial_index = SecretIndex(scan)
+    return sandbox._trial_index.look()
 
 
 async def _tried(
@@ -447,7 +451,7 @@ async def _strongest(settings: SandboxSettings) -> Sandbox:
     reasons: list[str] = []
 
     def made(level: SandboxLevel) -> Sandbox:
-        return Sandbox(level, confinement, tuple(reasons), settings, scan, uncounted, groups)
+        return Sandbox(level, confinement, tuple(reasons), settings, SecretIndex(scan), uncounted, groups)
 
     for level in _LADDER[settings.level]:
         sandbox = made(level)

@@ -25,7 +25,7 @@ from leeward.security.sandbox import HOOK_NAMES, Mark, MarkKind, Masks, Role, Sp
 
 from .quarantine import open_up
 
-__all__ = ["ScanResult", "WorkspaceScan", "several_names"]
+__all__ = ["ScanResult", "WorkspaceScan", "is_too_much", "several_names"]
 
 _PACKAGES = frozenset({"node_modules", "site-packages", "dist-packages", "__pycache__"})
 # What git takes for a repository; where `commondir` says so, objects and refs lie elsewhere.
@@ -105,10 +105,11 @@ class WorkspaceScan:
     is_secret: Callable[[str], bool]
     linked: frozenset[tuple[int, int]] = frozenset()
 
-    def look(self, before: ScanResult | None = None) -> ScanResult:
+    def look(self, before: ScanResult | None = None, folders: Sequence[str] | None = None) -> ScanResult:
         """Return what is there now; this waits for the disk.
 
         With what there was `before` a command secrets are left alone, and a folder that it closed is opened.
+        With `folders` only those are looked into; nothing is to be noted of any other (`surveyed`).
         """
         seen = ScanResult()
         if before is not None:
@@ -116,7 +117,11 @@ class WorkspaceScan:
         for path in self.places:
             if is_inside(path, *self.roots) and Path(path).name not in {_GIT, _OURS}:
                 _mark(seen, path, Role.PROTECTED)
-        self._walk(seen)
+        if folders is None:
+            self._walk(seen)
+        else:
+            for folder in folders:
+                self.look_into(folder, _entries(folder, seen), seen)
         if before is None:
             seen.secrets += (spot for spot in map(_spot, self.secret_places) if spot is not None)
             linked = self.linked | several_names(spot.path for spot in seen.secrets)
@@ -132,8 +137,7 @@ class WorkspaceScan:
             if left < 0:
                 seen.is_whole = False
                 break
-            is_marked = is_inside(folder, *self.roots)
-            waiting += self._look_into(folder, entries, seen, is_marked=is_marked)
+            waiting += self.look_into(folder, entries, seen)
 
     def _named(self, linked: AbstractSet[tuple[int, int]]) -> Iterator[Spot]:
         """Yield the files in the open that are a secret one by another name (a hard link)."""
@@ -144,28 +148,42 @@ class WorkspaceScan:
                     if _identity(os.lstat(entry.path)) in linked:
                         yield Spot(entry.path, is_folder=False)
 
-    def _look_into(
-        self, folder: str, entries: Sequence[os.DirEntry[str]], seen: ScanResult, *, is_marked: bool
-    ) -> Iterator[str]:
-        """Note what a folder holds, and yield the folders in it to look into as well."""
-        names = {entry.name.casefold() for entry in entries}
-        # One that is called so is looked into even if it is none yet: a part of it may be put there later.
-        is_named_so = posixpath.basename(folder).casefold() == _GIT
-        is_repository = is_named_so or names >= _REPOSITORY or names >= _PART
-        if is_repository and is_marked:
+    def look_into(self, folder: str, entries: Sequence[os.DirEntry[str]], seen: ScanResult) -> list[str]:
+        """Note what a folder holds, and return the folders in it to look into as well."""
+        is_marked = is_inside(folder, *self.roots)
+        if is_marked and _is_repository(folder, entries):
             _mark_repository(seen, folder)
             self._mark_named(seen, folder)
+        deeper = []
         for entry in entries:
             if is_marked and entry.name.casefold() == _OURS:
                 _mark_all(seen, entry.path, Role.OURS)
                 continue
             if is_marked and entry.name.casefold() == _GIT:
                 _mark(seen, entry.path, Role.REPOSITORY)
-            is_folder = entry.is_dir(follow_symlinks=False)
             if seen.closed is None and self._is_hidden(entry, is_writable=is_marked):
-                seen.secrets.append(Spot(entry.path, is_folder))
-            elif is_folder and entry.name not in _PACKAGES:
-                yield entry.path
+                seen.secrets.append(Spot(entry.path, entry.is_dir(follow_symlinks=False)))
+            elif _is_looked_into(entry):
+                deeper.append(entry.path)
+        return deeper
+
+    def surveyed(self, folder: str, entries: Sequence[os.DirEntry[str]]) -> tuple[bool, list[str]]:
+        """Return whether anything is to be noted of a folder, and the folders in it to look into as well.
+
+        Of a folder of which this is false nothing is noted as long as it holds the same names, whatever
+        becomes of the files in it.
+        """
+        if _is_repository(folder, entries) or any(map(self._is_noted, entries)):
+            return True, self.look_into(folder, entries, ScanResult())
+        return False, [entry.path for entry in entries if _is_looked_into(entry)]
+
+    def _is_noted(self, entry: os.DirEntry[str]) -> bool:
+        if entry.name.casefold() in {_GIT, _OURS}:
+            return True
+        if entry.is_symlink():
+            return False
+        is_plain = entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)
+        return not is_plain or self.is_secret(entry.path)
 
     def _mark_named(self, seen: ScanResult, folder: str) -> None:
         """Note what a repository's settings say that git obeys elsewhere in the open."""
@@ -188,6 +206,26 @@ class WorkspaceScan:
             return not _is_ref(entry.path)
         is_plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
         return not is_plain and _leads_outside(entry, is_writable=is_writable)
+
+
+def _is_repository(folder: str, entries: Iterable[os.DirEntry[str]]) -> bool:
+    """Whether git may take a folder for a repository.
+
+    One that is called so is looked into even if it is none yet: a part of it may be put there later.
+    """
+    if posixpath.basename(folder).casefold() == _GIT:
+        return True
+    names = {entry.name.casefold() for entry in entries}
+    return names >= _REPOSITORY or names >= _PART
+
+
+def _is_looked_into(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and entry.name not in _PACKAGES
+
+
+def is_too_much(entries: int) -> bool:
+    """Whether so many entries are more than is looked at."""
+    return entries > _MOST
 
 
 def several_names(paths: Iterable[str]) -> frozenset[tuple[int, int]]:

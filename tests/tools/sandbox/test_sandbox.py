@@ -457,8 +457,8 @@ async def test_what_is_being_undone_is_not_what_was_there(git, level, place, mon
     hook, looked, may_go_on = ws / "r/.git/hooks/pre-commit", threading.Event(), threading.Event()
     real = WorkspaceScan.look
 
-    def look(self, before=None):
-        seen = real(self, before)
+    def look(self, before=None, folders=None):
+        seen = real(self, before, folders)
         if before is None and str(hook) in seen.marks:
             looked.set()
             may_go_on.wait(10)
