@@ -6,8 +6,9 @@ session.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 import trio
@@ -18,11 +19,14 @@ from leeward.memory.notes import NoteStore
 from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import Catalog, Transcript
 from leeward.security.call import ToolExecutor
+from leeward.security.paths import writable
 from leeward.security.policy import Policy
 from leeward.security.ports import Approver, Clock, Ports
+from leeward.security.sandbox import SandboxLevel
 from leeward.tools.builtin import open_builtin_tools
 from leeward.tools.composite import CompositeExecutor
 from leeward.tools.http.resolve import Resolver
+from leeward.tools.process import Kit, find_programs, git_settings, open_kit
 from leeward.tools.sandbox import Sandbox
 from leeward.tools.survey import Surveyor
 
@@ -97,7 +101,8 @@ async def open_parts(
         notes, grants = NoteStore(database, clock), GrantStore(database, clock)
         kept = SessionStore(audit, Transcript(database, clock), Catalog(database, clock), database.path)
 
-        confined = open_confinement(config, places, policy, relay.alert)
+        kit = stack.enter_context(await trio.to_thread.run_sync(_kit, policy))
+        confined = open_confinement(config, places, policy, relay.alert, kit.readable)
         sandbox, policy = await stack.enter_async_context(confined)
         jobs = current.jobs = jobs_of(config, current, overflow, clock)
         await stack.enter_async_context(jobs.opened())
@@ -110,13 +115,15 @@ async def open_parts(
         named = tuple(configured_executors(config))
         variables = passed_on(named)
         settings = builtin_settings(config, policy, overflow, notes, current.session, resolve)
+        given = kit.variables(confined=sandbox.level is not SandboxLevel.NONE)
         settings = replace(settings, runner=sandbox.run, jobs=jobs, passed_on=variables)
+        settings = replace(settings, given=given, before=kit.refresh)
         built_in = await stack.enter_async_context(open_builtin_tools(settings))
         tools = all_tools(config, built_in, executors, points, named)
         model = await stack.enter_async_context(open_model(config, provider, variables.values()))
 
         asked = NoApprover() if approver is None else CheckpointNotice(approver, points)
-        ports = Ports(tools, Surveyor(policy=policy), asked, audit, overflow, clock, relay, grants)
+        ports = Ports(tools, Surveyor(kit.programs, policy), asked, audit, overflow, clock, relay, grants)
         key = await trio.to_thread.run_sync(hash_key, places.data)
         stack.callback(current.leave)
         # Before anything else is done to sessions: those that were killed are settled and told of.
@@ -140,3 +147,10 @@ async def open_parts(
             relay=relay,
             current=current,
         )
+
+
+def _kit(policy: Policy) -> AbstractContextManager[Kit]:
+    """Look up which programs and git settings are the person's; this waits for the disk."""
+    return open_kit(
+        find_programs(os.environ, policy), git_settings(os.environ, policy.home), writable(policy)
+    )

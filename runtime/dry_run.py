@@ -32,7 +32,7 @@ from leeward.security.url import Provenance
 from leeward.security.verdict import Deny
 from leeward.tools.builtin import builtin_tools
 from leeward.tools.files import states
-from leeward.tools.process import SEARCH_PATH
+from leeward.tools.process import Programs, find_programs
 from leeward.tools.survey import looked_up, resolved
 
 from .console import Startup
@@ -137,11 +137,16 @@ class _Nothing:
 class _Surveyor:
     """Looks paths up on the spot: nothing else is going on meanwhile, and a thread costs ten times more."""
 
+    def __init__(self) -> None:
+        self._programs: dict[str, Programs] = {}
+
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         return resolved(paths)
 
     async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
-        return looked_up(wanted, policy, SEARCH_PATH)
+        if policy.workspace not in self._programs:
+            self._programs[policy.workspace] = find_programs(os.environ, policy)
+        return looked_up(wanted, policy, self._programs[policy.workspace])
 
     async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
         return states(paths, policy)

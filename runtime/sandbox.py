@@ -6,7 +6,7 @@ confines.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -26,9 +26,13 @@ _ASIDE = "aside"
 
 @asynccontextmanager
 async def open_confinement(
-    config: Config, places: Locations, policy: Policy, alert: Callable[[str], None]
+    config: Config,
+    places: Locations,
+    policy: Policy,
+    alert: Callable[[str], None],
+    readable: Iterable[str] = (),
 ) -> AsyncGenerator[tuple[Sandbox, Policy], None]:
-    """Yield what keeps programs in, and the policy as it holds with it.
+    """Yield what keeps programs in, and the policy as it holds with it; `readable` is what they need besides.
 
     Raises:
         CliError: a sandbox is required, and none works here.
@@ -39,7 +43,7 @@ async def open_confinement(
         aside=str(places.data / _ASIDE),
         level=wanted.level,
         required=wanted.required,
-        prefixes=tuple(installation()),
+        prefixes=(*installation(), *readable),
         alert=alert,
         limits=Limits.of(config.tools.shell.memory),
     )

@@ -206,7 +206,7 @@ PACKAGES = {
         "tools/linux"
     ),
     "tools/http": "security/call security/kinds security/outcome security/trust security/url tools/declare",
-    "tools/process": "security/outcome security/paths security/sandbox tools/linux",
+    "tools/process": "security/outcome security/paths security/policy security/sandbox tools/linux",
     "tools/sandbox": (
         "memory/checkpoints security/outcome security/paths security/policy security/ports "
         "security/sandbox security/text tools/checkpoints tools/files tools/linux tools/process"

@@ -46,8 +46,8 @@ class BuiltinSettings:
     whether it may be opened. Times are in seconds, sizes in bytes: `max_output` is how much a program
     may print (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are
     patterns as `security/url/hosts.py` reads them; without allowed ones, all are. `passed_on` are variables
-    that programs get beside the usual ones. `runner` runs programs, `jobs` are those that go on in the
-    background.
+    that programs get beside the usual ones, `given` those that outweigh them. `runner` runs programs, which
+    `before` is done for each time; `jobs` are those that go on in the background.
     """
 
     workspace: str
@@ -68,6 +68,8 @@ class BuiltinSettings:
     resolve: Resolver = dns_resolver
     runner: Runner = run_bare
     passed_on: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+    before: Callable[[], None] = lambda: None
     jobs: Jobs = field(default_factory=Jobs)
 
 
@@ -85,11 +87,16 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
     """Return the built-in tools; a `fetcher` handed in is closed by whoever made it."""
     shell = Shell(
         folder=settings.workspace,
-        env={**settings.passed_on, **environment(settings.home, settings.parent_environment)},
+        env={
+            **settings.passed_on,
+            **environment(settings.home, settings.parent_environment),
+            **settings.given,
+        },
         timeout=settings.shell_timeout,
         max_bytes=min(settings.max_output, _HELD),
         runner=settings.runner,
         jobs=settings.jobs,
+        before=settings.before,
     )
     guard, seen = Guard(settings.policy), FileVersions(lambda: settings.session().id)
     return [

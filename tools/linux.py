@@ -11,18 +11,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import re
 import struct
 import sys
 from collections.abc import Iterator
 from enum import IntFlag
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 __all__ = [
     "FolderEvent",
-    "Mount",
     "Notice",
     "drop_capabilities",
     "exchange_names",
@@ -30,7 +27,6 @@ __all__ = [
     "has_openat2",
     "keep_from_debuggers",
     "load_filter",
-    "mounts",
     "open_beneath",
     "open_notices",
     "pending_notices",
@@ -228,37 +224,6 @@ def keep_from_debuggers() -> None:
     """See that other processes of the same user cannot trace this one or read its memory and environment."""
     if sys.platform == "linux":
         _prctl(_SET_DUMPABLE, ctypes.c_ulong(0))
-
-
-class Mount(NamedTuple):
-    """A mount of this process: its number, where it is, the kind of its file system, and its device."""
-
-    number: int
-    point: str
-    kind: str
-    device: int
-
-
-def mounts() -> tuple[Mount, ...]:
-    """Return what is mounted; of two at one point the later one is seen."""
-    return _mounts_in(Path("/proc/self/mountinfo").read_bytes())
-
-
-@lru_cache(maxsize=1)
-def _mounts_in(table: bytes) -> tuple[Mount, ...]:
-    found = []
-    for line in table.splitlines():
-        words = line.split(b" ")
-        major, _, minor = words[2].partition(b":")
-        kind = words[words.index(b"-") + 1].decode("ascii", "replace")
-        device = os.makedev(int(major), int(minor))
-        found.append(Mount(int(words[0]), _unescaped(words[4]), kind, device))
-    return tuple(found)
-
-
-def _unescaped(point: bytes) -> str:
-    """Return a path as it is: the kernel writes blanks, line ends and backslashes as octal numbers."""
-    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), point))
 
 
 # ------------------------------------------------------------------ inotify

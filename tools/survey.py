@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,12 +22,12 @@ from pathlib import Path
 import trio
 
 from leeward.security.command import CommandFacts, Wanted
-from leeward.security.paths import FileState, is_inside, secret_reason
+from leeward.security.paths import FileState, is_inside, secret_reason, writable
 from leeward.security.policy import Policy
 from leeward.security.text import WildcardToken, wildcard_expression, wildcard_tokens
 
 from .files import Guard, HardLinks, states
-from .process import SEARCH_PATH
+from .process import SEARCH_PATH, Programs, system_programs
 from .repository import doubts_of
 
 __all__ = ["NamePattern", "Surveyor", "TooMuch", "Work", "followed", "looked_up", "resolved"]
@@ -42,6 +43,8 @@ _COMPARISONS = 64
 _CHARACTERS = 256
 # Nobody means a name by a pattern of so many characters, and what it matches is not worked out.
 _LONGEST_PART = 4096
+
+_OF_SYSTEM = frozenset(SEARCH_PATH.split(":"))
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -149,12 +152,15 @@ MOST_ENTRIES = 20_000
 """Entries of a tree that are looked at before it counts as too big."""
 
 
-def looked_up(wanted: Wanted, policy: Policy, search_path: str, work: Work | None = None) -> CommandFacts:
+def looked_up(
+    wanted: Wanted, policy: Policy, programs: Programs | str, work: Work | None = None
+) -> CommandFacts:
     """Return the facts a line needs, looked up in this thread, which waits for the disk.
 
-    `search_path` is the PATH that the command will have; `work` is what may be looked at for it.
+    `programs` are those the command will find, or the PATH alone; `work` is what may be looked at for it.
     """
     work = Work() if work is None else work
+    known = system_programs(programs) if isinstance(programs, str) else programs
     matches = {pattern: _matches(pattern, work) for pattern in wanted.matches}
     exists = {path: _exists(path, work) for path in wanted.exists}
     found = [path for paths in matches.values() for path in paths or ()]
@@ -163,7 +169,7 @@ def looked_up(wanted: Wanted, policy: Policy, search_path: str, work: Work | Non
     return CommandFacts(
         real=real,
         matches=matches,
-        programs={name: _program(name, search_path) for name in wanted.programs},
+        programs={name: _program(name, known, policy) for name in wanted.programs},
         trees=_all_hidden(_trees(wanted, matches), policy, work),
         repositories={path: _doubts(path, work) for path in wanted.repositories},
         exists=exists,
@@ -269,16 +275,19 @@ def _names(folder: str, most: int) -> list[str]:
         return []
 
 
-def _program(name: str, search_path: str) -> str | None:
-    """Return where a program lies with links followed, or None where there is none of that name."""
+def _program(name: str, programs: Programs, policy: Policy) -> str | None:
+    """Return where a program of the workspace or of the system lies, the latter's links followed, or None.
+
+    A link in the workspace to a program of the system runs that by a name which says something else. What a
+    person installs may ask the workspace what to run, as the programs of rustup, pyenv and asdf do.
+    """
     if not name or "/" in name or "\0" in name:
         return None
-    for folder in search_path.split(":"):
-        path = Path(folder, name)
-        with suppress(OSError):  # no disk holds a name this long
-            if path.is_file() and os.access(path, os.X_OK):
-                return os.path.realpath(path)
-    return None
+    found = programs.find(name)
+    if found is None or is_inside(found, *writable(policy)):
+        return found
+    real = os.path.realpath(found)
+    return real if {posixpath.dirname(found), posixpath.dirname(real)} & _OF_SYSTEM else None
 
 
 def _all_hidden(folders: Iterable[str], policy: Policy, work: Work) -> dict[str, tuple[str, ...] | None]:
@@ -337,12 +346,12 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
 class Surveyor:
     """Looks at the local disk; the `Surveyor` the pipeline is given.
 
-    `search_path` is the PATH that commands have; `policy` tells which files are secret, whatever other
-    names they have.
+    `programs` are those that commands find; `policy` tells which files are secret, whatever other names
+    they have.
     """
 
-    def __init__(self, search_path: str = SEARCH_PATH, policy: Policy | None = None) -> None:
-        self._search_path = search_path
+    def __init__(self, programs: Programs | None = None, policy: Policy | None = None) -> None:
+        self._programs = Programs() if programs is None else programs
         self._policy = policy
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
@@ -362,7 +371,7 @@ class Surveyor:
     async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
         """Return what judging a command line asks for, in one hop to a thread."""
         return await trio.to_thread.run_sync(
-            looked_up, wanted, policy, self._search_path, abandon_on_cancel=True
+            looked_up, wanted, policy, self._programs, abandon_on_cancel=True
         )
 
     async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:

@@ -5,7 +5,7 @@ from .pattern import literally, matches_parts
 from .place import FileState, Preview, ResolvedPath
 from .protected_files import protected_places, protected_reason
 from .secret_files import NAMED_SECRET, NOT_TO_BE_READ, secret_places, secret_reason
-from .workspace import could_be_path, is_inside, is_user_or_file, locate
+from .workspace import could_be_path, is_inside, is_user_or_file, locate, writable
 
 __all__ = [
     "NAMED_SECRET",
@@ -25,4 +25,5 @@ __all__ = [
     "runs_later_reason",
     "secret_places",
     "secret_reason",
+    "writable",
 ]

@@ -33,12 +33,21 @@ _FOLDERS = {tuple(folder.split("/")): why for folder, why in _told("folders").it
 _UPPER = {parts[0]: why for parts, why in _FOLDERS.items() if parts[0].startswith(".")}
 
 
+# An environment of Python's, by what people call it; what lies there is run by name, from the end of PATH.
+_ENVIRONMENT = re.compile(r"[^/]*env[^/]*")
+_PROGRAMS_OF_ENVIRONMENT = (
+    "a command finds it by its name, as a program of the workspace's Python environment"
+)
+
+
 def runs_later_reason(path: str) -> str | None:
     """Say who runs or obeys a file (or what is in a folder) later, in our words, or None."""
     parts = as_one_name(path).strip("/").split("/")
     for folder in (*((part,) for part in parts), *pairwise(parts)):
         if folder in _FOLDERS:
             return _FOLDERS[folder]
+        if folder[1:] == ("bin",) and _ENVIRONMENT.fullmatch(folder[0]):
+            return _PROGRAMS_OF_ENVIRONMENT
     name = parts[-1]
     ending = next((ending for ending in _ENDINGS if name.endswith(ending)), None)
     return _NAMES.get(name) or _UPPER.get(name) or (_ENDINGS[ending] if ending else None)

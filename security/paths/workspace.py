@@ -15,7 +15,16 @@ from ..policy import Policy
 from .pattern import as_one_name
 from .place import ResolvedPath
 
-__all__ = ["DEVICES", "at_home", "could_be_path", "is_below", "is_inside", "is_user_or_file", "locate"]
+__all__ = [
+    "DEVICES",
+    "at_home",
+    "could_be_path",
+    "is_below",
+    "is_inside",
+    "is_user_or_file",
+    "locate",
+    "writable",
+]
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")  # noqa: S108 — named, not used
 """Devices that hold nothing and do no harm."""
@@ -86,3 +95,8 @@ def could_be_path(text: str) -> bool:
 def _decoded(text: str) -> str:
     """Undo percent-encoding of dots and separators, however often it was applied."""
     return _ENCODED.sub(lambda found: {"2e": ".", "2f": "/", "5c": "\\"}[found[0][-2:].lower()], text)
+
+
+def writable(policy: Policy) -> tuple[str, ...]:
+    """Return the folders that tools or programs may be allowed to change."""
+    return tuple(dict.fromkeys((policy.workspace, *policy.sandbox.extra_write, *policy.allowed_paths)))

@@ -12,14 +12,16 @@ from .confinement import (
     confinement_of,
     folders_in_between,
     landlock_grants,
-    toolchains,
     trial_confinement,
 )
 from .tampering import HOOK_NAMES, Mark, MarkChange, MarkKind, Role, changes_to_undo, places_named
+from .toolchains import PACKAGE_FOLDERS, TOOLCHAIN_VARIABLES, toolchains
 
 __all__ = [
     "HOOK_NAMES",
+    "PACKAGE_FOLDERS",
     "SYSTEM_FOLDERS",
+    "TOOLCHAIN_VARIABLES",
     "Confinement",
     "Mark",
     "MarkChange",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 
-from ..paths import is_inside
+from ..paths import is_inside, writable
 from ..policy import Policy
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "confinement_of",
     "folders_in_between",
     "landlock_grants",
-    "toolchains",
     "trial_confinement",
 ]
 
@@ -45,12 +44,6 @@ SYSTEM_FOLDERS = (
 )  # fmt: skip
 """What every program may read: the system itself, without what runs, logs or is shared."""
 
-# Toolchains that people install below their home. What needs another one names it in `extra_read`.
-_TOOLCHAINS = (
-    ".cargo", ".rustup", ".nvm", ".pyenv", ".local", ".rbenv", ".rvm", ".asdf", ".volta", ".bun", ".deno",
-    ".fnm", ".sdkman", ".ghcup", ".opam", ".juliaup", ".dotnet", ".npm-global", "go/bin", "go/pkg",
-    "miniconda3", "anaconda3", ".conda",
-)  # fmt: skip
 _SCRATCH = ("/tmp", "/run", "/var/tmp")  # noqa: S108 — empty ones are put there
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 — the same
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
@@ -108,30 +101,25 @@ class Confinement:
         return self.writable == (self.workspace,)
 
 
-def toolchains(home: str) -> tuple[str, ...]:
-    """Return where people install toolchains below a home, whether or not anything is there."""
-    return tuple(f"{home.rstrip('/')}/{name}" for name in _TOOLCHAINS)
-
-
 def confinement_of(policy: Policy, prefixes: Iterable[str] = (), resolver: str | None = None) -> Confinement:
     """Return what programs are kept to.
 
     Args:
         policy: what the person allows.
-        prefixes: where the interpreter of this process and what it runs lie: commands may run it, too.
+        prefixes: where toolchains, the interpreter of this process and what it runs lie, for commands to run.
         resolver: what `/etc/resolv.conf` leads to.
     """
     sandbox = policy.sandbox
-    writable = (policy.workspace, *sandbox.extra_write, *policy.allowed_paths)
-    readable = (*SYSTEM_FOLDERS, *toolchains(policy.home), *prefixes, *sandbox.extra_read)
-    named = tuple(path for path in dict.fromkeys(readable) if path != "/" and path not in writable)
+    changed = writable(policy)
+    readable = (*SYSTEM_FOLDERS, *prefixes, *sandbox.extra_read)
+    named = tuple(path for path in dict.fromkeys(readable) if path != "/" and path not in changed)
     is_elsewhere = resolver is not None and sandbox.network and not is_inside(resolver, *SYSTEM_FOLDERS)
     return Confinement(
         policy.workspace,
         policy.home,
-        readable=tuple(path for path in named if not is_inside(path, *writable)),
-        writable=tuple(dict.fromkeys(writable)),
-        kept=tuple(path for path in named if is_inside(path, *writable)),
+        readable=tuple(path for path in named if not is_inside(path, *changed)),
+        writable=changed,
+        kept=tuple(path for path in named if is_inside(path, *changed)),
         network=sandbox.network,
         resolver=resolver if is_elsewhere else None,
     )

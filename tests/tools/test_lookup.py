@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from leeward.security.command import Wanted
 from leeward.security.policy import Policy
 from leeward.tools import survey as lookup
+from leeward.tools.process import SEARCH_PATH, find_programs
 from leeward.tools.survey import Work, _matches, looked_up
 
 NAMES = ("a", "b.py", ".hidden", "c d", "-e", "x[1]", "tail*", "über", "Z", "sub")
@@ -165,8 +166,37 @@ def test_programs_are_those_of_the_given_path_and_nothing_else(tmp_path) -> None
     (tmp_path / "bin" / "link").symlink_to("tool")
     wanted = ("tool", "link", "plain", "dir", "missing", "../bin/tool", "", "a\0b", "x" * 300, "x" * 5000)
     found = facts(tmp_path, path=f"/nowhere:{tmp_path}/bin", programs=wanted).programs
-    real = str(tmp_path.resolve() / "bin" / "tool")
-    assert found == {"tool": real, "link": real} | dict.fromkeys(wanted[2:])
+    # What a link of the workspace leads to is run by the link's name, so the link is what is judged.
+    real = str(tmp_path.resolve() / "bin")
+    assert found == {"tool": f"{real}/tool", "link": f"{real}/link"} | dict.fromkeys(wanted[2:])
+
+
+def test_what_the_system_did_not_put_there_is_none_of_its_programs(tmp_path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "shims").mkdir()
+    (tmp_path / "shims" / "node").write_text("#!/bin/sh\n")
+    (tmp_path / "shims" / "node").chmod(0o755)
+    (tmp_path / "shims" / "listing").symlink_to("/usr/bin/ls")
+    policy = Policy(str(tmp_path / "ws"), "/home/ada")
+    path = f"{tmp_path.resolve()}/shims:/usr/bin"
+    found = facts(tmp_path, policy, path, programs=("node", "listing", "sort")).programs
+    real = {name: os.path.realpath(f"/usr/bin/{name}") for name in ("ls", "sort")}
+    assert found == {"node": None, "listing": real["ls"], "sort": real["sort"]}
+
+
+@pytest.mark.parametrize("name", ["ls", "rg", "python3", "pip"])
+def test_what_is_judged_of_an_environment_in_the_workspace_is_what_runs(tmp_path, name) -> None:
+    own = tmp_path.resolve() / ".venv" / "bin"
+    own.mkdir(parents=True)
+    (own.parent / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    for planted in ("ls", "rg", "python3", "pip"):
+        (own / planted).symlink_to("/bin/sh")
+    policy = Policy(str(tmp_path.resolve()), "/home/ada")
+    programs = find_programs({"PATH": f"{own}:/usr/bin:/bin"}, policy)
+    found = looked_up(Wanted(programs=(name,)), policy, programs).programs[name]
+    there = shutil.which(name, path=SEARCH_PATH)
+    is_of_workspace = there is None or name in {"python3", "pip"}
+    assert found == (str(own / name) if is_of_workspace else os.path.realpath(there))
 
 
 def test_a_tree_tells_what_is_secret_in_it_and_which_links_lead_out(tmp_path) -> None:

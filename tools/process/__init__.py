@@ -1,9 +1,12 @@
 """The one place that starts processes, and the supervision of what they start."""
 
 from .cgroup import Groups, find_groups
-from .environment import SEARCH_PATH, Exceeded, Limits, environment, quiet_environment, size_text
+from .environment import Exceeded, Limits, environment, quiet_environment, size_text
+from .git_settings import git_settings
+from .kit import Kit, open_kit
 from .output import OnChunk
 from .overlay import Overlay
+from .programs import SEARCH_PATH, Programs, find_programs, sound_toolchains, system_programs
 from .reaper import FIRST_DESCRIPTOR, children, descendants, mounts
 from .run import Child, ProcessExit, Start, Starter, run_process, starting, unstartable
 from .supervisor import MOST_ASKED, SupervisedProcess, SupervisedStart, Supervisor, claim_process, send
@@ -15,10 +18,12 @@ __all__ = [
     "Child",
     "Exceeded",
     "Groups",
+    "Kit",
     "Limits",
     "OnChunk",
     "Overlay",
     "ProcessExit",
+    "Programs",
     "Start",
     "Starter",
     "SupervisedProcess",
@@ -29,11 +34,16 @@ __all__ = [
     "descendants",
     "environment",
     "find_groups",
+    "find_programs",
+    "git_settings",
     "mounts",
+    "open_kit",
     "quiet_environment",
     "run_process",
     "send",
     "size_text",
+    "sound_toolchains",
     "starting",
+    "system_programs",
     "unstartable",
 ]

@@ -1,38 +1,26 @@
 """The environment and the limits every program is started with.
 
 The environment is made here, never the parent's, which holds its secrets: of the parent only language, time
-zone and user are taken over, and those parts of its PATH where toolchains are. Nothing in it waits for a
-terminal.
+zone, user, the width of the terminal and who commits are taken over. Where programs lie is found by
+`programs.py`. Nothing in it waits for a terminal.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import posixpath
+import re
 import resource
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from leeward.security.paths import is_inside
-from leeward.security.sandbox import toolchains
+from .programs import SEARCH_PATH
 
-__all__ = [
-    "SEARCH_PATH",
-    "Exceeded",
-    "Limits",
-    "Resource",
-    "environment",
-    "quiet_environment",
-    "search_path",
-    "size_text",
-]
+__all__ = ["Exceeded", "Limits", "Resource", "environment", "quiet_environment", "size_text"]
 
-
-SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where programs are looked for without anything else being said."""
 
 _FIXED = {
     "TERM": "dumb",
@@ -51,25 +39,38 @@ _FIXED = {
     "PYTHONUNBUFFERED": "1",
     "PIP_NO_INPUT": "1",
 }
-_INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
+# Who commits is said by variables where it is not said by settings; all of it is printed in every commit.
+_INHERITED = re.compile(
+    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|USER|LOGNAME|EMAIL|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL)"
+)
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,512}")
+_WIDEST = 1000
 
 
 def environment(home: str, parent: Mapping[str, str]) -> dict[str, str]:
     """Return what programs get: fixed values, and only what tells nothing secret of `parent`."""
-    inherited = {name: parent[name] for name in _INHERITED if name in parent}
-    return {"LANG": "C.UTF-8", **inherited, **_FIXED, "PATH": search_path(home, parent), "HOME": home}
+    inherited = {
+        name: value
+        for name, value in parent.items()
+        if _INHERITED.fullmatch(name) and _PLAIN.fullmatch(value)
+    }
+    return {
+        "LANG": "C.UTF-8", **inherited, **_width(parent), **_FIXED, "PATH": SEARCH_PATH, "HOME": home,
+    }  # fmt: skip
 
 
-def search_path(home: str, parent: Mapping[str, str]) -> str:
-    """Return the PATH of programs: the system's, then as much of the parent's as leads to toolchains at home.
+def _width(parent: Mapping[str, str]) -> dict[str, str]:
+    """Return how wide the person's terminal is, where there is one and it says so."""
+    told = parent.get("COLUMNS", "")
+    width = int(told) if re.fullmatch("[0-9]{1,4}", told) else _of_terminal()
+    return {"COLUMNS": str(width)} if 0 < width <= _WIDEST else {}
 
-    So no file of a toolchain stands in for a program of the system, and none of the workspace for either.
-    """
-    at_home = toolchains(home)
-    named = (
-        posixpath.normpath(entry) for entry in parent.get("PATH", "").split(":") if entry.startswith("/")
-    )
-    return ":".join((SEARCH_PATH, *dict.fromkeys(entry for entry in named if is_inside(entry, *at_home))))
+
+def _of_terminal() -> int:
+    for descriptor in (2, 1, 0):
+        with suppress(OSError):
+            return os.get_terminal_size(descriptor).columns
+    return 0
 
 
 # What programs leave in a workspace beside what they were run for goes where it ends with them.

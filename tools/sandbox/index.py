@@ -26,6 +26,7 @@ from leeward.security.paths import is_inside
 
 from .. import linux
 from ..linux import Notice
+from ..process import mounts
 from .scan import ScanResult, WorkspaceScan, is_too_much
 
 __all__ = ["SecretIndex"]
@@ -267,16 +268,16 @@ def _grounds(tops: tuple[str, ...]) -> object:
     Raises:
         _UnwatchedError: something may change there that the kernel does not tell.
     """
-    below: list[linux.Mount] = []
+    mounted, below = tuple(mounts("/proc/self/mountinfo")), []
     for top in tops:
-        around = None
-        for mount in linux.mounts():
-            if is_inside(top, mount.point):
-                around = mount
-            elif is_inside(mount.point, top):
-                raise _UnwatchedError(f"another file system is mounted at {mount.point}")
-        if around is None or around.kind not in _TOLD:
-            kind = around.kind if around is not None else "an unknown file system"
+        kind = "an unknown file system"
+        for mount in mounted:
+            _, _, place, its_kind = mount
+            if is_inside(top, place):
+                around, kind = mount, its_kind
+            elif is_inside(place, top):
+                raise _UnwatchedError(f"another file system is mounted at {place}")
+        if kind not in _TOLD:
             raise _UnwatchedError(f"{kind} does not tell of every change")
         below.append(around)
     return os.geteuid(), os.getegid(), tuple(os.getgroups()), tuple(below), tuple(map(_identity, tops))

@@ -28,6 +28,7 @@ from leeward.security.sandbox import (
     Masks,
     PathGrant,
     SandboxLevel,
+    Spot,
     bubblewrap_arguments,
     changes_to_undo,
     confinement_of,
@@ -48,6 +49,7 @@ from ..process import (
     find_groups,
     quiet_environment,
     run_process,
+    sound_toolchains,
 )
 from .bubblewrap import BubblewrapStart
 from .index import SecretIndex
@@ -57,6 +59,7 @@ from .result import Ran, hints_of, trial_hints_of
 from .scan import ScanResult, WorkspaceScan, several_names
 from .seccomp import MACHINES, Sockets, filter_program
 from .supervisors import SupervisorPool
+from .toolchains import ToolchainSecrets
 from .trial import Trial, TrialRan, TrialUnavailable, UpperBounds, open_trial
 from .trial_probe import probe_trial
 
@@ -189,6 +192,7 @@ class Sandbox:
     weaker_because: tuple[str, ...]
     _settings: SandboxSettings
     _index: SecretIndex
+    _toolchains: ToolchainSecrets
     uncounted_because: str = ""
     _groups: Groups | None = None
     _has_sizes: bool = True
@@ -265,7 +269,7 @@ class Sandbox:
             async with self._looking:
                 before = await trio.to_thread.run_sync(_look_for_trial, self, confinement)
                 masks = self._masks(before, confinement.kept, lasting=False)
-            told = () if before.is_whole else (_TOO_LARGE,)
+            told = (*(() if before.is_whole else (_TOO_LARGE,)), *self._toolchains.news())
             yield await _tried(self, trial, program, confinement, masks, told)
 
     async def no_trial_because(self) -> str:
@@ -286,7 +290,9 @@ class Sandbox:
 
     def look(self) -> ScanResult:
         """Return what lies in the open now; this waits for the disk."""
-        return self._index.look()
+        seen = self._index.look()
+        seen.secrets += _secrets_of_toolchains(self, self.confinement)
+        return seen
 
     @property
     def limits(self) -> Limits:
@@ -357,7 +363,7 @@ class Sandbox:
 
     def _notices(self, before: ScanResult, finished: ProcessExit) -> tuple[str, ...]:
         """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
-        told = () if before.is_whole else (_TOO_LARGE,)
+        told = (*(() if before.is_whole else (_TOO_LARGE,)), *self._toolchains.news())
         if finished.exit_code == 0 or self.level is SandboxLevel.NONE:
             return told
         return (*told, *hints_of(finished.output, self.confinement))
@@ -378,14 +384,16 @@ def _names(folder: str) -> tuple[str, ...]:
 def _look_for_trial(sandbox: Sandbox, confinement: Confinement) -> ScanResult:
     """Return what lies in what a program on trial reaches; this waits for the disk."""
     if sandbox._trial_index is None:
-        usual = _workspace_scan(sandbox._settings.policy, confinement)
-        # Toolchains are too large to be looked at each time; what listens among them stays where it is.
-        folders = (path for path in confinement.readable if not is_inside(path, *SYSTEM_FOLDERS))
-        once = (path for path in folders if path not in usual.read_only)
-        leading = (path for folder in once for path in _secrets_below(folder, lambda _: False))
-        scan = replace(usual, secret_places=(*usual.secret_places, *leading))
-        sandbox._trial_index = SecretIndex(scan)
-    return sandbox._trial_index.look()
+        sandbox._trial_index = SecretIndex(_workspace_scan(sandbox._settings.policy, confinement))
+    seen = sandbox._trial_index.look()
+    seen.secrets += _secrets_of_toolchains(sandbox, confinement)
+    return seen
+
+
+def _secrets_of_toolchains(sandbox: Sandbox, confinement: Confinement) -> list[Spot]:
+    """Return what is closed in what can be read besides the system and what the person names, found once."""
+    others = (*SYSTEM_FOLDERS, *sandbox._settings.policy.sandbox.extra_read)
+    return sandbox._toolchains.spots(path for path in confinement.readable if not is_inside(path, *others))
 
 
 async def _tried(
@@ -445,13 +453,20 @@ async def open_sandbox(settings: SandboxSettings) -> AsyncIterator[Sandbox]:
 
 async def _strongest(settings: SandboxSettings) -> Sandbox:
     resolver = await trio.to_thread.run_sync(os.path.realpath, _RESOLVER)
-    confinement = confinement_of(settings.policy, settings.prefixes, resolver)
+    toolchains = await trio.to_thread.run_sync(sound_toolchains, settings.policy)
+    confinement = confinement_of(settings.policy, (*toolchains, *settings.prefixes), resolver)
     scan = await trio.to_thread.run_sync(_workspace_scan, settings.policy, confinement)
+    secrets = ToolchainSecrets(
+        lambda path: secret_reason(path, settings.policy),
+        scan.linked,
+        has_rules=bool(settings.policy.deny_read),
+    )
     groups, uncounted = await _usable_groups(settings)
     reasons: list[str] = []
 
     def made(level: SandboxLevel) -> Sandbox:
-        return Sandbox(level, confinement, tuple(reasons), settings, SecretIndex(scan), uncounted, groups)
+        index = SecretIndex(scan)
+        return Sandbox(level, confinement, tuple(reasons), settings, index, secrets, uncounted, groups)
 
     for level in _LADDER[settings.level]:
         sandbox = made(level)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
+import trio
 from pydantic import Field
 
 from leeward.security.call import Cleared, ToolExecutor
@@ -60,7 +61,8 @@ _DEADLY = {
 class Shell:
     """Where commands run, with what environment, for how long (seconds), and what runs them.
 
-    `max_bytes` is how much of their output is kept here; all of it is emitted as it comes.
+    `max_bytes` is how much of their output is kept here; all of it is emitted as it comes. `before` is done
+    in a thread before each of them.
     """
 
     folder: str
@@ -69,6 +71,7 @@ class Shell:
     max_bytes: int
     runner: Runner = run_bare
     jobs: Jobs = field(default_factory=Jobs)
+    before: Callable[[], None] = lambda: None
 
     def tools(self) -> list[ToolExecutor]:
         """Return the tool `shell`."""
@@ -97,6 +100,7 @@ class Shell:
         return _output(ran, _ended(ran))
 
     async def _run(self, command: str, deadline: float, emit: OnChunk, *, lasting: bool) -> Ran:
+        await trio.to_thread.run_sync(self.before)
         return await self.runner(
             [*_shell(), "-c", "--", command],
             cwd=self.folder,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ...paths import is_inside
+from ...paths import is_inside, writable
 from ..expand import Bound, Candidate, Placed, added_by_wrapper, is_sink, is_transparent, where
 from ..programs import (
     AWK_OPTIONS,
@@ -206,8 +206,8 @@ def _place_problem(name: str, scene: Scene) -> Objection | None:
         return None
     path = scene.facts.programs.get(name)
     if path is None:
-        return Objection("program", "a program was not found", name)
-    if is_inside(path, scene.policy.workspace):
+        return Objection("program", "a program was not found among those of the system", name)
+    if is_inside(path, *writable(scene.policy)):
         return Objection("program", "a program lies in the workspace", path)
     return None
 

@@ -134,3 +134,32 @@ def test_jsonl_tells_the_call_and_its_result(leeward):
     events = leeward("call", "read", '{"path": "notes.md"}', "--output", "jsonl").lines
     assert [event["type"] for event in events] == ["call", "result", "exit"]
     assert events[1]["text"] == "the ferry leaves at seven\n"
+
+
+@pytest.mark.parametrize("level", ["auto", "none"])
+def test_programs_and_name_are_the_persons_and_what_is_judged_is_what_runs(leeward, monkeypatch, level):
+    tool, own = leeward.home / "tools" / "bin", leeward.workspace / ".venv" / "bin"
+    for file in (tool / "mine", own / "ls", own / "python3", own / "pip", leeward.workspace / "bin" / "ls"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/bin/sh\necho {file.name} of {file.parent.parent.name}\n")
+        file.chmod(0o755)
+    (own.parent / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (leeward.home / ".gitconfig").write_text(
+        "[user]\nname = Ada\nemail = ada@example.com\n[core]\npager = evil\n"
+    )
+    monkeypatch.setenv("PATH", f"{own}:{leeward.workspace}/bin:{tool}:/usr/bin:/bin")
+    commit = "git init -qb main r && git -C r commit -q --allow-empty -m x && git -C r log -1 --format=%ae"
+    line = f"{commit}; mine; command -v ls; pip"
+    leeward.configure(f'[permissions]\nautonomy = "full"\n[tools.sandbox]\nlevel = "{level}"\n')
+    ran = leeward("call", "shell", f'{{"command": {json_text(line)}}}', "--output", "json")
+    assert ran.code == 0, ran.json
+    email, mine, ls, pip, _ = ran.json["data"]["text"].splitlines()
+    assert (email, mine, pip) == ("ada@example.com", "mine of tools", "pip of .venv")
+    assert ls in {"/usr/bin/ls", "/bin/ls"}
+    # The gates are told of the program that would run: the system's is known, the workspace's is not.
+    leeward.configure("")
+    answers = {
+        name: leeward("check", "shell", f'{{"command": "{name}"}}').code
+        for name in ("ls", "python3 --version")
+    }
+    assert answers == {"ls": 0, "python3 --version": 4}

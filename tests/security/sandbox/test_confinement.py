@@ -93,7 +93,7 @@ def tree(paths) -> dict[str, tuple[str, ...]]:
 
 
 def bubblewrap_faults(module, hidden, unwritable) -> list[str]:
-    confinement = confinement_of(policy(), ("/home/ada/.pyenv/versions/3",))
+    confinement = confinement_of(policy(), ("/home/ada/.pyenv/versions/3", "/home/ada/.cargo/bin"))
     masks = Masks(
         tuple(Spot(path, is_folder=False) for path in hidden),
         tuple(Spot(path, is_folder=True) for path in unwritable),

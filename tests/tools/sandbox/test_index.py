@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from leeward.tools import linux
+from leeward.tools.process import mounts
 from leeward.tools.sandbox import index as index_module
 from leeward.tools.sandbox.index import SecretIndex
 from leeward.tools.sandbox.scan import WorkspaceScan
@@ -156,15 +157,15 @@ def test_more_folders_than_its_share_are_scanned(place, monkeypatch):
 @pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "9p", "overlay", "virtiofs", "something new"])
 def test_a_file_system_that_others_change_is_scanned(place, monkeypatch, kind):
     root, index = place
-    monkeypatch.setattr(index_module.linux, "mounts", lambda: (linux.Mount(1, "/", kind, 1),))
+    monkeypatch.setattr(index_module, "mounts", lambda _: [(1, "/", "/", kind)])
     index.look()
     assert kind in index.unused_because and index.watched == 0
 
 
 def test_a_mount_inside_is_scanned_and_one_that_is_gone_is_not(watched, monkeypatch):
     root, index = watched
-    inside = (linux.Mount(1, "/", "ext4", 1), linux.Mount(2, str(root / "sub"), "ext4", 2))
-    monkeypatch.setattr(index_module.linux, "mounts", lambda: inside)
+    inside = [(1, "/", "/", "ext4"), (2, "/", str(root / "sub"), "ext4")]
+    monkeypatch.setattr(index_module, "mounts", lambda _: inside)
     index.look()
     assert "another file system is mounted" in index.unused_because
     monkeypatch.undo()
@@ -199,7 +200,7 @@ def test_closing_it_gives_everything_back_and_it_can_be_used_again(watched):
     assert hidden(index) == {"key.pem"}
 
 
-def test_names_of_mounts_are_read_as_they_are():
-    line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw,errors=continue"
-    (mount,) = linux._mounts_in(line)
-    assert mount == linux.Mount(36, "/a b\\c", "ext3", os.makedev(98, 0))
+def test_names_of_mounts_are_read_as_they_are(tmp_path):
+    line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n"
+    (tmp_path / "mountinfo").write_bytes(line)
+    assert [*mounts(str(tmp_path / "mountinfo"))] == [(os.makedev(98, 0), "/mnt1", "/a b\\c", "ext3")]

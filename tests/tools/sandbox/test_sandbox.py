@@ -20,7 +20,7 @@ import trio
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.policy import Policy, Sandboxing
 from leeward.security.sandbox import Mark, MarkChange, MarkKind, Role
-from leeward.tools.process import SupervisedProcess, children, environment
+from leeward.tools.process import SupervisedProcess, children, environment, find_programs
 from leeward.tools.sandbox import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
 from leeward.tools.sandbox import sandbox as confined_module
 from leeward.tools.sandbox.quarantine import undo
@@ -150,7 +150,10 @@ async def test_toolchains_of_the_home_work_and_cannot_be_changed(level, place):
     tool.write_text("#!/bin/sh\necho works\n")
     tool.chmod(0o755)
     async with sandboxed(place, level) as sandbox:
-        env = environment(str(place / "home"), {"PATH": f"{tool.parent}:/usr/bin"})
+        programs = find_programs(
+            {"PATH": f"{tool.parent}:/usr/bin"}, Policy(str(place / "ws"), str(place / "home"))
+        )
+        env = {**environment(str(place / "home"), {}), "PATH": programs.path}
         ran = await bash(sandbox, "tool; cat ~/.cargo/bin/tool | head -n 1", env=env)
     assert ran.finished.stdout == "works\n#!/bin/sh\n"
 
