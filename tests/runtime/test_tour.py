@@ -34,7 +34,8 @@ def test_the_account_shows_everything_that_was_promised(tour):
             "[INVALID_AGENT_INPUT]"
         ),
         "✗ denied by commands (destructive): this command is refused",
-        "✗ asked by commands (unlisted): shell was not run: nobody is here to say yes",
+        "✗ asked by commands (",
+        "): shell was not run: nobody is here to say yes",
         "exit code 0, kept as of_",
         "! critical: read: anomaly window: 4 of 5 failed; /trust read LEVEL lifts it",
         "✗ denied by anomaly (blocked)",
