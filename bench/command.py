@@ -47,7 +47,7 @@ from leeward.security.url import Ledger
 from leeward.tools.process import environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
 from leeward.tools.sandbox.index import SecretIndex
-from leeward.tools.sandbox.sandbox import _Program
+from leeward.tools.sandbox.program import Program
 
 TABLES = Path(__file__).resolve().parent.parent / "tests" / "security" / "command_tables"
 POLICY = Policy("/srv/ws", "/home/ada")
@@ -263,7 +263,7 @@ async def started(sandbox: Sandbox) -> str:
             pass
 
     async def alone() -> None:
-        smallest = _Program(["/bin/true"], workspace, env, trio.current_time() + 60)
+        smallest = Program(["/bin/true"], workspace, env, trio.current_time() + 60)
         pool = await sandbox._supervisors.get()
         await smallest.run(sandbox._bubblewrapped(sandbox.confinement, Masks(), workspace, pool))
 

@@ -31,8 +31,8 @@ from .database import (
 
 __all__ = [
     "HOLDING",
-    "HOLDING_BEFORE",
     "GrantStore",
+    "holding_in",
     "kept_with",
     "standing_grants",
     "stored_grants",
@@ -41,24 +41,31 @@ __all__ = [
 
 _KEEP = (
     "INSERT INTO lasting_grant"
-    " (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call, folder)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    " (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call, folder, command)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _REVOKE = "DELETE FROM lasting_grant WHERE id = ?"
 _USED = "UPDATE lasting_grant SET last_used = ? WHERE id = ?"
 _EXPIRED = "DELETE FROM lasting_grant WHERE expires_at <= ?"
-_COLUMNS = "id, tool, pattern, scope, expires_at, {}, workspace, granted_at, session, call, last_used"
+_COLUMNS = "id, tool, pattern, scope, expires_at, {}, {}, workspace, granted_at, session, call, last_used"
 _HOLDING = (
     f"SELECT {_COLUMNS} FROM lasting_grant"  # noqa: S608 — both are ours
     " WHERE (workspace IS NULL OR workspace = ?) AND (expires_at IS NULL OR expires_at > ?)"
     " ORDER BY granted_at, id"
 )
-_ALL = f"SELECT {_COLUMNS} FROM lasting_grant ORDER BY granted_at, id".format("folder")  # noqa: S608 — both are ours
-HOLDING = _HOLDING.format("folder")
+_ALL = f"SELECT {_COLUMNS} FROM lasting_grant ORDER BY granted_at, id".format("folder", "command")  # noqa: S608 — both are ours
+HOLDING = _HOLDING.format("folder", "command")
 """Asks for the grants that hold in a workspace at a time."""
 
-HOLDING_BEFORE = _HOLDING.format("NULL")
-"""The same for a file in which no grant names a folder: what it holds is meant for the workspace's root."""
+_LATER = ("folder", "command")
+
+
+def holding_in(columns: set[str]) -> str:
+    """Return the same for a file of an earlier release, whose grants have no more than these columns.
+
+    One without a folder is meant for the workspace's root, and none without a command is about a trial run.
+    """
+    return _HOLDING.format(*(name if name in columns else "NULL" for name in _LATER))
 
 
 class GrantStore:
@@ -101,7 +108,8 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
             match = None if grant.match is None else storable(grant.match)
             values = (grant.id, storable(grant.tool), match, grant.scope.value, where, event.at, grant.until)
             folder = None if grant.folder is None else storable(grant.folder)
-            yield _KEEP, (*values, storable(session), event.call, folder)
+            command = None if grant.command is None else storable(grant.command)
+            yield _KEEP, (*values, storable(session), event.call, folder, command)
         case Revoked():
             yield _REVOKE, (storable(event.id),)
         case Decided():
@@ -112,8 +120,8 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
 def stored_grants(rows: list[Row]) -> list[GrantEntry]:
     """Return the grants that stand in some rows."""
     return [
-        GrantEntry(Grant(name, tool, match, Scope(scope), until, folder), *rest)
-        for name, tool, match, scope, until, folder, *rest in rows
+        GrantEntry(Grant(name, tool, match, Scope(scope), until, folder, command), *rest)
+        for name, tool, match, scope, until, folder, command, *rest in rows
     ]
 
 
@@ -167,9 +175,8 @@ def _read(database: Path, workspace: str, now: float, *, is_open: bool) -> list[
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         check_owner(connection)
-        # One of an earlier release may have no grants yet, or none with a folder.
+        # One of an earlier release may have no grants yet, or none with a folder or a command.
         columns = {name for (name,) in connection.execute(_TABLE)}
         if not columns:
             return []
-        asking = HOLDING if "folder" in columns else HOLDING_BEFORE
-        return stored_grants(connection.execute(asking, (storable(workspace), now)).fetchall())
+        return stored_grants(connection.execute(holding_in(columns), (storable(workspace), now)).fetchall())

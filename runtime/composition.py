@@ -28,6 +28,7 @@ from leeward.tools.composite import CompositeExecutor
 from leeward.tools.http.resolve import Resolver
 from leeward.tools.process import Kit, find_programs, git_settings, open_kit
 from leeward.tools.sandbox import Sandbox
+from leeward.tools.shell import Trials
 from leeward.tools.survey import Surveyor
 
 from .config import Loaded, Locations
@@ -35,7 +36,7 @@ from .executors import all_tools, builtin_settings, configured_executors, passed
 from .model import Model, open_model
 from .policy import to_policy
 from .providers.interface import Provider
-from .sandbox import open_confinement
+from .sandbox import histories_of, open_confinement
 from .sessions import (
     CheckpointNotice,
     Current,
@@ -117,13 +118,23 @@ async def open_parts(
         settings = builtin_settings(config, policy, overflow, notes, current.session, resolve)
         given = kit.variables(confined=sandbox.level is not SandboxLevel.NONE)
         settings = replace(settings, runner=sandbox.run, jobs=jobs, passed_on=variables)
-        settings = replace(settings, given=given, before=kit.refresh)
+        trials = Trials(sandbox, keeping, policy, current.session, histories_of(sandbox, policy))
+        settings = replace(settings, given=given, before=kit.refresh, trials=trials)
         built_in = await stack.enter_async_context(open_builtin_tools(settings))
         tools = all_tools(config, built_in, executors, points, named)
         model = await stack.enter_async_context(open_model(config, provider, variables.values()))
 
         asked = NoApprover() if approver is None else CheckpointNotice(approver, points)
-        ports = Ports(tools, Surveyor(kit.programs, policy), asked, audit, overflow, clock, relay, grants)
+        ports = Ports(
+            tools,
+            Surveyor(kit.programs, policy, trials.secret_history),
+            asked,
+            audit,
+            overflow,
+            clock,
+            relay,
+            grants,
+        )
         key = await trio.to_thread.run_sync(hash_key, places.data)
         stack.callback(current.leave)
         # Before anything else is done to sessions: those that were killed are settled and told of.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from leeward.memory.notes import StoredNote
 from leeward.security.call import ToolSpec
-from leeward.security.kinds import Effect
+from leeward.security.kinds import Effect, Runs
 from leeward.security.pipeline import GATES
 from leeward.security.policy import Policy, RuleAction
 from leeward.security.sandbox import SandboxLevel
@@ -107,7 +107,9 @@ def sandbox_word(policy: Policy) -> str:
     more = len(sandbox.extra_write) + len(policy.allowed_paths)
     changes = f"the workspace and {more} more can be changed" if more else "only the workspace can be changed"
     answers = "; commands run without a question" if sandbox.answers else ""
-    return f"{sandbox.level}: {network}, {changes}{answers}"
+    first = " after a yes" if sandbox.asks_first else " first"
+    tried = f"; commands run on trial{first}" if sandbox.rung is Runs.TRIAL else ""
+    return f"{sandbox.level}: {network}, {changes}{answers}{tried}"
 
 
 def limits_word(sandbox: Sandbox) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +18,7 @@ from typing import NoReturn
 from leeward.memory.grants import standing_grants
 from leeward.security.call import Cleared, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts, Wanted
-from leeward.security.kinds import Json
+from leeward.security.kinds import Json, Runs
 from leeward.security.outcome import Output, PolicyBlocked
 from leeward.security.paths import FileState
 from leeward.security.permissions import Asks
@@ -39,6 +39,7 @@ from .console import Startup
 from .executors import all_tools, builtin_settings
 from .grounding import given_as_such, given_by, given_by_config
 from .policy import to_policy
+from .sandbox import rung_of
 
 __all__ = ["SEEN", "DryRun", "DryRunCall", "Judged", "policy_of", "specs_of"]
 
@@ -68,7 +69,8 @@ class DryRunCall:
 class Judged:
     """What would be decided: "allow", "ask" or "deny", by which gate (None: no objection) and why.
 
-    `rule` names who answered beforehand where it was allowed; `error` is the object of a refusal.
+    `rule` names who answered beforehand where it was allowed; `error` is the object of a refusal, `runs` what
+    command lines would run in (None: there are none).
     """
 
     decision: str
@@ -78,6 +80,7 @@ class Judged:
     reason: str | None = None
     asks: tuple[tuple[str, str], ...] = ()
     error: dict[str, Json] | None = None
+    runs: Runs | None = None
 
     def as_json(self) -> dict[str, Json]:
         """Return it as a line of `check --batch` says it."""
@@ -89,6 +92,8 @@ class Judged:
             "reason": self.reason,
             "asks": [{"gate": gate, "question": question} for gate, question in self.asks],
         }
+        if self.runs is not None:
+            said["runs"] = str(self.runs)
         error = dict(self.error or {})
         if "suggestion" in error:
             said["suggestion"] = error.pop("suggestion")
@@ -194,10 +199,14 @@ def specs_of(start: Startup) -> tuple[ToolSpec, ...]:
 
 
 class DryRun:
-    """Judges calls under one configuration, each in a session of its own."""
+    """Judges calls under one configuration, each in a session of its own.
 
-    def __init__(self, start: Startup) -> None:
-        self._start = start
+    `rung` is what command lines can run in, if it is not to be found out.
+    """
+
+    def __init__(self, start: Startup, rung: Runs | None = None) -> None:
+        self._start, self._rung = start, rung
+        self._rungs: dict[str, Runs] = {}
         self._ground = lru_cache(_WORKSPACES)(self._ground_of)
         nothing = _Nothing(specs_of(start))
         self._ports = Ports(nothing, _Surveyor(), nothing, nothing, nothing, nothing, nothing)
@@ -210,6 +219,7 @@ class DryRun:
             RecordError: what was always-allowed there cannot be read.
         """
         policy, grants = self._ground(asked.workspace)
+        policy = replace(policy, sandbox=replace(policy.sandbox, rung=await self._rung_in(policy)))
         session = Session("dry-run", policy, labels=asked.seen)
         said = given_by(asked.said, Provenance.PERSON, session)
         given = given_as_such(asked.urls, session)
@@ -218,10 +228,21 @@ class DryRun:
         session = apply_events(session, *by_config, *said, *given, *granted)
         pipeline = Pipeline(session, self._ports)
         action = await pipeline.judge.read(ToolCall("dry-run", asked.tool, asked.arguments))
-        decision, left, approver = pipeline.judge.rule(action)
-        if decision.denial is not None:
-            return _denied(*decision.denial)
-        return _open(left) if left else Judged("allow", rule=approver or None)
+        found = pipeline.judge.rule(action)
+        if found.decision.denial is not None:
+            return _denied(*found.decision.denial)
+        if found.left:
+            return _open(found.left)
+        return Judged("allow", rule=found.approver or None, runs=found.runs if action.is_command else None)
+
+    async def _rung_in(self, policy: Policy) -> Runs:
+        """Return what command lines can run in, in a workspace."""
+        if self._rung is not None:
+            return self._rung
+        if policy.workspace not in self._rungs:
+            config, places = self._start.loaded.config, self._start.places
+            self._rungs[policy.workspace] = await rung_of(config, places, policy)
+        return self._rungs[policy.workspace]
 
     def _ground_of(self, workspace: str | None) -> tuple[Policy, list[GrantEntry]]:
         places = self._start.places

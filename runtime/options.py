@@ -19,7 +19,8 @@ class Options:
 
     `command` is the first word ("" where there was none), `action` the second of `audit`, `config` and
     `permissions`, `name` the session, call or grant that is asked about. `urls` and `seen` are what the
-    person gave and what was read before a `call` or `check`. `timeout` is in seconds.
+    person gave and what was read before a `call` or `check`, `rung` what commands can run in for the latter.
+    `timeout` is in seconds.
     `session`, `kinds`, `tool`, `denied` and `since` (seconds since the epoch) say which records are meant,
     `form` is how they are exported, `head` a signed head of the audit, or the file it stands in.
     `resume` is the session to go on with, "" the latest; `turn` the one behind which it is forked.
@@ -57,6 +58,7 @@ class Options:
     turn: int | None = None
     urls: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
+    rung: str | None = None
     request: CommandRun = field(default_factory=CommandRun)
 
     def flags(self) -> dict[str, object]:

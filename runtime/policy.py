@@ -16,6 +16,7 @@ from leeward.memory.checkpoints import JOURNALS
 from leeward.memory.database import BACKUP_SUFFIX, SIDES
 from leeward.memory.sessions import LOCKS
 from leeward.security.policy import (
+    DEFAULT_CONFIRM,
     AnomalyLimits,
     Autonomy,
     BreakerLimits,
@@ -74,12 +75,16 @@ def to_policy(
         anomaly=_anomaly_limits(tools.anomaly),
         breaker=BreakerLimits(security.breaker.consecutive, security.breaker.total),
         shell=ShellRules(
-            tools.shell.blocked_commands, tools.shell.allowed_commands, tools.shell.confirm_patterns
+            tools.shell.blocked_commands,
+            tools.shell.allowed_commands,
+            tools.shell.confirm_patterns,
+            confirms_by_default=tools.shell.confirm_patterns == DEFAULT_CONFIRM,
         ),
         sandbox=Sandboxing(
             network=tools.sandbox.network,
             extra_read=_real(tools.sandbox.extra_read),
             extra_write=_real(tools.sandbox.extra_write),
+            asks_first=tools.shell.trial == "ask",
         ),
     )
 
@@ -93,6 +98,7 @@ def _rules(loaded: Loaded) -> tuple[Rule, ...]:
             rule.force,
             where=loaded.sources[f"permissions.rules.{index}"],
             folder=rule.folder,
+            command=rule.command,
         )
         for index, rule in enumerate(loaded.config.permissions.rules)
     )

@@ -1,27 +1,88 @@
 """Open the sandbox that commands run in, and make what it confines part of the policy.
 
 `tools/sandbox/sandbox.py` finds out what works on this machine, `tools/sandbox/self_test.py` whether it
-confines.
+confines. Whether commands can be run on trial is found by a real run, and remembered for as long as what that
+rests on stays as it was.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import trio
+
+from leeward.security.kinds import Runs
+from leeward.security.paths import secret_reason
 from leeward.security.policy import Policy
 from leeward.security.sandbox import SandboxLevel
+from leeward.tools.git import Histories
 from leeward.tools.process import Limits
-from leeward.tools.sandbox import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
+from leeward.tools.sandbox import (
+    Sandbox,
+    SandboxSettings,
+    SandboxUnavailable,
+    open_sandbox,
+    probe_grounds,
+    self_test,
+)
 
 from .config import Config, Locations
 from .exits import CliError, Exit
 from .installation import installation
 
-__all__ = ["open_confinement"]
+__all__ = ["KnownRungs", "histories_of", "open_confinement", "rung_of"]
 
 _ASIDE = "aside"
+_RUNGS = "rungs.json"
+_MOST_REMEMBERED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRungs:
+    """What probes found on what grounds, in a file; one that cannot be read or written knows nothing.
+
+    Only that trials can be had is remembered: where they cannot, they may the next time.
+    """
+
+    file: Path
+
+    @classmethod
+    def of(cls, places: Locations) -> KnownRungs:
+        """Return what is remembered in the data folder."""
+        return cls(places.data / _RUNGS)
+
+    def has_trials(self, grounds: str) -> bool:
+        """Whether a probe on these grounds found that commands can be run on trial."""
+        return self._read().get(grounds) == Runs.TRIAL
+
+    def remember(self, grounds: str) -> None:
+        """Note that commands can be run on trial."""
+        known = {**self._read(), grounds: str(Runs.TRIAL)}
+        self._write(dict([*known.items()][-_MOST_REMEMBERED:]))
+
+    def forget(self, grounds: str) -> None:
+        """Have the next start probe again."""
+        known = self._read()
+        if known.pop(grounds, None) is not None:
+            self._write(known)
+
+    def _read(self) -> dict[str, str]:
+        try:
+            found = json.loads(self.file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write(self, known: dict[str, str]) -> None:
+        partial = self.file.with_name(f"{self.file.name}.{os.getpid()}")
+        with suppress(OSError):
+            partial.write_text(json.dumps(known), encoding="utf-8")
+            partial.replace(self.file)
 
 
 @asynccontextmanager
@@ -50,10 +111,9 @@ async def open_confinement(
     try:
         async with open_sandbox(settings) as sandbox:
             answers = wanted.auto_allow and await _holds(sandbox, alert)
-            yield (
-                sandbox,
-                replace(policy, sandbox=replace(policy.sandbox, level=str(sandbox.level), answers=answers)),
-            )
+            rung = await _rung(sandbox, config, places, policy)
+            found = replace(policy.sandbox, level=str(sandbox.level), answers=answers, rung=rung)
+            yield sandbox, replace(policy, sandbox=found)
     except SandboxUnavailable as error:
         raise CliError(
             Exit.PRECONDITION,
@@ -61,6 +121,47 @@ async def open_confinement(
             f"[tools.sandbox] required is on, and no sandbox works here: {error}",
             suggestion="install bubblewrap, or set required = false",
         ) from error
+
+
+def histories_of(sandbox: Sandbox, policy: Policy) -> Histories:
+    """Return what knows which repositories of the workspace hold something secret."""
+
+    def is_secret(path: str) -> bool:
+        return secret_reason(path, policy) is not None
+
+    return Histories(policy.workspace, is_secret, sandbox.look_through)
+
+
+async def rung_of(config: Config, places: Locations, policy: Policy) -> Runs:
+    """Return the strictest that a command can be run in, for a policy of which that is not known yet.
+
+    Where nothing is remembered of it, a sandbox is opened and tried; nothing else is started.
+    """
+    if config.tools.shell.trial == "off":
+        return Runs.REAL
+    grounds = await trio.to_thread.run_sync(probe_grounds, policy.workspace, config.tools.sandbox.level)
+    if KnownRungs.of(places).has_trials(grounds):
+        return Runs.TRIAL
+    try:
+        async with open_confinement(config, places, policy, lambda _: None) as (_, found):
+            return found.sandbox.rung
+    except CliError:
+        return Runs.REAL
+
+
+async def _rung(sandbox: Sandbox, config: Config, places: Locations, policy: Policy) -> Runs:
+    """Return the strictest that a command can be run in here."""
+    if config.tools.shell.trial == "off":
+        return Runs.REAL
+    rungs = KnownRungs.of(places)
+    grounds = await trio.to_thread.run_sync(probe_grounds, policy.workspace, config.tools.sandbox.level)
+    if rungs.has_trials(grounds):
+        sandbox.trials.assume(lambda: rungs.forget(grounds))
+        return Runs.TRIAL
+    if await sandbox.no_trial_because():
+        return Runs.REAL
+    rungs.remember(grounds)
+    return Runs.TRIAL
 
 
 async def _holds(sandbox: Sandbox, alert: Callable[[str], None]) -> bool:

@@ -33,7 +33,7 @@ from .command import (
     together,
     wanted,
 )
-from .kinds import KIND_KEY, Effect, Json, Kind, Unreadable
+from .kinds import KIND_KEY, LASTS_KEY, Effect, Json, Kind, Unreadable
 from .outcome import Category
 from .paths import ResolvedPath, could_be_path, is_user_or_file, locate
 from .policy import Policy
@@ -128,11 +128,17 @@ class ActionBuilder:
         """Return what must be looked up for the command lines in this call, and for what may be a name."""
         lines = (line for line in self.lines.values() if isinstance(line, CommandLine))
         names = wanted_names(self.strings, self._effects, policy)
-        return together((*(wanted(line, policy, policy.shell) for line in lines), names))
+        return together((*(wanted(line, policy, policy.shell_rules) for line in lines), names))
 
     @property
     def _effects(self) -> Effect:
         return self.spec.effects if self.spec is not None else Effect.ALL
+
+    @property
+    def _lasts(self) -> bool:
+        declared = self.spec.schema.get("properties", {}) if self.spec is not None else {}
+        switches = (key for key, schema in declared.items() if schema.get(LASTS_KEY))
+        return any(self.arguments.get(key) for key in switches)
 
     def read(
         self,
@@ -162,6 +168,7 @@ class ActionBuilder:
             effects=self._effects,
             nearest=self.nearest,
             typed=self.typed,
+            lasts=self._lasts,
         )
         return replace(action, effects=action.effects & effects_at_most(action, policy))
 
@@ -181,7 +188,7 @@ def effects_at_most(action: Action, policy: Policy) -> Effect:
         return Effect.ALL
     done = Effect.READ
     for atom in action.atoms:
-        done |= effects_of(atom.canonical, atom.raw, policy, policy.shell)  # type: ignore[arg-type]
+        done |= effects_of(atom.canonical, atom.raw, policy, policy.shell_rules)  # type: ignore[arg-type]
     return done
 
 

@@ -17,6 +17,7 @@ import trio
 
 from .call import Action
 from .judge import Judge
+from .kinds import Kind, Runs
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Reply
 from .record import asked_event, attempt_events, declined_event, tell
@@ -48,6 +49,12 @@ class Consulted:
         """Return who answered, `approver` being who did so beforehand, and how long that took in seconds."""
         who = f"{THE_PERSON}; {approver}".rstrip("; ") if self.question.asks else approver
         return who, session.now - self.asked
+
+    def runs(self, wanted: Runs) -> Runs:
+        """Return what command lines run in: what the question about them said, where there was one."""
+        lines = self.action.of_kind(Kind.COMMAND)
+        asked = [ask.runs for _, ask in self.question.asks if lines and {*ask.about}.issuperset(lines)]
+        return max(asked, key=lambda runs: runs.strictness, default=wanted)
 
     @property
     def always(self) -> Always | None:
@@ -89,7 +96,8 @@ class Approvals:
                     who = "nobody" if reply is Answer.NOBODY else THE_PERSON
                     left = question.asks
                 else:
-                    consulted = replace(consulted, action=await self.judge.read(action.call))
+                    again = action if action.of is not None else await self.judge.read(action.call)
+                    consulted = replace(consulted, action=again)
                     await journal.catch_up()
                     who = ""
                 yield consulted
@@ -118,14 +126,13 @@ class Approvals:
                 workspace,
                 question.action.call.id,
             )
-            for grant in granted_by(always, question.asks, session.policy)
+            for grant in granted_by(always, question.asks, question.action, session.policy)
         )
 
     def _question(self, action: Action) -> Question:
         """Return what is left to ask now that it is this call's turn; nothing, if it is refused by now."""
-        decision, left, _ = self.judge.rule(action)
-        session = self.judge.session
-        asks = left if decision.denial is None else ()
+        found, session = self.judge.rule(action), self.judge.session
+        asks = found.left if found.decision.denial is None else ()
         narrow = proposed_grants(asks, action, session)
         wide = wider_grants(asks, action, session) if narrow is not None else None
         return Question(action, asks, narrow, wide, session)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from .command import CommandLine, Once
-from .kinds import Effect, Json, Kind, Unreadable
+from .kinds import Effect, Json, Kind, Runs, Unreadable
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
 from .trust import TrustLevel
@@ -33,6 +33,7 @@ __all__ = [
     "Exchange",
     "Follower",
     "Outcome",
+    "Proposal",
     "SchemaProblem",
     "Status",
     "ToolCall",
@@ -71,6 +72,43 @@ class Follower(Protocol):
 
     def report(self, exchange: Exchange) -> None:
         """Take down what became of an attempt; it is on record before the call's result goes back."""
+        ...
+
+
+class Proposal(Protocol):
+    """What a trial run would change of the workspace, held apart from it until it is kept or discarded."""
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """The paths that would be others, absolute and without links; a folder may stand for all in it."""
+        ...
+
+    @property
+    def repositories(self) -> Sequence[str]:
+        """The repositories of which git's own files would be others in ways that git can tell."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 (hex) over all that would be others: paths, kinds, modes and contents."""
+        ...
+
+    @property
+    def shown(self) -> str:
+        """What would change, for a person's eyes: each path with how, and what becomes of its lines."""
+        ...
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is more than `paths` and `shown` tell."""
+        ...
+
+    async def keep(self, cleared: Cleared) -> Output:
+        """Change the workspace so, all of it or nothing; a failure is a `ToolError`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it; what was not kept is discarded."""
         ...
 
 
@@ -172,7 +210,9 @@ class Action:
     """A call, read once and frozen; nothing else is judged, shown, hashed, recorded or run.
 
     `digest` is the SHA-256 (hex) of the tool's name and the canonical bytes of `arguments`. `typed` is what
-    the tool's validator made of them, for the tool alone.
+    the tool's validator made of them, for the tool alone. `lasts` tells that what it starts goes on when its
+    result is there. `of` is the Action whose trial run would change what this one is about; None for every
+    call of its own. `is_cut` tells that it is about more than it says.
     """
 
     call: ToolCall
@@ -184,6 +224,9 @@ class Action:
     effects: Effect
     nearest: str | None = None
     typed: object = field(default=None, compare=False, repr=False)
+    lasts: bool = False
+    of: Action | None = None
+    is_cut: bool = False
 
     @property
     def is_command(self) -> bool:
@@ -194,6 +237,15 @@ class Action:
     def places(self) -> tuple[ResolvedPath, ...]:
         """The judged paths, in the order of the arguments."""
         return tuple(atom.canonical for atom in self.atoms if isinstance(atom.canonical, ResolvedPath))
+
+    @property
+    def may_be_tried(self) -> bool:
+        """Whether it is a command line that one of our own tools runs and waits for.
+
+        Only these start their programs where it can be said what they run in.
+        """
+        is_ours = self.spec is not None and self.spec.source == BUILT_IN
+        return is_ours and self.is_command and not self.lasts
 
     def of_kind(self, *kinds: Kind) -> tuple[Atom, ...]:
         """Return the atoms of these kinds, in the order of the arguments."""
@@ -209,10 +261,11 @@ class Action:
 class Cleared:
     """Leave to run one action, once, under the conditions it was judged by.
 
-    Made by `pipeline.py` only. `deadline` is a point on trio's clock, in seconds.
+    Made by `pipeline.py` only. `deadline` is a point on trio's clock, in seconds. `runs` is what command
+    lines run in: whoever cannot run them so fails.
     """
 
-    __slots__ = ("_emit", "_follower", "_taken", "action", "deadline")
+    __slots__ = ("_emit", "_follower", "_propose", "_taken", "action", "deadline", "runs")
 
     def __init__(
         self,
@@ -220,11 +273,15 @@ class Cleared:
         deadline: float,
         emit: Callable[[str], Awaitable[None]],
         follower: Follower | None = None,
+        runs: Runs = Runs.REAL,
+        propose: Callable[[Proposal], None] | None = None,
     ) -> None:
         self.action = action
         self.deadline = deadline
+        self.runs = runs
         self._emit = emit
         self._follower = follower
+        self._propose = propose
         self._taken = False
 
     def take(self) -> Mapping[str, Json]:
@@ -300,6 +357,17 @@ class Cleared:
         """Tell what became of an attempt to open a URL, however it ended."""
         if self._follower is not None:
             self._follower.report(exchange)
+
+    def propose(self, proposal: Proposal) -> None:
+        """Hand over what a trial run changed: once the call has ended it is judged, and kept or discarded.
+
+        Raises:
+            PolicyBlocked: nobody is here to judge it; it is discarded.
+        """
+        if self._propose is None:
+            proposal.close()
+            raise PolicyBlocked("nobody is here to judge what it changed")
+        self._propose(proposal)
 
     async def emit(self, chunk: str) -> None:
         """Hand out a piece of output while the tool runs; it is stripped and redacted before it is shown."""

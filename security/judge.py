@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
 
 from .action import ActionBuilder
 from .call import Action, Atom, SchemaProblem, ToolCall, ToolSpec
-from .kinds import Kind
+from .kinds import Kind, Runs
 from .outcome import Category
 from .paths import FileState, ResolvedPath
-from .permissions import Asks, resolve_asks
+from .permissions import Asks, resolve_asks, who_lets_it_run
 from .policy import Policy
 from .ports import Surveyor
 from .record import Journal
@@ -24,10 +23,21 @@ from .refusal import caught, class_name
 from .session import Session
 from .verdict import Decision
 
-__all__ = ["Judge", "Ruling", "read_call"]
+__all__ = ["Judge", "Judgement", "read_call"]
 
-Ruling: TypeAlias = tuple[Decision, Asks, str]
-"""What the gates say, the Asks nobody answered beforehand, and who answered the rest."""
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the gates say, and what the answers given beforehand make of it.
+
+    `left` are the Asks that nobody answered, `approver` names who answered the others or allowed the command
+    lines to run for real, and `runs` is what these run in.
+    """
+
+    decision: Decision
+    left: Asks
+    approver: str
+    runs: Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +60,14 @@ class Judge:
         reading = read_call(call, self.specs, policy, self.surveyor)
         return await caught(reading, partial(_unread, call, spec, policy))
 
-    def rule(self, action: Action, session: Session | None = None) -> Ruling:
+    def rule(self, action: Action, session: Session | None = None) -> Judgement:
         """Return what is decided about an Action, in the session as it is now or in another."""
         session = session or self.session
         decision = self.decide(action, session)
-        return decision, *resolve_asks(decision.asks, action, session)
+        left, approver = resolve_asks(decision.asks, action, session)
+        lifted = "" if decision.runs is Runs.REAL else who_lets_it_run(action, session)
+        who = "; ".join(dict.fromkeys(filter(None, (approver, lifted))))
+        return Judgement(decision, left, who, Runs.REAL if lifted else decision.runs)
 
 
 async def read_call(

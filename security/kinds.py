@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
 from typing import TypeAlias
 
-__all__ = ["EFFECT_KEY", "KIND_KEY", "Effect", "Json", "Kind", "Unreadable"]
+__all__ = ["EFFECT_KEY", "KIND_KEY", "LASTS_KEY", "Effect", "Json", "Kind", "Runs", "Unreadable"]
 
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -17,6 +17,10 @@ KIND_KEY = "x-leeward-kind"
 
 EFFECT_KEY = "x-leeward-effect"
 """The keyword by which an argument's schema says "read": so much is done with it, whatever the call does."""
+
+
+LASTS_KEY = "x-leeward-lasts"
+"""The keyword by which a switch says that the call outlives its result where it is on."""
 
 
 class Effect(Flag):
@@ -41,6 +45,23 @@ class Kind(StrEnum):
     SECRET = "secret"  # noqa: S105 - the name of a kind
     TEXT = "text"
     UNDECLARED = "undeclared"
+
+
+class Runs(StrEnum):
+    """In what a command line runs, the strictest first.
+
+    A trial changes a copy of the workspace and reaches nothing else; what it changed is judged afterwards.
+    A read-only run can change nothing. A real run has the rights that the configuration gives to commands.
+    """
+
+    TRIAL = "trial"
+    READ_ONLY = "read_only"
+    REAL = "real"
+
+    @property
+    def strictness(self) -> int:
+        """How much a run is kept from, for comparison: more for the stricter."""
+        return -list(Runs).index(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ own file. `judge` and `screen` decide; `Pipeline` looks up, asks, records and ru
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -19,6 +20,8 @@ from .call import Action, Cleared, ToolCall, ToolResult
 from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
 from .gates import anomaly, arguments, budget, commands, grounding, hosts, known, paths, permissions, trust
 from .judge import Judge
+from .keep import KeepExecutor, Proposals, keep_action, with_kept
+from .kinds import Runs
 from .outcome import Output, ToolError, ToolTimeout
 from .output import (
     Keep,
@@ -41,7 +44,7 @@ from .verdict import Allow, Ask, Decision, Deny, GateWord, Verdict
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
 Gate: TypeAlias = Callable[[Action, Session], Verdict]
-Consequence: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...]]
+Ruled: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...], Runs]
 
 GATES: tuple[Gate, ...] = (
     known,
@@ -107,17 +110,25 @@ class Pipeline:
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Judge a call and, if it may, run it; every end but cancellation is a result, none an exception."""
-        return await result_of(self._pass(call), partial(failed, call, self._secrets), call)
+        passing = self._pass(call, self._ports.executor)
+        return await result_of(passing, partial(failed, call, self._secrets), call)
 
-    async def _pass(self, call: ToolCall) -> ToolResult:
+    async def _pass(self, call: ToolCall, executor: Executor, action: Action | None = None) -> ToolResult:
+        """Judge a call, run it, and pass on what its trial run would change as an Action of its own."""
         try:
-            ruling = await self._decide(await self.judge.read(call))
+            ruling = await self._decide(action or await self.judge.read(call))
         except RecordError as error:
             return unrecorded(call, str(error))
         if isinstance(ruling, ToolResult):
             await self._journal.watch(call.tool)
             return ruling
-        return await self._execute(*ruling)
+        with closing(Proposals(executor)) as proposals:
+            result = await self._execute(*ruling, proposals)
+            if result.error is not None or (proposal := proposals.take()) is None:
+                return result
+            with closing(proposal):
+                keep = keep_action(ruling[0], proposal)
+                return with_kept(result, await self._pass(keep.call, KeepExecutor(proposal), keep))
 
     async def admit(self, text: str, source: Source) -> str:
         """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
@@ -139,49 +150,48 @@ class Pipeline:
         """Take in what happened outside of calls; it counts at once and is recorded before the next call."""
         await self._journal.note(*events)
 
-    async def _decide(self, action: Action) -> Consequence:
+    async def _decide(self, action: Action) -> Ruled:
         """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
         await self._journal.catch_up()
         # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
-        session = self.session
-        decision, left, approver = self.judge.rule(action, session)
-        if left and decision.denial is None:
-            return await self._consult(action, decision, left)
-        return await self._end(action, decision, decided_event(session, action, decision, approver))
+        found = self.judge.rule(action)
+        if found.left and found.decision.denial is None:
+            return await self._consult(action, found.decision, found.left)
+        decided = decided_event(self.session, action, found.decision, found.approver, runs=found.runs)
+        return await self._end(action, found.decision, decided)
 
-    async def _end(
-        self, action: Action, decision: Decision, decided: Decided, *grants: Granted
-    ) -> Consequence:
+    async def _end(self, action: Action, decision: Decision, decided: Decided, *grants: Granted) -> Ruled:
         attempts = attempt_events(decided, action, decision, self.session)
         events: tuple[Event, ...] = (decided, *attempts, *grants)
         self._journal.fold(*events)
         if decision.denial is None:
-            return action, events
+            return action, events, decided.runs
         await self._journal.write(*events)
         return refused(action.call, decision.denial[1], decision.denial[0])
 
-    async def _consult(self, action: Action, decision: Decision, left: Asks) -> Consequence:
+    async def _consult(self, action: Action, decision: Decision, left: Asks) -> Ruled:
         """Put what is open to the person; then judge again, for time has passed."""
         async with self._questions.put(action, decision, left) as consulted:
             asked, again = consulted.question.asks, consulted.action
             if consulted.is_no:
                 return unanswered(action.call, asked, nobody=consulted.reply is Answer.NOBODY)
-            session = self.session
-            decision, still_open, approver = self.judge.rule(again, session)
-            decision = recheck(action, asked, again, decision, still_open)
+            found = self.judge.rule(again)
+            decision = recheck(action, asked, again, found.decision, found.left)
             grants = self._questions.granted(consulted) if decision.denial is None else ()
-            decided = decided_event(session, again, decision, *consulted.told(approver, session))
+            told, runs = consulted.told(found.approver, self.session), consulted.runs(found.runs)
+            decided = decided_event(self.session, again, decision, *told, runs=runs)
             return await self._end(again, decision, decided, *grants)
 
-    async def _execute(self, action: Action, events: tuple[Event, ...]) -> ToolResult:
+    async def _execute(
+        self, action: Action, events: tuple[Event, ...], runs: Runs, proposals: Proposals
+    ) -> ToolResult:
         """Record the decision, run, screen, record the outcome; nothing runs before the record stands."""
-        began, detail = trio.current_time(), "not started"
-        result = cancelled(action.call)
+        began, detail, result = trio.current_time(), "not started", cancelled(action.call)
         try:
             await self._journal.write(*events)
             detail = ""
             failing = partial(failed, action.call, self._secrets | secrets_in(action))
-            result = await result_of(self._attempt(action), failing, action.call)
+            result = await result_of(self._attempt(action, runs, proposals), failing, action.call)
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:
@@ -190,13 +200,13 @@ class Pipeline:
             await self._journal.watch(action.call.tool)
         return result
 
-    async def _attempt(self, action: Action) -> ToolResult:
+    async def _attempt(self, action: Action, runs: Runs, proposals: Proposals) -> ToolResult:
         """Run a recorded call and screen what it brings, or what it had brought when it failed."""
         session, failure = self.session, None
-        source = source_of(action, Output(""), session)
-        trail = Redirects(action, self.judge)
+        source, trail = source_of(action, Output(""), session), Redirects(action, self.judge)
         with OutputStream(action, source, self._ports.observer, self._ports.store, session.id) as live:
-            came = await caught(_run(self._ports.executor, action, live, trail), lambda error: error)
+            clear = partial(Cleared, action, emit=live.emit, follower=trail, runs=runs, propose=proposals.put)
+            came = await caught(_run(proposals.executor, action, clear, trail), lambda error: error)
             await live.close()
             if isinstance(came, Exception):
                 failure = failed(action.call, source.secrets, came)
@@ -222,9 +232,9 @@ class Pipeline:
         return screened
 
 
-async def _run(executor: Executor, action: Action, live: OutputStream, trail: Redirects) -> Output:
+async def _run(executor: Executor, action: Action, clear: Callable[..., Cleared], trail: Redirects) -> Output:
     """Let a call run within its deadline; time-outs of the tool's own are failures of its own."""
     timeout = action.spec.timeout if action.spec is not None else 0
     with trio.move_on_after(timeout) as scope, trail:
-        return await executor.execute(Cleared(action, scope.deadline, live.emit, trail))
+        return await executor.execute(clear(deadline=scope.deadline))
     raise ToolTimeout(f"no answer within {timeout:g} seconds")

@@ -12,16 +12,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
 
+from .kinds import Runs
 from .trust import TrustLevel
 
 __all__ = [
     "DEFAULT_CONFIRM",
+    "HISTORY",
+    "KEEP",
     "AnomalyLimits",
     "Autonomy",
     "BreakerLimits",
@@ -38,6 +41,12 @@ __all__ = [
 ]
 
 
+KEEP = "keep"
+"""The name under which rules, questions and records speak of keeping what a trial run changed."""
+
+HISTORY = "history"
+"""The rule by which is asked once a session whether commands may read a history that holds secret files."""
+
 DEFAULT_CONFIRM = ("$(", "`", "<(", ">(", "<<<", "eval")
 
 _OPERATOR = re.compile(r"[;|&<>]+")
@@ -46,11 +55,16 @@ _CONSTRUCTS = frozenset({"$(", "`", "<(", ">(", "<<<", "<<"})
 
 @dataclass(frozen=True, slots=True)
 class ShellRules:
-    """`[tools.shell]` as far as the gate needs it."""
+    """`[tools.shell]` as far as the gate needs it.
+
+    With `confirms_by_default`, what is to be confirmed is our list, which is empty where commands run on
+    trial: what such constructs do is shown there.
+    """
 
     blocked: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     confirm: tuple[str, ...] = DEFAULT_CONFIRM
+    confirms_by_default: bool = False
 
 
 def blocked_by(argv: tuple[str, ...], rules: ShellRules) -> str | None:
@@ -182,7 +196,9 @@ class Rule:
     """One permission rule. `match` is held against canonical actions, never against raw text.
 
     `where` is the file and line it stands on ("config.toml:12"), or the scope of a grant. `folder` is a path
-    pattern: an allow rule answers for commands that start there, without it at the workspace's root.
+    pattern: an allow rule answers for commands that start there, without it at the workspace's root. A rule
+    about keeping what a trial run changed speaks of paths; `command` is then a pattern of the commands that
+    ran.
     """
 
     tool: str
@@ -191,9 +207,11 @@ class Rule:
     force: bool = False
     where: str = ""
     folder: str | None = None
+    command: str | None = None
 
     def __str__(self) -> str:
         matching = f" {self.match}" if self.match is not None else ""
+        matching += f" changed by {self.command}" if self.command is not None else ""
         force = " (force)" if self.force else ""
         inside = f" in {self.folder}" if self.folder is not None else ""
         return f"{self.action} {self.tool}{matching}{inside}{force}"
@@ -233,7 +251,9 @@ class Sandboxing:
 
     `level` is what keeps programs in (`sandbox/confinement.py` names the levels), as it was found at start.
     `answers` tells that it holds so well that it answers what `commands` asks: the person wished it, the
-    self-test found no way out, and only the workspace can be changed. Paths are absolute and resolved.
+    self-test found no way out, and only the workspace can be changed. `rung` is the strictest that a command
+    can be run in here, as a probe found it; with `asks_first` the person wants to be asked before that, too.
+    Paths are absolute and resolved.
     """
 
     level: str = "none"
@@ -241,6 +261,8 @@ class Sandboxing:
     extra_read: tuple[str, ...] = ()
     extra_write: tuple[str, ...] = ()
     answers: bool = False
+    rung: Runs = Runs.REAL
+    asks_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,3 +304,9 @@ class Policy:
     breaker: BreakerLimits = BreakerLimits()
     shell: ShellRules = field(default_factory=ShellRules)
     sandbox: Sandboxing = Sandboxing()
+
+    @property
+    def shell_rules(self) -> ShellRules:
+        """What `[tools.shell]` says of commands where these run in what can be had here."""
+        is_tried = self.shell.confirms_by_default and self.sandbox.rung is Runs.TRIAL
+        return replace(self.shell, confirm=()) if is_tried else self.shell

@@ -87,7 +87,7 @@ class Question:
         """Return what an "always" would grant: each rule with the folder that its commands must start in."""
         if self.session is None:
             return tuple(Grant("", tool, match, always.scope) for tool, match in always.rules)
-        return granted_by(always, self.asks, self.session.policy)
+        return granted_by(always, self.asks, self.action, self.session.policy)
 
 
 class Executor(Protocol):

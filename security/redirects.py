@@ -91,9 +91,12 @@ class Redirects:
         action = await self.judge.read(_led_to(self.action, place, text))
         await _on_record(self.judge.journal.catch_up())
         session = self._view(way, url)
-        decision, left, approver = self.judge.rule(action, session)
+        found = self.judge.rule(action, session)
+        decision, left = found.decision, found.left
         problem = _exhausted(way, url) or _refusal(decision, left)
-        events: tuple[Event, ...] = redirect_events(action, decision, left, approver, session, hop, problem)
+        events: tuple[Event, ...] = redirect_events(
+            action, decision, left, found.approver, session, hop, problem
+        )
         is_new = url != way.urls[-1]
         if isinstance(url, Url) and not problem and is_new and way.stays_on_site(url):
             events = (*events, UrlsAdded.of(session.now, (url,), Provenance.REDIRECT))

@@ -14,6 +14,7 @@ from .call import Outcome, Status, ToolCall, ToolResult
 from .filters import Source, inline, label
 from .kinds import Json
 from .outcome import Category, ToolError
+from .policy import KEEP
 from .trust import Origin
 from .verdict import Ask, Deny
 
@@ -42,6 +43,7 @@ Told: TypeAlias = Callable[[Exception], ToolResult]
 _NOT_FOR_TOOLS = frozenset({Category.CANCELLED, Category.CONFIRMATION_REQUIRED})
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_DISCARDED = "what the command changed was discarded"
 _OUR_WORDS = re.compile(r"[a-z]+(?: [a-z]+)*")
 
 
@@ -85,7 +87,12 @@ def _facts(facts: tuple[tuple[str, str], ...]) -> Json:
 
 def refused(call: ToolCall, denial: Deny, gate: str) -> ToolResult:
     """Return the result of a call that a gate denied."""
-    lines = [f"{call_name(call)} was refused by {gate} ({denial.rule}): {denial.reason}"]
+    what = (
+        f"{_DISCARDED}, refused"
+        if call.tool == KEEP and gate != "known"
+        else f"{call_name(call)} was refused"
+    )
+    lines = [f"{what} by {gate} ({denial.rule}): {denial.reason}"]
     lines += [f"{_fact_name(name)}: {label(value)}" for name, value in denial.facts]
     if denial.suggestion is not None:
         lines.append(f"suggestion: {label(denial.suggestion)}")
@@ -101,7 +108,7 @@ def _fact_name(name: str) -> str:
 def unanswered(call: ToolCall, asks: tuple[tuple[str, Ask], ...], nobody: bool) -> ToolResult:
     """Return the result of a call whose questions were answered with no, or by nobody."""
     who = "nobody is here to say yes" if nobody else "the person said no"
-    lines = [f"{call_name(call)} was not run: {who}"]
+    lines = [f"{_DISCARDED if call.tool == KEEP else f'{call_name(call)} was not run'}: {who}"]
     lines += [f"{gate} asked: {ask.question}" for gate, ask in asks]
     lines += [f"suggestion: {label(ask.suggestion)}" for _, ask in asks if ask.suggestion is not None]
     error = question_object(asks, lines[0], "INPUT_REQUIRED" if nobody else "DECLINED")

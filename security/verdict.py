@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .call import Atom
-from .kinds import Json
+from .kinds import Json, Runs
 from .outcome import Category
 from .url import Provenance, Url
 
@@ -23,13 +23,15 @@ Grounds: TypeAlias = tuple[tuple[Url, Provenance], ...]
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """No objection. `rule` is "off" when the person switched the gate off, else empty.
+    """No objection, as long as command lines run in nothing weaker than `runs` says.
 
-    `grounds` says how the URLs of the call became known, where the gate looked that up.
+    `rule` is "off" when the person switched the gate off, else empty. `grounds` says how the URLs of the call
+    became known, where the gate looked that up.
     """
 
     rule: str = ""
     grounds: Grounds = field(default=(), compare=False)
+    runs: Runs = Runs.REAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Ask:
     a person present can answer; `own_rule` one that the person's own `ask` rule put, which no allow
     rule outweighs; `by_name` one that only answers which name such files by their own words cover, and
     no autonomy. `facts` are named values to show beside the question, `suggestion` what would pass
-    without one, `grounds` is as in `Allow`.
+    without one, `grounds` and `runs` are as in `Allow`.
     """
 
     rule: str
@@ -53,6 +55,7 @@ class Ask:
     facts: tuple[tuple[str, str], ...] = ()
     suggestion: str | None = None
     grounds: Grounds = field(default=(), compare=False)
+    runs: Runs = Runs.REAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,12 @@ class Decision:
         """How each URL of an allowed call became known, so that its record need not look it up."""
         spoken = (word.verdict for word in self.words if not isinstance(word.verdict, Deny))
         return {url: how for verdict in spoken for url, how in verdict.grounds}
+
+    @property
+    def runs(self) -> Runs:
+        """The strictest that any gate wants command lines to run in."""
+        wanted = (word.verdict.runs for word in self.words if not isinstance(word.verdict, Deny))
+        return max(wanted, key=lambda runs: runs.strictness, default=Runs.REAL)
 
     @property
     def verdict(self) -> Verdict:

@@ -176,7 +176,7 @@ PACKAGES = {
         "security/paths security/permissions security/policy security/ports security/schema "
         "security/session security/text security/trust security/url security/verdict"
     ),
-    "security/sandbox": "security/command security/paths security/policy",
+    "security/sandbox": "security/command security/paths security/policy security/text",
     "security/session": (
         "security/call security/command security/kinds security/outcome security/paths security/policy "
         "security/trust security/url security/verdict"
@@ -202,9 +202,10 @@ PACKAGES = {
     ),
     "tools/files": (
         "security/call security/filters security/kinds security/outcome security/paths "
-        "security/permissions security/policy security/text security/trust tools/declare "
-        "tools/linux"
+        "security/permissions security/policy security/sandbox security/text security/trust "
+        "tools/declare tools/linux"
     ),
+    "tools/git": ("security/outcome security/sandbox security/text tools/files tools/process tools/sandbox"),
     "tools/http": "security/call security/kinds security/outcome security/trust security/url tools/declare",
     "tools/process": "security/outcome security/paths security/policy security/sandbox tools/linux",
     "tools/sandbox": (
@@ -216,8 +217,9 @@ PACKAGES = {
         "tools/declare tools/files"
     ),
     "tools/shell": (
-        "security/call security/kinds security/outcome security/output security/ports "
-        "security/session security/text security/trust tools/declare tools/process tools/sandbox"
+        "security/call security/kinds security/outcome security/output security/paths security/policy "
+        "security/ports security/session security/text security/trust tools/checkpoints tools/declare "
+        "tools/files tools/git tools/process tools/sandbox tools/search"
     ),
     "runtime/audit": (
         "memory/audit memory/database runtime/clock runtime/config runtime/console runtime/exits "

@@ -286,7 +286,7 @@ def test_what_is_unpacked_works_without_the_tree(archives, tmp_path) -> None:
     code = "import sys, leeward; print(leeward.__file__); from leeward.__main__ import main; sys.exit(main())"
     for words, wanted in (
         (("call", "read", '{"path": "notes.md"}'), "leaves at seven"),
-        (("check", "shell", '{"command": "rm notes.md"}'), "ask "),
+        (("check", "shell", '{"command": "rm notes.md"}', "--rung", "real"), "ask "),
     ):
         done = subprocess.run(
             [sys.executable, "-c", code, *words],

@@ -26,7 +26,7 @@ from .overflow import Overflow, OverflowReader
 from .process import environment
 from .sandbox import Runner, run_bare
 from .search import Search
-from .shell import Jobs, Shell
+from .shell import Jobs, Shell, Trials
 
 if TYPE_CHECKING:
     from .http.client import Client
@@ -47,7 +47,8 @@ class BuiltinSettings:
     may print (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are
     patterns as `security/url/hosts.py` reads them; without allowed ones, all are. `passed_on` are variables
     that programs get beside the usual ones, `given` those that outweigh them. `runner` runs programs, which
-    `before` is done for each time; `jobs` are those that go on in the background.
+    `before` is done for each time, and `trials` those that change nothing yet; `jobs` are those that go on in
+    the background.
     """
 
     workspace: str
@@ -71,6 +72,7 @@ class BuiltinSettings:
     given: Mapping[str, str] = field(default_factory=dict)
     before: Callable[[], None] = lambda: None
     jobs: Jobs = field(default_factory=Jobs)
+    trials: Trials | None = None
 
 
 @asynccontextmanager
@@ -97,6 +99,7 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
         runner=settings.runner,
         jobs=settings.jobs,
         before=settings.before,
+        trials=settings.trials,
     )
     guard, seen = Guard(settings.policy), FileVersions(lambda: settings.session().id)
     return [

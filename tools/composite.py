@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from leeward.security.call import Action, Cleared, ToolExecutor, ToolSpec
+from leeward.security.kinds import Runs
 from leeward.security.outcome import Output, ToolNotFound
+from leeward.security.policy import KEEP
 from leeward.security.trust import TrustLevel, min_trust
 
 from .declare import check_name, guarded
@@ -71,7 +73,7 @@ class CompositeExecutor:
 
         Raises:
             NameClash: two tools have one name.
-            ValueError: a tool's name is not 1 to 64 characters of a-z, 0-9 and _.
+            ValueError: a tool's name is not 1 to 64 characters of a-z, 0-9 and _, or is `keep`.
         """
         names = frozenset(guarded_tools)
         self._around = around
@@ -82,6 +84,9 @@ class CompositeExecutor:
                 self._add(_completed(spec, registered, names), registered.executor)
 
     def _add(self, spec: ToolSpec, executor: ToolExecutor) -> None:
+        if spec.name == KEEP:
+            told = "is what keeping the changes of a command is called, so no tool can have this name"
+            raise ValueError(f"{spec.source}: '{KEEP}' {told}")
         known = self._routes.get(spec.name)
         if known is not None:
             first, second = (f"{s.source} ({type(e).__name__})" for s, e in (known, (spec, executor)))
@@ -108,7 +113,8 @@ class CompositeExecutor:
         route = self._routes.get(judged.name) if judged is not None else None
         if route is None or route[0] is not judged:
             raise ToolNotFound("this call was judged for a tool that is not registered here")
-        if self._around is None:
+        if self._around is None or cleared.runs is not Runs.REAL:
+            # What a trial run changes is kept for /undo when it is kept at all.
             return await route[1].execute(cleared)
         async with self._around(cleared.action) as came:
             output = await route[1].execute(cleared)

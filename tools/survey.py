@@ -12,9 +12,9 @@ import errno
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -347,12 +347,18 @@ class Surveyor:
     """Looks at the local disk; the `Surveyor` the pipeline is given.
 
     `programs` are those that commands find; `policy` tells which files are secret, whatever other names
-    they have.
+    they have, and `history` the name of one in what git holds of the workspace.
     """
 
-    def __init__(self, programs: Programs | None = None, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        programs: Programs | None = None,
+        policy: Policy | None = None,
+        history: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
         self._programs = Programs() if programs is None else programs
         self._policy = policy
+        self._history = history
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return for each absolute path the path with all links followed, in one hop to a thread.
@@ -370,9 +376,12 @@ class Surveyor:
 
     async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
         """Return what judging a command line asks for, in one hop to a thread."""
-        return await trio.to_thread.run_sync(
+        found = await trio.to_thread.run_sync(
             looked_up, wanted, policy, self._programs, abandon_on_cancel=True
         )
+        if not wanted.history or self._history is None:
+            return found
+        return replace(found, history=dict.fromkeys(wanted.history, await self._history()))
 
     async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
         """Return what stands at paths without links, as `states` does, in one hop to a thread."""

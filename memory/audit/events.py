@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from leeward.security.call import Status
+from leeward.security.kinds import Runs
 from leeward.security.outcome import Category
 from leeward.security.session import (
     ActionRecord,
@@ -76,8 +77,8 @@ def _rows(value: list[list[str]]) -> tuple[tuple[str, ...], ...]:
 
 
 def _offers(value: list[list[str | None]]) -> tuple[tuple[str | None, ...], ...]:
-    """Return rules with their folders, which records of earlier releases do not name: the root is meant."""
-    return tuple((*row, None)[:3] for row in value)
+    """Return rules with folder and command; where earlier releases name none, the root is meant."""
+    return tuple((*row, None, None)[:4] for row in value)
 
 
 # JSON has neither tuples nor enumerations; a field of these names becomes again what it was. All
@@ -99,6 +100,8 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
     "level": TrustLevel,
     "scope": Scope,
     "grants": tuple,
+    "runs": Runs,
+    "rung": Runs,
 }
 
 

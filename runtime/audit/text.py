@@ -81,7 +81,8 @@ def _decided(body: Body) -> str:
     arguments = _said(body["arguments"])
     if body["allowed"]:
         by = f" answered by {body['approver']}" if body["approver"] else ""
-        return f"allowed{by} {arguments}"
+        how = {"trial": ", on trial", "read_only": ", read-only"}.get(body.get("runs", "real"), "")
+        return f"allowed{how}{by} {arguments}"
     who = f", {body['approver']} said no" if body["approver"] not in {"", "nobody"} else ""
     who = ", nobody was there to say yes" if body["approver"] == "nobody" else who
     return f"denied by {body['gate']} ({body['rule']}) {body['code']}{who}: {body['reason']} {arguments}"

@@ -14,7 +14,7 @@ from ipaddress import ip_address, ip_network
 
 from leeward.memory.audit import Record, body_of, event_of
 from leeward.security.call import Status
-from leeward.security.kinds import Json
+from leeward.security.kinds import Json, Runs
 from leeward.security.paths import NAMED_SECRET, NOT_TO_BE_READ, literally
 from leeward.security.session import Asked, AtomRecord, Configured, Decided, Finished, GateVerdict
 from leeward.security.text import visible
@@ -43,6 +43,7 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("hosts", "domain_denylist"): ("the host taken out of the list", "tools.fetch.domain_denylist"),
     ("hosts", "domain_allowlist"): ("the host in the list", "tools.fetch.domain_allowlist"),
     ("commands", "blocked"): ("the entry taken out of the list", "tools.shell.blocked_commands"),
+    ("commands", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
     ("commands", ""): ("nothing: no rule, grant or answer lets this command run", ""),
     ("budget", "calls_per_session"): ("/new, or a higher limit", "agent.max_tool_calls_per_session"),
     ("budget", "calls_per_turn"): ("another message, or a higher limit", "agent.max_tool_calls_per_turn"),
@@ -126,12 +127,12 @@ def _of_questions(decided: Decided, sources: Mapping[str, str]) -> Iterator[str]
         yield f"nothing in advance: what {' and '.join(forced)} asked is for somebody present to answer"
         return
     own = [said.where or said.rule for said in asks if said.own_rule]
-    for tool, match, folder in decided.always:
-        if folder is None:
+    for tool, match, folder, command in decided.always:
+        if folder is None and command is None:
             yield f"for this session: /permissions allow {tool}{f' {match}' if match is not None else ''}"
         if not own:
             pattern = None if folder is None else literally(folder)
-            keys = {"tool": tool, "match": match, "folder": pattern, "action": "allow"}
+            keys = {"tool": tool, "match": match, "folder": pattern, "command": command, "action": "allow"}
             told = (
                 f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items() if value
             )
@@ -175,6 +176,7 @@ class Explanation:
         yield f"{visible(decided.call)}  {visible(decided.tool)}  {at}  session {visible(self.session)}"
         yield from _fact_lines("asked for", _asker(decided))
         yield from _fact_lines("arguments", _shown(decided.arguments))
+        yield from _fact_lines("runs", _runs(decided))
         yield from _read_as(decided)
         yield ""
         yield f"{_headline(decided)}"
@@ -253,6 +255,17 @@ def _asker(decided: Decided) -> str:
     trust = f"; {decided.tool} was {decided.trust} ({decided.trust_from})" if decided.trust else ""
     seen = f"; read by then: {', '.join(decided.labels)}" if decided.labels else ""
     return f"by the {decided.asker}{model}{trust}{seen}" if decided.asker else ""
+
+
+def _runs(decided: Decided) -> str:
+    """Return in what a command ran, where that was not for real; of its changes, which run made them."""
+    if decided.of:
+        return f"in the workspace, as {decided.of} left it in its trial run"
+    told = {
+        Runs.TRIAL: f"on trial; what it changed is judged as {decided.call}.keep",
+        Runs.READ_ONLY: "read-only; nothing can be changed",
+    }
+    return told.get(decided.runs, "") if decided.allowed else ""
 
 
 def _read_as(decided: Decided) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leeward.security.call import Status
+from leeward.security.kinds import Runs
 from leeward.security.session import TextSeen
 from leeward.security.text import visible
 from leeward.security.trust import Origin
@@ -69,7 +70,7 @@ async def check(options: Options, printer: Printer) -> Exit:
     """
     if options.batch is not None:
         return await run_batch(options, printer)
-    dry = DryRun(begin(options, works=False))
+    dry = DryRun(begin(options, works=False), Runs(options.rung) if options.rung else None)
     _warn_of_unread(options, printer)
     seen = frozenset(map(Origin, options.seen))
     asked = DryRunCall(options.tool, options.arguments, urls=tuple(options.urls), seen=seen)
@@ -92,7 +93,9 @@ def _exit(judged: Judged) -> Exit:
 def _lines(judged: Judged) -> Iterator[str]:
     """Yield a decision as lines for people."""
     if judged.decision == "allow":
-        yield f"allow, answered by {judged.rule}" if judged.rule else "allow"
+        runs = {Runs.TRIAL: " (trial run)", Runs.READ_ONLY: " (read-only run)"}
+        how = runs.get(judged.runs, "") if judged.runs is not None else ""
+        yield f"allow{how}, answered by {judged.rule}" if judged.rule else f"allow{how}"
     elif judged.decision == "ask":
         yield from (f"ask {gate}: {question}" for gate, question in judged.asks)
     else:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 import trio
 
+from leeward.security.kinds import Runs
 from leeward.security.trust import Origin
 
 from ..console import begin
@@ -48,7 +49,11 @@ async def run_batch(options: Options, printer: Printer) -> Exit:
     Raises:
         CliError: the lines cannot be read, or the configuration cannot be used.
     """
-    dry, code, number = DryRun(begin(options, works=False)), Exit.SUCCESS, 0
+    dry, code, number = (
+        DryRun(begin(options, works=False), Runs(options.rung) if options.rung else None),
+        Exit.SUCCESS,
+        0,
+    )
     with _opened(options.batch or "-") as handle:
         async for lines in _lines(handle):
             answers: list[str] = []

@@ -87,6 +87,10 @@ async def _of_sandbox(start: Startup) -> list[_Finding]:
             is_kept_in = None if sandbox.level is SandboxLevel.NONE else True
             found = [_Finding("sandbox", is_kept_in, sandbox_word(policy))]
             found += (_Finding("sandbox", None, f"not {reason}") for reason in sandbox.weaker_because)
+            if sandbox.trials.problem:
+                found.append(
+                    _Finding("trials", None, f"commands ask before they run: {sandbox.trials.problem}")
+                )
             found += (_Finding("sandbox", False, alert) for alert in alerts)
             found.append(_Finding("limits", True, limits_word(sandbox)))
             return found + [_of_probe(probe) for probe in (await self_test(sandbox) if is_kept_in else ())]

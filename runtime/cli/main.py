@@ -341,6 +341,8 @@ def _judging(commands: Commands, shared: SharedSettings) -> None:
     check.add_argument("tool", metavar="TOOL", nargs="?", default="", help=tool)
     check.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help=given)
     check.add_argument("--batch", metavar="FILE", help="one JSON object per line (- is standard input)")
+    rungs = ("trial", "read_only", "real")
+    check.add_argument("--rung", choices=rungs, help="what commands can run in, if not as is found here")
     for parser in (call, check):
         parser.add_argument(
             "--url", dest="urls", metavar="URL", action="append", help="a URL the person gave"

@@ -84,6 +84,7 @@ def _as_json(stored: GrantEntry) -> dict[str, Json]:
         "tool": grant.tool,
         "match": grant.match,
         "folder": grant.folder,
+        "command": grant.command,
         "scope": grant.scope.value,
         "workspace": stored.workspace,
         "granted_at": stored.granted_at,

@@ -231,9 +231,12 @@ def _digest(config: Config) -> str:
     values = config.model_dump(mode="json")
     if values["tools"]["shell"]["memory"] == 0:
         del values["tools"]["shell"]["memory"]
+    if values["tools"]["shell"]["trial"] == "auto":
+        del values["tools"]["shell"]["trial"]
     for rule in values["permissions"]["rules"]:
-        if rule["folder"] is None:
-            del rule["folder"]
+        for later in ("folder", "command"):
+            if rule[later] is None:
+                del rule[later]
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from leeward.memory.overflow import MAX_TOTAL
 from leeward.security.permissions import pattern_problem
+from leeward.security.policy import KEEP
 
 from .narrowing import LOWER, NO_HIGHER_AUTONOMY, ONLY_ASK_OR_DENY, STAYS_ON, WEAKER_TRUST
 from .sections import (
@@ -185,6 +186,12 @@ class PermissionRule(Section):
         Expected("a path pattern such as packages/* or ~/src/**"),
     ] = None
 
+    command: Annotated[
+        str | None,
+        Field(description="For allow keep: which commands may change these paths; without it, any."),
+        Expected("a pattern such as make * or ruff format *"),
+    ] = None
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.folder is not None and (self.action != "allow" or self.match is None):
@@ -192,6 +199,12 @@ class PermissionRule(Section):
         problem = None if self.folder is None else _pattern_problem(f"./{self.folder}")
         if problem is not None:
             raise _mismatch("folder", f"a pattern that can match something: {problem}")
+        is_keep = self.tool == KEEP and self.action == "allow" and self.match is not None
+        if self.command is not None and not is_keep:
+            raise _mismatch("command", 'no command here: only a rule with match that allows "keep" has one')
+        problem = None if self.command is None else _pattern_problem(self.command)
+        if problem is not None:
+            raise _mismatch("command", f"a pattern that can match something: {problem}")
         if self.force and self.action != "ask":
             raise _mismatch("force", 'no force here: only a rule that says "ask" can force it')
         problem = None if self.match is None else _pattern_problem(self.match)

@@ -17,6 +17,7 @@ from leeward.security.url import covers_domain
 from .toml_lines import KeyPath
 
 __all__ = [
+    "ASKS_FIRST",
     "LOWER",
     "LOWER_FROM_ENDLESS",
     "MORE",
@@ -69,6 +70,10 @@ def _switched_on(old: bool, new: bool) -> Sequence[KeyPath]:
     return _ALL if new and not old else ()
 
 
+def _not_asking(old: str, new: str) -> Sequence[KeyPath]:
+    return _ALL if new not in (old, "ask") else ()
+
+
 def _longer(old: Sequence[str], new: Sequence[str]) -> Sequence[KeyPath]:
     return tuple((index,) for index, entry in enumerate(new) if entry not in old)
 
@@ -117,6 +122,7 @@ LOWER = Narrowing("lower it", _higher)
 LOWER_FROM_ENDLESS = Narrowing("lower it (0 is endless)", _higher_or_endless)
 STAYS_ON = Narrowing("switch it on", _switched_off)
 STAYS_OFF = Narrowing("switch it off", _switched_on)
+ASKS_FIRST = Narrowing('say "ask"', _not_asking)
 SUBSET = Narrowing("take entries away", _longer)
 MORE = Narrowing("add entries", _shorter)
 NARROWER_HOSTS = Narrowing("name hosts that are covered already", _wider)

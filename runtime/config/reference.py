@@ -47,11 +47,12 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("cache_write", "0.5"),
     ),
     ("permissions", "rules"): (
-        ("tool", '"shell"'),
-        ("match", '"git status"'),
+        ("tool", '"keep"'),
+        ("match", '"build/**"'),
         ("action", '"allow"'),
         ("force", "false"),
         ("folder", '"."'),
+        ("command", '"make *"'),
     ),
     ("security", "trust"): (("fetch", '"verified"'),),
 }

@@ -16,6 +16,7 @@ from leeward.security.policy import DEFAULT_CONFIRM, command_entry_problem
 from leeward.tools.process import Limits
 
 from .narrowing import (
+    ASKS_FIRST,
     LOWER,
     LOWER_FROM_ENDLESS,
     MORE,
@@ -85,6 +86,14 @@ class ShellSection(Section):
         ),
         lower_from(lambda: Limits().memory),
     ] = 0
+    trial: Annotated[
+        Literal["auto", "ask", "off"],
+        Field(
+            description="Run commands that nobody allowed on trial first: what they changed is shown then, "
+            "and kept or discarded. ask: only after a yes; off: never."
+        ),
+        ASKS_FIRST,
+    ] = "auto"
     checkpoints: Annotated[
         bool, Field(description="Keep what calls change in the workspace, so that /undo takes it back.")
     ] = True
@@ -109,7 +118,10 @@ class ShellSection(Section):
     ] = ()
     confirm_patterns: Annotated[
         tuple[CommandEntry, ...],
-        Field(strict=False, description="Constructs and commands that are always asked about."),
+        Field(
+            strict=False,
+            description="Constructs and commands that are always asked about; on trial, by default, none.",
+        ),
         MORE,
     ] = DEFAULT_CONFIRM
 

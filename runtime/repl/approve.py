@@ -46,8 +46,12 @@ CHOICES = {
     "no": Answer.NO,
     "a": Answer.ALWAYS,
     "always": Answer.ALWAYS,
+    "k": Answer.YES,
+    "keep": Answer.YES,
+    "d": Answer.NO,
+    "discard": Answer.NO,
 }
-"""What may be typed for an answer."""
+"""What may be typed for an answer; changes are kept or discarded."""
 
 _FACT_NAME = re.compile(r"[a-z]+(?: [a-z]+)*")
 _LONG_QUESTION = 40
@@ -59,7 +63,10 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
 
     `width` is in columns. With `in_full` nothing is cut.
     """
-    yield from within(width, "", f"{visible(question.action.call.tool)} wants to run:", "  ")
+    action = question.action
+    tool = visible(action.call.tool if action.of is None else action.of.call.tool)
+    what = "wants to run:" if action.of is None else "ran on trial; nothing is changed yet:"
+    yield from within(width, "", f"{tool} {what}", "  ")
     told = [line for name, value in _acts(question) for line in _value(name, value, width)]
     for name, value in arguments_of(question.action):
         ends = Ends(value) if in_full else ends_of(value)
@@ -89,10 +96,11 @@ def is_cut(question: Question) -> bool:
 def offer(question: Question, *, in_full: bool = False) -> str:
     """Return the prompt that names the answers there are: no yes to what was not shown in full."""
     if not in_full and is_cut(question):
-        return "  [s]how all / [n]o? "
+        return f"  [s]how all / {'[n]o' if question.action.of is None else '[d]iscard'}? "
     always = " / [a]lways" if question.always is not None else ""
     wider = " / [w]ider" if question.wider is not None else ""
-    return f"  [y]es / [n]o{always}{wider}? "
+    both = "[y]es / [n]o" if question.action.of is None else "[k]eep / [d]iscard"
+    return f"  {both}{always}{wider}? "
 
 
 def choice(typed: str, question: Question) -> Answer | None:
@@ -103,14 +111,15 @@ def choice(typed: str, question: Question) -> Answer | None:
 
 def _acts(question: Question) -> Iterator[tuple[str, str]]:
     """Yield what the call would do, as it was read: commands, paths, URLs, and what is odd about a host."""
-    for atom in question.action.atoms:
+    # What a trial run changed is told with its paths; it is the command that did something.
+    for atom in (question.action.of or question.action).atoms:
         if not is_act(atom):
             continue
         if atom.kind is Kind.COMMAND and isinstance(atom.canonical, Unreadable):
             yield "not understood", atom.canonical.reason
             yield "runs as written", atom.raw
             continue
-        yield ACTS[atom.kind], _canonical(atom)
+        yield ("ran" if question.action.of is not None else ACTS[atom.kind]), _canonical(atom)
         if isinstance(atom.canonical, Url):
             yield from host_facts(atom.canonical)
 

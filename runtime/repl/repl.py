@@ -184,6 +184,8 @@ def banner(runtime: Runtime) -> Iterator[str]:
         yield "no model is configured: the offline one answers and follows plain instructions"
     yield f"sandbox {sandbox_word(runtime.pipeline.session.policy)}"
     yield from (f"  not {visible(reason)}" for reason in runtime.sandbox.weaker_because)
+    if runtime.sandbox.trials.problem:
+        yield f"  no trial runs: {visible(runtime.sandbox.trials.problem)}"
     off = gates_off(runtime.pipeline.session)
     if off:
         yield f"switched off by configuration: {', '.join(off)}"

@@ -217,7 +217,9 @@ def keeping_of(config: Config, policy: Policy, database: Database, clock: Clock)
     """Return what keeps changes of trial runs; what one that was killed left has to be finished first."""
     budget = config.tools.shell.checkpoint_bytes
     store = CheckpointStore(database, clock, _STATES * budget)
-    return Keeping(store, Guard(policy), budget, database.path.with_name(database.path.name + JOURNALS))
+    return Keeping(
+        store, Guard(policy, keeps_git=True), budget, database.path.with_name(database.path.name + JOURNALS)
+    )
 
 
 @dataclass(frozen=True, slots=True)

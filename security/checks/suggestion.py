@@ -25,7 +25,7 @@ def instead_of(atom: Atom, action: Action, session: Session) -> str | None:
     """Return the first thing that could be done instead of a command line and would not be refused itself."""
     if not isinstance(atom.canonical, CommandLine):
         return None
-    for found, line in suggestions_for(atom.canonical, session.policy, session.policy.shell):
+    for found, line in suggestions_for(atom.canonical, session.policy, session.policy.shell_rules):
         if line is None:
             passes = passing_url(found.value, found.tool, action, session) is not None
         else:

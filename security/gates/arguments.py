@@ -39,9 +39,9 @@ def arguments(action: Action, _session: Session) -> Verdict:
 
 def _rejections(action: Action) -> dict[str, tuple[str, Rejection]]:
     """Return each bad argument with its whole value and the pattern that wins, in the order given."""
-    found: dict[str, tuple[str, Rejection]] = {}
-    whole: dict[str, str] = {}
-    for atom in action.atoms:
+    found, whole = dict[str, tuple[str, Rejection]](), dict[str, str]()
+    # Nobody made up the names of what a trial run changed.
+    for atom in action.atoms if action.of is None else ():
         # The first atom of a place is the argument itself, the ones behind it are parts read out of it.
         whole.setdefault(atom.pointer, atom.raw)
         rejection = rejected_pattern(atom.kind, atom.raw, atom.canonical, declared=atom.declared)

@@ -12,10 +12,11 @@ __all__ = ["budget"]
 def budget(action: Action, session: Session) -> Verdict:
     """Deny when calls ran out, or a call brought the same result several times in a row.
 
-    The limits are the model's: a person who asks for something themselves has set them. Seconds and cost
-    are watched by whoever runs a turn, for they end what a model says, too.
+    What a trial run changed is part of the call that ran it. The limits are the model's: a person who asks
+    for something themselves has set them. Seconds and cost are watched by whoever runs a turn, for they end
+    what a model says, too.
     """
-    if action.call.asker is Asker.PERSON:
+    if action.call.asker is Asker.PERSON or action.of is not None:
         return Allow()
     limits = session.policy.calls
     # A call that waited for a person took its place in the budget when it was asked about.

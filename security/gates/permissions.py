@@ -7,7 +7,7 @@ was evaluated.
 from __future__ import annotations
 
 from ..call import Action, Atom
-from ..kinds import Effect, Kind, Unreadable
+from ..kinds import Effect, Kind, Runs, Unreadable
 from ..permissions import JUDGED, matched
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session
@@ -22,7 +22,9 @@ def permissions(action: Action, session: Session) -> Verdict:
     for rule in policy.rules:
         if rule.action is RuleAction.DENY and matched(rule, action, policy) is not None:
             return Deny(_cited(rule), "a permission rule forbids this")
-    if policy.autonomy is Autonomy.READONLY and _changing(action, _opens(action)):
+    # What a trial run of a command changes is denied when it is to be kept.
+    is_tried = action.may_be_tried and policy.sandbox.rung is Runs.TRIAL
+    if policy.autonomy is Autonomy.READONLY and not is_tried and _changing(action, _opens(action)):
         return Deny("readonly", "nothing may be written, executed or sent at autonomy readonly")
     asking = [rule for rule in policy.rules if rule.action is RuleAction.ASK]
     hits = [(rule, about) for rule in asking if (about := matched(rule, action, policy)) is not None]
@@ -47,7 +49,8 @@ def _default(action: Action, judged: bool) -> Verdict:
         # What command lines do is weighed by `commands`, word by word.
         return Allow()
     about = action.of_kind(*JUDGED)
-    return Ask("default", f"this call may {' and '.join(changing)}", about, force=_is_unread(action))
+    what = f"this call may {' and '.join(changing)}" if action.of is None else "keep what it changed?"
+    return Ask("default", what, about, force=action.is_cut or _is_unread(action))
 
 
 def _changing(action: Action, judged: bool) -> list[str]:

@@ -10,7 +10,7 @@ from ..policy import Policy
 from .pattern import as_one_name
 from .workspace import DEVICES, at_home, is_below, is_inside
 
-__all__ = ["protected_places", "protected_reason"]
+__all__ = ["OF_GIT", "protected_places", "protected_reason"]
 
 _RC_FILES = frozenset({
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile",
@@ -39,7 +39,10 @@ _PROTECTED_SYSTEM = (
     "/dev",
     "/var/spool/cron",
 )
-_CONTROL_FOLDERS = {".git": "git runs or obeys it", ".leeward": "it configures Leeward"}
+OF_GIT = "git runs or obeys it"
+"""Why what lies in a repository is protected."""
+
+_CONTROL_FOLDERS = {".git": OF_GIT, ".leeward": "it configures Leeward"}
 
 
 def protected_reason(path: str, policy: Policy) -> str | None:

@@ -1,6 +1,6 @@
 """Rules, grants, and the questions they answer in advance."""
 
-from .answers import APPROVAL, Asks, grants_behind, recheck, resolve_asks
+from .answers import APPROVAL, Asks, grants_behind, recheck, resolve_asks, who_lets_it_run
 from .grants import Always, Patterns, granted_by, problem_with, proposed_grants, wider_grants
 from .matching import JUDGED, holding_back, matched, pattern_problem
 
@@ -19,5 +19,6 @@ __all__ = [
     "proposed_grants",
     "recheck",
     "resolve_asks",
+    "who_lets_it_run",
     "wider_grants",
 ]

@@ -11,13 +11,22 @@ from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from ..call import BUILT_IN, Action, Asker, Atom
+from ..kinds import Kind, Runs
 from ..paths import ResolvedPath, is_inside, is_meant_to_run_later
-from ..policy import Autonomy, Rule, RuleAction
+from ..policy import HISTORY, Autonomy, Rule, RuleAction
 from ..session import Grant, Session
 from ..verdict import Ask, Decision, Deny, GateWord
-from .matching import covers
+from .matching import covers, covers_change
 
-__all__ = ["APPROVAL", "Asks", "answer_in_advance", "grants_behind", "recheck", "resolve_asks"]
+__all__ = [
+    "APPROVAL",
+    "Asks",
+    "answer_in_advance",
+    "grants_behind",
+    "recheck",
+    "resolve_asks",
+    "who_lets_it_run",
+]
 
 Asks: TypeAlias = tuple[tuple[str, Ask], ...]
 """Gates and what they asked."""
@@ -37,15 +46,38 @@ def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> 
         return "the person, by typing it"
     if ask.force:
         return None
+    if answer := _by_rule(gate, ask, action, session):
+        return answer
+    if session.policy.autonomy is Autonomy.FULL and _within_full(gate, ask, session):
+        return "autonomy full"
+    return "sandbox" if _within_sandbox(gate, ask, action, session) else None
+
+
+def _by_rule(gate: str, ask: Ask, action: Action, session: Session) -> str:
+    """Return the allow rules or grants that cover everything an Ask is about, "" where none do."""
     allowing = tuple(rule for rule in session.policy.rules if rule.action is RuleAction.ALLOW)
     if not ask.own_rule and (found := _covering(allowing, gate, ask, action, session)):
         return "; ".join(f"{rule} at {rule.where}" if rule.where else str(rule) for rule in found)
     granted = tuple(grant.rule for grant in _active(action, session))
-    if found := _covering(granted, gate, ask, action, session):
-        return "; ".join(f"grant: {rule} for {rule.where}" for rule in found)
-    if session.policy.autonomy is Autonomy.FULL and _within_full(gate, ask, session):
-        return "autonomy full"
-    return "sandbox" if _within_sandbox(gate, ask, action, session) else None
+    found = _covering(granted, gate, ask, action, session)
+    return "; ".join(f"grant: {rule} for {rule.where}" for rule in found)
+
+
+def who_lets_it_run(action: Action, session: Session) -> str:
+    """Return who said beforehand that the command lines of a call may run for real, "" where nobody did.
+
+    No level of autonomy does, where what they would change can be shown first.
+    """
+    if session.policy.autonomy is Autonomy.READONLY:
+        return ""
+    if action.call.asker is Asker.PERSON:
+        return "the person, by typing it"
+    return _by_rule(*_of_lines(action), action, session)
+
+
+def _of_lines(action: Action) -> tuple[str, Ask]:
+    """Return what a rule has to answer so that the command lines of a call run for real."""
+    return "commands", Ask("runs", "Run it?", about=action.of_kind(Kind.COMMAND))
 
 
 def resolve_asks(asks: Asks, action: Action, session: Session) -> tuple[Asks, str]:
@@ -67,6 +99,9 @@ def _covering(
     tool = action.call.tool
     if ask.by_name:
         rules = tuple(rule for rule in rules if rule.match is not None and is_meant_to_run_later(rule.match))
+    if action.of is not None:
+        found = [covers_change(rules, action.of, atom, session.policy) for atom in ask.about]
+        return tuple(dict.fromkeys(rule for group in found for rule in group)) if all(found) else ()
     if gate in _ABOUT_THE_TOOL:
         for rule in rules:
             if rule.match is None and rule.folder is None and fnmatchcase(tool, rule.tool):
@@ -76,7 +111,7 @@ def _covering(
 
 
 def _within_full(gate: str, ask: Ask, session: Session) -> bool:
-    if ask.by_name:
+    if ask.by_name or ask.rule == HISTORY:
         return False
     if gate in _ABOUT_THE_TOOL:
         return True
@@ -93,15 +128,22 @@ def _within_sandbox(gate: str, ask: Ask, action: Action, session: Session) -> bo
 
     Only the built-in tools start their programs there, and no sandbox knows what a person meant by a rule.
     """
-    if gate != "commands" or ask.own_rule or ask.by_name or not session.policy.sandbox.answers:
+    if (
+        gate != "commands"
+        or ask.own_rule
+        or ask.by_name
+        or ask.rule == HISTORY
+        or not session.policy.sandbox.answers
+    ):
         return False
     return action.is_command and action.spec is not None and action.spec.source == BUILT_IN
 
 
-def grants_behind(asks: Asks, action: Action, session: Session) -> tuple[str, ...]:
-    """Return the ids of the grants that answer questions about an action."""
+def grants_behind(decision: Decision, action: Action, session: Session) -> tuple[str, ...]:
+    """Return the ids of the grants that answer questions about an action, or let its lines run for real."""
     active = _active(action, session)
     rules = tuple(grant.rule for grant in active)
+    asks = decision.asks if decision.runs is Runs.REAL else (*decision.asks, _of_lines(action))
     answered = (_covering(rules, gate, ask, action, session) for gate, ask in asks if not ask.force and rules)
     used = {rule for group in answered for rule in group}
     return tuple(grant.id for grant, rule in zip(active, rules, strict=True) if rule in used)

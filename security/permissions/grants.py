@@ -13,6 +13,7 @@ import math
 import posixpath
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias
@@ -21,13 +22,13 @@ from ..call import Action, Atom
 from ..command import CommandLine
 from ..kinds import Kind
 from ..paths import ResolvedPath, is_inside
-from ..policy import Policy
+from ..policy import HISTORY, Policy
 from ..question import is_taken_in, too_long
 from ..session import Grant, Scope, Session
 from ..text import redact_text, visible
 from ..url import url_pattern
 from .answers import Asks, resolve_asks
-from .matching import covers_action, exact_patterns, path_glob, pattern_problem, starts
+from .matching import covers_action, exact_patterns, exact_words, path_glob, pattern_problem, starts
 
 __all__ = ["LONGEST", "Always", "Patterns", "granted_by", "problem_with", "proposed_grants", "wider_grants"]
 
@@ -59,7 +60,8 @@ def proposed_grants(asks: Asks, action: Action, session: Session) -> Patterns | 
     and where the call is more than a person takes in at once: an answer that lasts is given at a glance.
     """
     about = _about(asks)
-    if too_long(action) or not all(map(is_taken_in, about)):
+    # A yes to that lasts for the session, and is no leave to run anything.
+    if any(ask.rule == HISTORY for _, ask in asks) or too_long(action) or not all(map(is_taken_in, about)):
         return None
     patterns = [exact_patterns(atom) for atom in about]
     rules: Patterns = ((action.call.tool, None),)
@@ -105,7 +107,7 @@ def problem_with(always: Always, asks: Asks, action: Action, session: Session) -
         problem = _pattern_problem(match, about, session)
         if problem is not None:
             return problem
-    given = granted_by(always, asks, session.policy)
+    given = granted_by(always, asks, action, session.policy)
     problem = next(filter(None, (_folder_problem(grant.folder, session) for grant in given)), None)
     if problem is not None:
         return problem
@@ -114,11 +116,18 @@ def problem_with(always: Always, asks: Asks, action: Action, session: Session) -
     return f"this call would still be asked about, by {gates}" if gates else None
 
 
-def granted_by(always: Always, asks: Asks, policy: Policy) -> tuple[Grant, ...]:
-    """Return what an "always" grants for these questions: each rule for each folder it is meant in."""
+def granted_by(always: Always, asks: Asks, action: Action, policy: Policy) -> tuple[Grant, ...]:
+    """Return what an "always" grants for these questions: each rule for each folder it is meant in.
+
+    What a trial run changed is kept for the commands that changed it, exactly as they ran.
+    """
     lines = [atom.canonical for atom in _about(asks) if isinstance(atom.canonical, CommandLine)]
     found: dict[Grant, None] = {}
     for tool, match in always.rules:
+        for command, folder in _ran(action.of, policy) if action.of is not None else ():
+            found[Grant("", tool, match, always.scope, folder=folder, command=command)] = None
+        if action.of is not None:
+            continue
         folders = [
             folder
             for line in lines
@@ -129,6 +138,13 @@ def granted_by(always: Always, asks: Asks, policy: Policy) -> tuple[Grant, ...]:
             elsewhere = None if folder == policy.workspace else folder
             found[Grant("", tool, match, always.scope, folder=elsewhere)] = None
     return tuple(found)
+
+
+def _ran(of: Action, policy: Policy) -> Iterator[tuple[str, str | None]]:
+    """Yield a pattern of each command that ran, and the folder it started in (None: the workspace's root)."""
+    for line in (atom.canonical for atom in of.of_kind(Kind.COMMAND)):
+        for argv, folder in starts(line, policy, line.said) if isinstance(line, CommandLine) else ():
+            yield exact_words(argv), None if folder == policy.workspace else folder
 
 
 def _pattern_problem(match: str | None, about: list[Atom], session: Session) -> str | None:

@@ -17,20 +17,24 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import TypeAlias
 
 from ..call import Action, Atom
 from ..command import CommandLine, assess, covers_words, matches_words
 from ..kinds import Kind
 from ..paths import ResolvedPath, literally, locate, matches_parts
-from ..policy import Autonomy, Policy, Rule, RuleAction
+from ..policy import KEEP, Autonomy, Policy, Rule, RuleAction
 from ..url import Destination, Url, url_pattern, url_problem
 
 __all__ = [
     "JUDGED",
     "covers",
+    "covers_change",
     "exact_patterns",
+    "exact_words",
     "holding_back",
     "matched",
     "path_glob",
@@ -47,15 +51,21 @@ _OPEN = re.compile(r"⟨(?![*?\[~])")
 _MARKS = str.maketrans("", "", "⟨⟩")
 _OPERATOR = re.compile(r"[;|&]+|[<>]+")
 
+Actions: TypeAlias = tuple[tuple[str, ...], ...]
+"""Commands and redirections of a line, each as its words."""
+
 JUDGED = (Kind.PATH, Kind.URL, Kind.COMMAND, Kind.DESTINATION, Kind.RESOURCE_ID)
 """The kinds a rule can speak of: what a call is about, not what it says."""
 
 
 def matched(rule: Rule, action: Action, policy: Policy) -> tuple[Atom, ...] | None:
     """Return what of the action a rule speaks of (all of it without a pattern), or None for nothing."""
-    if not fnmatchcase(action.call.tool, rule.tool):
-        return None
     judged = action.of_kind(*JUDGED)
+    if not fnmatchcase(action.call.tool, rule.tool) and not (
+        action.of is not None and rule.match is not None
+    ):
+        # A rule about the paths of any tool is one about changing them in a trial run, too.
+        return None
     if rule.match is None:
         return judged
     return tuple(atom for atom in judged if _speaks_of(rule.match, atom, policy)) or None
@@ -148,10 +158,36 @@ def covers(rules: tuple[Rule, ...], tool: str, atom: Atom, policy: Policy) -> tu
     return tuple(rule for rule in named if rule.folder is None and rule.match and match(rule.match))[:1]
 
 
-def _covering_line(named: list[Rule], line: CommandLine, policy: Policy) -> tuple[Rule, ...]:
+def covers_change(rules: tuple[Rule, ...], of: Action, atom: Atom, policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules that together answer for a path that a trial run changed, or none.
+
+    Each speaks of the path, and together they speak of every command that ran; one that names no command
+    speaks of all.
+    """
+    match = _covering_match(atom, policy)
+    about = [(rule, rule.match) for rule in rules if rule.tool == KEEP and rule.match is not None]
+    # A folder that stands for all in it is covered by what covers all in it.
+    named = [rule for rule, pattern in about if match(pattern) or match(pattern.removesuffix("/**"))]
+    anything = [rule for rule in named if rule.command is None and rule.folder is None]
+    if anything:
+        return tuple(anything[:1])
+    found: list[Rule] = []
+    for line in (one.canonical for one in of.of_kind(Kind.COMMAND)):
+        behind = [(rule, replace(rule, match=rule.command)) for rule in named]
+        ran = [one for _, one in behind]
+        used = _covering_line(ran, line, policy, line.said) if isinstance(line, CommandLine) else ()
+        if not used:
+            return ()
+        found += [rule for rule, one in behind if one in used]
+    return tuple(dict.fromkeys(found))
+
+
+def _covering_line(
+    named: list[Rule], line: CommandLine, policy: Policy, actions: Actions | None = None
+) -> tuple[Rule, ...]:
     """Return the rules that cover each command of a line in each folder it may start in, or none."""
     found: list[Rule] = []
-    for argv, folder in starts(line, policy):
+    for argv, folder in starts(line, policy, actions):
         here = (rule for rule in named if _holds_in(rule.folder, folder, policy))
         rule = next(
             (rule for rule in here if rule.match and covers_action(line, policy, argv, rule.match)), None
@@ -162,12 +198,16 @@ def _covering_line(named: list[Rule], line: CommandLine, policy: Policy) -> tupl
     return tuple(found)
 
 
-def starts(line: CommandLine, policy: Policy) -> tuple[tuple[tuple[str, ...], str | None], ...]:
-    """Return each action that must be covered with each folder it may start in; None is an unknown one."""
+def starts(
+    line: CommandLine, policy: Policy, actions: Actions | None = None
+) -> tuple[tuple[tuple[str, ...], str | None], ...]:
+    """Return each action with each folder it may start in; None is an unknown one.
+
+    Without `actions` it is those that an answer in advance must cover before they run.
+    """
     grounds = assess(line, line.facts, policy).grounds
-    return tuple(
-        (argv, folder) for argv in line.open_actions for folder in sorted(grounds.get(argv) or ()) or (None,)
-    )
+    wanted = line.open_actions if actions is None else actions
+    return tuple((argv, folder) for argv in wanted for folder in sorted(grounds.get(argv) or ()) or (None,))
 
 
 def _holds_in(wanted: str | None, folder: str | None, policy: Policy) -> bool:
@@ -198,7 +238,7 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
         case CommandLine() as line:
             if any(_OPEN.search(word) for argv in line.open_actions for word in argv):
                 return ()
-            return tuple(map(_exact_words, line.open_actions))
+            return tuple(map(exact_words, line.open_actions))
         case Url() as url:
             return (literally(url.text.partition("#")[0]),)
         case ResolvedPath() as place:
@@ -208,7 +248,7 @@ def exact_patterns(atom: Atom) -> tuple[str, ...]:
     return ()
 
 
-def _exact_words(argv: tuple[str, ...]) -> str:
+def exact_words(argv: tuple[str, ...]) -> str:
     """Return a pattern of these words alone; an operator is written as such."""
     first = argv[0] if _OPERATOR.fullmatch(argv[0]) else shlex.quote(literally(argv[0]))
     return " ".join((first, *(shlex.quote(literally(word)) for word in argv[1:])))

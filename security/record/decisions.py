@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..action import MAX_NAME
 from ..call import Action, Asker, Status, ToolResult
+from ..kinds import Runs
 from ..outcome import Category
 from ..permissions import APPROVAL, Always, Asks, granted_by, grants_behind, proposed_grants
 from ..session import LONGEST_PART, ActionRecord, Asked, Decided, Finished, GateVerdict, Session
@@ -24,11 +25,19 @@ __all__ = ["asked_event", "decided_event", "declined_event", "finished_event", "
 def asked_event(session: Session, action: Action, asks: Asks) -> Asked:
     """Return the event of a call that waits for a person."""
     questions = tuple((gate, ask.question) for gate, ask in asks)
-    return Asked(session.now, action.call.id, _tool(action), session.keyed(action.digest), questions)
+    return Asked(
+        session.now, action.call.id, _tool(action), session.keyed(action.digest), questions, _of(action)
+    )
 
 
 def decided_event(
-    session: Session, action: Action, decision: Decision, approver: str, waited: float = 0.0
+    session: Session,
+    action: Action,
+    decision: Decision,
+    approver: str,
+    waited: float = 0.0,
+    *,
+    runs: Runs = Runs.REAL,
 ) -> Decided:
     """Return the event of a decision: allowed if nothing was denied, whoever answered the Asks.
 
@@ -36,8 +45,8 @@ def decided_event(
     """
     judged = replace(_judged(session, action, decision), waited=round(waited, 3))
     if decision.denial is None:
-        grants = grants_behind(decision.asks, action, session)
-        return replace(judged, allowed=True, approver=approver, grants=grants)
+        grants = grants_behind(decision, action, session)
+        return replace(judged, allowed=True, approver=approver, grants=grants, runs=runs)
     gate, denial = decision.denial
     return replace(
         judged,
@@ -93,6 +102,8 @@ def _judged(session: Session, action: Action, decision: Decision) -> Decided:
         trust_from=kept.text(trust_from),
         always=_always(decision, action, session, kept),
         reading=ActionRecord.of(action, kept, session.keyed),
+        of=_of(action),
+        rung=session.policy.sandbox.rung if action.may_be_tried else Runs.REAL,
     )
 
 
@@ -120,7 +131,7 @@ def _trust(action: Action, session: Session) -> tuple[str, str]:
 
 def _always(
     decision: Decision, action: Action, session: Session, kept: RedactedArguments
-) -> tuple[tuple[str, str | None, str | None], ...]:
+) -> tuple[tuple[str, str | None, str | None, str | None], ...]:
     """Return the rules that would have answered every question; none where no rule can, or it is refused."""
 
     def short(text: str | None) -> str | None:
@@ -129,8 +140,8 @@ def _always(
     if decision.denial is not None or not decision.asks:
         return ()
     rules = proposed_grants(decision.asks, action, session) or ()
-    granted = granted_by(Always(rules), decision.asks, session.policy)
-    return tuple((one.tool, short(one.match), short(one.folder)) for one in granted)
+    granted = granted_by(Always(rules), decision.asks, action, session.policy)
+    return tuple((one.tool, short(one.match), short(one.folder), short(one.command)) for one in granted)
 
 
 def finished_event(
@@ -153,6 +164,11 @@ def finished_event(
         detail=detail,
         truncated=result.truncated,
     )
+
+
+def _of(action: Action) -> str:
+    """Return the id of the call whose trial run an action is about."""
+    return "" if action.of is None else action.of.call.id
 
 
 def _tool(action: Action) -> str:

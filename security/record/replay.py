@@ -73,12 +73,26 @@ def action_from_record(decided: Decided, policy: Policy) -> Action | None:
     if _is_hidden(reading, Kind.COMMAND):
         # What a line does that is not all there was told when it was.
         action = replace(action, effects=_effects(reading.effects))
-    return replace(action, digest=decided.digest)
+    of = _of(decided, arguments, asker, policy) if decided.of else None
+    return replace(action, digest=decided.digest, lasts=reading.lasts, is_cut=reading.is_cut, of=of)
+
+
+def _of(decided: Decided, arguments: Mapping[str, object], asker: Asker, policy: Policy) -> Action:
+    """Return the Action whose trial run a decision is about, as far as this one's record tells of it."""
+    said = arguments.get("command")
+    lines = [line for line in (said if isinstance(said, list) else [said]) if isinstance(line, str)]
+    is_line = frozenset({Kind.COMMAND})
+    leaves = tuple(Leaf(f"/command/{index}", line, is_line) for index, line in enumerate(lines))
+    parsed = {line: parse_command(line) for line in lines}
+    call = ToolCall(decided.of, "", "{}", asker)
+    return ActionBuilder(call, None, None, {}, (), leaves, parsed).read(policy, {})
 
 
 def session_at(decided: Decided, session: Session) -> Session:
     """Return the session that a decision was made in, from the one right before it happened."""
-    session = replace(session, now=decided.judged or decided.at)
+    sandbox = replace(session.policy.sandbox, rung=decided.rung)
+    policy = replace(session.policy, sandbox=sandbox)
+    session = replace(session, policy=policy, now=decided.judged or decided.at)
     if not decided.hop:
         return session
     session = replace(session, pending=session.pending | {decided.call})

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 from ..call import Status
+from ..kinds import Runs
 from ..outcome import Category
 from ..trust import Origin, TrustLevel
 from ..url import Known, Provenance, parse_place
@@ -134,13 +135,14 @@ class TextSeen:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call waits for a person; it is booked already."""
+    """A call waits for a person; it is booked already. `of` is as in `Decided`."""
 
     at: float
     call: str
     tool: str
     digest: str
     questions: tuple[tuple[str, str], ...] = ()
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +155,13 @@ class Decided:
     and `model` who answered then, if that was it. `approver` names the rule, grant, autonomy level or
     person that answered the Asks, or "nobody" where an Ask found none; `grants` are the ids of the grants
     among them; `waited` is how many seconds the question was open, and `always` the rules that the answer
-    "always" would have been, each with the folder it would hold in (None: the workspace's root).
+    "always" would have been, each with the folder it would hold in (None: the workspace's root) and, for
+    what a trial run changed, a pattern of the command that ran.
     `hop` is not 0 where the decision is about a redirect, or a second try, of a call that runs: such a
     decision neither books a call nor counts as a refusal of one. `led` is then the URL that was known for
-    this one request because it was led to.
+    this one request because it was led to. `runs` is what command lines run in, and `rung` the strictest
+    that could be had; what was written before either was recorded ran for real. `of` is the call whose
+    trial run changed what the decision is about: such a decision counts as little as one about a redirect.
     """
 
     at: float
@@ -181,9 +186,12 @@ class Decided:
     labels: tuple[Origin, ...] = ()
     trust: str = ""
     trust_from: str = ""
-    always: tuple[tuple[str, str | None, str | None], ...] = ()
+    always: tuple[tuple[str, str | None, str | None, str | None], ...] = ()
     led: str = ""
     reading: ActionRecord | None = None
+    runs: Runs = Runs.REAL
+    rung: Runs = Runs.REAL
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,8 @@ class ActionRecord:
     `effects` are those of this call, `declared` those of its tool (None: there is no such tool), `level`
     and `source` what the tool declared. `looked_up` holds what the machine was asked about command
     lines. `problems` are (pointer, message, category). `hidden` are the pointers of the values that do
-    not stand in the record as they were, "" for all; `nearest` is the tool that may have been meant.
+    not stand in the record as they were, "" for all; `nearest` is the tool that may have been meant,
+    `lasts` and `is_cut` are as in the Action.
     """
 
     effects: tuple[str, ...] = ()
@@ -173,6 +174,8 @@ class ActionRecord:
     problems: tuple[tuple[str, str, str], ...] = ()
     hidden: tuple[str, ...] = ()
     nearest: str = ""
+    lasts: bool = False
+    is_cut: bool = False
 
     @classmethod
     def of(cls, action: Action, kept: Redacted, keyed: Callable[[str], str]) -> Self:
@@ -197,6 +200,8 @@ class ActionRecord:
             problems=tuple(problems),
             hidden=tuple(dict.fromkeys((*kept.masked, *kept.cut, *lost, *everything))),
             nearest=action.nearest or "",
+            lasts=action.lasts,
+            is_cut=action.is_cut,
         )
 
     def to_json(self) -> dict[str, Json]:

@@ -37,7 +37,8 @@ class Grant:
     """An allow rule that the person gave in a session; `until` is seconds since the epoch (None: no end).
 
     It answers for commands that start in `folder`, an absolute path with links resolved. None is the root of
-    the workspace it is used in, which is what a grant means that was given at the root.
+    the workspace it is used in, which is what a grant means that was given at the root. Where `tool` is
+    `keep`, it answers for paths that commands like `command` change in a trial run.
     """
 
     id: str
@@ -46,18 +47,21 @@ class Grant:
     scope: Scope = Scope.SESSION
     until: float | None = None
     folder: str | None = None
+    command: str | None = None
 
     @property
     def rule(self) -> Rule:
         """The rule; where it stands is told as where it holds, and by which name it can be revoked."""
         name = f" ({self.id})" if self.id else ""
         folder = None if self.folder is None else literally(self.folder)
-        return Rule(self.tool, RuleAction.ALLOW, self.match, where=f"{self.holds}{name}", folder=folder)
+        where = f"{self.holds}{name}"
+        return Rule(self.tool, RuleAction.ALLOW, self.match, where=where, folder=folder, command=self.command)
 
     @property
     def what(self) -> str:
         """What it allows, as a person reads it; a folder is named where it is not the workspace's root."""
         what = f"every call of {self.tool}" if self.match is None else f"{self.tool} {self.match}"
+        what += f" changed by {self.command}" if self.command is not None else ""
         return what if self.folder is None else f"{what} in {self.folder}"
 
     @property

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..call import Asker, Status, ToolSpec
 from ..kinds import Effect
 from ..outcome import Category
-from ..policy import Policy
+from ..policy import HISTORY, Policy
 from ..trust import Origin, TrustLevel, min_trust
 from ..url import Fingerprints, Ledger, Provenance
 from .anomaly import AnomalyDetector, Breaker
@@ -60,6 +60,7 @@ class Session:
     tools in `capped` were set for another workspace or configuration, and can only weaken what holds now.
     Of the calls in `running`, a person asked for those in `typed`. `counting` numbers the rules by which
     denials and failures count, so that a record counts as it did when it was written.
+    With `reads_history` the person said that commands may read what git holds of secret files.
     `model` is who answers. With `key`, which stands in no event either, hashes on record are made; where
     it is empty, they are plain.
     """
@@ -83,6 +84,7 @@ class Session:
     pending: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()
     typed: frozenset[str] = frozenset()
+    reads_history: bool = False
     last: tuple[str, str] = ("", "")
     repeats: int = 0
     root: str = ""
@@ -159,6 +161,8 @@ def _changes(session: Session, event: Event) -> dict[str, object]:
             labels, seen = session.labels.union(event.labels), session.seen.with_marks(event.marks)
             return {"labels": labels, "seen": seen}
         case Asked():
+            if event.of:
+                return {}
             return _booked(session) | {"pending": session.pending | {event.call}}
         case LevelSet():
             return _levelled(session, event)
@@ -193,7 +197,12 @@ def _resumed(session: Session, event: Resumed) -> dict[str, object]:
     changes: dict[str, object] = {"pending": nothing, "running": nothing, "typed": nothing, "grants": own}
     if event.lapsed:
         ledger = session.ledger.known_otherwise(Provenance.CONFIG)
-        changes |= {"grants": (), "ledger": ledger, "capped": frozenset(session.levels)}
+        changes |= {
+            "grants": (),
+            "reads_history": False,
+            "ledger": ledger,
+            "capped": frozenset(session.levels),
+        }
     return changes
 
 
@@ -204,6 +213,7 @@ def _forgotten(session: Session) -> dict[str, object]:
         "seen": Fingerprints(),
         "labels": frozenset(),
         "grants": tuple(grant for grant in session.grants if grant.scope.is_lasting),
+        "reads_history": False,
         "last": ("", ""),
         "repeats": 0,
     }
@@ -218,7 +228,7 @@ def _booked(session: Session) -> dict[str, object]:
 
 def _decided(session: Session, event: Decided) -> dict[str, object]:
     """Book the call unless it was booked while it waited, and count a refusal where it belongs."""
-    if event.hop:
+    if event.hop or event.of:
         return {}
     if event.call in session.pending:
         changes: dict[str, object] = {"pending": session.pending - {event.call}}
@@ -226,6 +236,8 @@ def _decided(session: Session, event: Decided) -> dict[str, object]:
         changes = _booked(session)
     if event.allowed:
         changes["running"] = session.running | {event.call}
+        if any((word.gate, word.word, word.rule) == ("commands", "ask", HISTORY) for word in event.words):
+            changes["reads_history"] = True
     if session.counting == 0:
         return changes | _counted_before(session, event)
     if event.asker == Asker.PERSON.value:

@@ -75,11 +75,15 @@ guess the website of lighthouse
 
 @dataclass(frozen=True)
 class Machine:
-    """A home, a workspace and a person who runs `leeward` there: the script, or quicker, `preloaded`."""
+    """A home, a workspace and a person who runs `leeward` there: the script, or quicker, `preloaded`.
+
+    `trial` is said of `[tools.shell] trial`, where it is said.
+    """
 
     home: Path
     workspace: Path
     preloaded: Any = None
+    trial: str = ""
 
     @property
     def data(self) -> Path:
@@ -91,7 +95,8 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+        trial = {"LEEWARD_TOOLS__SHELL__TRIAL": self.trial} if self.trial else {}
+        return {"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", **trial}
 
     def settle(self, config: str = CONFIG) -> None:
         """Make the folders, the configuration and the files that the sessions are about."""

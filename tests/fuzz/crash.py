@@ -46,6 +46,8 @@ autonomy = "full"
 [[permissions.rules]]
 tool = "*"
 action = "allow"
+[tools.shell]
+trial = "off"
 [tools.audit]
 heads = "{heads}"
 [tools.overflow]

@@ -66,14 +66,15 @@ class CommandLine:
     """Command lines of a new user: an empty home, and a workspace with a file in it.
 
     Called, one runs in this process, which is quick; `process` and `start` give it a process of its own,
-    forked from one that has imported everything. `argv` is the real console script.
+    forked from one that has imported everything. `argv` is the real console script. Nothing runs on trial
+    unless `trial` and the environment say so: whether it can depends on the machine.
     """
 
     def __init__(self, folder: Path, capture: pytest.CaptureFixture[str], preloaded: Any) -> None:
         self.home, self.workspace = folder / "home", folder / "work"
         self.data = self.home / ".local/share/leeward"
         self.config = self.home / ".config/leeward/config.toml"
-        self._capture, self.preloaded = capture, preloaded
+        self._capture, self.preloaded, self.trial = capture, preloaded, "off"
         for made in (self.home, self.workspace):
             made.mkdir()
         (self.workspace / "notes.md").write_text("the ferry leaves at seven\n", encoding="utf-8")
@@ -112,6 +113,7 @@ class CommandLine:
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "PYTHONWARNINGS": "error",
+            "LEEWARD_TOOLS__SHELL__TRIAL": self.trial,
         }
 
 
@@ -137,6 +139,7 @@ def leeward(
     for name in [name for name in os.environ if name.startswith(("XDG_", "LEEWARD_", "OPENAI_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(line.home))
+    monkeypatch.setenv("LEEWARD_TOOLS__SHELL__TRIAL", "off")
     monkeypatch.chdir(line.workspace)
     monkeypatch.setattr(trio.socket, "getaddrinfo", _numbers_only(trio.socket.getaddrinfo))
     yield line

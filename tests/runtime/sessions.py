@@ -104,6 +104,7 @@ class Answers:
 
 
 YES = (Answer.YES,)
+NO_TRIALS = "LEEWARD_TOOLS__SHELL__TRIAL"
 
 
 def places(folder: Path) -> Locations:
@@ -123,15 +124,16 @@ def places(folder: Path) -> Locations:
 
 @asynccontextmanager
 async def session(
-    folder: Path, config: str = "", says: Sequence[Any] | None = None, **options: Any
+    folder: Path, config: str = "", says: Sequence[Any] | None = None, *, trial: str = "off", **options: Any
 ) -> AsyncIterator[Runtime]:
     """Open a runtime in a folder, with a configuration as TOML and a model that says these replies.
 
-    Without a `listener` the events are gathered in `heard` of the runtime.
+    Nothing runs on trial unless `trial` says so: whether it can depends on the machine. Without a `listener`
+    the events are gathered in `heard` of the runtime.
     """
     where = places(folder.resolve())
     (where.config / "config.toml").write_text(config, encoding="utf-8")
-    loaded = load(config_dir=where.config, environment={})
+    loaded = load(config_dir=where.config, environment={NO_TRIALS: trial})
     if says is not None:
         options["provider"] = Says(*says)
     heard: list[Any] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def test_the_account_shows_everything_that_was_promised(tour):
         "URLs, labels and grants of this session are forgotten",
     ):
         assert line in ran.out
+
+
+def test_trials_keep_and_discard_what_is_promised(leeward, monkeypatch):
+    monkeypatch.delenv("LEEWARD_TOOLS__SHELL__TRIAL")
+    # Something is written, and taken back: not where others look.
+    shutil.copytree(TOUR.parent, leeward.workspace / "examples")
+    checked = leeward("check", "shell", '{"command": "touch x"}', "--output", "json").json["data"]
+    if checked.get("runs") != "trial":
+        pytest.skip("nothing can be run on trial here; leeward doctor says why")
+    ran = leeward("--script", "examples/trials.leeward", "--model", "offline")
+    assert ran.code == 0, ran.err
+    assert ran.err.count("keep what it changed?") == 2 and "10 steps, 7 calls, 2 refused" in ran.err
+    assert not (leeward.workspace / "examples/tour/tide.txt").exists()
+    assert " allowed, on trial " in ran.out and " keep " in ran.out
 
 
 def test_the_audit_lists_all_of_it(tour):

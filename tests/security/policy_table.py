@@ -158,7 +158,8 @@ async def word(does: str, url: str, read: str, autonomy: Autonomy, *, alone: boo
     if alone:
         outcome = (await judging.run(call)).outcome
         return "allow" if outcome.status is Status.OK else f"deny ({outcome.gate})"
-    decision, left, _ = judging.judge.rule(await judging.judge.read(call))
+    found = judging.judge.rule(await judging.judge.read(call))
+    decision, left = found.decision, found.left
     if decision.denial is not None:
         return f"deny ({decision.denial[0]})"
     return f"ask ({', '.join(gate for gate, _ in left)})" if left else "allow"

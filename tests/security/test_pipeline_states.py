@@ -328,16 +328,16 @@ async def forgetful(self, *events):
 
 
 def running_first(original):
-    async def execute(self, action, events):
-        await self._attempt(action)
-        return await original(self, action, events)
+    async def execute(self, action, events, runs, proposals):
+        await self._attempt(action, runs, proposals)
+        return await original(self, action, events, runs, proposals)
 
     return execute
 
 
-async def twice_over(self, action, deadline_seconds=5):
+async def twice_over(self, action, _runs, proposals):
     for _ in range(2):
-        output = await self._ports.executor.execute(Cleared(action, math.inf, None))
+        output = await proposals.executor.execute(Cleared(action, math.inf, None))
     return make_result(action, output, Screened("x"), [])
 
 

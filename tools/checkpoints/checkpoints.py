@@ -189,7 +189,9 @@ class Checkpoints:
             raise NothingToUndo
         step = fitting[-1] if undo else fitting[0]
         changes = await self.store.revisions(step.id)
-        look = Look(self._root, self.guard, self.limits, BlockingStore(self.store))
+        # What lies in a repository is in a step only where it was judged as what it means to git.
+        guard = replace(self.guard, keeps_git=True)
+        look = Look(self._root, guard, self.limits, BlockingStore(self.store))
         paths = tuple(os.fsdecode(change.path) for change in changes)
         now = await trio.to_thread.run_sync(partial(look.at, paths, is_deep=False))
         both = zip(changes, paths, strict=True)
@@ -201,7 +203,7 @@ class Checkpoints:
             RestoreTarget(pair.path, pair.goal, pair.stamp, pair.is_kept) for pair in pairs if pair.is_open
         ]
         await record(step, len(wanted))
-        put_back = partial(_restored, self._root, wanted, self.guard, BlockingStore(self.store).content)
+        put_back = partial(_restored, self._root, wanted, guard, BlockingStore(self.store).content)
         with trio.CancelScope(shield=True):
             left = await trio.to_thread.run_sync(put_back)
             found = [pair.as_found() for pair in pairs if pair.is_conflict]

@@ -17,9 +17,10 @@ from itertools import islice
 from pathlib import Path
 
 from leeward.security.outcome import PolicyBlocked
-from leeward.security.paths import ResolvedPath, protected_reason, secret_places, secret_reason
+from leeward.security.paths import OF_GIT, ResolvedPath, protected_reason, secret_places, secret_reason
 from leeward.security.permissions import holding_back
 from leeward.security.policy import Policy
+from leeward.security.sandbox import is_stored
 
 __all__ = ["Guard", "HardLinks", "file_identity"]
 
@@ -36,9 +37,14 @@ def file_identity(found: os.stat_result) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The policy, as tools ask for it."""
+    """The policy, as tools ask for it.
+
+    With `keeps_git` it is asked about changes that were judged as what they mean to git: what git stores in a
+    repository may be written then, what it runs or is led by may not.
+    """
 
     policy: Policy
+    keeps_git: bool = False
 
     def secret(self, path: str) -> str | None:
         """Say why a file is read by no tool, or None."""
@@ -46,7 +52,8 @@ class Guard:
 
     def protected(self, path: str) -> str | None:
         """Say why a file is changed by no tool, or None."""
-        return protected_reason(path, self.policy)
+        why = protected_reason(path, self.policy)
+        return None if why == OF_GIT and self.keeps_git and is_stored(path) else why
 
     def is_held_back(self, tool: str, place: ResolvedPath, below: ResolvedPath) -> bool:
         """Whether a rule of the person's holds for a file below the folder that a tool was called for."""

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import trio
 
@@ -33,6 +33,7 @@ from leeward.security.sandbox import (
     changes_to_undo,
     confinement_of,
     folders_in_between,
+    is_stored,
     landlock_grants,
     trial_confinement,
 )
@@ -48,12 +49,12 @@ from ..process import (
     Supervisor,
     find_groups,
     quiet_environment,
-    run_process,
     sound_toolchains,
 )
 from .bubblewrap import BubblewrapStart
 from .index import SecretIndex
 from .landlock import landlock_version
+from .program import Program
 from .quarantine import undo
 from .result import Ran, hints_of, trial_hints_of
 from .scan import ScanResult, WorkspaceScan, several_names
@@ -61,20 +62,19 @@ from .seccomp import MACHINES, Sockets, filter_program
 from .supervisors import SupervisorPool
 from .toolchains import ToolchainSecrets
 from .trial import Trial, TrialRan, TrialUnavailable, UpperBounds, open_trial
-from .trial_probe import probe_trial
+from .trial_probe import KnownTrials, probe_trial
 
 __all__ = [
-    "Runner",
     "Sandbox",
     "SandboxSettings",
     "SandboxUnavailable",
     "open_sandbox",
-    "run_bare",
 ]
 
 
 _RESOLVER = "/etc/resolv.conf"
-_LONGEST_PROBE = 20.0
+_LONGEST_LOOK, _MOST_TOLD = 30.0, 16 << 20
+_NOT_TO_LOOK_WITH = ("/etc", "/opt", "/sys/devices/system")
 _TOO_LARGE = "the workspace is too large to look at whole: secrets deep in it were not kept from the command"
 _FLOODED = "it left more files and folders than are looked at; what lies deep in the workspace may be a trap"
 _HOME, _TEMPORARY = "home", "tmp"
@@ -104,42 +104,6 @@ class SandboxSettings:
     upper: UpperBounds = field(default_factory=UpperBounds)
 
 
-class Runner(Protocol):
-    """Runs programs."""
-
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        deadline: float,
-        max_bytes: int,
-        on_chunk: OnChunk | None = None,
-        lasting: bool = False,
-    ) -> Ran:
-        """Run a program to its end, as `run_process` does; others start while a `lasting` one runs."""
-        ...
-
-
-async def run_bare(
-    argv: Sequence[str],
-    *,
-    cwd: str,
-    env: Mapping[str, str],
-    deadline: float,
-    max_bytes: int,
-    on_chunk: OnChunk | None = None,
-    lasting: bool = False,  # noqa: ARG001 — it is kept from nothing
-) -> Ran:
-    """Run a program with the rights of whoever calls this, looking at nothing.
-
-    Raises:
-        PermanentFailure: it could not be started.
-    """
-    return Ran(await _Program(argv, cwd, env, deadline, max_bytes, on_chunk).run(SupervisedStart()))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Running:
     """A program that runs: which marks were there when it began, and what it is kept from moving."""
@@ -148,43 +112,12 @@ class _Running:
     held: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What is run, as `run_process` takes it."""
-
-    argv: Sequence[str]
-    cwd: str
-    env: Mapping[str, str]
-    deadline: float
-    max_bytes: int = 4096
-    on_chunk: OnChunk | None = None
-
-    @classmethod
-    def smallest(cls, script: str, cwd: str = "/") -> _Program:
-        """Return a line that needs nothing but a shell, to find out whether something works."""
-        return cls(
-            ("/bin/sh", "-c", script), cwd, {"PATH": SEARCH_PATH}, trio.current_time() + _LONGEST_PROBE
-        )
-
-    async def run(self, starter: Starter) -> ProcessExit:
-        """Run it to its end."""
-        return await run_process(
-            self.argv,
-            cwd=self.cwd,
-            env=self.env,
-            deadline=self.deadline,
-            max_bytes=self.max_bytes,
-            starter=starter,
-            on_chunk=self.on_chunk,
-        )
-
-
 @dataclass(slots=True)
 class Sandbox:
     """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger.
 
     `uncounted_because` says why the kernel does not count for whole programs what they take, so that the
-    reaper alone does; it is empty where the kernel does.
+    reaper alone does; it is empty where the kernel does. `trials` knows whether programs can be run on trial.
     """
 
     level: SandboxLevel
@@ -195,6 +128,7 @@ class Sandbox:
     _toolchains: ToolchainSecrets
     uncounted_because: str = ""
     _groups: Groups | None = None
+    trials: KnownTrials = field(default_factory=KnownTrials)
     _has_sizes: bool = True
     _program: str = ""
     _scratch: str = ""
@@ -202,8 +136,6 @@ class Sandbox:
     _running: list[_Running] = field(default_factory=list)
     _looking: trio.Lock = field(default_factory=trio.Lock)
     _trial_index: SecretIndex | None = None
-    _no_trial: str | None = None
-    _probing: trio.Lock = field(default_factory=trio.Lock)
 
     async def run(
         self,
@@ -222,7 +154,7 @@ class Sandbox:
             PermanentFailure: it could not be started.
             PolicyBlocked: what must not be reached cannot be kept from it.
         """
-        program = _Program(argv, cwd, {**env, **self._variables()}, deadline, max_bytes, on_chunk)
+        program = Program(argv, cwd, {**env, **_variables(self._scratch)}, deadline, max_bytes, on_chunk)
         # Looked at while another's leavings are undone, those would be what was there, and be put back.
         async with self._looking:
             before = await trio.to_thread.run_sync(self.look)
@@ -238,7 +170,7 @@ class Sandbox:
                     blocked = await trio.to_thread.run_sync(self._undo, before, masks.held)
             for sentence in blocked:
                 self._settings.alert(f"blocked: {sentence}")
-        return Ran(finished, blocked, self._notices(before, finished))
+        return Ran(finished, blocked, _notices(self, before, finished))
 
     @asynccontextmanager
     async def trial(
@@ -250,11 +182,13 @@ class Sandbox:
         deadline: float,
         max_bytes: int,
         on_chunk: OnChunk | None = None,
+        closed: Sequence[str] = (),
     ) -> AsyncIterator[TrialRan]:
         """Run a program on the workspace without changing it, and yield it with what it wrote.
 
         It has no network and changes the workspace alone, whatever the configuration allows. What it wrote
-        is discarded when this is left, and before where it did not come to its own end.
+        is discarded when this is left, and before where it did not come to its own end. `closed` are folders
+        that it cannot read besides.
 
         Raises:
             TrialUnavailable: it cannot be run on trial here.
@@ -263,21 +197,42 @@ class Sandbox:
         """
         if problem := await self.no_trial_because():
             raise TrialUnavailable(problem)
-        program = _Program(argv, cwd, quiet_environment(env), deadline, max_bytes, on_chunk)
+        program = Program(argv, cwd, quiet_environment(env), deadline, max_bytes, on_chunk)
         confinement = trial_confinement(self.confinement)
         async with open_trial(confinement.workspace, self._settings.upper) as trial:
             async with self._looking:
                 before = await trio.to_thread.run_sync(_look_for_trial, self, confinement)
-                masks = self._masks(before, confinement.kept, lasting=False)
+                before.secrets += (Spot(path, is_folder=True) for path in closed)
+                masks = _without_git(self._masks(before, confinement.kept, lasting=False))
             told = (*(() if before.is_whole else (_TOO_LARGE,)), *self._toolchains.news())
             yield await _tried(self, trial, program, confinement, masks, told)
 
+    async def look_through(
+        self, folder: str, argv: Sequence[str], env: Mapping[str, str], readable: Sequence[str]
+    ) -> ProcessExit:
+        """Run a program of ours that only reads a folder of ours and some more; it has nothing else.
+
+        Raises:
+            TrialUnavailable: there is nothing here that keeps it in.
+            PermanentFailure: it could not be started.
+        """
+        if self.level is not SandboxLevel.BUBBLEWRAP:
+            raise TrialUnavailable("what only reads cannot be kept in here")
+        programs = (path for path in SYSTEM_FOLDERS if path not in _NOT_TO_LOOK_WITH)
+        confinement = Confinement(folder, self.confinement.home, (*programs, folder, *readable), ())
+        starter = self._bubblewrapped(confinement, Masks(), folder, await self._supervisors.get())
+        deadline = trio.current_time() + _LONGEST_LOOK
+        return await Program(argv, folder, env, deadline, _MOST_TOLD).run(starter)
+
+    async def repositories(self) -> Sequence[str]:
+        """Return the folders of the workspace that git takes for repositories, as they lie there now."""
+        confinement = trial_confinement(self.confinement)
+        async with self._looking:
+            return (await trio.to_thread.run_sync(_look_for_trial, self, confinement)).repositories
+
     async def no_trial_because(self) -> str:
         """Return why nothing can be run on trial here, nothing where it can: found by a real run, once."""
-        async with self._probing:
-            if self._no_trial is None:
-                self._no_trial = await _why_no_trial(self)
-            return self._no_trial
+        return await self.trials.problem_by(partial(_why_no_trial, self))
 
     def _masks(self, before: ScanResult, kept: tuple[str, ...], *, lasting: bool) -> Masks:
         """Return what is kept from a program; what came since others began is theirs, and known to no one."""
@@ -347,11 +302,6 @@ class Sandbox:
         resolved = replace(self.confinement, readable=(*self.confinement.readable, *readable))
         return landlock_grants(resolved, masks, self._scratch, listed)
 
-    def _variables(self) -> dict[str, str]:
-        """Return where a program finds a home of its own, if none can be put in the place of the real one."""
-        own = {"HOME": f"{self._scratch}/{_HOME}", "TMPDIR": f"{self._scratch}/{_TEMPORARY}"}
-        return own if self._scratch else {}
-
     def _undo(self, before: ScanResult, held: frozenset[str]) -> tuple[str, ...]:
         after = self._index.scan.look(before)
         changes = changes_to_undo(before.marks, after.marks)
@@ -361,12 +311,18 @@ class Sandbox:
         flooded = (_FLOODED,) if before.is_whole and not after.is_whole else ()
         return (*undo(changes, self._settings.aside), *flooded)
 
-    def _notices(self, before: ScanResult, finished: ProcessExit) -> tuple[str, ...]:
-        """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
-        told = (*(() if before.is_whole else (_TOO_LARGE,)), *self._toolchains.news())
-        if finished.exit_code == 0 or self.level is SandboxLevel.NONE:
-            return told
-        return (*told, *hints_of(finished.output, self.confinement))
+
+def _notices(sandbox: Sandbox, before: ScanResult, finished: ProcessExit) -> tuple[str, ...]:
+    """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
+    told = (*(() if before.is_whole else (_TOO_LARGE,)), *sandbox._toolchains.news())
+    if finished.exit_code == 0 or sandbox.level is SandboxLevel.NONE:
+        return told
+    return (*told, *hints_of(finished.output, sandbox.confinement))
+
+
+def _variables(scratch: str) -> dict[str, str]:
+    """Return where a program finds a home of its own, if none can be put in the place of the real one."""
+    return {"HOME": f"{scratch}/{_HOME}", "TMPDIR": f"{scratch}/{_TEMPORARY}"} if scratch else {}
 
 
 def _names(folder: str) -> tuple[str, ...]:
@@ -396,10 +352,15 @@ def _secrets_of_toolchains(sandbox: Sandbox, confinement: Confinement) -> list[S
     return sandbox._toolchains.spots(path for path in confinement.readable if not is_inside(path, *others))
 
 
+def _without_git(masks: Masks) -> Masks:
+    """Return masks that let a program on trial write what git stores: that is judged before it is kept."""
+    return replace(masks, unwritable=tuple(spot for spot in masks.unwritable if not is_stored(spot.path)))
+
+
 async def _tried(
     sandbox: Sandbox,
     trial: Trial,
-    program: _Program,
+    program: Program,
     confinement: Confinement,
     masks: Masks,
     notices: tuple[str, ...] = (),
@@ -428,7 +389,7 @@ async def _why_no_trial(sandbox: Sandbox) -> str:
     async def tried(folder: str, script: str) -> AsyncIterator[TrialRan]:
         confinement = replace(usual, workspace=folder, writable=(folder,), kept=())
         async with open_trial(folder, sandbox._settings.upper) as trial:
-            yield await _tried(sandbox, trial, _Program.smallest(script, folder), confinement, Masks())
+            yield await _tried(sandbox, trial, Program.smallest(script, folder), confinement, Masks())
 
     return await probe_trial(usual.workspace, tried)
 
@@ -565,7 +526,7 @@ async def _problem(sandbox: Sandbox) -> str | None:
 
 async def _run_smallest(starter: Starter) -> str | None:
     try:
-        finished = await _Program.smallest(":").run(starter)
+        finished = await Program.smallest(":").run(starter)
     except PermanentFailure as error:
         return str(error)
     said = finished.stderr.strip() or "the smallest of programs fails in it"

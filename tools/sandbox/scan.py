@@ -53,6 +53,7 @@ class ScanResult:
 
     marks: dict[str, Mark] = field(default_factory=dict)
     secrets: list[Spot] = field(default_factory=list)
+    repositories: list[str] = field(default_factory=list)
     is_whole: bool = True
     closed: frozenset[str] | None = None
 
@@ -335,6 +336,7 @@ def _mark_repository(seen: ScanResult, folder: str) -> None:
     """Note what git obeys of a repository: its settings, its hooks, and where it says that these lie."""
     if folder not in seen.marks:
         _mark(seen, folder, Role.REPOSITORY)
+    seen.repositories.append(folder)
     for name in _SETTINGS:
         _mark(seen, f"{folder}/{name}", Role.SETTINGS, folder)
     _mark(seen, f"{folder}/commondir", Role.COMMON_FOLDER, folder)

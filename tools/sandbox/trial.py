@@ -87,6 +87,11 @@ class TrialRan:
     ran: Ran
     upper: Upper | None
     discarded: str = ""
+    _trial: Trial | None = None
+
+    def hold(self) -> Callable[[], None]:
+        """Keep what it wrote beyond the end of its run, and return what discards it."""
+        return (lambda: None) if self._trial is None else self._trial.hold()
 
 
 @dataclass(slots=True)
@@ -161,7 +166,7 @@ class Trial:
         reason = _cut_short(ran.finished) or upper.full(self.bounds)
         if reason:
             upper.close()
-        return TrialRan(ran, None if reason else upper, reason)
+        return TrialRan(ran, None if reason else upper, reason, self)
 
     def _received(self, began: int) -> Upper | None:
         handle = self.overlay.receive()
@@ -170,6 +175,10 @@ class Trial:
         upper = Upper(handle, began, self._lower)
         self._held.callback(upper.close)
         return upper
+
+    def hold(self) -> Callable[[], None]:
+        """Let nothing be discarded at the end of the run, and return what does so."""
+        return self._held.pop_all().close
 
     def close(self) -> None:
         """Discard what was written, and all that was opened."""

@@ -7,12 +7,14 @@ a folder of ours, and what it did is read through the handle by which a trial's 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,10 +22,12 @@ from pathlib import Path
 import trio
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
+from leeward.security.paths import is_inside
 
+from ..process import SEARCH_PATH, mounts
 from .trial import TrialRan, TrialUnavailable, UpperBounds, open_trial
 
-__all__ = ["Try", "probe_trial"]
+__all__ = ["KnownTrials", "Try", "probe_grounds", "probe_trial"]
 
 Try = Callable[[str, str], AbstractAsyncContextManager[TrialRan]]
 """Runs a line of sh on trial, with a folder as the workspace."""
@@ -31,6 +35,39 @@ Try = Callable[[str, str], AbstractAsyncContextManager[TrialRan]]
 _SCRIPT = "set -e; echo more >>kept; rm gone; rm -r tree; mkdir tree; echo new >tree/new"
 _OLD, _BOTH = b"old\n", b"old\nmore\n"
 _MOST_LOOKED_AT = 20_000
+_SETTINGS = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+)
+
+
+@dataclass(slots=True)
+class KnownTrials:
+    """What is known of whether programs can be run on trial: found once, or remembered from before.
+
+    `problem` says why nothing can be, as far as that was looked into, and is empty where it can.
+    """
+
+    problem: str = ""
+    _is_known: bool = False
+    _forget: Callable[[], None] = lambda: None
+    _probing: trio.Lock = field(default_factory=trio.Lock)
+
+    async def problem_by(self, probe: Callable[[], Awaitable[str]]) -> str:
+        """Return why nothing can be run on trial, nothing where it can; `probe` is asked once."""
+        async with self._probing:
+            if not self._is_known:
+                self.problem, self._is_known = await probe(), True
+            return self.problem
+
+    def assume(self, forget: Callable[[], None]) -> None:
+        """Take it that programs can be run on trial, as was found before; `forget` is told if not."""
+        self._is_known, self._forget = True, forget
+
+    def forget(self) -> None:
+        """Tell that a program could not be run on trial."""
+        self._forget()
 
 
 async def probe_trial(workspace: str, tried: Try) -> str:
@@ -47,6 +84,27 @@ async def probe_trial(workspace: str, tried: Try) -> str:
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def probe_grounds(workspace: str, level: str) -> str:
+    """Return what the outcome of a probe rests on, as a digest (hex): where it is another, probe again.
+
+    That is the kernel and its settings, the user, bubblewrap, the level that is asked for, and the file
+    system, owner and mounts of the workspace.
+    """
+    path = os.path.realpath(workspace)
+    found: list[object] = [os.uname(), os.geteuid(), os.getegid(), os.getgroups(), level, path]
+    for name in _SETTINGS:
+        with suppress(OSError):
+            found += [name, Path(name).read_bytes()]
+    for name in ("/proc/self/ns/user", path, shutil.which("bwrap", path=SEARCH_PATH) or ""):
+        with suppress(OSError):
+            status = os.stat(name)  # noqa: PTH116 — a text
+            found += [name, status.st_dev, status.st_ino, status.st_uid, status.st_gid]
+            if stat.S_ISREG(status.st_mode):
+                found += [status.st_size, status.st_mtime_ns]
+    found += [mount for mount in mounts("/proc/self/mountinfo") if is_inside(mount[2], path)]
+    return hashlib.sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _made(workspace: str) -> str:

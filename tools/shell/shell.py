@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import trio
 from pydantic import Field
 
 from leeward.security.call import Cleared, ToolExecutor
-from leeward.security.kinds import Effect
+from leeward.security.kinds import LASTS_KEY, Effect, Runs
 from leeward.security.outcome import (
     LimitExceeded,
     Output,
@@ -30,8 +30,9 @@ from leeward.security.trust import Origin
 
 from ..declare import ShellCommand, tool
 from ..process import OnChunk, ProcessExit
-from ..sandbox import Ran, Runner, run_bare
+from ..sandbox import Ran, Runner, TrialUnavailable, run_bare
 from .jobs import Ending, Jobs, JobState
+from .trials import Trials
 
 __all__ = ["Shell"]
 
@@ -62,7 +63,7 @@ class Shell:
     """Where commands run, with what environment, for how long (seconds), and what runs them.
 
     `max_bytes` is how much of their output is kept here; all of it is emitted as it comes. `before` is done
-    in a thread before each of them.
+    in a thread before each of them. Without `trials` nothing can be run on trial.
     """
 
     folder: str
@@ -72,6 +73,7 @@ class Shell:
     runner: Runner = run_bare
     jobs: Jobs = field(default_factory=Jobs)
     before: Callable[[], None] = lambda: None
+    trials: Trials | None = None
 
     def tools(self) -> list[ToolExecutor]:
         """Return the tool `shell`."""
@@ -81,22 +83,51 @@ class Shell:
         self,
         command: ShellCommand,
         cleared: Cleared,
-        background: Annotated[bool, Field(description="do not wait for its end")] = False,
+        background: Annotated[
+            bool, Field(description="do not wait for its end", json_schema_extra={LASTS_KEY: True})
+        ] = False,
     ) -> Output:
         """Run a command line with bash in the workspace and return what it prints.
 
         Standard input is empty and there is no terminal: use options that answer questions in
         advance. Each call starts a new shell, so `cd` and variables do not last; programs left
         running in the background are stopped when the line has ended. It may run in a sandbox: without
-        network, with nothing but the workspace to change, and with temporary files that do not last.
+        network, with nothing but the workspace to change, and with temporary files that do not last. What
+        it changes may be shown to the person first, who keeps or discards it.
         What takes long, or never ends by itself, is started with `background`: that returns the id of a
         job at once, which job_output tells more of and job_stop ends.
         """
         if background:
             return await self._started(command, cleared)
+        if cleared.runs is Runs.TRIAL:
+            return await self._tried(command, cleared)
+        if cleared.runs is not Runs.REAL:
+            raise PolicyBlocked(f"commands cannot run {cleared.runs} here")
         ran = await self._run(command, cleared.deadline, cleared.emit, lasting=False)
         if (failure := _failure(ran)) is not None:
             raise failure
+        return _output(ran, _ended(ran))
+
+    async def _tried(self, command: str, cleared: Cleared) -> Output:
+        """Run a line on trial, and propose what it changed; of one that failed everything is discarded."""
+        if self.trials is None:
+            raise TrialUnavailable("nothing can be run on trial here")
+        await trio.to_thread.run_sync(self.before)
+        tried = await self.trials.run(
+            [*_shell(), "-c", "--", command],
+            cwd=self.folder,
+            env=self.env,
+            deadline=cleared.deadline,
+            max_bytes=self.max_bytes,
+            on_chunk=cleared.emit,
+        )
+        ran = replace(tried.ran, notices=(*tried.ran.notices, *tried.notices))
+        if (failure := _failure(ran)) is not None:
+            if tried.proposal is not None:
+                tried.proposal.close()
+            raise failure
+        if tried.proposal is not None:
+            cleared.propose(tried.proposal)
         return _output(ran, _ended(ran))
 
     async def _run(self, command: str, deadline: float, emit: OnChunk, *, lasting: bool) -> Ran:

@@ -15,6 +15,7 @@ from .m006_grants import STATEMENTS as GRANTS
 from .m007_checkpoints import STATEMENTS as CHECKPOINTS
 from .m008_grant_folders import STATEMENTS as GRANT_FOLDERS
 from .m009_checkpoint_times import STATEMENTS as CHECKPOINT_TIMES
+from .m010_grant_commands import STATEMENTS as GRANT_COMMANDS
 
 __all__ = ["MIGRATIONS"]
 
@@ -28,4 +29,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CHECKPOINTS,
     GRANT_FOLDERS,
     CHECKPOINT_TIMES,
+    GRANT_COMMANDS,
 )

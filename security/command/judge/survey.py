@@ -34,6 +34,7 @@ class Wanted:
     trees: tuple[str, ...] = ()
     repositories: tuple[str, ...] = ()
     exists: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in _ANSWERS)
@@ -78,6 +79,7 @@ _ANSWERS: Mapping[str, Callable[[str], object]] = {
     "trees": lambda _: (),
     "repositories": lambda _: (),
     "exists": lambda _: False,
+    "history": lambda _: "",
 }
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...kinds import Effect, Unreadable
-from ...policy import Policy, ShellRules, blocked_by, confirmed_by, entry_words
+from ...kinds import Effect, Runs, Unreadable
+from ...paths import is_inside
+from ...policy import HISTORY, Policy, ShellRules, blocked_by, confirmed_by, entry_words
 from ..expand import Placed, vectors
 from ..syntax import CommandFacts, CommandLine, crude_words
 from .assessment import Assessment, Outline, assess, folders_of, looks_like_bomb
@@ -31,7 +32,8 @@ class Say:
 class Ruling:
     """One word about a line, its stable rule and reason, and the value it is about.
 
-    `reasons` are all that speak against running it without a question, as (what, value).
+    `reasons` are all that speak against running it without a question, as (what, value), and `rules` the
+    rules these come from.
     """
 
     say: int
@@ -39,6 +41,31 @@ class Ruling:
     reason: str = ""
     value: str = ""
     reasons: tuple[tuple[str, str], ...] = ()
+    rules: frozenset[str] = frozenset()
+
+    @property
+    def may_be_tried(self) -> bool:
+        """Whether a run that changes a copy of the workspace, and reaches nothing else, shows what it is for.
+
+        It could be read, then, and needs no further rights, no network and no other folder.
+        """
+        return self.say < Say.DENY and not self.rules & _NOT_TRIED
+
+
+# Nothing of these happens in a trial, or what the person forbids could not be looked for in the line.
+_NOT_TRIED = frozenset(
+    (
+        "privilege",
+        "outside",
+        "elsewhere",
+        "unreadable",
+        "unprintable",
+        "confirm",
+        "connects",
+        "loopback",
+        "destination",
+    )
+)
 
 
 def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Ruling:
@@ -74,7 +101,8 @@ def _ruled(
     if unprintable is not None:
         why = f"the line cannot be written back exactly: {unprintable}"
         forced = (Objection("unprintable", why), *forced)
-    return _question(forced, found, rules, confirmed_by(actions, constructs, rules))
+    history = _history(found, actions)
+    return _question(forced, found, rules, confirmed_by(actions, constructs, rules), history)
 
 
 def effects_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Effect:
@@ -102,7 +130,9 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
                 Say.DENY, "blocked", "the configuration forbids a command that seems to be in it", entry
             )
     reason = f"the line could not be read: {canonical.reason}"
-    return Ruling(Say.FORCE, "unreadable", reason, reasons=((canonical.reason, ""),))
+    return Ruling(
+        Say.FORCE, "unreadable", reason, reasons=((canonical.reason, ""),), rules=frozenset({"unreadable"})
+    )
 
 
 def _blocked(actions: tuple[tuple[str, ...], ...], outline: Outline, rules: ShellRules) -> str | None:
@@ -113,23 +143,58 @@ def _blocked(actions: tuple[tuple[str, ...], ...], outline: Outline, rules: Shel
 
 
 def _question(
-    forced: tuple[Objection, ...], found: Assessment, rules: ShellRules, confirmed: str | None
+    forced: tuple[Objection, ...],
+    found: Assessment,
+    rules: ShellRules,
+    confirmed: str | None,
+    history: Objection | None,
 ) -> Ruling:
     open_ones = [problem for at, problem in found.problems if not _is_allowed(at, problem, found, rules)]
     if found.outline.has_functions:
         open_ones.append(Objection("function", "the line defines a function"))
+    if history is not None and (open_ones or not found.problems):
+        open_ones.insert(0, history)
     reasons = [(problem.reason, problem.value) for problem in (*forced, *open_ones)]
     if confirmed is not None:
         reasons.append(("the configuration asks about a construct in it", confirmed))
     kept = tuple(dict.fromkeys(reasons))
+    rules_of = frozenset(problem.rule for problem in (*forced, *open_ones))
+    if confirmed is not None:
+        rules_of |= {"confirm"}
+    if any(
+        not is_inside(folder, found.policy.workspace) for at in found.grounds.values() for folder in at or ()
+    ):
+        rules_of |= {"elsewhere"}
     if forced:
-        return Ruling(Say.FORCE, forced[0].rule, forced[0].reason, forced[0].value, kept)
+        return Ruling(Say.FORCE, forced[0].rule, forced[0].reason, forced[0].value, kept, rules_of)
     if open_ones:
         first = open_ones[0]
-        return Ruling(Say.ASK, first.rule, first.reason, first.value, kept)
+        return Ruling(Say.ASK, first.rule, first.reason, first.value, kept, rules_of)
     if confirmed is not None:
-        return Ruling(Say.ASK, "confirm", reasons[-1][0], confirmed, kept)
+        return Ruling(Say.ASK, "confirm", reasons[-1][0], confirmed, kept, rules_of)
     return Ruling(Say.NOTHING)
+
+
+def _history(found: Assessment, actions: tuple[tuple[str, ...], ...]) -> Objection | None:
+    """Return what is to be said of reading what the repositories of the workspace hold, on trial.
+
+    That a line does so is a guess; where it is not seen, what they hold is closed to the trial run.
+    """
+    policy = found.policy
+    if policy.sandbox.rung is not Runs.TRIAL or not any(map(_reads_git, actions)):
+        return None
+    secret = found.facts.history.get(policy.workspace)
+    if not secret:
+        return None
+    why = "git can read secret files from the project's history; a yes lets commands do so in this session"
+    return Objection(HISTORY, why, secret)
+
+
+def _reads_git(argv: tuple[str, ...]) -> bool:
+    """Whether a command starts git or names something in a repository."""
+    program = argv[0].rpartition("/")[2]
+    is_git = program == "git" or program.startswith("git-")
+    return is_git or any(".git" in word.split("/") for word in argv)
 
 
 def _is_allowed(at: Placed, problem: Objection, found: Assessment, rules: ShellRules) -> bool:

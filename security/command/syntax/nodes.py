@@ -261,7 +261,8 @@ class CommandFacts:
     a name to its path in the fixed PATH, None where there is none; `trees` a folder to the secret
     files below it, None where it is too big to tell; `repositories` a folder to what keeps
     its git repository from being a plain one, () for a plain one; `exists` a path to whether anything has
-    that name, None where nobody could tell.
+    that name, None where nobody could tell; `history` a workspace to the name of a secret file in what its
+    repositories hold, "" for none.
     """
 
     real: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -270,6 +271,7 @@ class CommandFacts:
     trees: Mapping[str, tuple[str, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
     repositories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     exists: Mapping[str, bool | None] = field(default_factory=lambda: MappingProxyType({}))
+    history: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,15 @@ def test_what_a_model_wrote_is_spelled_out():
 )
 def test_what_would_have_helped(said, expected):
     decided = Decided(
-        1.0, "c", "write", "d", False, said.gate, said.rule, words=(said,), always=(("write", "a", None),)
+        1.0,
+        "c",
+        "write",
+        "d",
+        False,
+        said.gate,
+        said.rule,
+        words=(said,),
+        always=(("write", "a", None, None),),
     )
     told = remedies(decided, {"agent.max_tool_calls_per_turn": "c.toml:4"})
     assert any(expected in line for line in told), told

@@ -15,11 +15,11 @@ from leeward.runtime.grounding import given_by
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, SchemaProblem, Status, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
-from leeward.security.kinds import KIND_KEY, Effect
+from leeward.security.kinds import KIND_KEY, Effect, Runs
 from leeward.security.outcome import Category
 from leeward.security.permissions import resolve_asks
 from leeward.security.pipeline import judge
-from leeward.security.policy import Autonomy, CallLimits, Policy, Rule, RuleAction, ShellRules
+from leeward.security.policy import Autonomy, CallLimits, Policy, Rule, RuleAction, Sandboxing, ShellRules
 from leeward.security.record.decisions import decided_event as decided
 from leeward.security.session import (
     Decided,
@@ -161,6 +161,10 @@ CASES = {
     "commands destructive": Case({"command": "rm -rf /"}, effects=ALL),
     "commands blocked": Case(
         {"command": "git push origin"}, effects=ALL, policy={"shell": ShellRules(blocked=("git push",))},
+    ),
+    "commands readonly": Case(
+        {"command": "curl https://a.example/"}, effects=ALL,
+        policy={"autonomy": Autonomy.READONLY, "sandbox": Sandboxing(rung=Runs.TRIAL)},
     ),
     "commands secret by name": Case({"command": "cat .env"}, effects=ALL),
     "commands secret by place": Case({"command": "cat /home/ada/.ssh/id_rsa"}, effects=ALL),

@@ -219,7 +219,7 @@ def test_a_long_line_is_refused_without_being_kept(leeward):
 
 async def test_whatever_one_line_runs_into_the_others_are_answered(monkeypatch, tmp_path):
     class Breaking:
-        def __init__(self, start):
+        def __init__(self, start, _rung):
             self.start = start
 
         async def judge(self, asked):
@@ -235,7 +235,7 @@ async def test_whatever_one_line_runs_into_the_others_are_answered(monkeypatch, 
     lines = "".join(f'{{"tool": "{tool}", "args": {{}}}}\n' for tool in ("good", "io", "deep", "bug", "good"))
     (tmp_path / "in").write_text(lines, encoding="utf-8")
     code = await batch_module.run_batch(
-        SimpleNamespace(batch=str(tmp_path / "in")), SimpleNamespace(lines=said.append)
+        SimpleNamespace(batch=str(tmp_path / "in"), rung=None), SimpleNamespace(lines=said.append)
     )
     answers = [json.loads(line) for line in "".join(said).splitlines()]
     assert (code, [answer.get("decision") for answer in answers]) == (0, ["allow", None, None, None, "allow"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,7 @@ ORDERS: dict[str, Order] = {
     "security.pre_execution_verify.url_grounding.enabled": lambda old, new: new or not old,
     "security.pre_execution_verify.url_grounding.guarded_tools": lambda old, new: {*old} <= {*new},
     "tools.shell.allowed_paths": lambda old, new: {*new} <= {*old},
+    "tools.shell.trial": lambda old, new: new in {old, "ask"},
     "tools.shell.allowed_commands": lambda old, new: {*new} <= {*old},
     "tools.shell.blocked_commands": lambda old, new: {*old} <= {*new},
     "tools.shell.confirm_patterns": lambda old, new: {*old} <= {*new},
@@ -283,6 +285,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "tools.shell.blocked_commands": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
     "tools.shell.allowed_commands": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
     "tools.shell.confirm_patterns": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
+    "tools.shell.trial": st.sampled_from(["auto", "ask", "off"]),
     "tools.shell.allowed_paths": st.lists(st.sampled_from(["/a", "/a/b", "/c"]), max_size=2),
     "tools.fetch.max_body_bytes": st.sampled_from([0, 1, 102_401]),
     "tools.fetch.domain_allowlist": st.lists(_HOSTS, max_size=2),
@@ -373,7 +376,8 @@ def test_the_defaults_of_the_configuration_are_those_of_the_policy(tmp_path: Pat
         secret_paths=made.secret_paths,
         protected_paths=made.protected_paths,
     )
-    assert made == plain
+    # Of what is to be confirmed a policy alone knows no default that trial runs do without.
+    assert made == replace(plain, shell=replace(plain.shell, confirms_by_default=True))
 
 
 def test_everything_said_reaches_the_policy(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_samples_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(_uncommented(FILE.read_text()))
     config = load(config_dir=tmp_path, environment={}).config
     assert config.llm.providers[0].name == "local"
-    assert config.permissions.rules[0].match == "git status"
+    assert config.permissions.rules[0].match == "build/**"
     assert config.security.trust
 
 

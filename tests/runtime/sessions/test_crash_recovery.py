@@ -39,7 +39,7 @@ async def deadly(what: Text) -> str:
     os.kill(os.getpid(), signal.SIGKILL)
 
 async def main(folder):
-    loaded = load(config_dir=folder / "config", environment={})
+    loaded = load(config_dir=folder / "config", environment={"LEEWARD_TOOLS__SHELL__TRIAL": "off"})
     work, config, data = (folder / name for name in ("work", "config", "data"))
     places = Locations(work, folder, config, data, data / "leeward.db")
     async with Runtime.open(loaded, executors=[deadly], places=places) as runtime:
@@ -66,7 +66,7 @@ def folder(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def opened(folder: Path, told: list[str]):
-    loaded = load(config_dir=folder / "config", environment={})
+    loaded = load(config_dir=folder / "config", environment={"LEEWARD_TOOLS__SHELL__TRIAL": "off"})
     places = Locations(
         folder / "work", folder, folder / "config", folder / "data", folder / "data" / "leeward.db"
     )

@@ -64,7 +64,7 @@ def at(sessions, tmp_path):
         where = replace(where, workspace=where.home.parent / workspace)
         where.workspace.mkdir(exist_ok=True)
         (where.config / "config.toml").write_text(options.pop("config", ""), encoding="utf-8")
-        loaded = load(config_dir=where.config, environment={})
+        loaded = load(config_dir=where.config, environment={"LEEWARD_TOOLS__SHELL__TRIAL": "off"})
         options |= {"provider": sessions.Says(*says), "executors": [mark], "approver": person or Person()}
         async with Runtime.open(loaded, places=where, clock=clock or Clock(), **options) as runtime:
             yield runtime
@@ -242,7 +242,7 @@ def said():
 async def main():
     home = Path(sys.argv[1])
     places = Locations(home / "work", home, home / "config", home / "data", home / "data" / "leeward.db")
-    loaded = load(config_dir=places.config, environment={})
+    loaded = load(config_dir=places.config, environment={"LEEWARD_TOOLS__SHELL__TRIAL": "off"})
     async with Runtime.open(loaded, places=places, approver=Person(), executors=[mark]) as runtime:
         print("ready", flush=True)
         while path := await said():

@@ -14,7 +14,7 @@ from leeward.security.pipeline import GATES
 from leeward.security.policy import Autonomy, Rule, RuleAction
 from leeward.security.session import ConversationCleared, Grant, Granted, Revoked, Scope, apply_events
 from leeward.security.trust import TrustLevel
-from leeward.security.verdict import Ask, Deny
+from leeward.security.verdict import Ask, Decision, Deny, GateWord
 
 LINKS = {"/ws/link": "/srv/x"}
 DAY = 86_400.0
@@ -26,6 +26,11 @@ def put(make, value, kind=Kind.PATH, tool="tool", **fields):
     return action, (
         ("permissions", Ask("some_rule", "may it?", fields.pop("about", action.atoms), **fields)),
     )
+
+
+def decision_of(asks):
+    """The decision that is made of questions alone."""
+    return Decision(tuple(GateWord(gate, ask) for gate, ask in asks))
 
 
 def judged(action, session):
@@ -370,7 +375,7 @@ def test_a_grant_ends_when_its_time_is_over(make) -> None:
     for now, holds in ((1000, True), (1999.9, True), (2000, False), (3000, False)):
         at = make.replace(session, now=now)
         found = answer_in_advance(*asks[0], action, at)
-        assert (found is not None) is holds is bool(grants_behind(asks, action, at))
+        assert (found is not None) is holds is bool(grants_behind(decision_of(asks), action, at))
         assert (
             found is None
             or found == "grant: allow tool /ws/a for this session until 1970-01-01 00:33 UTC (g_1)"
@@ -406,8 +411,8 @@ def test_who_answered_is_named_and_what_was_used(make) -> None:
         Granted(0, Grant("g_0", "tool", "/ws/z")), Granted(0, Grant("g_1", "tool", "/ws/*", Scope.EVERYWHERE))
     )
     assert answer_in_advance(*asks[0], action, session) == "grant: allow tool /ws/* for every workspace (g_1)"
-    assert grants_behind(asks, action, session) == ("g_1",)
-    assert grants_behind((("permissions", Ask("x", "?", force=True)),), action, session) == ()
+    assert grants_behind(decision_of(asks), action, session) == ("g_1",)
+    assert grants_behind(decision_of([("permissions", Ask("x", "?", force=True))]), action, session) == ()
 
 
 def test_all_grants_that_answer_for_a_line_are_named(make) -> None:
@@ -417,7 +422,7 @@ def test_all_grants_that_answer_for_a_line_are_named(make) -> None:
     )
     action = shell(make, "npm test && touch a")
     asks = tuple((gate.__name__, ask) for gate in GATES if isinstance(ask := gate(action, session), Ask))
-    assert grants_behind(asks, action, session) == ("g_0", "g_1")
+    assert grants_behind(decision_of(asks), action, session) == ("g_0", "g_1")
     said = answer_in_advance(*asks[0], action, session)
     assert said == (
         "grant: allow shell npm test for this session (g_0); grant: allow shell touch a for this "

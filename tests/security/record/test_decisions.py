@@ -191,7 +191,7 @@ async def test_a_question_says_who_was_asked_for_how_long_and_what_always_would_
             "offline",
             (Origin.SECRET, Origin.WEB),
         )
-        assert decided.always == (("write", "/ws/a.txt", None),)
+        assert decided.always == (("write", "/ws/a.txt", None, None),)
         assert {part.pointer: part.text for part in decided.reading.parts} == {
             "/path": "/ws/a.txt",
             "/content": "",
@@ -200,7 +200,7 @@ async def test_a_question_says_who_was_asked_for_how_long_and_what_always_would_
 
 async def test_no_rules_are_on_record_that_were_never_on_offer(make, tools) -> None:
     long = "".join(f"line {number}\n" for number in range(100))
-    for content, always in (("short", (("write", "/ws/a.txt", None),)), (long, ())):
+    for content, always in (("short", (("write", "/ws/a.txt", None, None),)), (long, ())):
         desk = make.desk(*tools)
         desk.says(Answer.NO)
         await desk.run("write", {"path": "a.txt", "content": content})
@@ -210,7 +210,7 @@ async def test_no_rules_are_on_record_that_were_never_on_offer(make, tools) -> N
 
 async def test_the_folder_of_an_answer_that_lasts_is_on_record_as_it_is_called(make, tools) -> None:
     decided, _ = await told(make, tools, "shell", {"command": "cd 's*c' && make test"})
-    assert decided.always == (("shell", "make test", "/ws/s*c"),)
+    assert decided.always == (("shell", "make test", "/ws/s*c", None),)
 
 
 async def test_the_rule_that_spoke_is_named_with_its_place(make, tools) -> None:

@@ -33,6 +33,7 @@ from leeward.tools.sandbox import (
 from leeward.tools.sandbox import sandbox as sandbox_module
 from leeward.tools.sandbox import trial as trial_module
 from leeward.tools.sandbox.trial import open_trial
+from leeward.tools.sandbox.trial_probe import KnownTrials
 
 ROOT = Path(sandbox_module.__file__).resolve().parents[2]
 PREFIXES = (os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), str(ROOT / "tools"))
@@ -312,14 +313,18 @@ async def test_secrets_are_masked_and_protected_places_stay(git, place):
     ws = place / "ws"
     git(ws, "init", "-q", "--template=")
     (ws / ".env").write_text("SECRET=1\n")
+    (ws / ".leeward").mkdir()
+    (ws / ".leeward" / "config.toml").write_text("")
     config = (ws / ".git" / "config").read_text()
     line = (
-        "cat .env; echo x > .env; rm -f .env .git/config; git config a.b c; mv .git other; "
-        "cat .git/config; true"
+        "cat .env; echo x > .env; rm -f .env; rm -rf .leeward; echo x >> .leeward/config.toml; "
+        "git config a.b c; cat .git/config; true"
     )
     async with sandboxed(place) as sandbox, trial(sandbox, line) as ran:
-        assert ran.ran.finished.stdout == config
-        assert written(ran) in ({}, {".git": "folder"})
+        # What git stores can be changed here: that is judged before it is kept.
+        assert ran.ran.finished.stdout == f"{config}[a]\n\tb = c\n"
+        assert {*written(ran)} <= {".git", ".git/config", ".leeward"}
+    assert (ws / ".git" / "config").read_text() == config
 
 
 async def test_a_failure_for_want_of_what_a_trial_lacks_is_explained(place):
@@ -425,7 +430,7 @@ async def test_another_folder_in_the_place_of_the_workspace_is_refused(place):
     async with sandboxed(place) as sandbox, open_trial(str(ws), SMALL) as opened:
         ws.rename(place / "moved")
         ws.mkdir()
-        program = sandbox_module._Program.smallest("echo x > new", str(ws))
+        program = sandbox_module.Program.smallest("echo x > new", str(ws))
         with pytest.raises(TrialUnavailable, match="the workspace could not be opened"):
             await sandbox_module._tried(
                 sandbox, opened, program, trial_confinement(sandbox.confinement), Masks()
@@ -513,7 +518,7 @@ async def test_it_is_found_out_once(place, monkeypatch):
         return ""
 
     async with sandboxed(place) as sandbox:
-        sandbox._no_trial = None
+        sandbox.trials = KnownTrials()
         monkeypatch.setattr(sandbox_module, "probe_trial", probe)
         async with trio.open_nursery() as nursery:
             for _ in range(3):
@@ -534,7 +539,7 @@ async def test_the_probe_leaves_nothing_behind(place, monkeypatch):
 async def test_the_root_is_no_workspace_for_a_trial(place):
     async with sandboxed(place) as sandbox:
         sandbox.confinement = sandbox_module.replace(sandbox.confinement, workspace="/")
-        sandbox._no_trial = None
+        sandbox.trials = KnownTrials()
         assert await sandbox.no_trial_because() != ""
 
 
@@ -564,7 +569,7 @@ async def test_what_belongs_to_others_is_found_before_it_fails(name, mode, told,
     async with sandboxed(place) as sandbox:
         os.chown(ws / name, 1234, 1234)
         (ws / name).chmod(mode)
-        sandbox._no_trial = None
+        sandbox.trials = KnownTrials()
         problem = await sandbox.no_trial_because()
         assert told in problem and bool(told) == bool(problem)
 

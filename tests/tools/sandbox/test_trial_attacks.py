@@ -21,6 +21,7 @@ import trio
 from leeward.tools.process import Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, TrialRan, UpperBounds, open_sandbox
 from leeward.tools.sandbox import sandbox as sandbox_module
+from leeward.tools.sandbox.trial_probe import KnownTrials
 from other_user import assert_passes_as
 
 HERE = Path(__file__).parents[1]
@@ -207,7 +208,7 @@ async def test_a_workspace_that_is_only_bound_is_found_out(attack, tmp_path, esc
 async def test_the_probe_finds_out_a_workspace_that_is_only_bound(tmp_path, escapes, planted, monkeypatch):
     async with scene(tmp_path, escapes) as shared:
         monkeypatch.setattr(sandbox_module, "_tried", planted("trial").tried)
-        shared.sandbox._no_trial = None
+        shared.sandbox.trials = KnownTrials()
         assert "changed" in await shared.sandbox.no_trial_because()
 
 

@@ -1,0 +1,7 @@
+"""The command whose changes a grant keeps; only grants about what a trial run changed have one."""
+
+from __future__ import annotations
+
+__all__ = ["STATEMENTS"]
+
+STATEMENTS = ("ALTER TABLE lasting_grant ADD COLUMN command TEXT",)

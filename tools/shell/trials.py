@@ -1,0 +1,445 @@
+"""Make what a trial run changed a proposal: what a person is shown of it, and what keeping it does.
+
+A folder that is wholly new, or that git ignores, is one path and one line. What in it is secret, protected
+or runs later is named singly, as is every path outside of such a folder. How much is compared, named and
+shown is bounded; a proposal that is cut tells that there is more.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+
+import trio
+
+from leeward.security.call import Cleared
+from leeward.security.outcome import Output, PermanentFailure, ToolError
+from leeward.security.paths import protected_reason, runs_later_reason, secret_reason
+from leeward.security.policy import Policy
+from leeward.security.session import Session
+from leeward.security.trust import Origin
+
+from ..checkpoints import Conflict
+from ..files import DirHandle, shown_name, unified
+from ..git import GitChanges, Histories, git_changes_of
+from ..process import OnChunk, size_text
+from ..sandbox import (
+    READ,
+    Change,
+    Changes,
+    Entry,
+    Keeping,
+    NotKept,
+    Ran,
+    Sandbox,
+    TrialRan,
+    TrialUnavailable,
+    Upper,
+    UpperTree,
+    changes_of,
+)
+from ..search import Ignored
+
+__all__ = ["TrialProposal", "Trials", "Tried"]
+
+_MOST_PATHS = 500
+"""Paths that are judged and recorded one by one; of what is more a person is asked by force."""
+_MOST_SHOWN = 400_000
+"""Characters of diffs that are shown."""
+_MOST_OF_ONE = 256 * 1024
+"""Bytes of a file whose lines are compared."""
+_FEW = 5
+_DISCARDED = "its changes were discarded"
+_GIT, _SETTINGS = "git", "git config"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A program that ran on trial, what it proposes to change (None: nothing), and what to tell of that."""
+
+    ran: Ran
+    proposal: TrialProposal | None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Runs programs on trial for one session at a time, which `session` returns."""
+
+    sandbox: Sandbox
+    keeping: Keeping
+    policy: Policy
+    session: Callable[[], Session]
+    histories: Histories
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        deadline: float,
+        max_bytes: int,
+        on_chunk: OnChunk | None = None,
+    ) -> Tried:
+        """Run a program to its end; the caller closes what it proposes.
+
+        Raises:
+            TrialUnavailable: it cannot be run on trial here.
+            PermanentFailure: it could not be started, or what it changed could not be read.
+            PolicyBlocked: what must not be reached cannot be kept from it.
+        """
+        closed = {} if self.session().reads_history else await self._closed()
+        trial = self.sandbox.trial(
+            argv,
+            cwd=cwd,
+            env=env,
+            deadline=deadline,
+            max_bytes=max_bytes,
+            on_chunk=on_chunk,
+            closed=[f"{repository}/objects" for repository in closed],
+        )
+        try:
+            async with trial as tried:
+                if tried.upper is None:
+                    return Tried(tried.ran, None, (f"{_DISCARDED}: {tried.discarded}",))
+                found = await self._found(tried, tried.upper)
+                return replace(found, notices=(*_unread(tried.ran, closed), *found.notices))
+        except TrialUnavailable:
+            self.sandbox.trials.forget()
+            raise
+
+    async def secret_history(self) -> str:
+        """Return the name of a secret file in what the repositories of the workspace hold, "" for none."""
+        return next(iter((await self._closed()).values()), "")
+
+    async def _closed(self) -> dict[str, str]:
+        """Return the repositories that hold something secret, each with its name."""
+        return await self.histories.closed(await self.sandbox.repositories())
+
+    async def _found(self, tried: TrialRan, upper: Upper) -> Tried:
+        try:
+            changes = await trio.to_thread.run_sync(changes_of, upper.handle, upper.lower, upper.began)
+            if why_not := _cannot_be_kept(changes):
+                return Tried(tried.ran, None, (*_left_out(changes), why_not))
+            git = await self._meant(changes, upper)
+            changes = _without(changes, git.unchanged)
+            told = (*_left_out(changes), *(f"{shown_name(path)}: {why}" for path, why in git.denied[:_FEW]))
+            outright = [
+                path for path, _ in git.denied if not protected_reason(self._whole(path), self.policy)
+            ]
+            if outright:
+                # No gate knows what git takes for a repository by what lies in it.
+                return Tried(tried.ran, None, (*told, f"{_DISCARDED}: {_listed(outright)} must not be kept"))
+            if not changes.changes:
+                return Tried(tried.ran, None, told)
+            draft = await trio.to_thread.run_sync(_drafted, changes, git, upper, self.policy)
+        except (OSError, ToolError) as error:
+            raise PermanentFailure(
+                f"what it changed could not be read, and was discarded: {error}"
+            ) from error
+        proposal = TrialProposal(
+            paths=tuple(map(self._whole, draft.paths)),
+            repositories=draft.repositories,
+            digest=changes.digest,
+            shown=draft.shown,
+            is_cut=draft.is_cut,
+            _changes=changes,
+            _upper=upper,
+            _keeping=self.keeping,
+            _session=self.session().id,
+            _discard=tried.hold(),
+        )
+        return Tried(tried.ran, proposal, told)
+
+    def _whole(self, path: str) -> str:
+        """Return a path of the workspace as an absolute one."""
+        return posixpath.normpath(posixpath.join(self.policy.workspace, path))
+
+    async def _meant(self, changes: Changes, upper: Upper) -> GitChanges:
+        """Return what the changes mean to git."""
+        look, workspace = self.sandbox.look_through, self.policy.workspace
+        return await git_changes_of(upper.handle, upper.lower, changes, workspace, look)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialProposal:
+    """What a trial run would change, until it is kept or discarded."""
+
+    paths: tuple[str, ...]
+    repositories: tuple[str, ...]
+    digest: str
+    shown: str
+    is_cut: bool
+    _changes: Changes
+    _upper: Upper
+    _keeping: Keeping
+    _session: str
+    _discard: Callable[[], None]
+
+    async def keep(self, cleared: Cleared) -> Output:
+        """Change the workspace so, all of it or nothing.
+
+        Raises:
+            PermanentFailure: it could not be done.
+        """
+        cleared.take()
+        action = cleared.action
+        call, tool = (action.call, action.call) if action.of is None else (action.of.call, action.of.call)
+        try:
+            await self._keeping.keep(
+                self._upper.handle,
+                self._upper.lower,
+                self._changes,
+                session=self._session,
+                call=call.id,
+                tool=tool.tool,
+            )
+        except Conflict as conflict:
+            raise PermanentFailure(f"nothing of it was kept: {_conflict(conflict.paths)}") from conflict
+        except NotKept as error:
+            became = "part of it may be kept" if error.is_unsettled else "nothing of it was kept"
+            raise PermanentFailure(f"{became}: {error}") from error
+        return Output("", Origin.TOOL, notices=(f"kept: {_counted(self._changes.changes)}",))
+
+    def close(self) -> None:
+        """Discard what was not kept."""
+        self._discard()
+
+
+def _unread(ran: Ran, closed: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what to say of repositories that a command could not read, where it failed."""
+    if ran.finished.exit_code == 0 or not closed:
+        return ()
+    held = next(iter(closed.values()))
+    return (f"what git holds was closed to it, secret files among that ({held}); a line of git asks first",)
+
+
+def _cannot_be_kept(changes: Changes) -> str:
+    if changes.is_cut:
+        return f"{_DISCARDED}: there are more than can be looked at"
+    return f"{_DISCARDED}: {_conflict(changes.conflicts)}" if changes.conflicts else ""
+
+
+def _without(changes: Changes, paths: frozenset[str]) -> Changes:
+    """Return changes but for some paths."""
+    return replace(changes, changes=tuple(one for one in changes.changes if one.path not in paths))
+
+
+def _conflict(paths: Sequence[str]) -> str:
+    return f"{_listed(paths)} changed in the workspace meanwhile; run it again"
+
+
+def _left_out(changes: Changes) -> tuple[str, ...]:
+    return tuple(
+        f"not kept of what it did: {shown_name(path)}: {why}" for path, why in changes.refused[:_FEW]
+    )
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _FEW} more" if len(paths) > _FEW else ""
+    return f"{', '.join(map(shown_name, paths[:_FEW]))}{more}"
+
+
+def _counted(changes: Iterable[Change]) -> str:
+    """Return how many paths are added, changed and removed, in words."""
+    kinds = [_kind(change) for change in changes]
+    counts = ((kinds.count(kind), kind) for kind in ("added", "changed", "removed"))
+    return ", ".join(f"{count} {kind}" for count, kind in counts if count)
+
+
+def _kind(change: Change) -> str:
+    if change.before is None:
+        return "added"
+    return "changed" if change.after is not None else "removed"
+
+
+# ------------------------------------------------------------------ what is shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What is judged, paths relative to the workspace and repositories, and the text for a person."""
+
+    paths: tuple[str, ...]
+    repositories: tuple[str, ...]
+    shown: str
+    is_cut: bool
+
+
+@dataclass(slots=True)
+class _Group:
+    """A folder that stands for what changed in it."""
+
+    folder: str
+    is_new: bool
+    changes: list[Change] = field(default_factory=list)
+
+    def told(self) -> str:
+        """Return its line."""
+        files = [one.after for one in self.changes if one.after is not None and one.after.kind == "file"]
+        size = size_text(sum(entry.size for entry in files))
+        digest = Changes(tuple(self.changes), (), (), is_cut=False).digest[:16]
+        name = shown_name(self.folder)
+        if self.is_new:
+            count = "1 file" if len(files) == 1 else f"{len(files)} files"
+            return f"{name}/: new folder: {count}, {size}, digest {digest}"
+        return f"{name}/ (ignored by git): {_counted(self.changes)}, {size}, digest {digest}"
+
+
+def _drafted(changes: Changes, git: GitChanges, upper: Upper, policy: Policy) -> _Draft:
+    """Say what changed; this waits for the disk."""
+    plain = _without(changes, git.covered).changes
+    groups, single = _grouped(plain, _Ignoring(upper.lower), policy)
+    # Those come first that somebody has to look at, should there be more than are looked at.
+    notable = {change.path for change in single if _why_notable(change.path, policy) is not None}
+    ordered = sorted(single, key=lambda change: (change.path not in notable, change.path))
+    taken = ordered[: max(0, _MOST_PATHS - len(groups))]
+    lines = [f"git: {line}" for line in (*git.asks, *git.lines)]
+    lines += [group.told() for group in groups[:_MOST_PATHS]]
+    lines += [f"not kept: {shown_name(path)}: {why}" for path, why in changes.refused[:_MOST_PATHS]]
+    with UpperTree.of(upper.handle) as tree:
+        texts = _Texts(tree, upper.lower, _MOST_SHOWN)
+        lines += [f"{shown_name(change.path)}: {texts.told(change)}" for change in taken]
+    missing = len(single) - len(taken) + max(0, len(groups) - _MOST_PATHS)
+    if missing:
+        lines.append(f"and {missing} more paths, which are not named here")
+    paths = (*(group.folder for group in groups[:_MOST_PATHS]), *(change.path for change in taken))
+    is_cut = missing > 0 or texts.is_over or git.is_cut
+    return _Draft(paths, _repositories(git), "\n".join(lines), is_cut)
+
+
+def _repositories(git: GitChanges) -> tuple[str, ...]:
+    """Return the names by which rules speak of repositories; of settings each answer is one of its own."""
+    names = [f"{_GIT}:{shown_name(top)}" if top else _GIT for top in git.tops]
+    return (*names, *((_SETTINGS,) if git.asks else ()))
+
+
+def _grouped(
+    changes: Iterable[Change], ignoring: _Ignoring, policy: Policy
+) -> tuple[list[_Group], list[Change]]:
+    """Return the folders that stand for what is in them, and what is named singly."""
+    groups: dict[str, _Group] = {}
+    single: list[Change] = []
+    for change in changes:
+        group = next((groups[above] for above in _above(change.path) if above in groups), None)
+        if group is None:
+            group = _new_group(change, ignoring)
+        if group is None or _why_notable(change.path, policy) is not None:
+            single.append(change)
+            continue
+        group = groups.setdefault(group.folder, group)
+        group.changes.append(change)
+    return list(groups.values()), single
+
+
+def _new_group(change: Change, ignoring: _Ignoring) -> _Group | None:
+    if change.before is None and change.after is not None and change.after.kind == "folder":
+        return _Group(change.path, is_new=True)
+    folder = ignoring.folder_of(change.path, is_folder=_is_folder(change.before) or _is_folder(change.after))
+    return None if folder is None else _Group(folder, is_new=False)
+
+
+def _above(path: str) -> Iterator[str]:
+    yield from (path[:at] for at, char in enumerate(path) if char == "/")
+
+
+def _is_folder(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == "folder"
+
+
+def _why_notable(path: str, policy: Policy) -> str | None:
+    """Return why a path is named by itself wherever it lies."""
+    whole = posixpath.join(policy.workspace, path)
+    return secret_reason(whole, policy) or protected_reason(whole, policy) or runs_later_reason(path)
+
+
+@dataclass(slots=True)
+class _Ignoring:
+    """Which folders of the workspace git ignores, by the `.gitignore` files as they were before the run."""
+
+    lower: DirHandle
+    _rules: dict[str, Ignored | None] = field(default_factory=dict)
+
+    def folder_of(self, path: str, *, is_folder: bool) -> str | None:
+        """Return the outermost ignored folder that a path is or lies in."""
+        folders = (*_above(path), path) if is_folder else (*_above(path),)
+        return next((folder for folder in folders if self._is_ignored(folder)), None)
+
+    def _is_ignored(self, folder: str) -> bool:
+        rules = self._of(folder.rpartition("/")[0])
+        return rules.covers(folder, is_folder=True)
+
+    def _of(self, folder: str) -> Ignored:
+        """Return the rules that hold in a folder."""
+        if folder not in self._rules:
+            above = self._of(folder.rpartition("/")[0]) if folder else Ignored()
+            with suppress(OSError, ToolError), closing(self.lower.descend(folder)) as opened:
+                above = above.below(opened, folder)
+            self._rules[folder] = above
+        return self._rules[folder] or Ignored()
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Says in words and lines what became of single paths, until so many characters are said."""
+
+    tree: UpperTree
+    lower: DirHandle
+    left: int
+    is_over: bool = False
+
+    def told(self, change: Change) -> str:
+        """Return what became of a path."""
+        before, after = change.before, change.after
+        if after is None:
+            assert before is not None
+            size = f", {size_text(before.size)}" if before.kind == "file" else ""
+            return f"removed ({before.kind}{size})"
+        mode = (
+            "" if before is None or before.mode == after.mode else f"mode {before.mode:o}, now {after.mode:o}"
+        )
+        if change.is_mode_only or after.kind == "folder":
+            return mode or ("new folder" if before is None else f"a {before.kind} before, now a folder")
+        if after.kind == "link":
+            return f"link to {shown_name(os.fsdecode(after.target or b''))}"
+        return "; ".join(filter(None, (mode, self._content(change.path, before, after))))
+
+    def _content(self, path: str, before: Entry | None, after: Entry) -> str:
+        is_file = before is not None and before.kind == "file"
+        sizes = [entry.size for entry in (before, after) if entry is not None and entry.kind == "file"]
+        what = f"new file, {size_text(after.size)}" if before is None else f"changed, {size_text(after.size)}"
+        if before is not None and not is_file:
+            what = f"a {before.kind} before, now a file of {size_text(after.size)}"
+        told = f"{what}, SHA-256 {after.digest}"
+        if not any(sizes):
+            return "new empty file"
+        if max(sizes) > _MOST_OF_ONE:
+            return told
+        with suppress(OSError, ToolError):
+            new = self._read(path, is_new=True)
+            old = self._read(path, is_new=False) if is_file else None
+            if b"\0" in new:
+                return told
+            lines = unified(old, new)
+            if len(lines) <= self.left:
+                self.left -= len(lines)
+                return lines
+            self.is_over = True
+        return told
+
+    def _read(self, path: str, *, is_new: bool) -> bytes:
+        folder, _, name = path.rpartition("/")
+        if is_new:
+            with (
+                self.tree.folder(folder) as opened,
+                os.fdopen(self.tree.open_file(opened, name), "rb") as file,
+            ):
+                return file.read(_MOST_OF_ONE + 1)
+        with closing(self.lower.descend(folder)) as below:
+            handle = os.open(name, READ, dir_fd=below.handle)
+        with os.fdopen(handle, "rb") as file:
+            return file.read(_MOST_OF_ONE + 1)
