@@ -14,6 +14,9 @@ PARSER_TESTS := tests/security tests/tools/declare tests/tools/search tests/tool
 
 run: $(VENV)/installed
 	$(BIN)/leeward --model offline --script examples/tour.leeward
+	@if $(BIN)/leeward check shell '{"command": "touch x"}' | grep -q 'trial run'; \
+	then $(BIN)/leeward --model offline --script examples/trials.leeward; \
+	else echo "Nothing can be run on trial here; leeward doctor says why."; fi
 
 # On every core; whoever is done takes tests over from others.
 PARALLEL := -n auto --dist worksteal
@@ -63,6 +66,7 @@ check: lint types $(VENV)/installed-dev
 figures: $(VENV)/installed-dev
 	$(BIN)/python bench/pipeline.py
 	$(BIN)/python bench/command.py
+	$(BIN)/python bench/day.py
 	$(BIN)/python bench/batch.py
 	$(BIN)/python bench/turn.py
 	$(BIN)/python bench/fetch.py

@@ -1,0 +1,184 @@
+"""Count the questions of a working day: the lines of `day.toml`, drawn by a seed, run in a small project.
+
+Each line runs twice: bare, in a twin of the project, and as a model would ask for it, with a person who says
+yes to everything. Printed are how many lines were asked about before they ran, how many changes were asked
+about, how many lines were refused, and in how many the exit code or the project came out differently; and
+beside it what `check` says of the same lines. A line that differs counts as a question, for a person would
+have to see to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import trio
+from scale import scaled
+
+from leeward import Runtime
+from leeward.runtime.config import Locations, load
+from leeward.runtime.console.startup import Startup
+from leeward.runtime.dry_run import DryRun, DryRunCall
+from leeward.security.call import Status
+from leeward.security.ports import Answer, Question
+
+LINES, SEED = scaled(200, 12, 0), scaled(1, 1, 1)
+WORDS = ("quay", "pier", "mole", "buoy", "mast", "keel")
+MODULES = ("tide", "ferry", "crew")
+SHOWN = 12
+
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+class Person:
+    """Says yes to everything, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def ask(self, question: Question) -> Answer:
+        """Say yes."""
+        await trio.lowlevel.checkpoint()
+        self.asked.append(question.action.call.tool)
+        return Answer.YES
+
+
+def drawn(chance: random.Random) -> Iterator[str]:
+    """Yield the lines of a day."""
+    table = TABLES["line"]
+    for number in range(LINES):
+        group = chance.choices(table, [one["often"] for one in table])[0]
+        line = chance.choice(group["lines"])
+        yield line.format(n=number, w=chance.choice(WORDS), m=chance.choice(MODULES))
+
+
+def bare(folder: Path, home: Path, line: str) -> int:
+    """Run a line with nothing around it, and return its exit code."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1"}
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    words = ["/bin/bash", "--noprofile", "--norc", "-c", line]
+    return subprocess.run(
+        words, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    ).returncode
+
+
+def state(folder: Path, home: Path) -> dict[str, str]:
+    """Return what a project holds: its files, and what git says of it."""
+    files = (
+        path for path in folder.rglob("*") if path.is_file() and ".git" not in path.relative_to(folder).parts
+    )
+    held = {
+        str(path.relative_to(folder)): path.read_bytes().hex() if path.suffix != ".tgz" else ""
+        for path in files
+        if path.suffix != ".pyc"
+    }
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"}
+    for words in ("status --porcelain", "log --all --format=%s%d", "branch", "stash list", "diff --cached"):
+        argv = ["git", *words.split()]
+        held[words] = subprocess.run(
+            argv, cwd=folder, env=env, capture_output=True, text=True, check=False
+        ).stdout
+    return held
+
+
+@contextmanager
+def project(folder: Path, home: Path) -> Iterator[Path]:
+    """Yield the project as it is in the morning."""
+    for name, text in TABLES["files"].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Ann\n\temail = ann@harbour.example\n", encoding="utf-8"
+    )
+    for line in ("git init -q -b main", "git add -A", "git commit -q -m morning"):
+        assert bare(folder, home, line) == 0
+    yield folder
+
+
+def made_alike(ws: Path, twin: Path) -> None:
+    """Go on from the same state in both."""
+    shutil.rmtree(twin)
+    shutil.copytree(ws, twin, symlinks=True)
+
+
+async def lived(top: Path) -> tuple[Counter[str], list[str]]:
+    """Live through the day, and return what was counted and what was worth telling."""
+    counts: Counter[str] = Counter()
+    told: list[str] = []
+    places = Locations(
+        *(top / name for name in ("ws", "home", "config", "data")), top / "data" / "leeward.db"
+    )
+    for made in (places.workspace, places.home, places.config, places.data, top / "twin"):
+        made.mkdir()
+    os.environ["HOME"] = str(places.home)
+    limits = {f"LEEWARD_AGENT__MAX_TOOL_CALLS_PER_{what}": "10000" for what in ("TURN", "SESSION")}
+    person, loaded = Person(), load(config_dir=places.config, environment=limits)
+    dry = DryRun(Startup(loaded, places, None, None))
+    with project(places.workspace, places.home) as ws, project(top / "twin", places.home) as twin:
+        async with Runtime.open(loaded, places=places, approver=person) as runtime:
+            for line in drawn(random.Random(SEED)):  # noqa: S311 — the same day each time
+                asked = json.dumps({"command": line})
+                counts[f"check: {(await dry.judge(DryRunCall('shell', asked))).decision}"] += 1
+                person.asked.clear()
+                result = await runtime.call("shell", {"command": line})
+                code = bare(twin, places.home, line)
+                is_same = code in {result.outcome.exit_code, 127} and state(ws, places.home) == state(
+                    twin, places.home
+                )
+                kinds = {
+                    "before": "shell" in person.asked,
+                    "keep": "keep" in person.asked,
+                    "differs": not is_same,
+                }
+                kinds["denied"] = result.outcome.status is Status.DENIED
+                counts.update(kind for kind, is_so in kinds.items() if is_so)
+                counts["question"] += any(kinds.values())
+                counts["line"] += 1
+                if kinds["differs"] or kinds["denied"]:
+                    told.append(
+                        f"{line}: exit code {code}, here {result.outcome.exit_code}; {result.outcome.status}"
+                    )
+                    made_alike(ws, twin)
+    return counts, told
+
+
+def main() -> None:
+    """Live through the day and print what was counted."""
+    with tempfile.TemporaryDirectory() as name:
+        counts, told = trio.run(lived, Path(os.path.realpath(name)))
+    lines = counts["line"]
+
+    def share(kind: str) -> str:
+        return f"{counts[kind]:4} ({100 * counts[kind] / lines:.1f} %)"
+
+    print(f"{lines} lines of a working day, seed {SEED}")
+    for kind, words in (
+        ("question", "a question in any way, differing lines among them"),
+        ("before", "asked about before they ran"),
+        ("keep", "asked about what they changed"),
+        ("denied", "refused"),
+        ("differs", "exit code or project came out otherwise than bare"),
+    ):
+        print(f"  {share(kind)}  {words}")
+    print(
+        "  check: "
+        + ", ".join(
+            f"{kind[7:]} {share(kind).strip()}" for kind in sorted(counts) if kind.startswith("check")
+        )
+    )
+    for line in told[:SHOWN]:
+        print(f"  ! {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
