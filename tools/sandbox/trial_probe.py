@@ -97,13 +97,15 @@ def probe_grounds(workspace: str, level: str) -> str:
     for name in _SETTINGS:
         with suppress(OSError):
             found += [name, Path(name).read_bytes()]
-    for name in ("/proc/self/ns/user", path, shutil.which("bwrap", path=SEARCH_PATH) or ""):
+    program = shutil.which("bwrap", path=SEARCH_PATH) or ""
+    for name in ("/proc/self/ns/user", path, program):
         with suppress(OSError):
             status = os.stat(name)  # noqa: PTH116 — a text
             found += [name, status.st_dev, status.st_ino, status.st_uid, status.st_gid]
-            if stat.S_ISREG(status.st_mode):
-                found += [status.st_size, status.st_mtime_ns]
-    found += [mount for mount in mounts("/proc/self/mountinfo") if is_inside(mount[2], path)]
+            # The times of a namespace are those at which it was looked at.
+            found += [status.st_size, status.st_mtime_ns] if name == program else []
+    with suppress(OSError):  # other systems have no such list, and no trials either
+        found += [mount for mount in mounts("/proc/self/mountinfo") if is_inside(mount[2], path)]
     return hashlib.sha256(repr(found).encode("utf-8", "surrogatepass")).hexdigest()
 
 
