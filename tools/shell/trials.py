@@ -53,6 +53,7 @@ _MOST_OF_ONE = 256 * 1024
 """Bytes of a file whose lines are compared."""
 _FEW = 5
 _DISCARDED = "its changes were discarded"
+_FOR_REAL = "a line that the person types or allows runs for real"
 _GIT, _SETTINGS = "git", "git config"
 
 
@@ -105,7 +106,7 @@ class Trials:
         try:
             async with trial as tried:
                 if tried.upper is None:
-                    return Tried(tried.ran, None, (f"{_DISCARDED}: {tried.discarded}",))
+                    return Tried(tried.ran, None, (f"{_DISCARDED}: {tried.discarded}; {_FOR_REAL}",))
                 found = await self._found(tried, tried.upper)
                 return replace(found, notices=(*_unread(tried.ran, closed), *found.notices))
         except TrialUnavailable:
