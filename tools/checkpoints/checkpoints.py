@@ -109,7 +109,8 @@ class Checkpoints:
     _jobs: dict[str, _Taken] = field(default_factory=dict)
     _claims: list[frozenset[bytes]] = field(default_factory=list)
     _said: set[str] = field(default_factory=set)
-    _at_work: int = 0
+    _at_work: dict[str, _Taken] = field(default_factory=dict)
+    """By call: what runs in the foreground, or has ended and is being written down."""
 
     @property
     def _root(self) -> str:
@@ -138,7 +139,8 @@ class Checkpoints:
         """
         taken = await self._before(action)
         goes_on = False
-        self._at_work += 1
+        if taken is not None:
+            self._at_work[action.call.id] = taken
 
         def came(output: Output) -> None:
             nonlocal goes_on
@@ -147,9 +149,8 @@ class Checkpoints:
         try:
             yield came
         finally:
-            self._at_work -= 1
             if taken is not None and goes_on:
-                self._jobs[action.call.id] = taken
+                self._jobs[action.call.id] = self._at_work.pop(action.call.id)
             elif taken is not None:
                 with trio.move_on_after(_AFTERWARDS, shield=True):
                     await self._after(taken)
@@ -158,6 +159,7 @@ class Checkpoints:
         """Write down what a call changed that went on in the background."""
         taken = self._jobs.pop(call, None)
         if taken is not None:
+            self._at_work[call] = taken
             await self._after(taken)
 
     async def steps(self) -> list[Step]:
@@ -250,20 +252,28 @@ class Checkpoints:
         try:
             after = await self._looked(look, taken.paths)
             others: frozenset[bytes] = frozenset().union(*self._claims[taken.claims :])
-            changes = [one for one in revisions(taken.snapshot, after) if one.path not in others]
+            # What is at work and names its paths has changed them, or says what became of them when it ends.
+            at_work = self._at_work.values() if taken.paths is None else ()
+            named = [path for other in at_work for path in other.paths or ()]
+            changes = [
+                one
+                for one in revisions(taken.snapshot, after)
+                if one.path not in others and not is_inside(os.fsdecode(one.path), *named)
+            ]
             if taken.snapshot.uncovered.is_cut or after.uncovered.is_cut:
                 changes = [one for one in changes if self._is_certain(one)]
             if changes:
                 changes = await self._certain(changes)
                 await self.store.add(self.session(), self._root, call.id, call.tool, changes)
-                if self._at_work or self._jobs:
-                    self._claims.append(frozenset(one.path for one in changes))
-                else:
-                    self._claims.clear()
+                self._claims.append(frozenset(one.path for one in changes))
                 await self.store.missing(_digests(after))
                 await self.store.fit()
         except (OSError, ToolError, RecordError) as error:
             self.alert(f"/undo does not know what {visible(call.tool)} changed: {error}")
+        finally:
+            del self._at_work[call.id]
+            if not self._at_work and not self._jobs:
+                self._claims.clear()
 
     def _is_certain(self, one: Revision) -> bool:
         """Whether something was there before, and is really gone if it was not found again.

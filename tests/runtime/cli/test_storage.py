@@ -420,8 +420,9 @@ async def test_eight_programs_at_once_each_keep_their_own(sessions, tmp_path):
 
 
 async def test_a_program_that_is_stopped_takes_along_what_it_had_printed(sessions, tmp_path):
-    async with sessions.session(tmp_path, SHELL + "[tools.shell]\ntimeout = 2\n") as runtime:
+    async with sessions.session(tmp_path, SHELL + "[tools.shell]\ntimeout = 6\n") as runtime:
         (runtime.places.workspace / "on.sh").write_text("seq 1 30000; sleep 60", encoding="utf-8")
+        await ran(runtime, "true")  # the first command looks over the machine, and that can take long
         result = await runtime.call("shell", {"command": "sh on.sh"})
         assert result.outcome.status is Status.TIMEOUT and "\n30000\n" in result.text
         assert (await runtime.overflow.entry(runtime.session_id, result.overflow_id)).lines == 30_000

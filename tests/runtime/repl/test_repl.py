@@ -262,7 +262,7 @@ def test_a_chat_that_cannot_begin_says_why(tty, leeward, words, config, code, sa
 
 def test_a_data_folder_that_cannot_be_used(tty, leeward):
     (leeward.home / ".local").write_text("", encoding="utf-8")
-    at = tty()
+    at = tty(columns=300)
     assert at.ended() == 1
     assert "Traceback" not in at.see("cannot be used: Not a directory")
 

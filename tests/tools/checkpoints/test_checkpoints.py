@@ -102,11 +102,22 @@ async def opened(folder: Path, most: int = 1 << 20, total: int = 1 << 30):
         yield root, Checkpoints(store, Guard(policy), SnapshotLimits(most), lambda: "s", lambda _: None)
 
 
-def command():
+def command(number: str = "1"):
     tool = schema_tool("shell", "runs", {"type": "object", "properties": {}}, nothing, effects=Effect.ALL)
-    return ActionBuilder.of(ToolCall("1", "shell", json.dumps({})), {"shell": tool.specs()[0]}).read(
+    return ActionBuilder.of(ToolCall(number, "shell", json.dumps({})), {"shell": tool.specs()[0]}).read(
         Policy("/w", "/h"), {}
     )
+
+
+def write(root: Path, name: str):
+    """Build the call that writes one file, as the tool declares it."""
+    properties = {"path": {"type": "string", "x-leeward-kind": "path"}}
+    tool = schema_tool(
+        "write", "writes", {"type": "object", "properties": properties}, nothing, effects=Effect.WRITE
+    )
+    call = ToolCall(f"write {name}", "write", json.dumps({"path": name}))
+    draft, policy = ActionBuilder.of(call, {"write": tool.specs()[0]}), Policy(str(root.resolve()), "/h")
+    return draft.read(policy, {path: path for path in draft.paths(policy)})
 
 
 async def step(points: Checkpoints, root: Path, edits) -> None:
@@ -229,6 +240,55 @@ async def test_what_is_not_kept_is_not_deleted(tmp_path) -> None:
         turned = await points.turn(undo=True, force=False, record=nothing)
         assert turned.left == (("big", "what it holds is not kept, so it is not deleted"),)
         assert (root / "big").stat().st_size == 1000
+
+
+@pytest.mark.parametrize("is_job", [True, False])
+async def test_what_another_call_changed_meanwhile_is_its_own_step(tmp_path, is_job) -> None:
+    """Whichever is written down first: the one that names a path, or the one that looks at all of them."""
+    async with opened(tmp_path) as (root, points):
+        held, add = trio.Event(), points.store.add
+
+        async def adding(session, folder, call, tool, changes):
+            if call == "write ours":
+                writing.set()
+                await held.wait()
+            await add(session, folder, call, tool, changes)
+
+        points.store.add = adding
+        async with trio.open_nursery() as nursery:
+            begun, goes_on, writing = trio.Event(), trio.Event(), trio.Event()
+
+            async def run() -> None:
+                async with points.around(command()) as came:
+                    (root / "theirs").write_text("theirs")
+                    begun.set()
+                    if not is_job:
+                        await goes_on.wait()
+                    came(Output("", goes_on=is_job))
+                if is_job:
+                    await goes_on.wait()
+                    await points.job_ended("1")
+                held.set()
+
+            async def edit_ours() -> None:
+                async with points.around(write(root, "ours")) as came:
+                    (root / "ours").write_text("ours")
+                    came(Output(""))
+
+            nursery.start_soon(run)
+            await begun.wait()
+            async with points.around(write(root, "early")) as came:
+                (root / "early").write_text("early")
+                came(Output(""))
+            nursery.start_soon(edit_ours)
+            await writing.wait()
+            goes_on.set()
+        found = {
+            one.call: [os.fsdecode(change.path) for change in await points.store.revisions(one.id)]
+            for one in await points.steps()
+        }
+        assert found == {"1": ["theirs"], "write early": ["early"], "write ours": ["ours"]}
+        assert not points._claims and not points._at_work
 
 
 async def test_a_conflict_touches_nothing(tmp_path) -> None:
