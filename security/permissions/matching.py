@@ -50,6 +50,7 @@ _ANY_TOOL = re.compile(r"[*?\[]")
 _OPEN = re.compile(r"⟨(?![*?\[~])")
 _MARKS = str.maketrans("", "", "⟨⟩")
 _OPERATOR = re.compile(r"[;|&]+|[<>]+")
+_GIT = "git"
 
 Actions: TypeAlias = tuple[tuple[str, ...], ...]
 """Commands and redirections of a line, each as its words."""
@@ -165,7 +166,11 @@ def covers_change(rules: tuple[Rule, ...], of: Action, atom: Atom, policy: Polic
     speaks of all.
     """
     match = _covering_match(atom, policy)
-    about = [(rule, rule.match) for rule in rules if rule.tool == KEEP and rule.match is not None]
+    about = [
+        (rule, rule.match)
+        for rule in rules
+        if rule.tool == KEEP and rule.match is not None and _speaks_alike(rule.match, atom)
+    ]
     # A folder that stands for all in it is covered by what covers all in it.
     named = [rule for rule, pattern in about if match(pattern) or match(pattern.removesuffix("/**"))]
     anything = [rule for rule in named if rule.command is None and rule.folder is None]
@@ -180,6 +185,11 @@ def covers_change(rules: tuple[Rule, ...], of: Action, atom: Atom, policy: Polic
             return ()
         found += [rule for rule, one in behind if one in used]
     return tuple(dict.fromkeys(found))
+
+
+def _speaks_alike(pattern: str, atom: Atom) -> bool:
+    """Whether a pattern speaks of repositories where the atom is one: `**` is said of paths."""
+    return not isinstance(atom.canonical, str) or pattern.startswith(_GIT)
 
 
 def _covering_line(

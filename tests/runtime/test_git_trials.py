@@ -223,6 +223,14 @@ async def test_settings_are_asked_about_whatever_rule_there_is_for_git(tried, re
         assert "git: branch main follows this repository" in question.action.preview().text
 
 
+@pytest.mark.parametrize("match", ["**", "*", "**/*", "?it"])
+async def test_a_rule_for_all_paths_answers_for_no_repository(tried, repository, match) -> None:
+    rule = f'[[permissions.rules]]\ntool = "keep"\nmatch = "{match}"\naction = "allow"\n'
+    async with tried(Answer.NO, config=rule) as runtime:
+        await run(runtime, "git commit --allow-empty -m empty")
+        assert len(runtime.asked) == 1
+
+
 async def test_always_for_a_commit_answers_the_next_one_and_no_other_command(tried, repository) -> None:
     async with tried(Answer.ALWAYS, Answer.NO) as runtime:
         for _ in range(3):
