@@ -23,6 +23,7 @@ from leeward.security.sandbox import SandboxLevel
 from leeward.tools.git import Histories
 from leeward.tools.process import Limits
 from leeward.tools.sandbox import (
+    KnownToolchains,
     Sandbox,
     SandboxSettings,
     SandboxUnavailable,
@@ -34,10 +35,11 @@ from leeward.tools.sandbox import (
 from .config import Config, Locations
 from .exits import CliError, Exit
 from .installation import installation
+from .version import VERSION
 
 __all__ = ["KnownRungs", "histories_of", "open_confinement", "rung_of"]
 
-_ASIDE = "aside"
+_ASIDE, _TOOLCHAINS = "aside", "toolchains"
 _RUNGS = "rungs.json"
 _MOST_REMEMBERED = 200
 
@@ -101,6 +103,7 @@ async def open_confinement(
     wanted = config.tools.sandbox
     settings = SandboxSettings(
         policy,
+        known=KnownToolchains(places.data / _TOOLCHAINS, _rules_of(policy)),
         aside=str(places.data / _ASIDE),
         level=wanted.level,
         required=wanted.required,
@@ -121,6 +124,13 @@ async def open_confinement(
             f"[tools.sandbox] required is on, and no sandbox works here: {error}",
             suggestion="install bubblewrap, or set required = false",
         ) from error
+
+
+def _rules_of(policy: Policy) -> str:
+    """Return all that decides which files outside of the workspace are secret."""
+    patterns = (policy.deny_read, policy.allow_read)
+    relative_to = policy.workspace if any(patterns) else ""
+    return repr((VERSION, policy.home, policy.secret_paths, *patterns, relative_to))
 
 
 def histories_of(sandbox: Sandbox, policy: Policy) -> Histories:

@@ -2,6 +2,7 @@
 
 from .apply import Keeping, NotKept
 from .changes import READ, Change, ChangeLimits, Changes, Entry, UpperTree, changes_of
+from .known_toolchains import KnownToolchains
 from .program import Runner, run_bare
 from .result import Ran
 from .sandbox import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox
@@ -16,6 +17,7 @@ __all__ = [
     "Changes",
     "Entry",
     "Keeping",
+    "KnownToolchains",
     "NotKept",
     "Probe",
     "Ran",

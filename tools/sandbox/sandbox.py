@@ -53,6 +53,7 @@ from ..process import (
 )
 from .bubblewrap import BubblewrapStart
 from .index import SecretIndex
+from .known_toolchains import KnownToolchains
 from .landlock import landlock_version
 from .program import Program
 from .quarantine import undo
@@ -91,7 +92,7 @@ class SandboxSettings:
     `level` is the wished one or "auto"; with `required`, no sandbox means no session. `aside` is the folder
     that what must not stay is moved to, `prefixes` are where the interpreter and what it runs lie, and
     `alert` is told what was moved, whatever becomes of the call. `limits` are what each program is held to,
-    and `upper` is how much one on trial may write.
+    and `upper` is how much one on trial may write. `known` remembers what is secret among toolchains.
     """
 
     policy: Policy
@@ -102,6 +103,7 @@ class SandboxSettings:
     alert: Callable[[str], None] = lambda _: None
     limits: Limits = field(default_factory=Limits)
     upper: UpperBounds = field(default_factory=UpperBounds)
+    known: KnownToolchains | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -419,6 +421,7 @@ async def _strongest(settings: SandboxSettings) -> Sandbox:
     scan = await trio.to_thread.run_sync(_workspace_scan, settings.policy, confinement)
     secrets = ToolchainSecrets(
         lambda path: secret_reason(path, settings.policy),
+        settings.known,
         scan.linked,
         has_rules=bool(settings.policy.deny_read),
     )

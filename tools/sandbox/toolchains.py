@@ -1,6 +1,7 @@
 """Find what is secret among the toolchains that programs may read, so that it can be closed to them.
 
-Gone through once a session, as no program can change them; what was found and has gone since is left out.
+Gone through once a session, as no program can change them, or not at all where it is known what lies there
+(`known_toolchains.py`); what was found and has gone since is left out.
 Among what packages brought a key or a certificate is as public as its origin, and there are thousands of
 them; a file that is called as those which hold passwords is closed there too. What cannot be looked at whole
 is closed as a whole, and that is said.
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field
 
 from leeward.security.paths import NAMED_SECRET, is_inside
 from leeward.security.sandbox import PACKAGE_FOLDERS, Spot
+
+from .known_toolchains import KnownToolchains, Walk
 
 __all__ = ["ToolchainSecrets"]
 
@@ -47,10 +50,12 @@ class ToolchainSecrets:
     """What is closed of toolchains.
 
     `reason` says why a path is secret, if it is; with `has_rules`, also by what the person says of any file.
-    `linked` are the device and inode of secret files elsewhere that have several names.
+    `linked` are the device and inode of secret files elsewhere that have several names: where there are any,
+    nothing is taken as `known`, for a further name of a file changes no folder but that of the name.
     """
 
     reason: Callable[[str], str | None]
+    known: KnownToolchains | None = None
     linked: AbstractSet[tuple[int, int]] = frozenset()
     has_rules: bool = False
     _found: dict[str, tuple[Spot, ...]] = field(default_factory=dict)
@@ -62,7 +67,7 @@ class ToolchainSecrets:
         outer = [path for path in tops if not is_inside(path, *(one for one in tops if one != path))]
         for top in outer:
             if top not in self._found:
-                self._found[top] = self._look(top)
+                self._found[top] = self._known(top)
         return [spot for top in outer for spot in self._found[top] if _is_there(spot)]
 
     def news(self) -> tuple[str, ...]:
@@ -74,14 +79,29 @@ class ToolchainSecrets:
             for path in untold
         )
 
-    def _look(self, top: str) -> tuple[Spot, ...]:
+    def _known(self, top: str) -> tuple[Spot, ...]:
+        """Return what is to be closed in a folder, whether anything is remembered of it or not."""
         real = os.path.realpath(top)
-        left = _MOST_OF_ALL - sum(map(len, self._found.values()))
+        known = None if self.linked else self.known
+        found = known.recall(top, real) if known is not None else None
+        if found is None or len(found) > self._left:
+            found = self._look(top, real, known)
+        # Where nothing can be mounted, what the link to a folder leads to is opened for itself.
+        behind = (Spot(f"{real}{spot.path[len(top) :]}", spot.is_folder) for spot in found)
+        return (*found, *(behind if real != top else ()))
+
+    @property
+    def _left(self) -> int:
+        """How many more secrets can be closed one by one."""
+        return _MOST_OF_ALL - sum(map(len, self._found.values()))
+
+    def _look(self, top: str, real: str, known: KnownToolchains | None) -> tuple[Spot, ...]:
         found: list[Spot] = []
+        walk = Walk()
         try:
-            for spot in self._secrets(top, real):
+            for spot in self._secrets(top, real, walk):
                 found.append(spot)
-                if len(found) > min(_MOST_OF_ONE, left):
+                if len(found) > min(_MOST_OF_ONE, self._left):
                     raise _TooMuch
         except _TooMuch:
             if any(
@@ -90,15 +110,15 @@ class ToolchainSecrets:
                 # What Leeward itself runs by stays open, or nothing could be started.
                 return tuple(found[:_MOST_OF_ONE])
             self._untold.append(top)
-            found = [Spot(top, is_folder=True)]
-        # Where nothing can be mounted, what the link to a folder leads to is opened for itself.
-        behind = (Spot(f"{real}{spot.path[len(top) :]}", spot.is_folder) for spot in found)
-        return (*found, *(behind if real != top else ()))
+            return (Spot(top, is_folder=True),)
+        if known is not None:
+            known.remember(top, real, walk, found)
+        return tuple(found)
 
-    def _secrets(self, top: str, real: str) -> Iterator[Spot]:
+    def _secrets(self, top: str, real: str, walk: Walk) -> Iterator[Spot]:
         waiting = [(top, posixpath.basename(top) in PACKAGE_FOLDERS)]
-        left = _MOST_ENTRIES
         for folder, is_shipped in waiting:
+            walk.enter(folder)
             try:
                 with os.scandir(folder) as listed:
                     entries = list(listed)
@@ -107,9 +127,10 @@ class ToolchainSecrets:
                 yield Spot(folder, is_folder=True)
                 continue
             except OSError:
+                walk.fail()
                 continue
-            left -= len(entries)
-            if left < 0:
+            walk.entries += len(entries)
+            if walk.entries > _MOST_ENTRIES:
                 raise _TooMuch
             for entry in entries:
                 is_folder = entry.is_dir(follow_symlinks=False)
