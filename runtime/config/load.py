@@ -24,6 +24,7 @@ from .errors import ConfigError, ConfigProblem, ValueSource
 from .keys import KEYS, Key, dotted, found
 from .layers import ABSENT, DEFAULT, Layer, environment_layer, file_layer, flag_layer, problems_of
 from .models import ONE_LAYER, Config, ProviderSection
+from .sections import DEFAULT_CACHES
 from .toml_lines import KeyPath
 from .types import Section
 
@@ -233,6 +234,8 @@ def _digest(config: Config) -> str:
         del values["tools"]["shell"]["memory"]
     if values["tools"]["shell"]["trial"] == "auto":
         del values["tools"]["shell"]["trial"]
+    if values["tools"]["shell"]["caches"] == [*DEFAULT_CACHES]:
+        del values["tools"]["shell"]["caches"]
     for rule in values["permissions"]["rules"]:
         for later in ("folder", "command"):
             if rule[later] is None:

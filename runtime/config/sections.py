@@ -40,6 +40,7 @@ from .types import (
 )
 
 __all__ = [
+    "DEFAULT_CACHES",
     "AgentSection",
     "CostSection",
     "FetchSection",
@@ -51,6 +52,8 @@ __all__ = [
     "UrlGroundingSection",
 ]
 
+
+DEFAULT_CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
 
 _WEEK = 7 * 24 * 3600
 
@@ -64,6 +67,17 @@ def _is_entry(text: str) -> str:
 
 CommandEntry = Annotated[
     str, AfterValidator(_is_entry), Expected("the words of a command, such as git push or npm publish *")
+]
+
+
+def _is_folder_name(text: str) -> str:
+    if not text.isprintable() or "/" in text or text in {"", ".", "..", ".git"}:
+        raise PydanticCustomError("folder", "{problem}", {"problem": "it is no name of such a folder"})
+    return text
+
+
+FolderName = Annotated[
+    str, AfterValidator(_is_folder_name), Expected("the name of a folder, without a slash")
 ]
 
 
@@ -94,6 +108,14 @@ class ShellSection(Section):
         ),
         ASKS_FIRST,
     ] = "auto"
+    caches: Annotated[
+        tuple[FolderName, ...],
+        Field(
+            strict=False,
+            description="Names of folders of which nothing is kept, and nobody asked, after a run on trial.",
+        ),
+        SUBSET,
+    ] = DEFAULT_CACHES
     checkpoints: Annotated[
         bool, Field(description="Keep what calls change in the workspace, so that /undo takes it back.")
     ] = True

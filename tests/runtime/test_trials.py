@@ -96,6 +96,71 @@ async def test_the_record_tells_the_run_and_what_was_kept_and_why_explains_both(
         assert (await runtime.audit.verify()).problem is None
 
 
+CACHES = {
+    "new": "mkdir -p .mypy_cache/3/x && echo x | tee there/__pycache__/b.pyc .mypy_cache/3/x/a",
+    "changed": "echo x > there/__pycache__/a.pyc",
+    "its mode": "chmod 700 there/__pycache__; chmod 755 there/__pycache__/a.pyc",
+    "one of one": "mkdir -p .pytest_cache/__pycache__/v && echo x > .pytest_cache/__pycache__/v/f",
+}  # fmt: skip
+
+
+@pytest.fixture
+def cached(ws) -> Path:
+    (ws / "there" / "__pycache__").mkdir(parents=True)
+    (ws / "there" / "__pycache__" / "a.pyc").write_text("old\n")
+    (ws / ".ruff_cache").write_text("a file\n")
+    return ws
+
+
+@pytest.mark.parametrize("name", CACHES)
+async def test_what_went_to_caches_is_left_out_and_told_and_nobody_is_asked(tried, cached, name) -> None:
+    before = files(cached)
+    async with tried(Answer.YES) as runtime:
+        result = await run(runtime, CACHES[name])
+        assert result.outcome.status is Status.OK and not runtime.asked
+        assert "caches are never kept" in result.shown and "cache" in result.shown
+    assert files(cached) == before
+
+
+async def test_beside_a_cache_the_rest_is_asked_about_and_kept(tried, cached) -> None:
+    before = files(cached)
+    async with tried(Answer.YES) as runtime:
+        await run(runtime, "mkdir -p new/__pycache__ && echo x | tee new/a.py new/__pycache__/a.pyc")
+        assert len(runtime.asked) == 1
+    assert files(cached) == {**before, "new/a.py": b"x\n"} and not (cached / "new" / "__pycache__").exists()
+
+
+NO_CACHES = {
+    "removed": "rm there/__pycache__/a.pyc",
+    "removed as a whole": "rm -r there/__pycache__",
+    "made anew": "rm -r there/__pycache__; mkdir there/__pycache__; echo x > there/__pycache__/b.pyc",
+    "moved out": "mv there/__pycache__/a.pyc there/a.py",
+    "in the place of a file": "rm .ruff_cache; mkdir .ruff_cache; echo x > .ruff_cache/f",
+    "a link in one": "mkdir -p __pycache__/deep; echo x > __pycache__/f; ln -s ../a.txt __pycache__/deep/l",
+    "a link called so": "ln -s there __pycache__",
+    "a file called so": "echo x > __pycache__",
+    "called alike": "mkdir -p x__pycache__ && echo x > x__pycache__/f",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_CACHES)
+async def test_what_is_more_than_adding_to_a_cache_is_asked_about_and_done(tried, cached, name) -> None:
+    before, line = files(cached), NO_CACHES[name]
+    async with tried(Answer.NO, Answer.YES) as runtime:
+        await run(runtime, line)
+        assert len(runtime.asked) == 1 and files(cached) == before
+        result = await run(runtime, f"{line} ")
+        assert len(runtime.asked) == 2 and "kept: " in result.shown
+    links = (cached / "__pycache__", cached / "__pycache__" / "deep" / "l")
+    assert files(cached) != before or any(link.is_symlink() for link in links)
+
+
+async def test_without_names_of_caches_everything_is_asked_about(tried, cached) -> None:
+    async with tried(Answer.NO, config="[tools.shell]\ncaches = []\n") as runtime:
+        await run(runtime, CACHES["new"])
+        assert len(runtime.asked) == 1
+
+
 async def test_what_no_tool_may_change_is_not_kept(tried, ws) -> None:
     before = files(ws)
     async with tried(Answer.YES) as runtime:

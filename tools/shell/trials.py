@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 
@@ -55,6 +56,7 @@ _FEW = 5
 _DISCARDED = "its changes were discarded"
 _FOR_REAL = "a line that the person types or allows runs for real"
 _GIT, _SETTINGS = "git", "git config"
+_GIT_FOLDER = ".git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,17 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Runs programs on trial for one session at a time, which `session` returns."""
+    """Runs programs on trial for one session at a time, which `session` returns.
+
+    What is added or changed in folders called as one of `caches` is never kept, and nobody is asked about it.
+    """
 
     sandbox: Sandbox
     keeping: Keeping
     policy: Policy
     session: Callable[[], Session]
     histories: Histories
+    caches: AbstractSet[str] = frozenset()
 
     async def run(
         self,
@@ -124,11 +130,16 @@ class Trials:
     async def _found(self, tried: TrialRan, upper: Upper) -> Tried:
         try:
             changes = await trio.to_thread.run_sync(changes_of, upper.handle, upper.lower, upper.began)
+            changes, cached = _without_caches(changes, self.caches)
             if why_not := _cannot_be_kept(changes):
-                return Tried(tried.ran, None, (*_left_out(changes), why_not))
+                return Tried(tried.ran, None, (*cached, *_left_out(changes), why_not))
             git = await self._meant(changes, upper)
             changes = _without(changes, git.unchanged)
-            told = (*_left_out(changes), *(f"{shown_name(path)}: {why}" for path, why in git.denied[:_FEW]))
+            told = (
+                *cached,
+                *_left_out(changes),
+                *(f"{shown_name(path)}: {why}" for path, why in git.denied[:_FEW]),
+            )
             outright = [
                 path for path, _ in git.denied if not protected_reason(self._whole(path), self.policy)
             ]
@@ -228,6 +239,52 @@ def _cannot_be_kept(changes: Changes) -> str:
 def _without(changes: Changes, paths: frozenset[str]) -> Changes:
     """Return changes but for some paths."""
     return replace(changes, changes=tuple(one for one in changes.changes if one.path not in paths))
+
+
+def _without_caches(changes: Changes, names: AbstractSet[str]) -> tuple[Changes, tuple[str, ...]]:
+    """Return changes but for those of caches, and what to say of these.
+
+    What a program removed from one, what is no plain file or folder in it, and what took the place of
+    something else is a change like any other.
+    """
+    cached = _cached(changes.changes, names)
+    if not cached:
+        return changes, ()
+    left_out = [change for change in changes.changes if change.path in cached]
+    conflicts = tuple(path for path in changes.conflicts if path not in cached)
+    folders = sorted({_cache_of(path, names) for path in cached})
+    told = f"left out, as caches are never kept: {_counted(left_out)} ({_listed(folders)})"
+    return replace(_without(changes, cached), conflicts=conflicts), (told,)
+
+
+def _cached(changes: Sequence[Change], names: AbstractSet[str]) -> frozenset[str]:
+    """Return which paths are of caches; in the sorted changes a folder comes before what lies in it."""
+    found: set[str] = set()
+    kept: set[str] = set()
+    for change in changes:
+        before, after = change.before, change.after
+        is_plain = after is not None and after.kind in {"file", "folder"}
+        is_like = before is None or (after is not None and before.kind == after.kind)
+        above = set(_above(change.path))
+        if is_plain and is_like and kept.isdisjoint(above) and _is_in_cache(change, names):
+            found.add(change.path)
+        elif after is not None:
+            # What is kept needs the folders that it lies in.
+            found -= above
+            if not is_like:
+                kept.add(change.path)
+    return frozenset(found)
+
+
+def _is_in_cache(change: Change, names: AbstractSet[str]) -> bool:
+    parts = change.path.split("/")
+    folders = parts if _is_folder(change.after) else parts[:-1]
+    return not names.isdisjoint(folders) and _GIT_FOLDER not in parts
+
+
+def _cache_of(path: str, names: AbstractSet[str]) -> str:
+    """Return the outermost cache that a path is or lies in."""
+    return next(folder for folder in (*_above(path), path) if folder.rpartition("/")[2] in names)
 
 
 def _conflict(paths: Sequence[str]) -> str:
