@@ -240,7 +240,10 @@ class Crashes:
                 self._found(f"session {session}: calls without a result: {open_calls}")
 
 
-_EXPECTED = {"leeward.db", "leeward.db-kept", "leeward.db-locks", "audit.key", "hash.key", "workspaces.json"}
+_EXPECTED = {
+    "leeward.db", "leeward.db-kept", "leeward.db-locks", "audit.key", "hash.key", "workspaces.json",
+    "toolchains",
+}  # fmt: skip
 
 
 def _calls(messages: Sequence[Any]) -> set[str]:

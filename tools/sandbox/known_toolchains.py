@@ -107,6 +107,9 @@ class KnownToolchains:
         partial = file.with_name(f"{file.name}.{os.getpid()}")
         with suppress(OSError, ValueError):
             self.folder.mkdir(mode=0o700, exist_ok=True)
+            for left_over in self.folder.glob("*.json.*"):
+                # Of a process that was killed; one that is being written is only not remembered.
+                left_over.unlink()
             partial.write_text(json.dumps(told), encoding="utf-8")
             partial.replace(file)
 

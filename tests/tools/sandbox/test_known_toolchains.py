@@ -146,6 +146,15 @@ def test_a_folder_that_cannot_be_written_is_no_harm(top, looks):
     assert found(top) == {f"{top}/m3/.env"}
 
 
+def test_what_a_killed_process_left_half_written_goes(top, looks):
+    found(top)
+    [file] = (top.parents[1] / "known").iterdir()
+    file.with_name(f"{file.name}.1").write_text("{")
+    (top / "m0" / "new").write_text("x")
+    found(top)
+    assert [*file.parent.iterdir()] == [file]
+
+
 def test_names_that_are_no_text_are_remembered(top, looks):
     odd = os.fsencode(top) + b"/m\xff"
     Path(os.fsdecode(odd)).mkdir()
