@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # An unpacked source archive holds them below src/leeward; from there they are moved to where a checkout has them.
 ROOMS := security memory tools runtime
 
-.PHONY: run test test-all tests test-versions lock check figures fuzz crash races lint types build clean
+.PHONY: run test test-all tests test-versions lock check figures attacks fuzz crash races hostile lint types docs build clean
 
 # What the parsers that verdicts rest on are asked about: command lines, URLs, patterns, pages, schemas.
 PARSER_TESTS := tests/security tests/tools/declare tests/tools/search tests/tools/test_lookup.py \
@@ -24,8 +24,15 @@ PARALLEL := -n auto --dist worksteal
 # How many examples a property is tried on (tests/conftest.py): few here; as many as ever with `ci` or `thorough`.
 test: export HYPOTHESIS_PROFILE ?= fast
 
-test: lint types $(VENV)/installed-dev
-	$(BIN)/pytest $(PARALLEL) -m 'not slow'
+# Each worker would compile every test anew where nothing is written: ten seconds of a processor.
+test test-all tests: export PYTHONDONTWRITEBYTECODE :=
+
+# Types are checked beside the suite, whose summary comes last; whichever fails, all of it does.
+test: lint $(VENV)/installed-dev
+	$(BIN)/mypy -p leeward & \
+	$(BIN)/pytest $(PARALLEL) -m 'not slow'; suite=$$?; \
+	wait $$! || { echo "mypy found errors: see above, or run make types" >&2; exit 1; }; \
+	exit $$suite
 
 # What `make test` leaves out: repetitions, kills, builds and benches.
 test-all: $(VENV)/installed-dev
@@ -59,6 +66,12 @@ lock:
 	$(VENV)-lock/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --extra dev \
 		--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
+	$(VENV)-lock/bin/python -c 'import tomllib; \
+		extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+		print(*extras["docs"], sep="\n")' \
+	| $(VENV)-lock/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+		--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--output-file docs/requirements.lock -
 
 check: lint types $(VENV)/installed-dev
 	$(BIN)/python bench/style_metrics.py . | $(BIN)/python bench/style_bars.py
@@ -69,14 +82,21 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/day.py
 	$(BIN)/python bench/batch.py
 	$(BIN)/python bench/turn.py
+	$(BIN)/python bench/many.py
 	$(BIN)/python bench/fetch.py
 	$(BIN)/python bench/process.py
 	$(BIN)/python bench/audit.py
 	$(BIN)/python bench/sessions.py
 	$(BIN)/python bench/files.py
 	$(BIN)/python bench/overflow.py
+	$(BIN)/python bench/distill.py
 	$(BIN)/python bench/checkpoints.py
 	$(BIN)/python bench/changes.py
+	$(BIN)/python bench/redaction.py
+	$(BIN)/python bench/provenance.py
+	$(BIN)/python bench/scan.py
+	$(BIN)/python bench/lost_model.py --plot docs/lost_model.svg
+	$(BIN)/python bench/start.py
 
 # Random command lines against what a real bash starts, random names of files against the bounds of what is
 # looked up for a verdict, and random changes of a tree against what the secret index finds in it; a short
@@ -84,7 +104,6 @@ figures: $(VENV)/installed-dev
 fuzz: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/command_fuzz.py
 	$(BIN)/python tests/fuzz/command_quiet_fuzz.py
-	$(BIN)/python tests/fuzz/git_quiet_fuzz.py
 	$(BIN)/python tests/fuzz/names_fuzz.py
 	$(BIN)/python tests/fuzz/index_fuzz.py
 
@@ -101,11 +120,35 @@ crash: $(VENV)/installed-dev
 races: $(VENV)/installed-dev
 	$(BIN)/python tests/fuzz/begin_anew.py 200
 
+# Hostile lines, run, and the world around them compared: so many on each rung that can be had here, as this
+# user and, where that is root, as an ordinary one; then the lines of a working day, bare and on trial. An
+# hour. Short versions are part of the suite.
+HOSTILE_LINES ?= 3000
+hostile: $(VENV)/installed-dev
+	for rung in trial read_only landlock none; do \
+		$(BIN)/python tests/fuzz/hostile.py $(HOSTILE_LINES) 1 $$rung || exit 1; \
+	done
+	$(BIN)/python tests/fuzz/ordinary.py
+
+# Sessions in which what is read is hostile and the model obeys it, and ordinary ones as a control.
+attacks: $(VENV)/installed-dev
+	$(BIN)/pytest -q -s -p no:cacheprovider tests/test_attacks.py
+
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 
 types: $(VENV)/installed-dev
 	$(BIN)/mypy -p leeward
+
+# The documentation as a site, below dist/docs. A dead link fails it.
+docs: $(VENV)-docs/installed
+	$(VENV)-docs/bin/python -m sphinx -b html -c docs -q -W --keep-going . dist/docs
+	cp dist/docs/README.html dist/docs/index.html
+
+$(VENV)-docs/installed: docs/requirements.lock
+	test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --require-hashes --requirement docs/requirements.lock
+	touch $@
 
 # A source archive, and a wheel made from what is in it.
 build: $(VENV)/installed-dev
@@ -133,4 +176,4 @@ $(VENV)/installed-dev: $(VENV)/installed requirements.lock
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-highest $(VENV)-lock dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-highest $(VENV)-lock $(VENV)-docs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,8 +5,9 @@ done with a line in a call (what to look up, what it can do, what the gate answe
 over the tables of the tests and over the largest lines within the limits; then how often each verdict is
 given. At last what it costs, in milliseconds, to run `true`: bare, under bubblewrap, and on trial, in a
 workspace of few and of many files. A command looks at the workspace before and after, a trial before, and
-bubblewrap alone not at all. What the secret index takes is told beside it: the first look, a later one, a
-scan of everything, and its memory.
+bubblewrap alone not at all. An allowed command is measured as it is without an overlay, with the looks of a
+checkpoint around it, and through one, with finding what it changed. What the secret index takes is told
+beside it: the first look, a later one, a scan of everything, and its memory.
 """
 
 from __future__ import annotations
@@ -39,15 +40,16 @@ from leeward.security.command import (
     surveyed,
     wanted,
 )
-from leeward.security.command.syntax.nodes import Once
-from leeward.security.kinds import Unreadable
+from leeward.security.kinds import Once, Unreadable
 from leeward.security.policy import Policy, ShellRules
 from leeward.security.sandbox import Masks
 from leeward.security.url import Ledger
+from leeward.tools.checkpoints import SnapshotLimits
+from leeward.tools.checkpoints.snapshot import Look
+from leeward.tools.files import Guard
 from leeward.tools.process import environment
-from leeward.tools.sandbox import Sandbox, SandboxSettings, open_sandbox
+from leeward.tools.sandbox import Program, Sandbox, SandboxSettings, changes_of, open_sandbox, run_overlaid
 from leeward.tools.sandbox.index import SecretIndex
-from leeward.tools.sandbox.program import Program
 
 TABLES = Path(__file__).resolve().parent.parent / "tests" / "security" / "command_tables"
 POLICY = Policy("/srv/ws", "/home/ada")
@@ -126,11 +128,6 @@ def led(path: str) -> str:
     return posixpath.normpath(path)
 
 
-def below(folder: str) -> tuple[str, ...]:
-    """Return the links below a folder; all lead out of it."""
-    return tuple(link for link in LINKS if link.startswith(folder))
-
-
 def facts_of(line: CommandLine) -> CommandFacts:
     """Return the facts of a machine where everything is what and where it seems."""
     asked = wanted(line, POLICY, RULES)
@@ -141,8 +138,6 @@ def facts_of(line: CommandLine) -> CommandFacts:
         },
         matches=matches,
         programs={name: None if name in MISSING else f"/usr/bin/{name}" for name in asked.programs},
-        trees={path: below(posixpath.normpath(path)) for path in asked.trees},
-        repositories=dict.fromkeys(asked.repositories, ()),
     )
 
 
@@ -262,15 +257,34 @@ async def started(sandbox: Sandbox) -> str:
         async with sandbox.trial(["/bin/true"], cwd=workspace, env=env, deadline=deadline, max_bytes=1000):
             pass
 
+    async def overlaid() -> None:
+        deadline = trio.current_time() + 60
+        program = Program(["/bin/true"], workspace, env, deadline, 1000)
+        async with run_overlaid(sandbox, program) as ran:
+            assert ran.upper is not None
+            changes_of(ran.upper.handle, ran.upper.lower, ran.upper.began)
+
+    look = Look(workspace, Guard(sandbox._settings.policy), SnapshotLimits(64 << 20))
+    known = (await trio.to_thread.run_sync(look.whole, {})).nodes
+
+    async def plainly() -> None:
+        for work in (None, confined, None):
+            if work is None:
+                await trio.to_thread.run_sync(look.whole, known)
+            else:
+                await work()
+
     async def alone() -> None:
         smallest = Program(["/bin/true"], workspace, env, trio.current_time() + 60)
         pool = await sandbox._supervisors.get()
         await smallest.run(sandbox._bubblewrapped(sandbox.confinement, Masks(), workspace, pool))
 
-    plain, bubble, ran, trial = await milliseconds(bare, alone, confined, on_trial)
+    works = bare, alone, confined, on_trial, plainly, overlaid
+    plain, bubble, ran, trial, before, after = await milliseconds(*works)
     return (
         f"bare {plain:.1f} ms, bubblewrap alone {bubble:.1f} ms, command {ran:.1f} ms, trial {trial:.1f} ms "
-        f"({trial - bubble:.1f} ms over bubblewrap); {indexed(sandbox)}"
+        f"({trial - bubble:.1f} ms over bubblewrap); allowed, with scan and checkpoint around it "
+        f"{before:.1f} ms, through an overlay {after:.1f} ms; {indexed(sandbox)}"
     )
 
 

@@ -1,10 +1,14 @@
 """Count the questions of a working day: the lines of `day.toml`, drawn by a seed, run in a small project.
 
+`day.py LINES SEED PROJECT` says how many, which day, and in what: a project of its own environment (`venv`),
+of npm (`node`) or of `cargo`, with the tools that are there; without a name it is one of Python alone.
+
 Each line runs twice: bare, in a twin of the project, and as a model would ask for it, with a person who says
-yes to everything. Printed are how many lines were asked about before they ran, how many changes were asked
-about, how many lines were refused, and in how many the exit code or the project came out differently; and
-beside it what `check` says of the same lines. A line that differs counts as a question, for a person would
-have to see to it.
+yes to everything, and in a named project "always" three times, about what makes nothing but what git ignores:
+the questions behind the third are counted apart. Printed are how many lines were asked about before they ran,
+how many changes were asked about, how many lines were refused, and in how many the exit code or the project
+came out differently; and beside it what `check` says of the same lines. A line that differs counts as a
+question, for a person would have to see to it.
 """
 
 from __future__ import annotations
@@ -36,20 +40,37 @@ LINES, SEED = scaled(200, 12, 0), scaled(1, 1, 1)
 WORDS = ("quay", "pier", "mole", "buoy", "mast", "keel")
 MODULES = ("tide", "ferry", "crew")
 SHOWN = 12
+# What tools write anew each time, or in an order of their own.
+_MADE_ANEW = (".venv", "node_modules", ".pytest_cache", ".ruff_cache")
 
-TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PROJECT = sys.argv[3] if len(sys.argv) > 3 and not sys.argv[3].startswith("-") else ""
+ALWAYS = 3
+TOOLCHAINS = {"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"}
+# Where these are looked for by the home, which is another one here.
+AROUND = {
+    name: str(Path.home() / folder) for name, folder in TOOLCHAINS.items() if (Path.home() / folder).exists()
+}
+
+_TABLE = Path(__file__).with_name(f"day{'_' if PROJECT else ''}{PROJECT}.toml")
+TABLES = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
 
 
 class Person:
-    """Says yes to everything, and remembers what was asked."""
+    """Says yes to everything, "always" to the first few that make outputs alone; remembers what was asked."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.always = 0
 
     async def ask(self, question: Question) -> Answer:
         """Say yes."""
         await trio.lowlevel.checkpoint()
         self.asked.append(question.action.call.tool)
+        names = {Path(atom.raw).name for atom in question.action.atoms}
+        is_output = bool(names) and names <= set(TABLES.get("outputs", ()))
+        if is_output and question.always is not None and self.always < ALWAYS:
+            self.always += 1
+            return Answer.ALWAYS
         return Answer.YES
 
 
@@ -65,7 +86,7 @@ def drawn(chance: random.Random) -> Iterator[str]:
 def bare(folder: Path, home: Path, line: str) -> int:
     """Run a line with nothing around it, and return its exit code."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1"}
-    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    env |= {"PYTHONDONTWRITEBYTECODE": "1", **AROUND}
     words = ["/bin/bash", "--noprofile", "--norc", "-c", line]
     return subprocess.run(
         words, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
@@ -81,7 +102,9 @@ def state(folder: Path, home: Path) -> dict[str, str]:
         str(path.relative_to(folder)): path.read_bytes().hex() if path.suffix != ".tgz" else ""
         for path in files
         if path.suffix != ".pyc"
+        and not {*path.relative_to(folder).parts} & {*_MADE_ANEW, *TABLES.get("outputs", ())}
     }
+    held |= {name: str((folder / name).exists()) for name in TABLES.get("outputs", ())}
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"}
     for words in ("status --porcelain", "log --all --format=%s%d", "branch", "stash list", "diff --cached"):
         argv = ["git", *words.split()]
@@ -100,8 +123,9 @@ def project(folder: Path, home: Path) -> Iterator[Path]:
     (home / ".gitconfig").write_text(
         "[user]\n\tname = Ann\n\temail = ann@harbour.example\n", encoding="utf-8"
     )
-    for line in ("git init -q -b main", "git add -A", "git commit -q -m morning"):
-        assert bare(folder, home, line) == 0
+    for line in ("git init -q -b main", *TABLES.get("setup", ()), "git add -A", "git commit -q -m morning"):
+        if bare(folder, home, line) != 0:
+            raise SystemExit(f"skipped: the project cannot be set up here ({line})")
     yield folder
 
 
@@ -120,7 +144,7 @@ async def lived(top: Path) -> tuple[Counter[str], list[str]]:
     )
     for made in (places.workspace, places.home, places.config, places.data, top / "twin"):
         made.mkdir()
-    os.environ["HOME"] = str(places.home)
+    os.environ |= {"HOME": str(places.home), **AROUND}
     limits = {f"LEEWARD_AGENT__MAX_TOOL_CALLS_PER_{what}": "10000" for what in ("TURN", "SESSION")}
     person, loaded = Person(), load(config_dir=places.config, environment=limits)
     dry = DryRun(Startup(loaded, places, None, None))
@@ -144,6 +168,8 @@ async def lived(top: Path) -> tuple[Counter[str], list[str]]:
                 counts.update(kind for kind, is_so in kinds.items() if is_so)
                 counts["question"] += any(kinds.values())
                 counts["line"] += 1
+                counts["later line"] += person.always == ALWAYS
+                counts["later question"] += person.always == ALWAYS and any(kinds.values())
                 if kinds["differs"] or kinds["denied"]:
                     told.append(
                         f"{line}: exit code {code}, here {result.outcome.exit_code}; {result.outcome.status}"
@@ -154,6 +180,10 @@ async def lived(top: Path) -> tuple[Counter[str], list[str]]:
 
 def main() -> None:
     """Live through the day and print what was counted."""
+    missing = [name for name in TABLES.get("needs", ()) if shutil.which(name) is None]
+    if missing:
+        print(f"skipped: {', '.join(missing)} is not there")
+        return
     with tempfile.TemporaryDirectory() as name:
         counts, told = trio.run(lived, Path(os.path.realpath(name)))
     lines = counts["line"]
@@ -161,7 +191,7 @@ def main() -> None:
     def share(kind: str) -> str:
         return f"{counts[kind]:4} ({100 * counts[kind] / lines:.1f} %)"
 
-    print(f"{lines} lines of a working day, seed {SEED}")
+    print(f"{lines} lines of a working day{f' in a project of {PROJECT}' if PROJECT else ''}, seed {SEED}")
     for kind, words in (
         ("question", "a question in any way, differing lines among them"),
         ("before", "asked about before they ran"),
@@ -170,6 +200,9 @@ def main() -> None:
         ("differs", "exit code or project came out otherwise than bare"),
     ):
         print(f"  {share(kind)}  {words}")
+    if counts["later line"]:
+        later, asked = counts["later line"], counts["later question"]
+        print(f"  {asked:4} ({100 * asked / later:.1f} %)  of the {later} lines behind the third always")
     print(
         "  check: "
         + ", ".join(

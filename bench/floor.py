@@ -1,4 +1,4 @@
-"""Measure the least an agent can cost: a loop with nothing around it, over httpx or h11 on trio.
+"""Measure the least an agent can cost: a bare loop over httpx or h11 on trio.
 
     python bench/floor.py httpx|h11 URL MODEL [CONVERSATIONS]
 

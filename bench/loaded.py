@@ -16,9 +16,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TextIO
 
 import trio
-from rich.console import Console
 
 from leeward.memory.database import AsyncioThread, Database
 from leeward.runtime.app import Runtime
@@ -71,11 +71,21 @@ class Marks:
             self._others(event)
 
 
+class Paper:
+    """A terminal of which nobody reads what it shows."""
+
+    size = (100, 40)
+    obeys = True
+
+    def __init__(self, file: TextIO) -> None:
+        self.write = file.write
+
+
 def listener(way: str) -> Callable[[RunEvent], None] | None:
     """Return what `leeward -p` or the chat does with what it hears, its output thrown away."""
     nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     if way == "rendered":
-        return Renderer(Screen(Console(file=nowhere, force_terminal=True, width=100, highlight=False)))
+        return Renderer(Screen(Paper(nowhere)))
     account = RunPrinter(Printer(Options(prompt="go"), nowhere, nowhere))
     account.begin(ScriptStep(0, "go"), None)
     return account.hear

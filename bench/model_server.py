@@ -1,4 +1,4 @@
-"""A model server that always says the same, for measuring clients: Chat Completions, HTTP/1.1, on loopback.
+"""A model server on loopback that always gives the same reply, to measure clients.
 
     python bench/model_server.py            prints its base URL on a line and serves until it is ended
 

@@ -1,4 +1,4 @@
-"""Measure what a long output costs: room on the disk, bytes written, memory and time. Prints a table.
+"""Measure the cost of a long output: disk space, bytes written, memory and time. Prints a table.
 
     python bench/overflow.py [MEBIBYTES | --smoke]
 

@@ -1,4 +1,4 @@
-"""Give how much a bench does: what its command line says, or the usual, or with `--smoke` next to nothing.
+"""Scale a bench: by its command line, its default, or nearly nothing with `--smoke`.
 
 `--smoke` shows within seconds that a bench works; its figures mean nothing then.
 """

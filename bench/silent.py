@@ -1,4 +1,4 @@
-"""What stands in for the world around a pipeline where only the pipeline is measured."""
+"""Silent surroundings for benches that measure only the pipeline."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is kept, in one SQLite file: audit, overflow, transcripts, checkpoints, grants and notes."""
+"""Storage in one SQLite file: audit, overflow, transcripts, checkpoints, grants and notes."""

@@ -8,6 +8,7 @@ workspace and restores files; retention is decided here.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 
 from leeward.security.ports import Clock
 
+from .changes import applied_changes
 from .database import Database, Row, Statement, Value, packed, storable
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Revision",
     "Step",
     "Version",
+    "changed_paths",
     "packed_content",
     "without_steps",
 ]
@@ -57,7 +60,7 @@ _IS_COMPLETE = "SELECT 1 FROM content WHERE hash = ? AND complete"
 _STEP = (
     "INSERT INTO checkpoint (session, workspace, call, tool, at, undone, mark) VALUES (?, ?, ?, ?, ?, 2, ?)"
 )
-# 3 is a step that is being applied: whoever opens its workspace next finishes it or takes it back.
+# 3 is a step that is being applied: the next process that opens its workspace finishes it or takes it back.
 _BEING_APPLIED = "UPDATE checkpoint SET undone = 3 WHERE id = ?"
 _PENDING = "SELECT id, session, mark FROM checkpoint WHERE workspace = ? AND undone = 3 ORDER BY id"
 _APPLIED = "UPDATE checkpoint SET at = ? WHERE id = ?"
@@ -94,7 +97,7 @@ _OLD = "SELECT id FROM checkpoint WHERE at < ? AND undone < 3 ORDER BY at"
 _TOO_MANY = "SELECT id FROM checkpoint WHERE session = ? AND undone < 3 ORDER BY id DESC LIMIT -1 OFFSET ?"
 _OLDEST = "SELECT id FROM checkpoint WHERE undone < 3 ORDER BY at LIMIT 10"
 _TOTAL = "SELECT total(stored) FROM content"
-# Of a content that a kill left incomplete nothing can be restored, whoever speaks of it.
+# A content that a kill left incomplete cannot be restored, even if a step refers to it.
 _UNUSED = (
     "SELECT hash FROM content WHERE used_at < ? AND (NOT complete"
     " OR NOT EXISTS (SELECT 1 FROM checkpoint_change WHERE was_hash = hash)"
@@ -108,7 +111,7 @@ _DELETE_CONTENT = "DELETE FROM content WHERE hash = ?"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What stands at a path: "file", "folder" or "link", its permissions, and what it holds.
+    """The state of a path: "file", "folder" or "link", its permissions, and its content.
 
     `digest` is the SHA-256 (hex) of a file's content, None where that was not kept. `size` is in bytes.
     `mtime` (ns) is known of files that a trial run wrote or replaced, and makes no other version.
@@ -129,6 +132,14 @@ class Revision:
     path: bytes
     before: Version | None
     after: Version | None
+
+
+def changed_paths(revisions: Iterable[Revision]) -> Iterator[str]:
+    """Yield the paths at which files or links are others; of a folder, what lies in it tells."""
+    for one in revisions:
+        kinds = {version.kind for version in (one.before, one.after) if version is not None}
+        if kinds != {"folder"}:
+            yield os.fsdecode(one.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +242,8 @@ class CheckpointStore:
     ) -> int:
         """Write down what is about to be changed for a call, before any of it is, and return the step.
 
-        It is no step to be undone before `finish`; `mark` is told with it by `pending`.
+        It is no step to be undone before `finish`; `pending` passes it to `mark`. What it names
+        counts as changed by a call from here on.
 
         Raises:
             RecordError: it could not be written, and nothing may be changed.
@@ -239,7 +251,8 @@ class CheckpointStore:
         step = await _added(
             self._database, session, workspace, (call, tool, mark), self._clock.now(), revisions
         )
-        await self._database.write([(_BEING_APPLIED, (step,))])
+        changed = applied_changes(workspace, changed_paths(revisions))
+        await self._database.write([*changed, (_BEING_APPLIED, (step,))])
         return step
 
     async def pending(self, workspace: str) -> list[Pending]:
@@ -329,7 +342,7 @@ class CheckpointStore:
 
 @dataclass(slots=True)
 class _Batch:
-    """Rows that go into the file together; those of one kind stand together, which is a good deal faster."""
+    """Rows to be inserted together; rows of one kind are adjacent, which is much faster."""
 
     begun: list[tuple[Value, ...]] = field(default_factory=list)
     chunks: list[tuple[Value, ...]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Grants that outlive a session: what was always-allowed, and which of it holds in a workspace.
+"""Store grants that outlive a session, and list those that hold in a workspace.
 
 A grant changes with its record: what an event changes here is written in the transaction that writes the
 event (`audit/logger.py`), so none holds that is not on record. A revoked or expired grant is removed here
@@ -9,7 +9,7 @@ up no writer.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -23,10 +23,13 @@ from .database import (
     ForeignFile,
     Row,
     Statement,
+    Value,
     check_owner,
+    parsed,
     reason,
     shared_lock,
     storable,
+    stored_json,
 )
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "GrantStore",
     "holding_in",
     "kept_with",
+    "read_standing",
     "standing_grants",
     "stored_grants",
 ]
@@ -41,31 +45,36 @@ __all__ = [
 
 _KEEP = (
     "INSERT INTO lasting_grant"
-    " (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call, folder, command)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    " (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call,"
+    " folder, command, files, mark)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _REVOKE = "DELETE FROM lasting_grant WHERE id = ?"
 _USED = "UPDATE lasting_grant SET last_used = ? WHERE id = ?"
 _EXPIRED = "DELETE FROM lasting_grant WHERE expires_at <= ?"
-_COLUMNS = "id, tool, pattern, scope, expires_at, {}, {}, workspace, granted_at, session, call, last_used"
+_LATER = {"folder": "NULL", "command": "NULL", "files": "NULL", "mark": "0"}
+_COLUMNS = (
+    "id, tool, pattern, scope, expires_at, {folder}, {command}, {files}, {mark},"
+    " workspace, granted_at, session, call, last_used"
+)
 _HOLDING = (
     f"SELECT {_COLUMNS} FROM lasting_grant"  # noqa: S608 — both are ours
     " WHERE (workspace IS NULL OR workspace = ?) AND (expires_at IS NULL OR expires_at > ?)"
     " ORDER BY granted_at, id"
 )
-_ALL = f"SELECT {_COLUMNS} FROM lasting_grant ORDER BY granted_at, id".format("folder", "command")  # noqa: S608 — both are ours
-HOLDING = _HOLDING.format("folder", "command")
+_TODAY = {name: name for name in _LATER}
+_ALL = f"SELECT {_COLUMNS} FROM lasting_grant ORDER BY granted_at, id".format(**_TODAY)  # noqa: S608 — both are ours
+HOLDING = _HOLDING.format(**_TODAY)
 """Asks for the grants that hold in a workspace at a time."""
-
-_LATER = ("folder", "command")
 
 
 def holding_in(columns: set[str]) -> str:
     """Return the same for a file of an earlier release, whose grants have no more than these columns.
 
-    One without a folder is meant for the workspace's root, and none without a command is about a trial run.
+    One without a folder is meant for the workspace's root, none without a command is about a trial run, and
+    one without files is bound to none.
     """
-    return _HOLDING.format(*(name if name in columns else "NULL" for name in _LATER))
+    return _HOLDING.format(**{name: name if name in columns else missing for name, missing in _LATER.items()})
 
 
 class GrantStore:
@@ -109,7 +118,9 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
             values = (grant.id, storable(grant.tool), match, grant.scope.value, where, event.at, grant.until)
             folder = None if grant.folder is None else storable(grant.folder)
             command = None if grant.command is None else storable(grant.command)
-            yield _KEEP, (*values, storable(session), event.call, folder, command)
+            files = None if grant.files is None else stored_json(dict(grant.files))
+            bound = (folder, command, files, grant.mark)
+            yield _KEEP, (*values, storable(session), event.call, *bound)
         case Revoked():
             yield _REVOKE, (storable(event.id),)
         case Decided():
@@ -118,14 +129,18 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
 
 
 def stored_grants(rows: list[Row]) -> list[GrantEntry]:
-    """Return the grants that stand in some rows."""
+    """Return the grants in some rows."""
     return [
-        GrantEntry(Grant(name, tool, match, Scope(scope), until, folder, command), *rest)
-        for name, tool, match, scope, until, folder, command, *rest in rows
+        GrantEntry(Grant(name, tool, match, Scope(scope), until, folder, command, _files(files), mark), *rest)
+        for name, tool, match, scope, until, folder, command, files, mark, *rest in rows
     ]
 
 
-_TABLE = "SELECT name FROM pragma_table_info('lasting_grant')"
+def _files(stored: str | None) -> tuple[tuple[str, str], ...] | None:
+    return None if stored is None else tuple(parsed(stored).items())
+
+
+_TABLE = "SELECT name FROM pragma_table_info(?)"
 _TRIES = 5
 _BUSY_SECONDS = 1.0
 
@@ -138,7 +153,20 @@ def standing_grants(database: Path, workspace: str, now: float) -> list[GrantEnt
     Raises:
         RecordError: there is one, and it cannot be read.
     """
-    # The log of those who have it open: what they wrote last stands there.
+    return stored_grants(read_standing(database, "lasting_grant", holding_in, (storable(workspace), now)))
+
+
+def read_standing(
+    database: Path, table: str, query: Callable[[set[str]], str], values: Sequence[Value]
+) -> list[Row]:
+    """Return the rows of a query made for the columns a table has; none where it, or the file, is not.
+
+    Nothing is created, written or migrated, and no writer is held up. Blocks.
+
+    Raises:
+        RecordError: the file is there, and it cannot be read.
+    """
+    # The log of the processes that have it open: their last writes are in it.
     wal = database.with_name(f"{database.name}-wal")
     failure: Exception | None = None
     for _ in range(_TRIES):
@@ -149,7 +177,7 @@ def standing_grants(database: Path, workspace: str, now: float) -> list[GrantEnt
             is_open = log is not None and log[1] > 0
             # The log is found by its name: of a file that is being moved away, it would be another's.
             with shared_lock(database):
-                found = _read(database, workspace, now, is_open=is_open)
+                found = _read(database, table, query, values, is_open=is_open)
         except (OSError, ForeignFile, *FAILURES) as error:
             failure = error
         else:
@@ -168,15 +196,20 @@ def _mark(file: Path) -> _Mark | None:
     return None
 
 
-def _read(database: Path, workspace: str, now: float, *, is_open: bool) -> list[GrantEntry]:
+def _read(
+    database: Path,
+    table: str,
+    query: Callable[[set[str]], str],
+    values: Sequence[Value],
+    *,
+    is_open: bool,
+) -> list[Row]:
     how = "mode=ro&readonly_shm=1" if is_open else "immutable=1"
     address = f"{database.absolute().as_uri()}?{how}"
     with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as connection:
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         check_owner(connection)
-        # One of an earlier release may have no grants yet, or none with a folder or a command.
-        columns = {name for (name,) in connection.execute(_TABLE)}
-        if not columns:
-            return []
-        return stored_grants(connection.execute(holding_in(columns), (storable(workspace), now)).fetchall())
+        # One of an earlier release may not have the table yet, or not all of its columns.
+        columns = {name for (name,) in connection.execute(_TABLE, (table,))}
+        return connection.execute(query(columns), tuple(values)).fetchall() if columns else []

@@ -1,4 +1,4 @@
-"""Notes that sessions saved for later ones, with the trust label of the text behind them.
+"""Store notes for later sessions, with the trust label of the text behind them.
 
 A note keeps the label of the least trusted text its session had read, and is returned with it; the same
 text saved again gets the lower of both labels. A note belongs to a workspace until the person widens it.
@@ -9,9 +9,9 @@ note out by writing many.
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 
+from leeward.security.lazy import regex
 from leeward.security.ports import Clock
 from leeward.security.trust import Origin, integrity
 
@@ -27,7 +27,7 @@ MOST_NOTES = 200
 
 _MOST_TERMS = 16
 _LONGEST_TERM = 64
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 
 _SAVE = (
     "INSERT INTO note (id, workspace, session, saved_at, origin, integrity) SELECT ?1, ?2, ?3, ?4, ?5, ?6"
@@ -110,7 +110,7 @@ class NoteStore:
         """Return a note of a workspace, or one that holds everywhere.
 
         Raises:
-            NoteNotFound: there is none of that id.
+            NoteNotFound: no note has that id.
             RecordError: it could not be read.
         """
         rows = await self._database.read(_ONE, (storable(workspace), storable(id)))

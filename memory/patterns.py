@@ -6,12 +6,17 @@ The caller decides what is matched, and how a bad pattern is reported.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import AnyStr, Protocol
 
 import re2
 
-__all__ = ["BadPattern", "LinearPattern", "PatternSet", "escaped_pattern", "linear_pattern"]
+from leeward.security.lazy import regex
+
+__all__ = ["BadPattern", "LinearPattern", "PatternSet", "escaped_pattern", "line_pattern", "linear_pattern"]
+
+
+_ENDS_OF_TEXT = regex(r"\\[AzZ]|\(\?[a-zA-Z]*-[a-zA-Z]*m")
 
 
 class BadPattern(ValueError):
@@ -27,6 +32,10 @@ class LinearPattern(Protocol):
 
     def fullmatch(self, text: AnyStr, pos: int = ..., endpos: int = ..., /) -> re.Match[AnyStr] | None:
         """Return the match of the whole text."""
+        ...
+
+    def finditer(self, text: AnyStr, pos: int = ..., endpos: int = ..., /) -> Iterator[re.Match[AnyStr]]:
+        """Return all matches, from left to right."""
         ...
 
 
@@ -49,6 +58,20 @@ def linear_pattern(pattern: str, *, within_lines: bool = False) -> LinearPattern
     except UnicodeEncodeError as error:
         raise BadPattern("the pattern holds characters that no text can hold") from error
     return compiled
+
+
+def line_pattern(pattern: str) -> LinearPattern:
+    """Return an expression whose matches in many lines are the whole lines in which `pattern` is found.
+
+    In it `^` and `$` are the ends of a line.
+
+    Raises:
+        BadPattern: RE2 does not understand it, or it speaks of the ends of the whole text.
+    """
+    linear_pattern(pattern)
+    if _ENDS_OF_TEXT.search(pattern) is not None:
+        raise BadPattern("the pattern names the ends of a text; ^ and $ are those of a line")
+    return linear_pattern(f"(?m)^.*(?:{pattern}).*$", within_lines=True)
 
 
 class PatternSet:

@@ -1,6 +1,6 @@
-"""Puts it together: turns, models, the interfaces. Start with `composition.py`, the composition root.
+"""Wires everything together: turns, models, interfaces. Start with `composition.py`.
 
-The names below are loaded when they are first used: `--help` needs none of them.
+The names below are loaded when they are first used: `--help` does without them.
 """
 
 from __future__ import annotations

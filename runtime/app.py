@@ -1,40 +1,38 @@
-"""The Runtime: one session at work, and everything a caller can do with it.
+"""The Runtime and its sessions, and everything a caller can do with one.
 
-Callers open it, begin or resume a session, say something in it, call a tool, and leave. What sessions are
-built on is opened in `composition.py`, the composition root. The pipeline decides what may run; a turn is run
-by `conversation/turn.py`.
+Callers open a runtime, begin or resume a session, say something in it, call a tool, and leave. What sessions
+share is opened in `resources.py`, a session's own parts in `composition.py`. The pipeline decides what may
+run; a turn is run by `conversation/turn.py`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import trio
 
-from leeward.memory.sessions import SessionLock
 from leeward.security.action import without_secrets
-from leeward.security.call import Asker, ToolCall, ToolExecutor, ToolResult
+from leeward.security.call import Asker, ToolCall, ToolResult
 from leeward.security.filters import Source
-from leeward.security.kinds import Json
 from leeward.security.pipeline import Pipeline
-from leeward.security.ports import Approver, Clock, RecordError
+from leeward.security.ports import RecordError
 from leeward.security.session import ConversationCleared, Event, LevelSet, ModelSet, Session
 from leeward.security.trust import Origin, TrustLevel
-from leeward.security.url import Provenance
-from leeward.tools.http.resolve import Resolver, dns_resolver
 
-from .clock import SystemClock
 from .composition import Components, open_parts
-from .config import Loaded, Locations, find_places, load
+from .config import KEYS, Loaded, find_places, load
 from .conversation import Chat, History
 from .events import CallEnded, CallStarted, RunEvent, TurnEnded
 from .grounding import given_by, given_by_config
-from .providers.interface import Provider, new_call_id
+from .providers.interface import new_call_id
+from .resources import RuntimeOptions, SessionOptions, open_resources
 from .sessions import (
     EventRelay,
     ResumedSession,
@@ -48,16 +46,23 @@ from .sessions import (
     take_up,
 )
 
-__all__ = ["Runtime"]
+if TYPE_CHECKING:
+    from leeward.memory.sessions import SessionLock
+    from leeward.security.kinds import Json
+    from leeward.security.url import Provenance
+
+__all__ = ["Runtime", "RuntimeOptions", "RuntimeSession", "SessionOptions"]
 
 
-class Runtime:
-    """One session at work: a conversation, its pipeline, and what is kept of both.
+class RuntimeSession:
+    """A session at work: a conversation, its pipeline, and what is kept of both.
 
-    Made by `Runtime.open`. `audit`, `overflow`, `transcript`, `grants` and `notes` may be read at any time.
+    Made by `Runtime.session`. `audit`, `overflow`, `transcript`, `grants` and `notes` are those of all
+    sessions in the database, and may be read at any time.
     """
 
     def __init__(self, parts: Components) -> None:
+        shared = parts.shared
         self._parts = parts
         self._relay = parts.relay
         self._alone = TurnLock()
@@ -68,61 +73,17 @@ class Runtime:
         self.places = parts.places
         self.sandbox = parts.sandbox
         self.tools = parts.tools
+        self.servers = parts.servers
         self.jobs = parts.current.jobs
         self.checkpoints = parts.current.checkpoints
-        self.provider = parts.model.provider
-        self.audit = parts.audit
-        self.overflow = parts.overflow
-        self.kept = parts.kept
-        self.transcript = parts.kept.transcript
-        self.grants = parts.grants
-        self.notes = parts.notes
-
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls,
-        loaded: Loaded | None = None,
-        *,
-        executors: Sequence[ToolExecutor] = (),
-        approver: Approver | None = None,
-        provider: Provider | None = None,
-        clock: Clock | None = None,
-        places: Locations | None = None,
-        listener: Callable[[RunEvent], None] | None = None,
-        resolve: Resolver = dns_resolver,
-    ) -> AsyncGenerator[Runtime, None]:
-        """Open a session with everything it needs, and close it all at the end.
-
-        Args:
-            loaded: the configuration; by default what `load()` finds for this person.
-            executors: tools of the embedding program, trusted like built-in ones.
-            approver: who is asked; without one, every question is a refusal.
-            provider: the model; by default the one the configuration names, else the offline one.
-            clock: the time of day.
-            places: where things lie; by default this person's folders and the current one.
-            listener: is told every event, those outside of turns included.
-            resolve: looks host names up for tools.
-
-        Raises:
-            ConfigError, CliError: the configuration, a plug-in or the model cannot be used.
-            RecordError: the database cannot be opened.
-        """
-        loaded = loaded or load()
-        places = places or find_places(loaded.config)
-        relay = EventRelay()
-        if listener is not None:
-            relay.listeners.append(listener)
-        opened = open_parts(
-            loaded, places, clock or SystemClock(), relay, executors, approver, provider, resolve
-        )
-        async with opened as parts:
-            runtime = cls(parts)
-            await runtime.new_session()
-            try:
-                yield runtime
-            finally:
-                await parts.current.end(parts.audit, relay.alert)
+        self.provider = parts.provider
+        self.audit = shared.audit
+        self.overflow = shared.overflow
+        self.kept = shared.kept
+        self.transcript = shared.kept.transcript
+        self.grants = shared.grants
+        self.changes = shared.changes
+        self.notes = shared.notes
 
     @property
     def session_id(self) -> str:
@@ -131,7 +92,7 @@ class Runtime:
 
     @property
     def conversation(self) -> History:
-        """What was said in the session."""
+        """The conversation of the session."""
         return self.talk.conversation
 
     async def new_session(self) -> None:
@@ -143,12 +104,12 @@ class Runtime:
         """
         with self._alone:
             parts, session = self._parts, _fresh(self._parts, new_session_id())
-            taken = lock(parts.kept.database, session.id)
+            taken = lock(self.kept.database, session.id)
             workspace = str(parts.places.workspace)
             details: dict[str, Json] = {"autonomy": str(parts.policy.autonomy), "model": self.provider.name}
             details["sandbox"] = parts.policy.sandbox.level
             try:
-                await parts.audit.start_session(session.id, workspace, parts.loaded.digest, details)
+                await self.audit.start_session(session.id, workspace, parts.loaded.digest, details)
                 await self.transcript.start(session.id, workspace)
             except BaseException:
                 taken.release()
@@ -158,7 +119,7 @@ class Runtime:
     async def resume(self, name: str = "") -> ResumedSession:
         """Resume another session: the one whose id begins so, or else the latest of this workspace.
 
-        What it had read, what it was given and allowed, and what was said in it come back; listeners hear
+        Its reads, its URLs and grants, and its conversation come back; listeners hear
         what did not, and which calls have no known end.
 
         Raises:
@@ -168,10 +129,10 @@ class Runtime:
         """
         with self._alone:
             parts = self._parts
-            found = await find(parts.kept.catalog, name, str(parts.places.workspace), self.session_id)
-            taken = lock(parts.kept.database, found.id)
+            found = await find(self.kept.catalog, name, str(parts.places.workspace), self.session_id)
+            taken = lock(self.kept.database, found.id)
             try:
-                left = await take_up(parts.kept, found, _fresh(parts, found.id), parts.loaded.digest)
+                left = await take_up(self.kept, found, _fresh(parts, found.id), parts.loaded.digest)
             except BaseException:
                 taken.release()
                 raise
@@ -191,19 +152,22 @@ class Runtime:
         """
         with self._alone:
             if not await self.talk.clear():
-                raise RecordError("what was said is forgotten here, and what it led to could not be")
+                raise RecordError(
+                    "conversation cleared, but the clear could not be recorded; "
+                    "URLs, labels and grants remain"
+                )
             session = self.pipeline.session
             await self.pipeline.note(ConversationCleared(session.now), *given_by_config(self.config, session))
 
     async def switch_model(self, spec: str) -> None:
-        """Have another model answer from the next turn on; it is told everything that was said so far.
+        """Have another model answer from the next turn on; it gets the whole conversation.
 
         Raises:
             CliError: there is no such model, or its settings or key cannot be used.
             trio.BusyResourceError: a turn is running.
         """
         with self._alone:
-            self.provider = self._parts.model.choose(spec)
+            self.provider = self._parts.shared.model.choose(spec)
             now = self.pipeline.session.now
             await self.pipeline.note(ModelSet(now, self.provider.name, "the person, by /model"))
 
@@ -215,11 +179,12 @@ class Runtime:
 
     async def set_trust(self, tool: str, level: TrustLevel) -> None:
         """Set a tool's trust level for this session; raising a blocked one empties its window."""
-        why = f"set by the person; /trust {tool} LEVEL changes it"
-        await self.pipeline.note(LevelSet(self.pipeline.session.now, tool, level, why))
+        why, spec = f"set by the person; /trust {tool} LEVEL changes it", self.tools.spec(tool)
+        definition = spec.definition if spec is not None else ""
+        await self.pipeline.note(LevelSet(self.pipeline.session.now, tool, level, why, definition))
 
     async def compact(self) -> bool:
-        """Have what was said summed up, but for the person's words; return whether there was anything.
+        """Summarise the conversation except for the person's words; return whether there was anything.
 
         Raises:
             trio.BusyResourceError: a turn is running.
@@ -241,7 +206,7 @@ class Runtime:
 
     async def admit(self, text: str, kind: str, name: str = "") -> str:
         """Return text that is nobody's words (piped input, a fetched page) fenced, as it may go along."""
-        return await self.pipeline.admit(text, Source(kind, Origin.WEB, name))
+        return await self.pipeline.admit(text, Source(kind, Origin.WEB, name, shows=True))
 
     async def turn(self, text: str, attached: str = "") -> TurnEnded:
         """Run one turn on the person's words; the listeners hear what happens.
@@ -275,23 +240,136 @@ class Runtime:
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
 
+class Runtime(RuntimeSession):
+    """What all sessions of a program share, opened once, and the first of them.
+
+    Used as one session it is a `RuntimeSession`; `session` opens others beside it:
+
+        async with Runtime.open() as runtime:
+            async with runtime.session(workspace=folder) as session:
+                ended = await session.turn("read notes.txt")
+    """
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, loaded: Loaded | None = None, /, **options: Unpack[RuntimeOptions]
+    ) -> AsyncGenerator[Runtime, None]:
+        """Open what sessions share and begin the first session, and close it all at the end.
+
+        `loaded` is the configuration; by default what `load()` finds for this person, with `config` and
+        `model` over it. `RuntimeOptions` says what the options are.
+
+        Raises:
+            ConfigError, CliError: the configuration, a plug-in or the model cannot be used.
+            RecordError: the database cannot be opened.
+            RuntimeError: this is not trio.
+        """
+        if not trio.lowlevel.in_trio_task():
+            raise RuntimeError(
+                "Runtime.open needs trio, and this is another loop: use leeward.aio.Runtime.open in asyncio,"
+                " or leeward.sync.open where there is no loop"
+            )
+        loaded = loaded or options.get("loaded") or _configured(options)
+        places = options.get("places") or find_places(loaded.config, options.get("workspace"))
+        relay = _relay_to(options.get("listener"))
+        async with AsyncExitStack() as stack:
+            opened = open_resources(loaded, places, options, relay.tell_once)
+            shared = await stack.enter_async_context(opened)
+            approver, provider = shared.approver, options.get("provider")
+            own = open_parts(shared, loaded, places, relay, None, approver, provider)
+            runtime = cls(await stack.enter_async_context(own))
+            async with _begun(runtime):
+                yield runtime
+
+    @asynccontextmanager
+    async def session(self, **options: Unpack[SessionOptions]) -> AsyncGenerator[RuntimeSession, None]:
+        """Begin another session with a ledger, labels, grants, jobs and a budget of its own, and end it.
+
+        It is left before the runtime is closed, which closes what is shared. `SessionOptions` says what
+        the options are; the model's connections and the database are always shared, so `[llm]` and
+        `[storage]` of its own configuration do not count.
+
+        Raises:
+            CliError: a tool cannot be used, or a sandbox is required, and none works there.
+            RecordError: its beginning could not be recorded.
+        """
+        shared, loaded = self._parts.shared, options.get("loaded") or self.loaded
+        workspace = options.get("workspace")
+        places = self.places if workspace is None else replace(self.places, workspace=workspace)
+        opened = open_parts(
+            shared,
+            loaded,
+            places,
+            _relay_to(options.get("listener")),
+            options.get("executors"),
+            options.get("approver") or shared.approver,
+            options.get("provider"),
+        )
+        async with opened as parts, _begun(RuntimeSession(parts)) as session:
+            yield session
+
+
+def _configured(options: RuntimeOptions) -> Loaded:
+    """Read the configuration, with what was given as arguments over it."""
+    config = options.get("config")
+    values = dict(_dotted(config)) if isinstance(config, Mapping) else {}
+    file = config if isinstance(config, Path) else None
+    model = options.get("model")
+    return load(file=file, flags=values | ({} if model is None else {"llm.model": model}))
+
+
+def _dotted(values: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """Yield values by the dotted keys that the configuration has, from tables however deeply nested."""
+    for name, value in values.items():
+        path = f"{above}{name}"
+        if isinstance(value, Mapping) and tuple(path.split(".")) not in KEYS:
+            yield from _dotted(value, f"{path}.")
+        else:
+            yield path, value
+
+
+_Session = TypeVar("_Session", bound=RuntimeSession)
+
+
+@asynccontextmanager
+async def _begun(session: _Session) -> AsyncGenerator[_Session, None]:
+    """Begin a session, and end it."""
+    await session.new_session()
+    try:
+        yield session
+    finally:
+        await session._parts.current.end(session.audit, session._relay.alert)
+
+
+def _relay_to(listener: Callable[[RunEvent], None] | None) -> EventRelay:
+    relay = EventRelay()
+    if listener is not None:
+        relay.listeners.append(listener)
+    return relay
+
+
 def _fresh(parts: Components, session: str) -> Session:
     """Return a session without a past."""
-    return Session(session, parts.policy, now=parts.ports.clock.now(), key=parts.key)
+    return Session(session, parts.policy, now=parts.ports.clock.now(), key=parts.shared.key)
 
 
 async def _begin(
-    runtime: Runtime, session: Session, taken: SessionLock, *events: Event, left: ResumedSession | None = None
+    runtime: RuntimeSession,
+    session: Session,
+    taken: SessionLock,
+    *events: Event,
+    left: ResumedSession | None = None,
 ) -> None:
     """Make a session the current one, by these events and under the configuration that holds now."""
     parts, current, alert = runtime._parts, runtime._parts.current, runtime._relay.alert
     try:
-        await current.end(parts.audit, alert)
+        await current.end(runtime.audit, alert)
     except BaseException:
         taken.release()
         raise
-    # Nothing is awaited until all of it is there: words must not be said in half of a session.
-    pipeline = runtime.pipeline = Pipeline(session, parts.ports, parts.model.secrets)
+    # Nothing is awaited until all of it is there: no turn may start in half of a session.
+    pipeline = runtime.pipeline = Pipeline(session, parts.ports, parts.secrets)
     news = partial(news_of, current, pipeline)
     runtime.talk = Chat(
         pipeline, runtime.tools, runtime.transcript, runtime.config, runtime.places, alert, news
@@ -305,14 +383,14 @@ async def _begin(
 
 
 async def _turn_into(
-    runtime: Runtime,
+    runtime: RuntimeSession,
     send: trio.MemorySendChannel[RunEvent],
     text: str,
     attached: str,
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
-    """Run a turn whose events go into a channel; whoever left the block early wants to hear no more."""
+    """Run a turn whose events go into a channel; a caller that left the block early gets no more."""
 
     def hear(event: RunEvent) -> None:
         with suppress(trio.BrokenResourceError):

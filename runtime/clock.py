@@ -1,4 +1,4 @@
-"""The system's clock, used where no other clock is handed in."""
+"""The system clock, used unless another clock is passed in."""
 
 from __future__ import annotations
 

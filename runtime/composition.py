@@ -1,168 +1,158 @@
-"""The composition root: open what sessions are built on, wire it together, close it in reverse order.
+"""The composition root of a session: wire its own parts to what it shares, and end them in reverse order.
 
-Nothing here decides anything. The pipeline decides what may run; `app.py` offers what can be done with a
-session.
+A session has its own policy, tools, jobs, checkpoints and approver; `resources.py` opens what it shares with
+others. Nothing here decides anything. The pipeline decides what may run; `app.py` offers what can be done
+with a session.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.memory.audit import AuditLogger, hash_key
-from leeward.memory.grants import GrantStore
-from leeward.memory.notes import NoteStore
-from leeward.memory.overflow import OverflowStore
-from leeward.memory.sessions import Catalog, Transcript
-from leeward.security.call import ToolExecutor
-from leeward.security.paths import writable
-from leeward.security.policy import Policy
-from leeward.security.ports import Approver, Clock, Ports
+from leeward.security.ports import Approver, Ports
 from leeward.security.sandbox import SandboxLevel
-from leeward.tools.builtin import open_builtin_tools
-from leeward.tools.composite import CompositeExecutor
-from leeward.tools.http.resolve import Resolver
-from leeward.tools.process import Kit, find_programs, git_settings, open_kit
-from leeward.tools.sandbox import Sandbox
-from leeward.tools.shell import Trials
+from leeward.tools import shell
+from leeward.tools.builtin import open_builtin_tools, secret_client
+from leeward.tools.checkpoints import ChangeRecord
+from leeward.tools.composite import Registered
+from leeward.tools.distill import Engine
 from leeward.tools.survey import Surveyor
 
-from .config import Loaded, Locations
-from .executors import all_tools, builtin_settings, configured_executors, passed_on
-from .model import Model, open_model
-from .policy import to_policy
-from .providers.interface import Provider
-from .sandbox import histories_of, open_confinement
-from .sessions import (
-    CheckpointNotice,
-    Current,
-    EventRelay,
-    NoApprover,
-    SessionStore,
-    checkpoints_of,
-    jobs_of,
-    keeping_of,
-    unknown_lines,
-)
-from .storage import audit_of, open_storage, tidy
+from .executors import all_tools, builtin_settings
+from .mcp import Network, connection, servers_of
+from .sessions import CheckpointNotice, Current, EventRelay, NoApprover, checkpoints_of, jobs_of
+from .vault import hand_out, open_vault
+
+if TYPE_CHECKING:
+    from leeward.security.call import ToolExecutor
+    from leeward.security.policy import Policy
+    from leeward.tools.composite import CompositeExecutor
+    from leeward.tools.sandbox import Sandbox
+    from leeward.tools.shell import Readers, Trials
+
+    from .config import Loaded, Locations
+    from .mcp import Servers
+    from .providers.interface import Provider
+    from .resources import Resources
 
 __all__ = ["Components", "open_parts"]
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What is opened once and outlives a session; `current` knows which session that is."""
+    """What a session is made of and outlives its conversation; `current` knows which one that is."""
 
+    shared: Resources
     loaded: Loaded
     places: Locations
     policy: Policy
     ports: Ports
-    audit: AuditLogger
-    overflow: OverflowStore
-    kept: SessionStore
-    grants: GrantStore
-    notes: NoteStore
-    key: bytes
     sandbox: Sandbox
     tools: CompositeExecutor
-    model: Model
+    servers: Servers
+    provider: Provider
     relay: EventRelay
     current: Current
+    secrets: frozenset[str]
 
 
 @asynccontextmanager
 async def open_parts(
+    shared: Resources,
     loaded: Loaded,
     places: Locations,
-    clock: Clock,
     relay: EventRelay,
-    executors: Sequence[ToolExecutor],
+    executors: Sequence[ToolExecutor] | None,
     approver: Approver | None,
     provider: Provider | None,
-    resolve: Resolver,
 ) -> AsyncGenerator[Components, None]:
-    """Open all of it; `Runtime.open` says what the arguments are, and what is raised."""
-    config, current = loaded.config, Current()
-    policy = to_policy(
-        loaded,
-        workspace=places.workspace,
-        home=places.home,
-        headless=approver is None,
-        data_dir=places.data,
-        config_dir=places.config,
-    )
+    """Open a session's own parts; `Runtime.session` says what the arguments are, and what is raised."""
+    config, current, clock = loaded.config, Current(), shared.clock
+    policy = shared.policy(loaded, places, headless=approver is None)
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_storage(places.database))
-        audit = audit_of(database, clock, loaded, places)
-        overflow = OverflowStore(database, clock, config.tools.overflow.max_total_bytes)
-        notes, grants = NoteStore(database, clock), GrantStore(database, clock)
-        kept = SessionStore(audit, Transcript(database, clock), Catalog(database, clock), database.path)
-
-        kit = stack.enter_context(await trio.to_thread.run_sync(_kit, policy))
-        confined = open_confinement(config, places, policy, relay.alert, kit.readable)
-        sandbox, policy = await stack.enter_async_context(confined)
-        jobs = current.jobs = jobs_of(config, current, overflow, clock)
+        workspace = await stack.enter_async_context(shared.workspace(loaded, places, policy))
+        policy = replace(policy, sandbox=workspace.policy)
+        sandbox = workspace.sandbox.heard_by(relay.alert)
+        jobs = current.jobs = jobs_of(config, current, shared.overflow, clock, relay.alert)
         await stack.enter_async_context(jobs.opened())
-        # Nothing looks at the workspace before it is whole again, or as it was.
-        keeping = keeping_of(config, policy, database, clock)
-        for line in await keeping.finish_pending():
-            relay.tell_once(line)
-        points = current.checkpoints = checkpoints_of(config, policy, database, clock, current, relay.alert)
+        record = ChangeRecord(shared.changes, policy.workspace, lambda: current.session().id)
+        points = checkpoints_of(config, policy, shared.states, record, relay.alert)
+        current.checkpoints = points
 
-        named = tuple(configured_executors(config))
-        variables = passed_on(named)
-        settings = builtin_settings(config, policy, overflow, notes, current.session, resolve)
-        given = kit.variables(confined=sandbox.level is not SandboxLevel.NONE)
-        settings = replace(settings, runner=sandbox.run, jobs=jobs, passed_on=variables)
-        histories, caches = histories_of(sandbox, policy), frozenset(config.tools.shell.caches)
-        trials = Trials(sandbox, keeping, policy, current.session, histories, caches)
-        settings = replace(settings, given=given, before=kit.refresh, trials=trials)
+        own = shared.executors if executors is None else executors
+        registered = (*(Registered(executor, "handed in") for executor in own), *shared.named)
+        vault = await trio.to_thread.run_sync(open_vault, config, registered, workspace.kit.askpass)
+        for line in vault.told:
+            relay.tell_once(line)
+        policy = replace(policy, secrets=tuple(one for one in policy.secrets if one.name in vault.lendable))
+        settings = builtin_settings(
+            config, policy, shared.overflow, shared.notes, current.session, shared.resolve
+        )
+        kit, caches = workspace.kit, frozenset(config.tools.shell.caches)
+
+        # Made for the first command that runs in one: they load more than all else together.
+        @cache
+        def trials() -> Trials:
+            keeping, histories = workspace.keeping, workspace.histories()
+            return shell.Trials(sandbox, keeping, policy, current.session, histories, caches)
+
+        @cache
+        def readers() -> Readers:
+            return shell.Readers(sandbox, policy, current.session, workspace.histories(), caches)
+
+        async def secret_history() -> str:
+            return await trials().secret_history()
+
+        settings = replace(
+            settings,
+            runner=sandbox.run,
+            jobs=jobs,
+            lend=vault.lend,
+            given=kit.variables(confined=sandbox.level is not SandboxLevel.NONE),
+            before=kit.refresh,
+            trials=trials,
+            readers=readers,
+        )
         built_in = await stack.enter_async_context(open_builtin_tools(settings))
-        tools = all_tools(config, built_in, executors, points, named)
-        model = await stack.enter_async_context(open_model(config, provider, variables.values()))
+        around = record.around if points is None else points.around
+        # What the runtime's executors are lent is decided by its own configuration, in every session.
+        served = [one for one in registered if shared.serves(one.executor)]
+        hand_out(vault, served, partial(secret_client, settings))
+        network = Network(policy, shared.resolve, config.tools.fetch.ca_file)
+        connect = connection(sandbox, network, settings.given)
+        servers = await stack.enter_async_context(servers_of(config, places, connect, relay.tell_once))
+        tools = all_tools(config, (*built_in, *servers.executors), own, around, shared.named)
 
         asked = NoApprover() if approver is None else CheckpointNotice(approver, points)
         ports = Ports(
             tools,
-            Surveyor(kit.programs, policy, trials.secret_history),
+            Surveyor(kit.programs, policy, secret_history, shared.changes),
             asked,
-            audit,
-            overflow,
+            shared.audit,
+            shared.overflow,
             clock,
             relay,
-            grants,
+            shared.grants,
+            Engine(loaded.filters),
         )
-        key = await trio.to_thread.run_sync(hash_key, places.data)
         stack.callback(current.leave)
-        # Before anything else is done to sessions: those that were killed are settled and told of.
-        for line in (*unknown_lines(await audit.unknown_outcomes()), *database.take_notices()):
-            relay.tell_once(line)
-        await tidy(config, kept, overflow, grants, points)
         yield Components(
+            shared=shared,
             loaded=loaded,
             places=places,
             policy=policy,
             ports=ports,
-            audit=audit,
-            overflow=overflow,
-            kept=kept,
-            grants=grants,
-            notes=notes,
-            key=key,
             sandbox=sandbox,
             tools=tools,
-            model=model,
+            servers=servers,
+            provider=provider or shared.model.provider,
             relay=relay,
             current=current,
+            secrets=shared.model.secrets | vault.values | servers.names.secrets,
         )
-
-
-def _kit(policy: Policy) -> AbstractContextManager[Kit]:
-    """Look up which programs and git settings are the person's; this waits for the disk."""
-    return open_kit(
-        find_programs(os.environ, policy), git_settings(os.environ, policy.home), writable(policy)
-    )

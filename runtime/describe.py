@@ -1,4 +1,4 @@
-"""Format what a session knows as lines, for `/status`, `/tools`, `/memory` and their commands.
+"""Format a session's state for `/status`, `/tools`, `/memory` and the matching commands.
 
 Pure: from values to text. Everything that a model or a page may have written is escaped visibly. Audit
 records are formatted in `audit/text.py`.
@@ -8,26 +8,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from leeward.memory.notes import StoredNote
-from leeward.security.call import ToolSpec
-from leeward.security.kinds import Effect, Runs
+from leeward.security.filters import HARD_BOUND
+from leeward.security.kinds import Effect, Json, Runs
 from leeward.security.pipeline import GATES
-from leeward.security.policy import Policy, RuleAction
+from leeward.security.policy import NETWORK, Policy, RuleAction
 from leeward.security.sandbox import SandboxLevel
-from leeward.security.session import Session
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel, min_trust
 from leeward.security.url import host_warning
-from leeward.tools.process import size_text
-from leeward.tools.sandbox import Sandbox
+from leeward.tools.process import UpperBounds, size_text
+
+if TYPE_CHECKING:
+    from leeward.memory.notes import StoredNote
+    from leeward.security.call import ToolSpec
+    from leeward.security.session import Session
+    from leeward.tools.distill import RuleSet
+    from leeward.tools.sandbox import Sandbox
+
+    from .config import Config
 
 __all__ = [
+    "bound_lines",
+    "bounds_of",
     "effects_of",
     "gates_off",
     "known_lines",
     "level_of",
     "limits_word",
+    "no_trials_word",
     "note_line",
     "note_lines",
     "permission_lines",
@@ -58,8 +68,14 @@ def level_of(spec: ToolSpec, session: Session) -> tuple[TrustLevel, str]:
 def tool_line(spec: ToolSpec, session: Session) -> str:
     """Return a tool on one line: name, level, effects, the first sentence of what it is for."""
     level, _ = level_of(spec, session)
-    summary = visible(spec.description.partition("\n")[0])
+    summary = visible(_first_words(spec))
     return _cut(f"{spec.name:<16} {level.name.lower():<11} {effects_of(spec.effects)} · {summary}")
+
+
+def _first_words(spec: ToolSpec) -> str:
+    """Return the first line of what a tool is for; of another program's, of what that says between marks."""
+    text = spec.description.partition("»")[2] if spec.definition else spec.description
+    return text.partition("\n")[0].partition("«END:")[0]
 
 
 def trust_line(spec: ToolSpec, session: Session) -> str:
@@ -74,8 +90,8 @@ def gates_off(session: Session) -> tuple[str, ...]:
     return tuple(gate.__name__ for gate in GATES if off.get(gate.__name__, False))
 
 
-def status_lines(session: Session, model: str) -> Iterator[str]:
-    """Yield what `/status` says."""
+def status_lines(session: Session, model: str, filters: RuleSet | None = None) -> Iterator[str]:
+    """Yield what `/status` says; `filters` are the rules for outputs, None where all are built in."""
     policy, breaker = session.policy, session.breaker
     yield f"session     {session.id}"
     yield f"model       {visible(model)}"
@@ -84,6 +100,8 @@ def status_lines(session: Session, model: str) -> Iterator[str]:
     yield f"sandbox     {sandbox_word(policy)}"
     yield f"gates       {len(GATES)} in order; off: {', '.join(gates_off(session)) or 'none'}"
     yield f"calls       {_used(session)}"
+    yield f"outputs     {_shown(session)}"
+    yield f"filters     {_filters(filters)}"
     tripped = "; tripped; a yes or /trust reset lifts it" if breaker.tripped else ""
     yield (
         f"breaker     {breaker.consecutive} of {policy.breaker.consecutive} denials in a row, "
@@ -104,12 +122,23 @@ def sandbox_word(policy: Policy) -> str:
     if sandbox.level == SandboxLevel.NONE:
         return "none: programs run with all your rights"
     network = "network on" if sandbox.network else "no network"
+    if sandbox.by_host and sandbox.allow_hosts:
+        network = f"{network} but {len(sandbox.allow_hosts)} allowed hosts ({', '.join(sandbox.allow_hosts)})"
     more = len(sandbox.extra_write) + len(policy.allowed_paths)
     changes = f"the workspace and {more} more can be changed" if more else "only the workspace can be changed"
     answers = "; commands run without a question" if sandbox.answers else ""
     first = " after a yes" if sandbox.asks_first else " first"
-    tried = f"; commands run on trial{first}" if sandbox.rung is Runs.TRIAL else ""
-    return f"{sandbox.level}: {network}, {changes}{answers}{tried}"
+    read = "" if sandbox.asks_first else "; commands run read-only first"
+    tried = {Runs.TRIAL: f"; commands run on trial{first}", Runs.READ_ONLY: read}
+    return f"{sandbox.level}: {network}, {changes}{answers}{tried.get(sandbox.rung, '')}"
+
+
+def no_trials_word(sandbox: Sandbox) -> str:
+    """Say in one line what commands do instead of running on trial, and why."""
+    told = f"no trial runs: {sandbox.trials.problem}"
+    if not sandbox.reading.problem:
+        return f"{told}; commands run read-only, and ask before they write"
+    return f"{told}; no read-only runs: {sandbox.reading.problem}; commands ask before they run"
 
 
 def limits_word(sandbox: Sandbox) -> str:
@@ -121,10 +150,65 @@ def limits_word(sandbox: Sandbox) -> str:
     return f"{told}; its reaper counts, for there is no control group: {visible(sandbox.uncounted_because)}"
 
 
+def bounds_of(config: Config, sandbox: Sandbox) -> dict[str, Json]:
+    """Return what a command is held to: numbers, by the key that changes each."""
+    shell, limits = config.tools.shell, sandbox.limits
+    return {
+        "tools.shell.memory": limits.memory,
+        "tools.shell.processes": limits.tasks,
+        "tools.shell.timeout": shell.timeout,
+        "tools.shell.max_jobs": shell.max_jobs,
+        "tools.shell.longest_job": shell.longest_job,
+        "tools.shell.trial_bytes": UpperBounds.of(shell.trial_bytes).size,
+        "tools.overflow.threshold": config.tools.overflow.threshold,
+        "tools.overflow.max_overflow_bytes": config.tools.overflow.max_overflow_bytes or HARD_BOUND,
+    }
+
+
+def bound_lines(config: Config, sandbox: Sandbox) -> Iterator[str]:
+    """Yield what a command is held to, each with the key that raises it."""
+    shell, overflow, limits = config.tools.shell, config.tools.overflow, sandbox.limits
+    kept = size_text(overflow.max_overflow_bytes or HARD_BOUND)
+    told = {
+        f"{size_text(limits.memory)} of memory": "[tools.shell] memory",
+        f"{limits.tasks} processes and threads": "[tools.shell] processes",
+        f"{shell.timeout:g} s, and as long on each processor": "[tools.shell] timeout",
+        f"{shell.max_jobs} in the background": "[tools.shell] max_jobs",
+        f"{shell.longest_job:g} s there": "[tools.shell] longest_job",
+        f"{size_text(UpperBounds.of(shell.trial_bytes).size)} written on trial": "[tools.shell] trial_bytes",
+        f"{overflow.threshold} characters shown": "[tools.overflow] threshold",
+        f"{kept} of output kept": "[tools.overflow] max_overflow_bytes",
+    }
+    for number, (what, key) in enumerate(told.items()):
+        yield f"{'' if number else 'bounds':<12}{what:<36} {key}"
+
+
 def _used(session: Session) -> str:
     limits = session.policy.calls
     used, turn = session.calls_this_session, session.calls_this_turn
     return f"{used} used, {limits.per_session - used} left; this turn {turn} of {limits.per_turn}"
+
+
+def _shown(session: Session) -> str:
+    came, shown = session.chars_in, session.chars_out
+    saved = f", {100 - shown * 100 // came} % less" if came > shown else ""
+    return f"{came} characters came, {shown} were shown to the model{saved}"
+
+
+def _filters(rules: RuleSet | None) -> str:
+    if rules is None:
+        return "the built-in ones"
+    off = [name for name, rule in rules.rules.items() if not rule.enabled]
+    parts = [
+        f"{whose}: {', '.join(names)}"
+        for whose, names in (
+            ("yours", rules.of_layer("yours")),
+            ("of this workspace, folding only", rules.of_layer("workspace")),
+            ("off", off),
+        )
+        if names
+    ]
+    return "; ".join(("the built-in ones", *parts))
 
 
 def known_lines(session: Session) -> Iterator[str]:
@@ -146,6 +230,8 @@ def permission_lines(policy: Policy) -> Iterator[str]:
                 yield f"{visible(str(rule))}  ({visible(rule.where)})"
     if not policy.rules:
         yield "no rules; the defaults hold"
+    for host in policy.sandbox.allow_hosts:
+        yield f"{NETWORK} {host}  ([tools.sandbox] allow_hosts)"
 
 
 def note_line(note: StoredNote) -> str:

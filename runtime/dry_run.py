@@ -1,4 +1,4 @@
-"""Judge a call without running it, by the pipeline's own reading and judging with nothing behind it.
+"""Judge a call without running it, with the pipeline's own reader and gates.
 
 No tool runs and nothing is written: anything that tries either is refused. Answers given in advance (rules,
 autonomy, and stored grants, which are only read) count as they do in the pipeline, so a question that is left
@@ -11,35 +11,36 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NoReturn
 
+from leeward.memory.changes import standing_changes
 from leeward.memory.grants import standing_grants
-from leeward.security.call import Cleared, ToolCall, ToolSpec
-from leeward.security.command import CommandFacts, Wanted
-from leeward.security.kinds import Json, Runs
+from leeward.security.call import Action, Cleared, Status, ToolCall, ToolSpec
+from leeward.security.kinds import CommandFacts, Json, Runs, Wanted
 from leeward.security.outcome import Output, PolicyBlocked
 from leeward.security.paths import FileState
-from leeward.security.permissions import Asks
+from leeward.security.permissions import CHANGED_SINCE, Asks, lapsed_behind
 from leeward.security.pipeline import Pipeline
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Ports, Question, RecordError, Spool
 from leeward.security.refusal import error_object, question_object
 from leeward.security.session import Event, Granted, GrantEntry, Session, apply_events
 from leeward.security.trust import Origin
-from leeward.security.url import Provenance
 from leeward.security.verdict import Deny
 from leeward.tools.builtin import builtin_tools
 from leeward.tools.files import states
 from leeward.tools.process import Programs, find_programs
-from leeward.tools.survey import looked_up, resolved
+from leeward.tools.survey import looked_up_with, resolved
 
 from .console import Startup
 from .executors import all_tools, builtin_settings
-from .grounding import given_as_such, given_by, given_by_config
+from .grounding import given_as_such, given_by_config, given_in_turn
+from .mcp import known_servers, named_servers
 from .policy import to_policy
 from .sandbox import rung_of
+from .trace import Trace, TraceExecutor
 
 __all__ = ["SEEN", "DryRun", "DryRunCall", "Judged", "policy_of", "specs_of"]
 
@@ -70,7 +71,8 @@ class Judged:
     """What would be decided: "allow", "ask" or "deny", by which gate (None: no objection) and why.
 
     `rule` names who answered beforehand where it was allowed; `error` is the object of a refusal, `runs` what
-    command lines would run in (None: there are none).
+    command lines would run in (None: there are none); `lapsed` tells which grants would have let them run for
+    real, and what changed since.
     """
 
     decision: str
@@ -81,6 +83,7 @@ class Judged:
     asks: tuple[tuple[str, str], ...] = ()
     error: dict[str, Json] | None = None
     runs: Runs | None = None
+    lapsed: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Json]:
         """Return it as a line of `check --batch` says it."""
@@ -94,6 +97,8 @@ class Judged:
         }
         if self.runs is not None:
             said["runs"] = str(self.runs)
+        if self.lapsed:
+            said["lapsed"] = [f"{what}: {files}" for what, files in self.lapsed]
         error = dict(self.error or {})
         if "suggestion" in error:
             said["suggestion"] = error.pop("suggestion")
@@ -103,7 +108,7 @@ class Judged:
 
 
 class _Nothing:
-    """Stands for executor, approver, audit, store and observer: none of them may be needed."""
+    """In place of executor, approver, audit, store and observer, which must not be needed."""
 
     def __init__(self, specs: tuple[ToolSpec, ...]) -> None:
         self._specs = specs
@@ -142,8 +147,9 @@ class _Nothing:
 class _Surveyor:
     """Looks paths up on the spot: nothing else is going on meanwhile, and a thread costs ten times more."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Path) -> None:
         self._programs: dict[str, Programs] = {}
+        self._changes = lru_cache(_WORKSPACES)(partial(standing_changes, database))
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         return resolved(paths)
@@ -151,7 +157,8 @@ class _Surveyor:
     async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
         if policy.workspace not in self._programs:
             self._programs[policy.workspace] = find_programs(os.environ, policy)
-        return looked_up(wanted, policy, self._programs[policy.workspace])
+        programs, changes = self._programs[policy.workspace], self._changes(policy.workspace)
+        return looked_up_with(wanted, policy, programs, changes)
 
     async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
         return states(paths, policy)
@@ -195,7 +202,9 @@ def specs_of(start: Startup) -> tuple[ToolSpec, ...]:
     policy, nothing = policy_of(start), _NoStore()
     session = Session("dry-run", policy)
     settings = builtin_settings(start.loaded.config, policy, nothing, nothing, lambda: session)
-    return tuple(all_tools(start.loaded.config, builtin_tools(settings)).specs())
+    config = start.loaded.config
+    servers = known_servers(named_servers(config, start.places))
+    return tuple(all_tools(config, (*builtin_tools(settings), *servers)).specs())
 
 
 class DryRun:
@@ -208,8 +217,11 @@ class DryRun:
         self._start, self._rung = start, rung
         self._rungs: dict[str, Runs] = {}
         self._ground = lru_cache(_WORKSPACES)(self._ground_of)
-        nothing = _Nothing(specs_of(start))
-        self._ports = Ports(nothing, _Surveyor(), nothing, nothing, nothing, nothing, nothing)
+        self._specs = specs_of(start)
+        nothing = _Nothing(self._specs)
+        self._ports = Ports(
+            nothing, _Surveyor(start.places.database), nothing, nothing, nothing, nothing, nothing
+        )
 
     async def judge(self, asked: DryRunCall) -> Judged:
         """Return what would be decided about a call.
@@ -218,22 +230,44 @@ class DryRun:
             ValueError: its workspace cannot be one.
             RecordError: what was always-allowed there cannot be read.
         """
+        pipeline = Pipeline(await self._session(asked), self._ports)
+        return _judged(pipeline, await pipeline.judge.read(ToolCall("dry-run", asked.tool, asked.arguments)))
+
+    async def _session(self, asked: DryRunCall) -> Session:
+        """Return the session in which a call is made: its policy, the person's words and what was read."""
         policy, grants = self._ground(asked.workspace)
         policy = replace(policy, sandbox=replace(policy.sandbox, rung=await self._rung_in(policy)))
         session = Session("dry-run", policy, labels=asked.seen)
-        said = given_by(asked.said, Provenance.PERSON, session)
+        said = given_in_turn(asked.said, session)
         given = given_as_such(asked.urls, session)
         granted = (Granted.taken_in(one, session.now) for one in grants)
         by_config = given_by_config(self._start.loaded.config, session)
-        session = apply_events(session, *by_config, *said, *given, *granted)
-        pipeline = Pipeline(session, self._ports)
-        action = await pipeline.judge.read(ToolCall("dry-run", asked.tool, asked.arguments))
-        found = pipeline.judge.rule(action)
-        if found.decision.denial is not None:
-            return _denied(*found.decision.denial)
-        if found.left:
-            return _open(found.left)
-        return Judged("allow", rule=found.approver or None, runs=found.runs if action.is_command else None)
+        return apply_events(session, *by_config, *said, *given, *granted)
+
+    async def follow(self, trace: Trace, workspace: str | None = None) -> list[Judged]:
+        """Return what would be decided about each call of a trace, one after the other in one session.
+
+        Raises:
+            ValueError: its workspace cannot be one.
+            RecordError: what was always-allowed there cannot be read.
+        """
+        executor = TraceExecutor(self._specs, trace.tools, trace.answer)
+        nothing = _Nothing(())
+        ports = Ports(executor, self._ports.surveyor, executor, executor, nothing, nothing, nothing)
+        pipeline = Pipeline(await self._session(DryRunCall("", "", workspace=workspace)), ports)
+        decisions = []
+        for number, step in enumerate(trace.calls):
+            executor.call = step
+            for text in (trace.said if number == 0 else "", step.said):
+                if text:
+                    await pipeline.note(*given_in_turn(text, pipeline.session))
+            call = ToolCall(f"dry-run-{number}", step.tool, step.arguments)
+            judged = _judged(pipeline, await pipeline.judge.read(call))
+            result = await pipeline.run(call)
+            if judged.decision == "ask" and result.outcome.status is Status.DENIED:
+                judged = replace(judged, decision="deny", gate=result.outcome.gate)
+            decisions.append(judged)
+        return decisions
 
     async def _rung_in(self, policy: Policy) -> Runs:
         """Return what command lines can run in, in a workspace."""
@@ -250,6 +284,17 @@ class DryRun:
         return policy, standing_grants(places.database, policy.workspace, time.time())
 
 
+def _judged(pipeline: Pipeline, action: Action) -> Judged:
+    found = pipeline.judge.rule(action)
+    if found.decision.denial is not None:
+        return _denied(*found.decision.denial)
+    if found.left:
+        return _open(found.left)
+    lapsed = lapsed_behind(action, pipeline.session) if action.is_command else ()
+    runs = found.runs if action.is_command else None
+    return Judged("allow", rule=found.approver or None, runs=runs, lapsed=lapsed)
+
+
 def _denied(gate: str, denial: Deny) -> Judged:
     error = error_object(denial, gate)
     return Judged("deny", gate, denial.rule, denial.code, str(error["message"]), error=error)
@@ -259,4 +304,6 @@ def _open(left: Asks) -> Judged:
     (gate, first), *_ = left
     asks = tuple((name, ask.question) for name, ask in left)
     error = question_object(left, first.question)
-    return Judged("ask", gate, first.rule, str(error["code"]), first.question, asks, error)
+    facts = dict.fromkeys(fact for _, ask in left for fact in ask.facts)
+    lapsed = tuple(fact for fact in facts if fact[0].startswith(CHANGED_SINCE))
+    return Judged("ask", gate, first.rule, str(error["code"]), first.question, asks, error, lapsed=lapsed)

@@ -1,6 +1,6 @@
-"""What a run tells while it goes on, and how it is written as one JSON line.
+"""The events of a run, and their form as JSON lines.
 
-The same events feed the REPL, the script account, `--output jsonl` and whoever embeds the runtime.
+The same events feed the REPL, the script account, `--output jsonl` and embedding programs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ __all__ = [
     "LiveOutput",
     "RunEvent",
     "Text",
+    "Thinking",
     "TurnEnded",
     "as_json",
+    "denial_json",
     "result_json",
     "usage_json",
 ]
@@ -48,6 +50,13 @@ class EndReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Text:
     """A piece of the model's answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A piece of what the model thinks before it answers; no part of the answer."""
 
     text: str
 
@@ -99,7 +108,7 @@ class TurnEnded:
     cost: float | None = None
 
 
-RunEvent: TypeAlias = Text | CallStarted | LiveOutput | CallEnded | Alert | TurnEnded
+RunEvent: TypeAlias = Text | Thinking | CallStarted | LiveOutput | CallEnded | Alert | TurnEnded
 
 
 def as_json(event: RunEvent) -> dict[str, Json]:
@@ -108,6 +117,8 @@ def as_json(event: RunEvent) -> dict[str, Json]:
     match event:
         case Text(text):
             return head | {"type": "text", "text": text}
+        case Thinking(text):
+            return head | {"type": "thinking", "text": text}
         case CallStarted(call):
             return head | {"type": "call", "call": call.id, "tool": call.tool, "arguments": call.arguments}
         case LiveOutput(call=call_id, text=text):
@@ -153,4 +164,19 @@ def result_json(result: ToolResult) -> dict[str, Json]:
         "text": result.shown,
         "overflow_id": result.overflow_id,
         "error": dict(result.error) if result.error is not None else None,
+    }
+
+
+def denial_json(result: ToolResult) -> dict[str, Json]:
+    """Return who refused a call by which rule, and what would have let it through."""
+    error = result.error or {}
+    asked = f"leeward audit why {result.call.id} shows what would allow it"
+    return {
+        "call": result.call.id,
+        "tool": result.call.tool,
+        "gate": result.outcome.gate,
+        "rule": error.get("rule"),
+        "code": error.get("code"),
+        "message": error.get("message"),
+        "way_out": error.get("way_out") or error.get("suggestion") or asked,
     }

@@ -5,31 +5,34 @@ An installed plug-in that is not named is not loaded, because importing code run
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from leeward.security.call import ToolExecutor
 from leeward.security.filters import HARD_BOUND
-from leeward.security.policy import Policy
-from leeward.security.session import Session
+from leeward.security.lazy import LazyModule
 from leeward.security.trust import TrustLevel
 from leeward.tools.builtin import BuiltinSettings
-from leeward.tools.checkpoints import Checkpoints
-from leeward.tools.composite import CompositeExecutor, Registered
+from leeward.tools.composite import Around, CompositeExecutor, Registered
 from leeward.tools.http.fetch import DEFAULT_BODY_BYTES
 from leeward.tools.http.resolve import Resolver, dns_resolver
-from leeward.tools.notes import NoteKeeper
-from leeward.tools.overflow import OverflowReader
 
-from .config import Config
 from .exits import CliError, Exit
 from .installation import ENTRY_POINTS
 
-__all__ = ["all_tools", "builtin_settings", "configured_executors", "passed_on"]
+if TYPE_CHECKING:
+    from importlib import metadata
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+    from leeward.security.call import ToolExecutor
+    from leeward.security.policy import Policy
+    from leeward.security.session import Session
+    from leeward.tools.notes import NoteKeeper
+    from leeward.tools.overflow import OverflowReader
+
+    from .config import Config
+else:
+    metadata = LazyModule("importlib.metadata")  # it loads a dozen modules, and most starts name no plug-in
+
+__all__ = ["all_tools", "builtin_settings", "configured_executors"]
 
 
 def builtin_settings(
@@ -64,7 +67,7 @@ def all_tools(
     config: Config,
     built_in: Iterable[ToolExecutor],
     own: Iterable[ToolExecutor] = (),
-    checkpoints: Checkpoints | None = None,
+    around: Around | None = None,
     named: Iterable[Registered] | None = None,
 ) -> CompositeExecutor:
     """Return all tools as one executor: built in, handed in, named by the configuration.
@@ -82,7 +85,6 @@ def all_tools(
         *(configured_executors(config) if named is None else named),
     ]
     try:
-        around = None if checkpoints is None else checkpoints.around
         return CompositeExecutor(executors, guarded_tools=guarded, around=around)
     except ValueError as error:
         raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
@@ -96,7 +98,7 @@ def configured_executors(config: Config) -> Iterator[Registered]:
     """
     for name in config.tools.executors:
         module, _, factory = name.partition(":")
-        point = EntryPoint(name, f"{module}:{factory}", ENTRY_POINTS)
+        point = metadata.EntryPoint(name, f"{module}:{factory}", ENTRY_POINTS)
         yield from _loaded(point, f"executor {name}")
     installed = _installed() if config.tools.plugins else {}
     for name in config.tools.plugins:
@@ -106,39 +108,22 @@ def configured_executors(config: Config) -> Iterator[Registered]:
         yield from _loaded(found[0], f"plug-in {name}")
 
 
-def passed_on(named: Iterable[Registered], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that programs are given because an enabled executor says it needs them.
-
-    Raises:
-        CliError: one of them is none, or is not set.
-    """
-    found: dict[str, str] = {}
-    for one in named:
-        for name in getattr(one.executor, "requires_secrets", ()):
-            if not isinstance(name, str) or _VARIABLE.fullmatch(name) is None:
-                raise _unusable(str(one.source), f"requires_secrets names no variable: {name!r}")
-            if not environ.get(name):
-                raise _unusable(str(one.source), f"it needs {name} in the environment, which is not set")
-            found[name] = environ[name]
-    return found
-
-
-def _installed() -> dict[str, list[EntryPoint]]:
+def _installed() -> dict[str, list[metadata.EntryPoint]]:
     """Return the plug-ins that are installed, by name; what names the same object twice counts once."""
-    found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=ENTRY_POINTS):
+    found: dict[str, list[metadata.EntryPoint]] = {}
+    for point in metadata.entry_points(group=ENTRY_POINTS):
         if all(point.value != known.value for known in found.setdefault(point.name, [])):
             found[point.name].append(point)
     return found
 
 
-def _not_one(found: Sequence[EntryPoint], installed: Iterable[str]) -> str:
+def _not_one(found: Sequence[metadata.EntryPoint], installed: Iterable[str]) -> str:
     if found:
         return f"several packages offer one of that name: {', '.join(sorted(point.value for point in found))}"
     return f"it is not installed (installed: {', '.join(sorted(installed)) or 'none'})"
 
 
-def _loaded(point: EntryPoint, what: str) -> Iterator[Registered]:
+def _loaded(point: metadata.EntryPoint, what: str) -> Iterator[Registered]:
     """Import what an entry names and yield its executors: one, or several in a list.
 
     Raises:
@@ -149,7 +134,7 @@ def _loaded(point: EntryPoint, what: str) -> Iterator[Registered]:
         made = named if _is_executor(named) else named()
         executors = [made] if _is_executor(made) else [*made] if isinstance(made, Iterable) else []
         fits = bool(executors) and all(map(_is_executor, executors))
-        # Asked for once before they count, so that it can be said whose tools cannot be told.
+        # Asked for once before they count, so that an executor that cannot list its tools is named.
         for executor in executors if fits else ():
             executor.specs()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, its error, and the JSON a program reads of it.
+"""How a command ends: its exit code, its error, and its JSON.
 
 Imports the standard library only, for `--help` and `--version` load neither trio nor pydantic. What the
 answer is, and when a run counts as which exit, is decided by the commands.
@@ -15,7 +15,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TypeAlias
-from uuid import uuid4
 
 __all__ = ["CliError", "CommandRun", "Exit", "Json", "envelope", "error_object", "to_json"]
 
@@ -49,7 +48,7 @@ _MEANING = {
     Exit.GENERAL_ERROR: "something went wrong",
     Exit.ARG_ERROR: "the command, its arguments or the configuration cannot be used",
     Exit.PARTIAL_FAILURE: "the run finished, but calls were denied or a limit stopped it",
-    Exit.PRECONDITION: "something had to be there first, or somebody to ask",
+    Exit.PRECONDITION: "a prerequisite is missing, or a question needs an answer",
     Exit.NOT_FOUND: "there is nothing of that name",
     Exit.PERMISSION_DENIED: "the call is not permitted",
     Exit.AUTH_REQUIRED: "the provider refused the key",
@@ -91,7 +90,7 @@ def error_object(exit_code: Exit, code: str = "", message: str = "", **detail: o
 class CommandRun:
     """One run of a command: its id, and when it began (seconds on the monotonic clock)."""
 
-    id: str = field(default_factory=lambda: uuid4().hex)
+    id: str = field(default_factory=lambda: os.urandom(16).hex())
     started: float = field(default_factory=time.monotonic)
 
     def meta(self, **more: object) -> dict[str, Json]:
@@ -110,7 +109,7 @@ def envelope(
     """Return the one JSON line that answers a command under `--output json`.
 
     `ok` follows from the exit code alone; a failure without an error object gets the one its exit
-    code stands for. `meta` is usually `CommandRun.meta()`.
+    code means. `meta` is usually `CommandRun.meta()`.
 
     Raises:
         ValueError: a success cannot carry an error.

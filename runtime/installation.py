@@ -1,4 +1,4 @@
-"""Locate what runs Leeward on this machine: its interpreter, its own folders and the enabled plug-ins.
+"""Locate Leeward's own files on this machine: interpreter, folders, enabled plug-ins.
 
 What runs Leeward must not be changed by what it runs, wherever it lies: `uv run leeward` in a project has all
 of it inside the workspace.
@@ -25,7 +25,7 @@ _LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 
 
 def running_code(config: Config, workspace: Path) -> list[Path]:
-    """Return what runs Leeward, plug-ins included; none of it holds the whole workspace."""
+    """Return what runs Leeward, plug-ins included, but nothing that holds the whole workspace."""
     found = [Path(os.path.realpath(path)) for path in (*installation(), *_plugins(config))]
     inside = Path(os.path.realpath(workspace))
     return [path for path in dict.fromkeys(found) if not inside.is_relative_to(path)]

@@ -1,12 +1,11 @@
-"""Which model answers: from the configuration's words to open providers and the keys to keep quiet."""
+"""Open the configured model, and collect the keys that must be kept secret."""
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .config import Config
@@ -16,6 +15,7 @@ from .providers.interface import Provider, ProviderSetupError
 from .providers.registry import PROVIDERS, Models, open_models
 from .providers.retry import FallbackProvider, RetryingProvider, RetryPolicy
 from .providers.settings import KINDS, NetworkSettings, ProviderSettings
+from .vault import read_private
 
 __all__ = ["Model", "open_model"]
 
@@ -37,11 +37,11 @@ class Model:
 
 @asynccontextmanager
 async def open_model(
-    config: Config, provider: Provider | None = None, secrets: Iterable[str] = ()
+    config: Config, provider: Provider | None = None, key: str = ""
 ) -> AsyncGenerator[Model, None]:
     """Open the model the configuration names ("" is the offline one), or pass a given one on.
 
-    `secrets` are values of others that must never be shown, either.
+    `key` is used for the service of the configured model, instead of the one that is configured for it.
 
     Raises:
         CliError: no such model, or its key cannot be read.
@@ -49,17 +49,18 @@ async def open_model(
     llm = config.llm
     network = NetworkSettings(llm.ca_file or None, llm.proxy or None, stall_timeout=llm.stall_timeout)
     async with open_models(network) as models:
-        choice = _Choice(config, models)
+        choice = _Choice(config, models, key)
         chosen = provider or choice.provider(llm.model or "offline")
-        yield Model(chosen, choice.provider, frozenset((*choice.secrets(), *secrets)))
+        yield Model(chosen, choice.provider, frozenset(choice.secrets()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Turns names into providers, each with its retries and with those that stand in for it."""
+    """Turns names into providers, each with its retries and its fallbacks."""
 
     config: Config
     models: Models
+    key: str = field(default="", repr=False)
 
     def provider(self, spec: str) -> Provider:
         llm = self.config.llm
@@ -71,6 +72,8 @@ class _Choice:
 
     def secrets(self) -> Iterator[str]:
         """Yield the keys of all services, those included that may yet be switched to."""
+        if self.key:
+            yield self.key
         usual = (ProviderConfig(name=name, api_key_env=kind.key_env) for name, kind in KINDS.items())
         for entry in (*self.config.llm.providers, *usual):
             # Whether a key is missing matters once its service is wanted.
@@ -79,7 +82,7 @@ class _Choice:
                     yield key
 
     def _one(self, spec: str) -> Provider:
-        """Return one model without anyone to stand in for it; what is on the network is asked again."""
+        """Return one model without fallbacks; what is on the network is asked again."""
         kind, settings = self._written(spec)
         try:
             found = self.models.provider(kind, settings)
@@ -103,13 +106,15 @@ class _Choice:
             raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", why)
         if not (model or configured.model):
             raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", f"which model of {name}? Write {name}:NAME")
-        return f"{configured.kind}:{model or configured.model}", _settings(configured)
+        service = self.config.llm.model.partition(":")[0]
+        key = self.key if name == service and self.key else _key(_with_usual_key(configured))
+        return f"{configured.kind}:{model or configured.model}", _settings(configured, key)
 
 
-def _settings(provider: ProviderConfig) -> ProviderSettings:
+def _settings(provider: ProviderConfig, key: str) -> ProviderSettings:
     return ProviderSettings(
         base_url=provider.base_url or None,
-        api_key=_key(_with_usual_key(provider)),
+        api_key=key,
         auth_header=provider.auth_header,
         headers=provider.headers,
         query=provider.query,
@@ -138,15 +143,4 @@ def _key(provider: ProviderConfig) -> str:
         return key
     if not provider.api_key_file:
         return ""
-    path = Path(provider.api_key_file).expanduser()
-    try:
-        with path.open(encoding="utf-8") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                why = f"{path} may be read by others; run: chmod 600 {path}"
-                raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", why)
-            key = file.read(65536).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", f"{path} cannot be read: {error}") from error
-    if not key:
-        raise CliError(Exit.AUTH_REQUIRED, "KEY_FILE", f"{path} is empty")
-    return key
+    return read_private(Path(provider.api_key_file).expanduser(), f"the key of {provider.name}")

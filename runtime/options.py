@@ -1,4 +1,4 @@
-"""What was asked for on the command line, as one value. Imports the standard library only."""
+"""The parsed command line as one value. Imports the standard library only."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ class Options:
     person gave and what was read before a `call` or `check`, `rung` what commands can run in for the latter.
     `timeout` is in seconds.
     `session`, `kinds`, `tool`, `denied` and `since` (seconds since the epoch) say which records are meant,
-    `form` is how they are exported, `head` a signed head of the audit, or the file it stands in.
-    `resume` is the session to go on with, "" the latest; `turn` the one behind which it is forked.
+    `form` is how they are exported, `head` a signed head of the audit, or the file that holds it.
+    `output_schema` is the file with the JSON Schema that the answer to `prompt` must fit.
+    `report` is where a JUnit report of `script` goes.
+    `resume` is the session to resume, "" the latest; `turn` the one behind which it is forked.
+    `line` and `exit_code` are the command whose output a file holds, and how it ended.
+    `words`, `url` and `level` are the command line, the address and the trust of a server.
     `older_than` (days) and `kept` (overflow, transcripts, audit) say what `storage prune` may delete.
     """
 
@@ -39,6 +43,8 @@ class Options:
     verbose: bool = False
     prompt: str | None = None
     script: str | None = None
+    report: Path | None = None
+    output_schema: Path | None = None
     action: str = ""
     tool: str = ""
     arguments: str = ""
@@ -59,6 +65,11 @@ class Options:
     urls: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
     rung: str | None = None
+    line: str = ""
+    exit_code: int = 0
+    words: tuple[str, ...] = ()
+    url: str = ""
+    level: str = ""
     request: CommandRun = field(default_factory=CommandRun)
 
     def flags(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Build the frozen `Policy` that gates see from the merged configuration, with every path absolute.
+"""Build the frozen Policy from the merged configuration; every path is absolute.
 
 It also words the question to ask before working in an unusual folder. Nothing is decided here; the gates
 decide.
@@ -15,16 +15,19 @@ from types import MappingProxyType
 from leeward.memory.checkpoints import JOURNALS
 from leeward.memory.database import BACKUP_SUFFIX, SIDES
 from leeward.memory.sessions import LOCKS
+from leeward.security.kinds import FenceMode
 from leeward.security.policy import (
     DEFAULT_CONFIRM,
     AnomalyLimits,
     Autonomy,
     BreakerLimits,
     CallLimits,
+    FenceRules,
     Policy,
     Rule,
     RuleAction,
     Sandboxing,
+    ScopedSecret,
     ShellRules,
 )
 from leeward.security.trust import TrustLevel
@@ -47,6 +50,7 @@ def to_policy(
     security, tools = config.security, config.tools
     secret = [data_dir, config_dir / "keys", *_database_files(config)]
     secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
+    secret += [Path(one.file) for one in config.secrets.values() if one.file]
     named = (config.llm.ca_file, tools.fetch.ca_file, tools.audit.heads)
     relied_on = [Path(file) for file in named if file]
     protected = [*secret, config_dir, *loaded.files, workspace / Path(WORKSPACE_FILE).parent, *relied_on]
@@ -74,6 +78,7 @@ def to_policy(
         calls=_call_limits(config),
         anomaly=_anomaly_limits(tools.anomaly),
         breaker=BreakerLimits(security.breaker.consecutive, security.breaker.total),
+        fence=_fence_rules(config),
         shell=ShellRules(
             tools.shell.blocked_commands,
             tools.shell.allowed_commands,
@@ -85,6 +90,12 @@ def to_policy(
             extra_read=_real(tools.sandbox.extra_read),
             extra_write=_real(tools.sandbox.extra_write),
             asks_first=tools.shell.trial == "ask",
+            overlay=tools.shell.overlay,
+            allow_hosts=tools.sandbox.allow_hosts,
+        ),
+        secrets=tuple(
+            ScopedSecret(name, one.hosts, one.programs, one.show_output)
+            for name, one in config.secrets.items()
         ),
     )
 
@@ -102,6 +113,14 @@ def _rules(loaded: Loaded) -> tuple[Rule, ...]:
         )
         for index, rule in enumerate(loaded.config.permissions.rules)
     )
+
+
+def _fence_rules(config: Config) -> FenceRules:
+    fence = config.security.fence
+    web, mcp = FenceMode(fence.web), FenceMode(fence.mcp)
+    workspace, tool = FenceMode(fence.workspace), FenceMode(fence.tool)
+    providers = {one.name: FenceMode(one.fence) for one in config.llm.providers if one.fence}
+    return FenceRules(web, mcp, workspace, tool, MappingProxyType(providers))
 
 
 def _call_limits(config: Config) -> CallLimits:

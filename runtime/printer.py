@@ -1,9 +1,9 @@
 """Write the answer of a command to stdout, everything else to stderr; JSON when asked for.
 
 No command succeeds whose answer is lost: `Printer.end` turns it into a failure, and is the only place that
-does. Whoever wants to read no more (a closed pipe) is told nothing. What stderr does not take costs nothing.
+does. A reader that goes away (a closed pipe) gets no error. What stderr does not take costs nothing.
 
-Light on imports: usage errors are told by it, too. What text is safe to show is decided here for
+Light on imports: usage errors are printed by it, too. What text is safe to show is decided here for
 errors and notes (every character that is not printable is spelled out); results and answers come
 stripped already.
 """

@@ -1,8 +1,8 @@
-"""Open the sandbox that commands run in, and make what it confines part of the policy.
+"""Open the sandbox for commands, and add its confinement to the policy.
 
 `tools/sandbox/sandbox.py` finds out what works on this machine, `tools/sandbox/self_test.py` whether it
-confines. Whether commands can be run on trial is found by a real run, and remembered for as long as what that
-rests on stays as it was.
+confines. Whether commands can be run on trial, or read-only, is found by a real run, and remembered for as
+long as what that rests on stays as it was.
 """
 
 from __future__ import annotations
@@ -13,33 +13,39 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.kinds import Runs
 from leeward.security.paths import secret_reason
-from leeward.security.policy import Policy
 from leeward.security.sandbox import SandboxLevel
-from leeward.tools.git import Histories
-from leeward.tools.process import Limits
+from leeward.tools import git
+from leeward.tools.process import Limits, UpperBounds
 from leeward.tools.sandbox import (
     KnownToolchains,
     Sandbox,
     SandboxSettings,
     SandboxUnavailable,
+    no_reading_because,
     open_sandbox,
     probe_grounds,
     self_test,
 )
 
-from .config import Config, Locations
 from .exits import CliError, Exit
 from .installation import installation
 from .version import VERSION
 
+if TYPE_CHECKING:
+    from leeward.security.policy import Policy
+    from leeward.tools.git import Histories
+
+    from .config import Config, Locations
+
 __all__ = ["KnownRungs", "histories_of", "open_confinement", "rung_of"]
 
-_ASIDE, _TOOLCHAINS = "aside", "toolchains"
+_ASIDE, _TOOLCHAINS, _ON_DISK = "aside", "toolchains", "runs"
 _RUNGS = "rungs.json"
 _MOST_REMEMBERED = 200
 
@@ -48,7 +54,7 @@ _MOST_REMEMBERED = 200
 class KnownRungs:
     """What probes found on what grounds, in a file; one that cannot be read or written knows nothing.
 
-    Only that trials can be had is remembered: where they cannot, they may the next time.
+    What can be had is remembered alone: what cannot, may the next time.
     """
 
     file: Path
@@ -58,13 +64,14 @@ class KnownRungs:
         """Return what is remembered in the data folder."""
         return cls(places.data / _RUNGS)
 
-    def has_trials(self, grounds: str) -> bool:
-        """Whether a probe on these grounds found that commands can be run on trial."""
-        return self._read().get(grounds) == Runs.TRIAL
+    def found(self, grounds: str) -> Runs:
+        """Return the strictest that a probe on these grounds found, `Runs.REAL` where none did."""
+        found = self._read().get(grounds)
+        return Runs(found) if isinstance(found, str) and found in {*Runs} else Runs.REAL
 
-    def remember(self, grounds: str) -> None:
-        """Note that commands can be run on trial."""
-        known = {**self._read(), grounds: str(Runs.TRIAL)}
+    def remember(self, grounds: str, rung: Runs) -> None:
+        """Note what commands can be run in."""
+        known = {**self._read(), grounds: str(rung)}
         self._write(dict([*known.items()][-_MOST_REMEMBERED:]))
 
     def forget(self, grounds: str) -> None:
@@ -100,16 +107,18 @@ async def open_confinement(
     Raises:
         CliError: a sandbox is required, and none works here.
     """
-    wanted = config.tools.sandbox
+    wanted, shell = config.tools.sandbox, config.tools.shell
     settings = SandboxSettings(
         policy,
         known=KnownToolchains(places.data / _TOOLCHAINS, _rules_of(policy)),
         aside=str(places.data / _ASIDE),
+        on_disk=str(places.data / _ON_DISK),
         level=wanted.level,
         required=wanted.required,
         prefixes=(*installation(), *readable),
         alert=alert,
-        limits=Limits.of(config.tools.shell.memory),
+        limits=Limits.of(shell.memory, shell.processes),
+        upper=UpperBounds.of(shell.trial_bytes),
     )
     try:
         async with open_sandbox(settings) as sandbox:
@@ -139,7 +148,7 @@ def histories_of(sandbox: Sandbox, policy: Policy) -> Histories:
     def is_secret(path: str) -> bool:
         return secret_reason(path, policy) is not None
 
-    return Histories(policy.workspace, is_secret, sandbox.look_through)
+    return git.Histories(policy.workspace, is_secret, sandbox.look_through)
 
 
 async def rung_of(config: Config, places: Locations, policy: Policy) -> Runs:
@@ -150,7 +159,7 @@ async def rung_of(config: Config, places: Locations, policy: Policy) -> Runs:
     if config.tools.shell.trial == "off":
         return Runs.REAL
     grounds = await trio.to_thread.run_sync(probe_grounds, policy.workspace, config.tools.sandbox.level)
-    if KnownRungs.of(places).has_trials(grounds):
+    if KnownRungs.of(places).found(grounds) is Runs.TRIAL:
         return Runs.TRIAL
     try:
         async with open_confinement(config, places, policy, lambda _: None) as (_, found):
@@ -165,17 +174,24 @@ async def _rung(sandbox: Sandbox, config: Config, places: Locations, policy: Pol
         return Runs.REAL
     rungs = KnownRungs.of(places)
     grounds = await trio.to_thread.run_sync(probe_grounds, policy.workspace, config.tools.sandbox.level)
-    if rungs.has_trials(grounds):
+    known = rungs.found(grounds)
+    if known is Runs.TRIAL:
         sandbox.trials.assume(lambda: rungs.forget(grounds))
+        return known
+    if not await sandbox.no_trial_because():
+        rungs.remember(grounds, Runs.TRIAL)
         return Runs.TRIAL
-    if await sandbox.no_trial_because():
+    if known is Runs.READ_ONLY:
+        sandbox.reading.assume(lambda: rungs.forget(grounds))
+        return known
+    if await no_reading_because(sandbox):
         return Runs.REAL
-    rungs.remember(grounds)
-    return Runs.TRIAL
+    rungs.remember(grounds, Runs.READ_ONLY)
+    return Runs.READ_ONLY
 
 
 async def _holds(sandbox: Sandbox, alert: Callable[[str], None]) -> bool:
-    """Whether a sandbox may answer questions about commands; why not is told."""
+    """Whether a sandbox may answer questions about commands; if not, a warning says why."""
     reason = ""
     if sandbox.level is SandboxLevel.NONE:
         reason = "no sandbox works here"

@@ -1,4 +1,4 @@
-"""Open the database for a process and prune it at a start.
+"""Open the database of a process, and prune it at start.
 
 All sessions of a process that use one file share one connection and its thread. Opening is
 `memory/database/database.py`'s business, the contents are the stores'.
@@ -10,18 +10,22 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.memory.audit import AuditLogger
 from leeward.memory.database import AsyncioThread, Database
-from leeward.memory.grants import GrantStore
-from leeward.memory.overflow import OverflowStore
-from leeward.security.ports import Clock
-from leeward.tools.checkpoints import Checkpoints
 
-from .config import Config, Loaded, Locations
 from .sessions import SessionStore, expire
+
+if TYPE_CHECKING:
+    from leeward.memory.checkpoints import CheckpointStore
+    from leeward.memory.grants import GrantStore
+    from leeward.memory.overflow import OverflowStore
+    from leeward.security.ports import Clock
+
+    from .config import Config, Loaded, Locations
 
 __all__ = ["audit_of", "open_storage", "tidy"]
 
@@ -106,7 +110,7 @@ async def tidy(
     kept: SessionStore,
     overflow: OverflowStore,
     grants: GrantStore,
-    points: Checkpoints | None,
+    points: CheckpointStore,
 ) -> None:
     """Forget what has expired.
 
@@ -115,6 +119,5 @@ async def tidy(
     """
     await overflow.prune(config.tools.overflow.retention_days, _DELETED_AT_START)
     await grants.prune()
-    if points is not None:
-        await points.store.prune()
+    await points.prune()
     await expire(kept, config.memory.retention_days, _EXPIRED_AT_START)

@@ -28,11 +28,10 @@ from leeward.security.policy import Autonomy, Policy, Rule, RuleAction
 from leeward.security.ports import Answer, Ports, Question
 from leeward.security.session import Event, Session, TurnStarted
 from leeward.security.trust import Origin, TrustLevel
-from leeward.security.url import Provenance
 from leeward.tools.composite import CompositeExecutor, Registered
 from leeward.tools.survey import Surveyor
 
-from .grounding import given_by
+from .grounding import said_by_person
 
 __all__ = ["ToolBench"]
 
@@ -40,7 +39,7 @@ _NOW = 1_000_000_000.0
 
 
 class _Memory:
-    """The ports that keep, in memory: audit, overflow store and observer; and a clock that stands still."""
+    """The ports that keep, in memory: audit, overflow store and observer; and a clock that never moves."""
 
     def __init__(self, bench: ToolBench) -> None:
         self._bench = bench
@@ -97,7 +96,7 @@ class ToolBench:
     """A session with nothing but the tools under test.
 
     `record` holds every event that was recorded, `questions` what was asked, `live` what the tools showed
-    while they ran, `alerts` what the person was told, and `kept` the outputs that were too long, by id.
+    while they ran, `alerts` the notices for the person, and `kept` the outputs that were too long, by id.
     `answers` may be added to at any time; a question with no answer left is a no.
     """
 
@@ -142,15 +141,15 @@ class ToolBench:
     async def say(self, text: str) -> None:
         """Say something as the person, in a turn of its own: the URLs in it may be opened."""
         session = self.pipeline.session
-        await self.pipeline.note(TurnStarted(_NOW), *given_by(text, Provenance.PERSON, session))
+        await self.pipeline.note(TurnStarted(_NOW), *said_by_person(text, session))
 
     async def call(
         self, tool: str, arguments: Mapping[str, Json] | str, asker: Asker = Asker.MODEL
     ) -> ToolResult:
         """Ask for a tool as a model would; arguments as an object, or as the text a model wrote.
 
-        A refusal or failure is a result as well: `outcome` names how the call ended and which gate said
-        no, `error` says why, `shown` is what the person sees, `text` what the model does.
+        A refusal or failure is a result as well: `outcome` names how the call ended and which gate denied it,
+        `error` says why, `shown` is what the person sees, `text` what the model does.
         """
         self._calls += 1
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)

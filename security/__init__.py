@@ -1,4 +1,4 @@
-"""The trusted base: what may run, what may be read, and why. It imports nothing of ours.
+"""The trusted base: decides what may run and what may be read. Imports nothing else of Leeward.
 
 Start with `pipeline.py` (the order), then `call.py` (the nouns) and `action.py` (reading a call).
 
@@ -22,7 +22,7 @@ _MOVED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Hand on a name that stood here (PEP 562)."""
+    """Hand on a name of earlier releases (PEP 562)."""
     if name not in _MOVED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(f"import {name} from leeward, not from {__name__}", DeprecationWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Read a call, once: parse it, check it against its tool, and give every string of it its meaning.
+"""Turn a tool call into a frozen Action, once: parse it, validate it, and classify each of its strings.
 
     draft = ActionBuilder.of(call, specs)         limits, JSON, schema, command lines: no I/O
     resolved = await surveyor.resolve(draft.paths(policy))
@@ -16,34 +16,36 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from .call import Action, Atom, SchemaProblem, ToolCall, ToolSpec, pointer_step
-from .command import (
+from . import command
+from .call import Action, Asker, Atom, SchemaProblem, ToolCall, ToolSpec, pointer_step
+from .kinds import (
+    KIND_KEY,
+    LASTS_KEY,
     CommandFacts,
     CommandLine,
+    Effect,
+    Json,
+    Kind,
     Once,
+    Unreadable,
     Wanted,
-    effects_of,
-    parse_command,
-    surveyed,
-    together,
-    wanted,
 )
-from .kinds import KIND_KEY, LASTS_KEY, Effect, Json, Kind, Unreadable
+from .lazy import regex
 from .outcome import Category
 from .paths import ResolvedPath, could_be_path, is_user_or_file, locate
 from .policy import Policy
 from .schema import Leaf, changes, leaves
+from .text import mask_of, without_margins
 from .trust import TrustLevel
 from .undeclared import named_paths, wanted_names
-from .url import destinations_in, parse_url, suspects_in
+from .url import Url, destinations_in, parse_url, suspects_in
 
 __all__ = [
-    "HIDDEN",
     "MAX_ARGUMENT_BYTES",
     "MAX_DEPTH",
     "MAX_LEAVES",
@@ -57,6 +59,7 @@ __all__ = [
     "secrets_in",
     "shown_arguments",
     "takes_secret",
+    "texts_of",
     "thaw",
     "without_secrets",
 ]
@@ -69,9 +72,9 @@ MAX_NAME = 64
 NAME_RULE = "a tool's name has 1 to 64 characters of a-z, 0-9 and _"
 """What `is_tool_name` asks for, in words."""
 
-_NAME = re.compile(r"[a-z0-9_]{1,64}")
+_NAME = regex(r"[a-z0-9_]{1,64}")
 # True of a string that never ends as well: it is walked once, whatever it holds.
-_JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*(?:"|\Z)', re.DOTALL)
+_JSON_STRING = regex(r'"[^"\\]*+(?:\\.?[^"\\]*+)*(?:"|\Z)', re.DOTALL)
 
 
 class _NotJson(ValueError):
@@ -101,7 +104,7 @@ class ActionBuilder:
         if spec is None:
             return cls(call, None, _nearest(call.tool, specs), {}, ())
         try:
-            given = _parse(call.arguments, call.once)
+            given = _parse(_as_meant(call), call.once)
         except _NotJson as error:
             return cls(call, spec, None, {}, (SchemaProblem("", str(error)),))
         # A tool checks a copy, for what was parsed is read again when the call is shown or judged anew.
@@ -113,7 +116,9 @@ class ActionBuilder:
             for pointer in changes(given, checked.arguments)
         )
         found = () if changed else tuple(leaves(checked.arguments, spec.schema))
-        lines = {leaf.text: parse_command(leaf.text) for leaf in found if _is_line(leaf, spec.effects)}
+        lines = {
+            leaf.text: command.parse_command(leaf.text) for leaf in found if _is_line(leaf, spec.effects)
+        }
         return cls(call, spec, None, checked.arguments, changed, found, lines, checked.typed)
 
     def paths(self, policy: Policy) -> tuple[str, ...]:
@@ -128,16 +133,26 @@ class ActionBuilder:
         """Return what must be looked up for the command lines in this call, and for what may be a name."""
         lines = (line for line in self.lines.values() if isinstance(line, CommandLine))
         names = wanted_names(self.strings, self._effects, policy)
-        return together((*(wanted(line, policy, policy.shell_rules) for line in lines), names))
+        return Wanted.together((*(command.wanted(line, policy, policy.shell_rules) for line in lines), names))
 
     @property
     def _effects(self) -> Effect:
         return self.spec.effects if self.spec is not None else Effect.ALL
 
     @property
+    def _declared(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.spec.schema.get("properties", {}) if self.spec is not None else {}
+        return found
+
+    def _is_usual(self, name: str, value: object) -> bool:
+        """Whether an argument is the declared default; 1 is not True, and 0 not False."""
+        schema = self._declared.get(name)
+        usual = schema.get("default", ...) if isinstance(schema, Mapping) else ...
+        return type(usual) is type(value) and usual == value
+
+    @property
     def _lasts(self) -> bool:
-        declared = self.spec.schema.get("properties", {}) if self.spec is not None else {}
-        switches = (key for key, schema in declared.items() if schema.get(LASTS_KEY))
+        switches = (key for key, schema in self._declared.items() if schema.get(LASTS_KEY))
         return any(self.arguments.get(key) for key in switches)
 
     def read(
@@ -169,6 +184,8 @@ class ActionBuilder:
             nearest=self.nearest,
             typed=self.typed,
             lasts=self._lasts,
+            usual=tuple(name for name, value in self.arguments.items() if self._is_usual(name, value)),
+            free=tuple(name for name in self.arguments if name not in self._declared),
         )
         return replace(action, effects=action.effects & effects_at_most(action, policy))
 
@@ -176,7 +193,7 @@ class ActionBuilder:
 def _looked_up(
     line: CommandLine | Unreadable, facts: CommandFacts, policy: Policy
 ) -> CommandLine | Unreadable:
-    return line if isinstance(line, Unreadable) else surveyed(line, facts, policy)
+    return line if isinstance(line, Unreadable) else command.surveyed(line, facts, policy)
 
 
 def effects_at_most(action: Action, policy: Policy) -> Effect:
@@ -188,19 +205,19 @@ def effects_at_most(action: Action, policy: Policy) -> Effect:
         return Effect.ALL
     done = Effect.READ
     for atom in action.atoms:
-        done |= effects_of(atom.canonical, atom.raw, policy, policy.shell_rules)  # type: ignore[arg-type]
+        done |= command.effects_of(atom.canonical, atom.raw, policy, policy.shell_rules)  # type: ignore[arg-type]
     return done
 
 
 def is_tool_name(name: str) -> bool:
-    """Whether a tool can have this name: one that every model can be told."""
+    """Whether a tool can have this name: every model accepts it."""
     return _NAME.fullmatch(name) is not None
 
 
 def _nearest(name: str, specs: Mapping[str, ToolSpec]) -> str | None:
     """Return the tool whose name is most like one that no tool has, however that is written."""
     written = re.sub(r"[^a-z0-9]+", "_", name[:MAX_NAME].lower())
-    near = difflib.get_close_matches(written, specs, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(written, specs, n=1)
     return near[0] if near else None
 
 
@@ -227,7 +244,7 @@ def _atoms(
                     place = _place(leaf.text, policy, resolved)
                     yield Atom(kind, leaf.pointer, leaf.text, place, only_read=leaf.only_read)
                 case Kind.URL:
-                    yield Atom(kind, leaf.pointer, leaf.text, parse_url(leaf.text))
+                    yield Atom(kind, leaf.pointer, leaf.text, _url(leaf.text))
                 case Kind.COMMAND:
                     yield Atom(kind, leaf.pointer, leaf.text, lines[leaf.text])
                 case Kind.DESTINATION:
@@ -256,6 +273,11 @@ def _readings(
         yield Atom(Kind.PATH, leaf.pointer, leaf.text, _place(path, policy, resolved), declared=False)
     if leaf.text in lines:
         yield Atom(Kind.COMMAND, leaf.pointer, leaf.text, lines[leaf.text], declared=False)
+
+
+def _url(text: str) -> Url | Unreadable:
+    """Read what is declared a URL; `www.` begins one as it does for everybody, which is then an https one."""
+    return parse_url(f"https://{text}" if text[:4].lower() == "www." else text)
 
 
 def _destinations(leaf: Leaf) -> Iterator[Atom]:
@@ -290,7 +312,7 @@ class _Loaded:
 
 
 def _load(text: str) -> _Loaded:
-    """Parse JSON; of a key that stands there twice the last value counts, which is a problem, as NaN is."""
+    """Parse JSON; if a key occurs twice, the last value counts and it is a problem, as NaN is."""
     problems: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -311,12 +333,17 @@ def _load(text: str) -> _Loaded:
     return _Loaded(value, next(iter(problems), ""))
 
 
+def _as_meant(call: ToolCall) -> str:
+    """Return a call's arguments as they came, without the margins a model copied from what it was shown."""
+    return without_margins(call.arguments) if call.asker is Asker.MODEL else call.arguments
+
+
 def _parse(text: str, once: Once) -> dict[str, Any]:
     """Return the arguments object, parsed once; no text at all means no arguments."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise _NotJson("the arguments contain half of a surrogate pair") from None
+        raise _NotJson("the arguments contain a lone surrogate") from None
     if size > MAX_ARGUMENT_BYTES:
         raise _NotJson(f"the arguments are longer than {MAX_ARGUMENT_BYTES} bytes")
     if not text.strip():
@@ -330,7 +357,7 @@ def _parse(text: str, once: Once) -> dict[str, Any]:
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
-        raise _NotJson("the arguments contain half of a surrogate pair") from None
+        raise _NotJson("the arguments contain a lone surrogate") from None
     except (ValueError, RecursionError) as error:
         raise _NotJson(_not_valid(error)) from None
     if not isinstance(value, dict):
@@ -394,10 +421,6 @@ def _digest(tool: str, arguments: Mapping[str, Json]) -> str:
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-HIDDEN = "[redacted:secret]"
-"""What stands in the place of a value that was declared secret."""
-
-
 def secrets_in(action: Action) -> frozenset[str]:
     """Return the values that were declared secret, also where the rest of the call does not fit its tool."""
     return frozenset(leaf.text for leaf in _secret_leaves(action) if leaf.text)
@@ -405,9 +428,7 @@ def secrets_in(action: Action) -> frozenset[str]:
 
 def shown_arguments(action: Action) -> Mapping[str, Json]:
     """Return an action's arguments without the values that were declared secret; they alone, if none was."""
-    pointers = {leaf.pointer for leaf in _secret_leaves(action)}
-    found: Mapping[str, Json] = _hidden(action.arguments, "", pointers) if pointers else action.arguments
-    return found
+    return _replaced_secrets(action, _mask)
 
 
 def without_secrets(arguments: str, spec: ToolSpec | None, once: Once | None = None) -> str:
@@ -419,12 +440,29 @@ def without_secrets(arguments: str, spec: ToolSpec | None, once: Once | None = N
         return arguments
     given = (once or Once()).of(_load, arguments).value
     if not isinstance(given, dict):
-        return HIDDEN
+        return _mask(arguments)
     try:
         pointers = {leaf.pointer for leaf in leaves(given, spec.schema) if Kind.SECRET in leaf.kinds}
-        return json.dumps(_hidden(given, "", pointers), ensure_ascii=False) if pointers else arguments
+        shown = _replaced(given, "", pointers, _mask)
+        return json.dumps(shown, ensure_ascii=False) if pointers else arguments
     except (ValueError, RecursionError):
-        return HIDDEN
+        return _mask(arguments)
+
+
+def texts_of(action: Action) -> Iterator[str]:
+    """Yield every value of a call as text, keys a model chose included; secrets are left out."""
+    waiting: list[object] = [_replaced_secrets(action, lambda _: None)]
+    while waiting:
+        match waiting.pop(0):
+            case Mapping() as inner:
+                waiting[:0] = inner.values()
+            case (list() | tuple()) as inner:
+                waiting[:0] = inner
+            case str() as text:
+                yield text
+            case (int() | float()) as number if not isinstance(number, bool):
+                yield str(number)
+    yield from (atom.raw for atom in action.atoms if atom.pointer.endswith("#"))
 
 
 def takes_secret(schema: Any) -> bool:
@@ -443,11 +481,23 @@ def _secret_leaves(action: Action) -> Iterator[Leaf]:
         yield Leaf(atom.pointer, atom.raw, frozenset({atom.kind}))
 
 
-def _hidden(value: object, pointer: str, pointers: set[str]) -> Any:
+def _replaced_secrets(action: Action, instead: Callable[[object], object]) -> Mapping[str, Json]:
+    """Return an action's arguments with what `instead` makes of each value that was declared secret."""
+    pointers = {leaf.pointer for leaf in _secret_leaves(action)}
+    found: Mapping[str, Json] = action.arguments
+    return _replaced(found, "", pointers, instead) if pointers else found
+
+
+def _mask(value: object) -> str:
+    return mask_of("secret", str(value))
+
+
+def _replaced(value: object, pointer: str, pointers: set[str], instead: Callable[[object], object]) -> Any:
     if pointer in pointers:
-        return HIDDEN
+        return instead(value)
     if isinstance(value, Mapping):
-        return {key: _hidden(child, pointer + pointer_step(key), pointers) for key, child in value.items()}
+        steps = {key: pointer + pointer_step(key) for key in value}
+        return {key: _replaced(child, steps[key], pointers, instead) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_hidden(child, pointer + pointer_step(index), pointers) for index, child in enumerate(value)]
+        return [_replaced(one, pointer + pointer_step(i), pointers, instead) for i, one in enumerate(value)]
     return value

@@ -1,6 +1,6 @@
-"""Puts the questions about a call to the person, and records how each ends, whatever way that is.
+"""Put the questions about one call to the person, and record the answer, however the question ends.
 
-One question stands open at a time. Whatever waits behind it is judged again before it is put: an "always"
+One question is open at a time. Every call that waits behind it is judged again before it is put: an "always"
 answers it too, and nobody is asked about what is refused by then. What a yes is worth when it comes is
 judged anew, by the pipeline.
 """
@@ -16,45 +16,70 @@ from functools import partial
 import trio
 
 from .call import Action
-from .judge import Judge
+from .judge import Judge, Judgement, Ways
 from .kinds import Kind, Runs
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
-from .ports import Answer, Ports, Question, Reply
+from .ports import Answer, Ports, Question, Told
 from .record import asked_event, attempt_events, declined_event, tell
 from .session import THE_PERSON, Granted, Scope, Session
+from .text import redact_text
 from .verdict import Decision
 
 __all__ = ["Approvals", "Consulted"]
+
+_LONGEST_WHY = 1000  # characters of why a person said no that are kept on record
 
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
     """What was asked in the end, what came back, and the call as it reads by then.
 
-    `reply` is None where there was nothing left to ask; `asked` is when it came to wait.
+    `reply` is None where there was nothing left to ask; `asked` is when it came to wait. `how` it was
+    answered the interface says, and the person in `words` why.
     """
 
     question: Question
-    reply: Reply | None
+    reply: Answer | Always | None
     action: Action
     asked: float
+    how: str = ""
+    words: str = ""
 
     @property
     def is_no(self) -> bool:
         """Whether the call may not run for want of a yes; whatever is no answer is none."""
         is_yes = self.reply in (Answer.YES, Answer.ALWAYS) or isinstance(self.reply, Always)
+        is_yes = is_yes or (self.reply is Answer.REAL and self.question.or_real)
         return bool(self.question.asks) and not is_yes
 
     def told(self, approver: str, session: Session) -> tuple[str, float]:
         """Return who answered, `approver` being who did so beforehand, and how long that took in seconds."""
-        who = f"{THE_PERSON}; {approver}".rstrip("; ") if self.question.asks else approver
+        who = "; ".join(filter(None, (self.person, approver))) if self.question.asks else approver
         return who, session.now - self.asked
 
+    @property
+    def person(self) -> str:
+        """The person as who answered, and how."""
+        return "; ".join(filter(None, (THE_PERSON, self.how)))
+
     def runs(self, wanted: Runs) -> Runs:
-        """Return what command lines run in: what the question about them said, where there was one."""
+        """Return what command lines run in: as the question about them announced, where there was one."""
+        if self.reply is Answer.REAL:
+            return Runs.REAL
         lines = self.action.of_kind(Kind.COMMAND)
         asked = [ask.runs for _, ask in self.question.asks if lines and {*ask.about}.issuperset(lines)]
         return max(asked, key=lambda runs: runs.strictness, default=wanted)
+
+    def ways(self, found: Judgement) -> Ways:
+        """Return what command lines run in by the answer, and who covers what they change."""
+        return {"runs": self.runs(found.runs), "covers": self.covers(found.covers)}
+
+    def covers(self, found: str) -> str:
+        """Return whose answer is one to what they change; of lines offered once more, who covered them."""
+        again = self.action.again
+        if again is None or not again.disk or self.reply is Answer.REAL:
+            return found
+        return again.covers
 
     @property
     def always(self) -> Always | None:
@@ -91,12 +116,16 @@ class Approvals:
                 await journal.catch_up()
                 question = self._question(action)
                 reply = await self.ports.approver.ask(question) if question.asks else None
-                consulted = Consulted(question, reply, action, event.at)
+                told = reply if isinstance(reply, Told) else None
+                answer = reply if not isinstance(reply, Told) else reply.answer
+                consulted = Consulted(question, answer, action, event.at)
+                if told is not None:
+                    consulted = replace(consulted, how=told.how, words=told.words)
                 if consulted.is_no:
-                    who = "nobody" if reply is Answer.NOBODY else THE_PERSON
+                    who = "nobody" if answer is Answer.NOBODY else self._refuser(consulted)
                     left = question.asks
                 else:
-                    again = action if action.of is not None else await self.judge.read(action.call)
+                    again = action if action.of is not None else await self._read_again(action)
                     consulted = replace(consulted, action=again)
                     await journal.catch_up()
                     who = ""
@@ -106,16 +135,26 @@ class Approvals:
                 said = declined_event(asking, action, decision, left, who, journal.now())
                 await journal.note(said, *attempt_events(said, action, decision, asking))
 
+    def _refuser(self, consulted: Consulted) -> str:
+        """Return who said no, how, and why."""
+        words = redact_text(consulted.words, self.judge.session.secrets)[:_LONGEST_WHY]
+        return "; ".join(filter(None, (consulted.person, words)))
+
+    async def _read_again(self, action: Action) -> Action:
+        """Return the call as it reads now; why it is to run once more is as it was."""
+        read = await self.judge.read(action.call)
+        return replace(read, wished=action.wished, again=action.again)
+
     def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
-        """Return the events of what an answer grants; the person is told where it can grant nothing."""
+        """Return the events of what an answer grants; the person is notified where it can grant nothing."""
         always, question, session = consulted.always, consulted.question, self.judge.session
         if always is None:
             return ()
-        problem: str | None = "always is not on offer for this call"
+        problem: str | None = '"always" is not available for this call'
         if question.always is not None:
             problem = problem_with(always, question.asks, question.action, session)
         if problem is not None:
-            tell(partial(self.ports.observer.alert, f"allowed once, and nothing was granted: {problem}"))
+            tell(partial(self.ports.observer.alert, f"allowed once; no grant was made: {problem}"))
             return ()
         until = None if always.seconds is None else session.now + always.seconds
         workspace = session.policy.workspace if always.scope is Scope.WORKSPACE else None

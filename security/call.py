@@ -1,4 +1,4 @@
-"""The nouns, in the order in which a call becomes them.
+"""The types of a call, in the order in which they are made: ToolCall, Action, Cleared, Output, ToolResult.
 
     ToolCall ─► Action ─► Cleared ─► Output ─► ToolResult
 
@@ -10,30 +10,33 @@ accepts. What the executor returns is an `Output`; what has passed the filters, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from .command import CommandLine, Once
-from .kinds import Effect, Json, Kind, Runs, Unreadable
+from .kinds import CommandFacts, CommandLine, Effect, Json, Kind, Once, Runs, Unreadable
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
-from .trust import TrustLevel
+from .trust import Origin, TrustLevel
 from .url import Destination, Url
 
 __all__ = [
+    "AGAIN",
     "BUILT_IN",
     "Action",
+    "Again",
     "Asker",
     "Atom",
     "Checked",
     "Cleared",
     "Exchange",
     "Follower",
+    "Gatekeeper",
     "Outcome",
     "Proposal",
+    "Rerun",
     "SchemaProblem",
     "Status",
     "ToolCall",
@@ -46,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What became of one attempt to open a URL: the part of its record that only the client knows.
+    """The outcome of one attempt to open a URL: the part of its record that only the client knows.
 
     `address` is the one that was connected to, "" where none was; `sent` and `received` are bytes of
     the request and of the response as they were on the wire; `problem` says in our words why there is
@@ -71,8 +74,46 @@ class Follower(Protocol):
         ...
 
     def report(self, exchange: Exchange) -> None:
-        """Take down what became of an attempt; it is on record before the call's result goes back."""
+        """Take down the outcome of an attempt; it is on record before the call's result goes back."""
         ...
+
+
+class Gatekeeper(Protocol):
+    """What judges and records where a running command connects to (`connections.py`)."""
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The rules for what may be reached."""
+        ...
+
+    @property
+    def wanted(self) -> Collection[str]:
+        """The hosts, as rules, that were refused only because no rule speaks of them."""
+        ...
+
+    async def admit(self, target: str, *, is_tunnel: bool) -> tuple[Url, int]:
+        """Return where a request leads and its number, once it may go there and that is on record."""
+        ...
+
+    async def refuse(self, target: str, rule: str, reason: str) -> None:
+        """Put on record that something was refused."""
+        ...
+
+    def report(self, exchange: Exchange, number: int) -> None:
+        """Take down the outcome of a connection; it is on record before the call's result goes back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A command line that failed for want of hosts, to be run once more with them if they are allowed.
+
+    `hosts` are the rules for what it needs besides what any command may reach; `run` runs it as the call did,
+    on trial.
+    """
+
+    hosts: tuple[str, ...]
+    run: Callable[[Cleared], Awaitable[Output]]
 
 
 class Proposal(Protocol):
@@ -80,7 +121,7 @@ class Proposal(Protocol):
 
     @property
     def paths(self) -> Sequence[str]:
-        """The paths that would be others, absolute and without links; a folder may stand for all in it."""
+        """The paths that would be others, absolute and without links; a folder may represent all in it."""
         ...
 
     @property
@@ -95,7 +136,7 @@ class Proposal(Protocol):
 
     @property
     def shown(self) -> str:
-        """What would change, for a person's eyes: each path with how, and what becomes of its lines."""
+        """What would change, for a person's eyes: each path, how it changes, and the lines of it."""
         ...
 
     @property
@@ -111,6 +152,25 @@ class Proposal(Protocol):
         """Let go of it; what was not kept is discarded."""
         ...
 
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Command lines that are offered once more, since what they wrote was more than could be held.
+
+    `reason` says so in our words; `disk` is how many bytes they may write where that is held on a disk, 0
+    where it cannot be. `covers` names whose answer is one to what they change, too, as in `Judgement`.
+    """
+
+    reason: str
+    disk: int = 0
+    covers: str = ""
+
+    def close(self) -> None:
+        """Hold nothing: what there was is discarded."""
+
+
+AGAIN = ".again"
+"""Follows the id of a call where its command line is to run again, so that it can write."""
 
 BUILT_IN = "built in"
 """The source of the product's own tools; registration gives every other tool another one."""
@@ -163,12 +223,15 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model is told about a tool, and what the gates know of it.
+    """The description of a tool for a model, and what the gates know of it.
 
-    `schema` is the JSON Schema of the arguments object; a string in it names its `Kind` under
-    `KIND_KEY`. `check` validates arguments against it and hides which library does. `source` says
-    where the tool came in ("built in", "plug-in NAME", …), `timeout` is in seconds, `idempotent`
-    tells that a failed call may be repeated. `preview` says what a call would change.
+    `schema` is the JSON Schema of the arguments object; a string in it names its `Kind` under `KIND_KEY`.
+    `check` validates arguments against it and hides which library does. `source` says where the tool came in
+    ("built in", "plug-in NAME", …), `timeout` is in seconds, `idempotent` tells that a failed call may be
+    repeated. `preview` says what a call would change. `result` is whose words its results are, None what its
+    effects say. What a `confidential` one brings is asked about before it may leave. `definition` is the
+    hash of what another program says the tool is, `version` what that program calls its version; `hosts` are
+    the rules for what that program may reach while it runs a call.
     """
 
     name: str
@@ -181,6 +244,11 @@ class ToolSpec:
     timeout: float = 30.0
     idempotent: bool = False
     preview: Callable[[Action], Preview | None] | None = None
+    result: Origin | None = None
+    confidential: bool = False
+    definition: str = ""
+    version: str = ""
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +280,11 @@ class Action:
     `digest` is the SHA-256 (hex) of the tool's name and the canonical bytes of `arguments`. `typed` is what
     the tool's validator made of them, for the tool alone. `lasts` tells that what it starts goes on when its
     result is there. `of` is the Action whose trial run would change what this one is about; None for every
-    call of its own. `is_cut` tells that it is about more than it says.
+    call of its own; `covered_by` names whose answer to that one answers for this one, too. `is_cut` tells
+    that it is about more than it says. `wished` are the paths that its command line wanted to change when
+    it ran read-only: it is to run again, so that it can. With `again` it runs again for want of room.
+    `usual` names the arguments that are what the tool declares where nobody says them, `free` those it does
+    not declare.
     """
 
     call: ToolCall
@@ -227,11 +299,23 @@ class Action:
     lasts: bool = False
     of: Action | None = None
     is_cut: bool = False
+    covered_by: str = ""
+    again: Again | None = None
+    wished: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
 
     @property
     def is_command(self) -> bool:
         """Whether all that the call says are command lines: what it does is then what they do."""
         return bool(self.atoms) and all(atom.kind is Kind.COMMAND and atom.declared for atom in self.atoms)
+
+    @property
+    def bound(self) -> CommandFacts:
+        """What was looked up of the files that its command lines run by name; of a `keep`, those that ran."""
+        lines = (self if self.of is None else self.of).of_kind(Kind.COMMAND)
+        facts = (atom.canonical.facts for atom in lines if isinstance(atom.canonical, CommandLine))
+        return next((one for one in facts if one is not None), CommandFacts())
 
     @property
     def places(self) -> tuple[ResolvedPath, ...]:
@@ -242,10 +326,11 @@ class Action:
     def may_be_tried(self) -> bool:
         """Whether it is a command line that one of our own tools runs and waits for.
 
-        Only these start their programs where it can be said what they run in.
+        Only these start their programs where it is known what they run in. What was tried already is not
+        tried again.
         """
         is_ours = self.spec is not None and self.spec.source == BUILT_IN
-        return is_ours and self.is_command and not self.lasts
+        return is_ours and self.is_command and not self.lasts and not self.wished
 
     def of_kind(self, *kinds: Kind) -> tuple[Atom, ...]:
         """Return the atoms of these kinds, in the order of the arguments."""
@@ -262,10 +347,25 @@ class Cleared:
     """Leave to run one action, once, under the conditions it was judged by.
 
     Made by `pipeline.py` only. `deadline` is a point on trio's clock, in seconds. `runs` is what command
-    lines run in: whoever cannot run them so fails.
+    lines run in, and with `overlay` what they write to the workspace is to be held apart until it is judged:
+    an executor that cannot do so fails. `lends` are the secrets they are lent (`NAME to PROGRAM`): the output
+    and the names of such a program may hold one in any form. `gatekeeper` judges their connections;
+    without one there are none.
     """
 
-    __slots__ = ("_emit", "_follower", "_propose", "_taken", "action", "deadline", "runs")
+    __slots__ = (
+        "_emit",
+        "_follower",
+        "_propose",
+        "_taken",
+        "_wish",
+        "action",
+        "deadline",
+        "gatekeeper",
+        "lends",
+        "overlay",
+        "runs",
+    )
 
     def __init__(
         self,
@@ -274,18 +374,25 @@ class Cleared:
         emit: Callable[[str], Awaitable[None]],
         follower: Follower | None = None,
         runs: Runs = Runs.REAL,
-        propose: Callable[[Proposal], None] | None = None,
+        propose: Callable[[Proposal | Again | Rerun], None] | None = None,
+        wish: Callable[[Sequence[str]], None] = lambda _: None,
+        *,
+        overlay: bool = False,
     ) -> None:
         self.action = action
         self.deadline = deadline
         self.runs = runs
+        self.overlay = overlay
+        self.lends: tuple[str, ...] = ()
         self._emit = emit
         self._follower = follower
         self._propose = propose
+        self._wish = wish
+        self.gatekeeper: Gatekeeper | None = None
         self._taken = False
 
     def take(self) -> Mapping[str, Json]:
-        """Return the arguments and use the leave up; a command line stands there as `command` has it.
+        """Return the arguments and use the permission up; a command line is in the form of `command`.
 
         Raises:
             PolicyBlocked: the leave was used before; a second run needs a second judgement.
@@ -299,8 +406,8 @@ class Cleared:
     def command(self, pointer: str) -> str:
         """Return the command line at a JSON pointer as it is to be run: the print of what was judged.
 
-        So a mistake of the parser changes what a program is told, and starts none that was not judged. A
-        line that cannot be printed was shown as it stands, and what a person typed is what they meant.
+        So a mistake of the parser changes what a program gets, and starts none that was not judged. A
+        line that cannot be printed was shown unchanged, and what a person typed is what they meant.
 
         Raises:
             PolicyBlocked: no command line was judged there, so none may be run.
@@ -350,24 +457,35 @@ class Cleared:
             PolicyBlocked: it may not be opened, or there were too many hops; nothing may be sent.
         """
         if self._follower is None:
-            raise PolicyBlocked("nobody is here to judge where this leads")
+            raise PolicyBlocked("no judge is available for this redirect")
         return await self._follower.follow(str(reference), pointer)
 
     def report(self, exchange: Exchange) -> None:
-        """Tell what became of an attempt to open a URL, however it ended."""
+        """Report the outcome of an attempt to open a URL, however it ended."""
         if self._follower is not None:
             self._follower.report(exchange)
 
-    def propose(self, proposal: Proposal) -> None:
-        """Hand over what a trial run changed: once the call has ended it is judged, and kept or discarded.
+    def propose(self, proposal: Proposal | Again) -> None:
+        """Hand over what a run changed: once the call has ended it is judged, and kept or discarded.
+
+        Where that was more than could be held, running it once more is put to the person.
 
         Raises:
             PolicyBlocked: nobody is here to judge it; it is discarded.
         """
         if self._propose is None:
             proposal.close()
-            raise PolicyBlocked("nobody is here to judge what it changed")
+            raise PolicyBlocked("no judge is available for its changes")
         self._propose(proposal)
+
+    def wish(self, paths: Sequence[str]) -> None:
+        """Tell what a read-only run wanted to change: it may be run again for that once it has ended."""
+        self._wish(paths)
+
+    def offer(self, rerun: Rerun) -> None:
+        """Have the person asked, once the call has ended, whether it is to run again with more hosts."""
+        if self._propose is not None:
+            self._propose(rerun)
 
     async def emit(self, chunk: str) -> None:
         """Hand out a piece of output while the tool runs; it is stripped and redacted before it is shown."""
@@ -404,7 +522,7 @@ def pointer_step(key: object) -> str:
 class Status(StrEnum):
     """How a call ended. `UNKNOWN`: the process did, in the middle of it; no result says so, only records.
 
-    `STARTED` stands in records alone, too: what the call began goes on, and its end has a record of its own.
+    `STARTED` occurs in records alone, too: what the call began goes on, and its end has a record of its own.
     """
 
     OK = "ok"
@@ -432,7 +550,8 @@ class ToolResult:
 
     `error` is None or the JSON object of a refusal or failure: `code`, `message`, `phase`,
     `retryable` and what else the refusing gate could tell. `truncated`: not all is shown. `goes_on`:
-    what the call began is not over.
+    what the call began is not over. `caches` is as in `Output`. `sizes` are the characters that came, and
+    those of them shown.
     """
 
     call: ToolCall
@@ -444,6 +563,8 @@ class ToolResult:
     warnings: tuple[str, ...] = field(default=())
     truncated: bool = False
     goes_on: bool = False
+    caches: int = 0
+    sizes: tuple[int, int] = field(default=(0, 0), compare=False)
 
 
 class ToolExecutor(Protocol):
@@ -454,5 +575,5 @@ class ToolExecutor(Protocol):
         ...
 
     async def execute(self, cleared: Cleared) -> Output:
-        """Run one cleared call. Failures are told by raising a `ToolError`."""
+        """Run one cleared call. A failure is a raised `ToolError`."""
         ...

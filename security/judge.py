@@ -1,4 +1,4 @@
-"""Reads and judges the calls of one session: the one way from a `ToolCall` to what is decided about it.
+"""Read and judge the calls of one session: the only way from a ToolCall to a decision.
 
 What a call says is read by `action.py`, what has to be looked up for it by the surveyor. The gates are
 handed in by the pipeline, their answers by permissions; who asks sees the session that the journal holds.
@@ -9,21 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypedDict
 
 from .action import ActionBuilder
 from .call import Action, Atom, SchemaProblem, ToolCall, ToolSpec
 from .kinds import Kind, Runs
 from .outcome import Category
 from .paths import FileState, ResolvedPath
-from .permissions import Asks, resolve_asks, who_lets_it_run
+from .permissions import Asks, answers_for_changes, resolve_asks, who_lets_it_run
 from .policy import Policy
 from .ports import Surveyor
 from .record import Journal
 from .refusal import caught, class_name
-from .session import Session
+from .session import Decided, Event, Session
 from .verdict import Decision
 
-__all__ = ["Judge", "Judgement", "read_call"]
+__all__ = ["Judge", "Judgement", "Ruling", "Ways", "read_call"]
+
+
+class Ways(TypedDict):
+    """What command lines run in, and whose answer is one to what they change."""
+
+    runs: Runs
+    covers: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +39,30 @@ class Judgement:
     """What the gates say, and what the answers given beforehand make of it.
 
     `left` are the Asks that nobody answered, `approver` names who answered the others or allowed the command
-    lines to run for real, and `runs` is what these run in.
+    lines to run for real, and `runs` is what these run in. `covers` names whose answer is one to what they
+    change, too: they run through an overlay then.
     """
 
     decision: Decision
     left: Asks
     approver: str
     runs: Runs
+    covers: str = ""
+
+    @property
+    def ways(self) -> Ways:
+        """What command lines run in, as it goes on record."""
+        return {"runs": self.runs, "covers": self.covers}
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A call that may run, and the events that say so, `decided` among them, which are yet to be recorded."""
+
+    action: Action
+    decision: Decision
+    decided: Decided
+    events: tuple[Event, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +88,31 @@ class Judge:
     def rule(self, action: Action, session: Session | None = None) -> Judgement:
         """Return what is decided about an Action, in the session as it is now or in another."""
         session = session or self.session
-        decision = self.decide(action, session)
+        return self.answered(action, self.decide(action, session), session)
+
+    def covers(self, ruling: Ruling) -> str:
+        """Return whose answer to a call is one to what it changed; one that was taken back is none.
+
+        What the call itself printed was read after it was allowed, and had no say in that.
+        """
+        if not ruling.decided.overlay:
+            return ""
+        session = replace(self.session, labels=frozenset(ruling.decided.labels))
+        again = ruling.action.again
+        if again is None:
+            return self.answered(ruling.action, ruling.decision, session).covers
+        # About room the person was asked; who answered for the lines before has to do so still.
+        return again.covers if self.rule(replace(ruling.action, again=None), session).covers else ""
+
+    def answered(self, action: Action, decision: Decision, session: Session | None = None) -> Judgement:
+        """Return what the answers given in advance make of a decision, as they are now."""
+        session = session or self.session
         left, approver = resolve_asks(decision.asks, action, session)
         lifted = "" if decision.runs is Runs.REAL else who_lets_it_run(action, session)
         who = "; ".join(dict.fromkeys(filter(None, (approver, lifted))))
-        return Judgement(decision, left, who, Runs.REAL if lifted else decision.runs)
+        runs = Runs.REAL if lifted else decision.runs
+        covers = answers_for_changes(action, session, left, who) if runs is Runs.REAL else ""
+        return Judgement(decision, left, who, runs, covers)
 
 
 async def read_call(
@@ -96,6 +141,6 @@ def _with_state(atom: Atom, states: Mapping[str, FileState]) -> Atom:
 
 def _unread(call: ToolCall, spec: ToolSpec | None, policy: Policy, error: Exception) -> Action:
     """Return what is judged of a call when reading it broke: one that `known` refuses for that."""
-    why = f"the call could not be read, which is a no ({class_name(error)})"
+    why = f"the call could not be read ({class_name(error)}); it is denied"
     problem = SchemaProblem("", why, Category.PERMANENT_FAILURE)
     return ActionBuilder(call, spec, None, {}, (problem,)).read(policy, {})

@@ -1,7 +1,9 @@
-"""Makes what a trial run changed an Action of its own: `keep`, judged by the same gates as every call.
+"""Turn the result of a trial or read-only run into an Action of its own, judged by the same gates.
 
-No list of tools holds `keep`, and no model can call it. It hangs on the call whose command line ran: it is a
-decision and an outcome more of that call, and counts for no budget.
+What a trial run changed is one that keeps it: `keep`. No list of tools holds it, and no model can call it.
+What a read-only run wanted to change is one that runs the same command line again, so that it can. Either
+hangs on the call whose command line ran: it is a decision and an outcome more of that call, and counts for
+no budget.
 """
 
 from __future__ import annotations
@@ -12,21 +14,45 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from .action import canonical_json
-from .call import Action, Atom, Checked, Cleared, Proposal, ToolCall, ToolResult, ToolSpec
-from .kinds import Effect, Json, Kind
+from .call import (
+    AGAIN,
+    Action,
+    Again,
+    Atom,
+    Checked,
+    Cleared,
+    Proposal,
+    Rerun,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+from .kinds import Effect, Json, Kind, Runs
 from .outcome import Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
 from .policy import KEEP
 from .ports import Executor
 
-__all__ = ["KeepExecutor", "Proposals", "keep_action", "with_kept"]
+__all__ = [
+    "KeepExecutor",
+    "Proposals",
+    "again_action",
+    "keep_action",
+    "with_again",
+    "with_kept",
+    "without_names",
+]
 
 _SECONDS = 600.0
 _SUFFIX = ".keep"
 
 
-def keep_action(of: Action, proposal: Proposal) -> Action:
-    """Return what is judged of the changes of a trial run: each path and repository, as the run left it."""
+def keep_action(of: Action, proposal: Proposal, covered_by: str = "") -> Action:
+    """Return what is judged of the changes of a run: each path and repository, as the run left it.
+
+    `covered_by` names whose answer to the command lines is one to what they changed.
+    """
+    of = of.of or of
     lines = [atom.shown for atom in of.of_kind(Kind.COMMAND)]
     command: Json = lines[0] if len(lines) == 1 else lines
     arguments: dict[str, Json] = {
@@ -56,6 +82,7 @@ def keep_action(of: Action, proposal: Proposal) -> Action:
         effects=Effect.WRITE,
         of=of,
         is_cut=proposal.is_cut,
+        covered_by=covered_by,
     )
 
 
@@ -72,28 +99,51 @@ def _spec(proposal: Proposal) -> ToolSpec:
 
 @dataclass(slots=True)
 class Proposals:
-    """What one call proposes, from its `executor` to who judges it; what nobody takes is discarded."""
+    """What one call proposes, from its `executor` to who judges it; what nobody takes is discarded.
+
+    `wished` are the paths that its read-only run wanted to change, `rerun` is a second run that it offers.
+    """
 
     executor: Executor
-    _proposal: Proposal | None = field(default=None)
+    wished: tuple[str, ...] = ()
+    rerun: Rerun | None = field(default=None)
+    _proposal: Proposal | Again | None = field(default=None)
     _is_over: bool = False
 
-    def put(self, proposal: Proposal) -> None:
-        """Take one in: one of each call, and none once the call is over.
+    def put(self, proposal: Proposal | Again | Rerun) -> None:
+        """Take one in: one of each call, a second run besides, and none once the call is over.
 
         Raises:
             PolicyBlocked: there is one, or the call is over; it is discarded.
         """
+        if isinstance(proposal, Rerun):
+            self.rerun = None if self._is_over else proposal
+            return
         if self._proposal is not None or self._is_over:
             proposal.close()
-            raise PolicyBlocked("a call has one trial run, while it runs")
+            raise PolicyBlocked("a call has one trial run, and only while it runs")
         self._proposal = proposal
 
+    def wish(self, paths: Sequence[str]) -> None:
+        """Take in what a read-only run wanted to change."""
+        self.wished = () if self._is_over else tuple(paths)
+
+    def again(self, of: Action, runs: Runs, covers: str) -> Action | None:
+        """Return the call once more, where what came of it calls for that; `covers` as in `Judgement`.
+
+        What is a second run for want of hosts is not made again for want of room.
+        """
+        if self.wished and runs is Runs.READ_ONLY:
+            return again_action(of, self.wished)
+        if isinstance(self._proposal, Again) and of.of is None:
+            return again_action(of, again=replace(self._proposal, covers=covers))
+        return None
+
     def take(self) -> Proposal | None:
-        """Return what there is; it is whoever's who takes it."""
+        """Return what there is; the caller owns it."""
         self._is_over = True
         proposal, self._proposal = self._proposal, None
-        return proposal
+        return None if isinstance(proposal, Again) else proposal
 
     def close(self) -> None:
         """Discard what nobody took."""
@@ -118,7 +168,7 @@ class KeepExecutor:
 
 
 def with_kept(result: ToolResult, kept: ToolResult) -> ToolResult:
-    """Return the result of a command with what came of its changes; a no is told, and makes it no failure."""
+    """Return a command's result with the outcome of its changes; a refusal of these is no failure."""
     told = kept.error or {}
     is_whole = kept.error is None or told.get("code") == "DECLINED" or told.get("rule") == "readonly"
     return replace(
@@ -128,4 +178,35 @@ def with_kept(result: ToolResult, kept: ToolResult) -> ToolResult:
         error=None if is_whole else {**told, "output": result.shown},
         outcome=result.outcome if is_whole else replace(kept.outcome, exit_code=result.outcome.exit_code),
         warnings=(*result.warnings, *kept.warnings),
+    )
+
+
+def without_names(kept: ToolResult) -> ToolResult:
+    """Return what came of changes without their names, which a program chose that was lent a secret."""
+    told = "its changes were kept" if kept.error is None else "its changes were not kept"
+    plain = ("code", "phase", "retryable", "gate", "rule", "category")
+    said = {name: value for name, value in (kept.error or {}).items() if name in plain}
+    error = None if kept.error is None else {**said, "message": told}
+    return replace(kept, text=told, shown=told, error=error, warnings=())
+
+
+def again_action(of: Action, wished: tuple[str, ...] = (), again: Again | None = None) -> Action:
+    """Return what is judged of running a command line again.
+
+    It ran read-only and wanted to change paths, or wrote more than could be held.
+    """
+    return replace(of, call=replace(of.call, id=f"{of.call.id}{AGAIN}"), wished=wished, again=again)
+
+
+def with_again(result: ToolResult, again: ToolResult) -> ToolResult:
+    """Return the result of a command that was run again; without leave to, that of its read-only run."""
+    if again.outcome.gate is None:
+        return replace(again, call=result.call, warnings=(*result.warnings, *again.warnings))
+    is_whole = (again.error or {}).get("code") == "DECLINED" or (again.error or {}).get("rule") == "readonly"
+    return replace(
+        result,
+        text=f"{result.text}\n{again.text}",
+        shown=f"{result.shown}\n{again.shown}",
+        error=result.error if is_whole else {**(again.error or {}), "output": result.shown},
+        outcome=result.outcome if is_whole else replace(again.outcome, exit_code=result.outcome.exit_code),
     )

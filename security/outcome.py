@@ -1,4 +1,4 @@
-"""What a call yields: an Output or a ToolError, and how it ended.
+"""The outcome of a call: an Output or a ToolError, and the status it ended with.
 
     ToolError
     ├── ToolNotFound          nobody has a tool of that name
@@ -14,7 +14,7 @@
     └── LimitExceeded         it took more of the machine than it may, and was killed
 
 That a call was cancelled, or that nobody was there to say yes, is for the pipeline to say: no
-exception of a tool stands for it.
+exception of a tool represents it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ __all__ = [
     "LimitExceeded",
     "NetworkError",
     "Output",
+    "Part",
     "PermanentFailure",
     "PolicyBlocked",
     "RateLimited",
@@ -44,20 +45,31 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of an output, and whose words it is."""
+
+    text: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """What an executor brings back, as it is; the pipeline screens it.
 
-    `origin` is derived from the tool's effects where it is None. `exit_code` is a program's own; not
+    `origin` is what the tool declares, or follows from its effects, where it is None. `parts` are for a text
+    of several authors, in order, and take the place of `text`: the headers of a mail are the server's, its
+    body is not. `exit_code` is a program's own; not
     0 is a result, not an error. `notices` are sentences of ours about the text, and `facts` are
     values beside it that somebody else chose (a final URL), each with a name of ours. `links` are
     the canonical URLs that an opened page refers to; only a trusted tool's become known by that.
 
     `emitted` tells that the text is what was handed to `Cleared.emit`, all of it; `text` is not looked
     at then. So however much it was, nobody needs to hold it. `goes_on` tells that the call is over and what
-    it began is not; who began it tells of the end.
+    it began is not; who began it tells of the end. `caches` is how many paths of caches a trial run left
+    changed, which are never kept.
     """
 
-    text: str
+    text: str = ""
     origin: Origin | None = None
     exit_code: int | None = None
     notices: tuple[str, ...] = ()
@@ -65,6 +77,8 @@ class Output:
     links: tuple[str, ...] = ()
     emitted: bool = False
     goes_on: bool = False
+    caches: int = 0
+    parts: tuple[Part, ...] = ()
 
 
 class Category(StrEnum):
@@ -97,8 +111,8 @@ class Category(StrEnum):
 class ToolError(Exception):
     """A failure an executor tells on purpose.
 
-    The message is shown to the model inside a fence, on one line: it may quote what the other side
-    said. `output` is what came before the failure, or along with it; it passes the filters like any.
+    The message is shown to the model inside a fence, on one line: it may quote the other side.
+    `output` is what came before the failure, or along with it; it passes the filters like any.
     """
 
     category: ClassVar[Category] = Category.PERMANENT_FAILURE

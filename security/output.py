@@ -1,9 +1,9 @@
-"""What becomes of a tool's output: whose words it is, where long ones are stored, what is returned.
+"""Process a tool's output: assign its origin, store what is long, screen it, and return the result.
 
 Output that is emitted while a tool runs is screened a piece at a time, shown, and stored once it is long: no
-more is held in memory than what is shown of it and a piece. What is stored has passed the same `strip` and
-`redact` as everything. The output of a background job is treated the same way and outlives its call; its
-latest lines can be had at any time, and pass the filters like any other output.
+more is held in memory than what is shown of it, what its output filters hold, and a piece. What is stored has
+passed the same `strip` and `redact` as everything. The output of a background job is treated the same way and
+outlives its call; its latest lines can be had at any time, and pass the filters like any other output.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from typing import Self, TypeAlias
 
 import trio
 
-from .action import secrets_in
+from .action import secrets_in, texts_of
 from .call import Action, Outcome, Status, ToolResult
-from .filters import Excerpt, Feeder, Screened, Source, redact, strip
-from .kinds import Effect
+from .checks import is_confidential
+from .filters import Distillation, Distilled, Excerpt, Feeder, Screened, Source, redact, strip
+from .kinds import CommandLine, Effect, Kind
+from .lazy import regex
 from .outcome import Output
-from .ports import Observer, OverflowStore, RecordError, Spool
+from .permissions import reads_lent
+from .ports import Distiller, Observer, OverflowStore, RecordError, Spool
+from .provenance import text_marks
 from .record import tell
 from .session import Session, TextSeen
 from .trust import Origin, TrustLevel, integrity
@@ -44,13 +48,19 @@ __all__ = [
 
 
 _PIECE = 64 * 1024
+_OTHERS = frozenset({Origin.WEB, Origin.MCP})
+_APART = regex(r"[\W_]+")
 
 
 def told_kept(key: str, chars: int, lines: int, dropped: int = 0) -> str:
     """Say where a text is kept, and how much of it is not."""
     size = f"{chars} characters in {lines} lines"
     whole = f"the first {size}, are" if dropped else f"the whole text, {size}, is"
-    rest = f"; the other {dropped} characters were dropped" if dropped else ""
+    rest = (
+        f"; the other {dropped} characters were dropped ([tools.overflow] max_overflow_bytes)"
+        if dropped
+        else ""
+    )
     return f"{whole} kept as {key}{rest}; read_overflow reads it by page"
 
 
@@ -67,6 +77,7 @@ class OutputStream:
     ) -> None:
         self.id: str | None = None
         self.store = store
+        self.begin = source.begin
         self._call = action.call.id
         self._source = source
         self._observer = observer
@@ -74,6 +85,7 @@ class OutputStream:
         self._turn = trio.Lock()
         self._incoming: deque[str] = deque()
         self._feeders: tuple[Feeder, ...] = ()
+        self._distillation: Distillation | None = None
         self._excerpt = Excerpt(source.threshold)
         self._kept = _ByteBudget(source.max_bytes)
         self._unwritten: list[str] = []
@@ -85,7 +97,7 @@ class OutputStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take nothing more: whoever kept the `Cleared` adds to no text that is finished."""
+        """Take nothing more: a `Cleared` that is kept for longer adds to no text that is finished."""
         self._is_over = True
         if self._spool is not None:
             self._spool.abandon()
@@ -110,27 +122,46 @@ class OutputStream:
                 rest = feeder.feed(rest) + feeder.flush()
             self._add(rest)
 
-    async def finish(self, origin: Origin) -> Screened:
+    async def finish(self, origin: Origin, exit_code: int | None = None) -> Screened:
         """Return what is to be shown of all there was, once what is cut is stored; `id` names it then."""
-        await self._spill()
-        notices = [notice for feeder in self._feeders for notice in feeder.notices]
-        notices += self._excerpt.notices
+        distilled = await self._distilled(exit_code)
+        await self._spill(is_cut=distilled.text is not None)
         if self._spool is not None:
             try:
                 self.id = await self._spool.finish(origin)
             except RecordError as error:
                 self._problem = str(error)
-        dropped = self._excerpt.total - self._kept.chars
+        if distilled.text is not None and self.id is None:
+            # What nobody could read back is not left out.
+            distilled = Distilled(None)
+        excerpt = self._excerpt
+        if distilled.text is not None:
+            excerpt = Excerpt(self._source.threshold)
+            excerpt.feed(distilled.text)
+        notices = [notice for feeder in self._feeders for notice in feeder.notices]
+        notices += (*distilled.notices, *excerpt.notices)
         if self.id is not None:
+            dropped = self._excerpt.total - self._kept.chars
             notices.append(told_kept(self.id, self._kept.chars, self._kept.lines, dropped))
         elif self._problem:
             notices.append(told_lost(self._problem))
-        return Screened(self._excerpt.text, tuple(notices), is_cut=self._excerpt.is_cut)
+        is_cut, sizes = self.id is not None or excerpt.is_cut, (self._excerpt.total, 0)
+        return Screened(excerpt.text, tuple(notices), is_cut=is_cut, sizes=sizes)
+
+    async def _distilled(self, exit_code: int | None) -> Distilled:
+        if self._distillation is None:
+            return Distilled(None)
+        finish = partial(self._distillation.finish, exit_code, self._source.threshold)
+        # Up to that many characters it takes less time than a thread does.
+        is_short = self._excerpt.total <= _PIECE
+        found = finish() if is_short else await trio.to_thread.run_sync(finish)
+        return found or Distilled(None)
 
     async def _drain(self) -> None:
         # Most calls put nothing out while they run, so what screens it is made when something comes.
         if self._incoming and not self._feeders:
             self._feeders = (strip.start(self._source), redact.start(self._source))
+            self._distillation = self.begin() if self.begin is not None else None
         while self._incoming:
             piece = self._incoming.popleft()
             for feeder in self._feeders:
@@ -141,14 +172,17 @@ class OutputStream:
 
     def _add(self, text: str) -> None:
         self._excerpt.feed(text)
+        if self._distillation is not None:
+            # What is beyond the bound on what is kept, too: the end tells how it went.
+            self._distillation.feed(text)
         kept = self._kept.part(text)
         if kept:
             self._unwritten.append(kept)
             tell(partial(self._observer.live, self._call, kept))
 
-    async def _spill(self) -> None:
+    async def _spill(self, *, is_cut: bool = False) -> None:
         """Store what has come by now, if not all of it will be shown."""
-        if not self._excerpt.is_cut or not self._unwritten:
+        if not (is_cut or self._excerpt.is_cut) or not self._unwritten:
             return
         text = "".join(self._unwritten)
         self._unwritten.clear()
@@ -196,19 +230,72 @@ Keep: TypeAlias = Callable[[str], Awaitable[str]]
 """Takes the whole of a text that is cut, and says in our words where it is."""
 
 
-def source_of(action: Action, output: Output, session: Session) -> Source:
-    """Return what is known of an output; only a trusted tool can claim better than its effects say."""
-    brings = Origin.WEB if action.effects & (Effect.BRING_IN | Effect.SEND) else Origin.WORKSPACE
-    origin = output.origin or brings
-    if not is_trusted(action, session):
-        origin = min(origin, brings, key=lambda found: integrity(frozenset({found})))
+def source_of(
+    action: Action,
+    output: Output,
+    session: Session,
+    distiller: Distiller | None = None,
+    *,
+    is_offline: bool = False,
+) -> Source:
+    """Return what is known of an output; only a trusted tool can claim better than its effects say.
+
+    What a program printed can hold all it could read, so it is no better than what the session had read. With
+    `is_offline` it reached no host, whatever its line could have done.
+    """
+    may_bring = not is_offline and action.effects & (Effect.BRING_IN | Effect.SEND)
+    brings = Origin.WEB if may_bring else Origin.WORKSPACE
+    declared = action.spec.result if action.spec is not None else None
+    bounds = {brings} if not is_trusted(action, session) else set()
+    if Effect.EXECUTE in action.effects:
+        bounds |= session.labels & _OTHERS
+    parts = tuple((str.__str__(part.text), _weakest({part.origin, *bounds})) for part in output.parts)
+    said = {origin for _, origin in parts} or {output.origin or declared or brings}
+    origin = _weakest(said | bounds)
     source = Source(
         action.call.tool,
         origin,
         secrets=secrets_in(action),
         is_private=bool(action.effects & (Effect.READ | Effect.EXECUTE)),
+        begin=_filters_of(action, distiller),
+        shows=_shows_values(action, origin, session),
+        call=action.call.id,
+        echoes=_brought_along(action),
+        parts=parts,
+        is_confidential=is_confidential(action, session.policy) or reads_lent(action, session),
     )
     return bounded(source, session)
+
+
+def _filters_of(action: Action, distiller: Distiller | None) -> Callable[[], Distillation] | None:
+    """Return what starts the output filters of a command; no other tool's output has any."""
+    if distiller is None or not action.is_command or len(action.atoms) > 1:
+        return None
+    line = action.atoms[0].canonical
+    return partial(distiller.begin, line if isinstance(line, CommandLine) else None)
+
+
+def _weakest(origins: set[Origin]) -> Origin:
+    """Return the least trusted, the same one each time."""
+    return min(origins, key=lambda origin: (integrity(frozenset({origin})), origin.value))
+
+
+def _shows_values(action: Action, origin: Origin, session: Session) -> bool:
+    """Whether a result makes values known: it is no output of what a model ran, and no text of a model."""
+    declared = action.spec.effects if action.spec is not None else Effect.ALL
+    runs = Effect.EXECUTE in declared or action.of_kind(Kind.COMMAND)
+    if runs or origin is Origin.MODEL or action.of is not None:
+        return False
+    paths = dict.fromkeys(path for place in action.places for path in (place.text, place.real))
+    names = (atom.raw for atom in action.atoms)
+    return session.values.may_show(paths, names, session.values_key)
+
+
+def _brought_along(action: Action) -> str:
+    """Return all that a call says as one text: each value, all joined, and all without blanks and marks."""
+    texts = tuple(texts_of(action))
+    joined = "".join(texts)
+    return "\0".join((*texts, joined, _APART.sub("", joined))).casefold()
 
 
 def bounded(source: Source, session: Session) -> Source:
@@ -219,40 +306,58 @@ def bounded(source: Source, session: Session) -> Source:
         secrets=session.secrets | source.secrets,
         max_bytes=policy.max_bytes,
         threshold=policy.threshold,
+        mode=policy.fence.mode_of(source.origin, session.model),
     )
 
 
-def read_by_model(source: Source, text: str, session: Session) -> Iterator[TextSeen]:
-    """Yield the event of a text that reaches the model, if it brings a new label or value along."""
-    labels = {source.origin} - session.labels
+def read_by_model(
+    source: Source, text: str, session: Session, suspicion: tuple[str, ...] = ()
+) -> Iterator[TextSeen]:
+    """Yield the event of a text that reaches the model, if it brings a label, value or suspicion along."""
+    if not text.strip():
+        return
+    # What was cut is attributed as a whole: of its parts nobody knows how much is there.
+    parts = source.parts if all(part.strip() in text for part, _ in source.parts) else ()
+    marked = {Origin.SECRET} if source.is_confidential else set()
+    labels = {source.origin, *(origin for _, origin in parts), *marked} - session.labels
     marks = fingerprints_in(text, session.marks_key) if source.is_private else ()
     new = tuple(mark for mark in marks if mark not in session.seen)
-    if labels or new:
+    told = (source.name or source.kind, source.call)
+    is_kept = source.shows or source.is_confidential
+    for part, origin in parts or ((text, source.origin),) if is_kept else ():
+        if values := text_marks(part, session.values_key, source.echoes):
+            seen = TextSeen(session.now, tuple(labels), new, values, origin, *told)
+            yield replace(seen, private=source.is_confidential, shows=source.shows)
+            labels, new = set(), ()
+    if suspicion:
+        yield TextSeen(session.now, tuple(labels), new, "", None, *told, suspicion)
+    elif labels or new:
         yield TextSeen(session.now, tuple(labels), new)
 
 
 async def collect_output(
-    action: Action, output: Output, live: OutputStream, session: Session
+    action: Action, output: Output, live: OutputStream, session: Session, *, is_offline: bool = False
 ) -> tuple[Screened, Source, OverflowWriter]:
     """Return an output as filters take it, what is known of it, and what keeps the whole where it is cut.
 
     Raises:
         TypeError: it holds something else than it should.
     """
-    source = source_of(action, output, session)
+    source = source_of(action, output, session, is_offline=is_offline)
     if output.emitted:
-        text = await live.finish(source.origin)
+        text = await live.finish(source.origin, _exit_code(output))
         # It was shortened while it came; what is left of it is shown as it is.
         source = replace(source, threshold=max(source.threshold, len(text.text)))
     else:
         # A subclass of str may turn into another text each time it is looked at.
-        text = Screened(str.__str__(output.text))
+        text = Screened("".join(part for part, _ in source.parts) or str.__str__(output.text))
+        source = replace(source, begin=live.begin, exit_code=_exit_code(output))
     keep = OverflowWriter(live.store, session.id, source.origin, live.id)
     return _with_remarks(action, output, text, session), source, keep
 
 
 def _with_remarks(action: Action, output: Output, text: Screened, session: Session) -> Screened:
-    """Add what a tool says of its output; only a trusted tool's words stand outside the fence."""
+    """Add a tool's own notices; only those of a trusted tool go outside the fence."""
     if is_trusted(action, session):
         return replace(text, notices=(*output.notices, *text.notices), facts=output.facts)
     facts = (f"{name}: {value}" for name, value in output.facts)
@@ -290,13 +395,16 @@ def make_result(
     Raises:
         TypeError: the exit code is none.
     """
-    code = None if output.exit_code is None else int.__int__(output.exit_code)
+    code = _exit_code(output)
     if failure is None:
         outcome = Outcome(Status.OK, exit_code=code)
         told = ToolResult(action.call, outcome, screened.text, screened.plain, overflow_id=kept)
-        return replace(told, truncated=screened.is_cut, goes_on=output.goes_on is True)
+        caches = output.caches if type(output.caches) is int else 0
+        told = replace(told, goes_on=output.goes_on is True, caches=caches)
+        return replace(told, truncated=screened.is_cut, sizes=screened.sizes)
     return replace(
         failure,
+        sizes=screened.sizes,
         outcome=replace(failure.outcome, exit_code=code),
         text=f"{failure.text}\n{screened.text}",
         shown=f"{failure.shown}\n{screened.plain}",
@@ -304,6 +412,10 @@ def make_result(
         overflow_id=kept,
         truncated=screened.is_cut,
     )
+
+
+def _exit_code(output: Output) -> int | None:
+    return None if output.exit_code is None else int.__int__(output.exit_code)
 
 
 _LATEST = 16 * 1024
@@ -351,4 +463,4 @@ class BackgroundOutput:
             self._held -= len(self._latest.popleft())
 
     def alert(self, _message: str) -> None:
-        """Nothing is told here that the person must see."""
+        """There is nothing here that the person must see."""

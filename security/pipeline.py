@@ -1,7 +1,7 @@
-"""The one door: every call passes `GATES` before it runs, every text passes `FILTERS` before it is seen.
+"""The one door: every call passes `GATES` before it runs, every text `FILTERS` before the model sees it.
 
-Read this file first. The order is the two tuples below; what a gate or filter asks stands in its
-own file. `judge` and `screen` decide; `Pipeline` looks up, asks, records and runs.
+Read this file first. The order is the two tuples below; each gate and filter has a file of
+its own. `judge` and `screen` decide; `Pipeline` looks up, asks, records and runs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,24 @@ import trio
 from .action import secrets_in
 from .approval import Approvals
 from .call import Action, Cleared, ToolCall, ToolResult
-from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip
-from .gates import anomaly, arguments, budget, commands, grounding, hosts, known, paths, permissions, trust
-from .judge import Judge
-from .keep import KeepExecutor, Proposals, keep_action, with_kept
-from .kinds import Runs
-from .outcome import Output, ToolError, ToolTimeout
+from .filters import Filter, Screened, Source, applied, cap, distill, fence, redact, strip, suspect
+from .gates import (
+    anomaly,
+    arguments,
+    budget,
+    commands,
+    flow,
+    grounding,
+    hosts,
+    known,
+    leaks,
+    paths,
+    permissions,
+    trust,
+)
+from .judge import Judge, Ruling
+from .keep import KeepExecutor, Proposals, keep_action, with_again, with_kept, without_names
+from .outcome import Output, ToolError
 from .output import (
     Keep,
     OutputStream,
@@ -38,13 +50,15 @@ from .ports import Answer, Executor, Ports, RecordError
 from .record import Journal, attempt_events, decided_event, finished_event
 from .redirects import Redirects
 from .refusal import cancelled, caught, failed, refused, result_of, unanswered, unrecorded, withheld
+from .rerun import rerun_of, with_rerun
 from .session import Decided, Event, Granted, Session
 from .verdict import Allow, Ask, Decision, Deny, GateWord, Verdict
 
 __all__ = ["FILTERS", "GATES", "Pipeline", "judge", "screen"]
 
 Gate: TypeAlias = Callable[[Action, Session], Verdict]
-Ruled: TypeAlias = ToolResult | tuple[Action, tuple[Event, ...], Runs]
+
+Ruled: TypeAlias = ToolResult | Ruling
 
 GATES: tuple[Gate, ...] = (
     known,
@@ -56,10 +70,12 @@ GATES: tuple[Gate, ...] = (
     grounding,
     hosts,
     commands,
+    leaks,
+    flow,
     budget,
 )
 
-FILTERS: tuple[Filter, ...] = (cap, strip, redact, distill, fence)
+FILTERS: tuple[Filter, ...] = (cap, strip, redact, distill, suspect, fence)
 
 
 def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> Decision:
@@ -68,10 +84,10 @@ def judge(action: Action, session: Session, gates: tuple[Gate, ...] = GATES) -> 
     for gate in gates:
         try:
             verdict = gate(action, session)
-        except Exception as error:  # noqa: BLE001 — one of the three: a gate that fails has said Deny
-            verdict = Deny("broken_gate", f"this gate failed ({type(error).__name__}), which is a no")
+        except Exception as error:  # noqa: BLE001 — one of the three: a gate that fails denies
+            verdict = Deny("broken_gate", f"this gate failed ({type(error).__name__}); the call is denied")
         if not isinstance(verdict, (Allow, Ask, Deny)):
-            verdict = Deny("broken_gate", "this gate said none of the three words, which is a no")
+            verdict = Deny("broken_gate", "this gate did not answer Allow, Ask or Deny; the call is denied")
         words.append(GateWord(gate.__name__, verdict))
         if gate is known and isinstance(verdict, Deny):
             break
@@ -114,7 +130,7 @@ class Pipeline:
         return await result_of(passing, partial(failed, call, self._secrets), call)
 
     async def _pass(self, call: ToolCall, executor: Executor, action: Action | None = None) -> ToolResult:
-        """Judge a call, run it, and pass on what its trial run would change as an Action of its own."""
+        """Judge a call and run it; what follows from it (keep, a second run) is an Action of its own."""
         try:
             ruling = await self._decide(action or await self.judge.read(call))
         except RecordError as error:
@@ -123,12 +139,19 @@ class Pipeline:
             await self._journal.watch(call.tool)
             return ruling
         with closing(Proposals(executor)) as proposals:
-            result = await self._execute(*ruling, proposals)
+            result = await self._execute(ruling, proposals)
+            again = proposals.again(ruling.action, ruling.decided.runs, self.judge.covers(ruling))
+            if again is not None:
+                return with_again(result, await self._pass(again.call, executor, again))
+            if result.error is None and (rerun := rerun_of(ruling.action, proposals)) is not None:
+                passed = await self._pass(rerun.action.call, rerun, rerun.action)
+                result = with_rerun(result, passed, rerun, proposals)
             if result.error is not None or (proposal := proposals.take()) is None:
                 return result
             with closing(proposal):
-                keep = keep_action(ruling[0], proposal)
-                return with_kept(result, await self._pass(keep.call, KeepExecutor(proposal), keep))
+                keep = keep_action(ruling.action, proposal, self.judge.covers(ruling))
+                kept = await self._pass(keep.call, KeepExecutor(proposal), keep)
+                return with_kept(result, without_names(kept) if ruling.decided.lends else kept)
 
     async def admit(self, text: str, source: Source) -> str:
         """Return a text that no tool brought (a file, a note, an error) as the model may see it."""
@@ -139,7 +162,7 @@ class Pipeline:
         return screened.text
 
     async def catch_up(self) -> None:
-        """Write what is owed, and let count what was always-allowed or revoked elsewhere by now.
+        """Write the records that are owed, and take in grants that other sessions made or revoked.
 
         Raises:
             RecordError: one of the two could not be done.
@@ -151,47 +174,45 @@ class Pipeline:
         await self._journal.note(*events)
 
     async def _decide(self, action: Action) -> Ruled:
-        """Return a refusal, or the Action to run with decisions that count and are yet to be recorded."""
+        """Return a refusal, or a ruling whose events count already and are recorded before the call runs."""
         await self._journal.catch_up()
         # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
         found = self.judge.rule(action)
         if found.left and found.decision.denial is None:
             return await self._consult(action, found.decision, found.left)
-        decided = decided_event(self.session, action, found.decision, found.approver, runs=found.runs)
+        decided = decided_event(self.session, action, found.decision, found.approver, **found.ways)
         return await self._end(action, found.decision, decided)
 
     async def _end(self, action: Action, decision: Decision, decided: Decided, *grants: Granted) -> Ruled:
-        attempts = attempt_events(decided, action, decision, self.session)
-        events: tuple[Event, ...] = (decided, *attempts, *grants)
+        events: tuple[Event, ...] = decided, *attempt_events(decided, action, decision, self.session), *grants
         self._journal.fold(*events)
         if decision.denial is None:
-            return action, events, decided.runs
+            return Ruling(action, decision, decided, events)
         await self._journal.write(*events)
         return refused(action.call, decision.denial[1], decision.denial[0])
 
     async def _consult(self, action: Action, decision: Decision, left: Asks) -> Ruled:
-        """Put what is open to the person; then judge again, for time has passed."""
+        """Put the open questions to the person, then judge again: files may have changed meanwhile."""
         async with self._questions.put(action, decision, left) as consulted:
             asked, again = consulted.question.asks, consulted.action
             if consulted.is_no:
-                return unanswered(action.call, asked, nobody=consulted.reply is Answer.NOBODY)
+                return unanswered(action.call, asked, consulted.reply is Answer.NOBODY, consulted.words)
             found = self.judge.rule(again)
             decision = recheck(action, asked, again, found.decision, found.left)
             grants = self._questions.granted(consulted) if decision.denial is None else ()
-            told, runs = consulted.told(found.approver, self.session), consulted.runs(found.runs)
-            decided = decided_event(self.session, again, decision, *told, runs=runs)
+            told, ways = consulted.told(found.approver, self.session), consulted.ways(found)
+            decided = decided_event(self.session, again, decision, *told, **ways)
             return await self._end(again, decision, decided, *grants)
 
-    async def _execute(
-        self, action: Action, events: tuple[Event, ...], runs: Runs, proposals: Proposals
-    ) -> ToolResult:
-        """Record the decision, run, screen, record the outcome; nothing runs before the record stands."""
+    async def _execute(self, ruling: Ruling, proposals: Proposals) -> ToolResult:
+        """Record the decision, run, screen, record the outcome; without the first record nothing runs."""
+        action = ruling.action
         began, detail, result = trio.current_time(), "not started", cancelled(action.call)
         try:
-            await self._journal.write(*events)
+            await self._journal.write(*ruling.events)
             detail = ""
             failing = partial(failed, action.call, self._secrets | secrets_in(action))
-            result = await result_of(self._attempt(action, runs, proposals), failing, action.call)
+            result = await result_of(self._attempt(ruling, proposals), failing, action.call)
         except RecordError as error:
             result = unrecorded(action.call, str(error))
         finally:
@@ -200,16 +221,19 @@ class Pipeline:
             await self._journal.watch(action.call.tool)
         return result
 
-    async def _attempt(self, action: Action, runs: Runs, proposals: Proposals) -> ToolResult:
-        """Run a recorded call and screen what it brings, or what it had brought when it failed."""
-        session, failure = self.session, None
-        source, trail = source_of(action, Output(""), session), Redirects(action, self.judge)
+    async def _attempt(self, ruling: Ruling, proposals: Proposals) -> ToolResult:
+        """Run a recorded call and screen its output, or the part of it that came before a failure."""
+        action, session, failure = ruling.action, self.session, None
+        trail = Redirects(action, self.judge)
+        source = source_of(action, Output(""), session, self._ports.distiller)
         with OutputStream(action, source, self._ports.observer, self._ports.store, session.id) as live:
-            clear = partial(Cleared, action, emit=live.emit, follower=trail, runs=runs, propose=proposals.put)
-            came = await caught(_run(proposals.executor, action, clear, trail), lambda error: error)
+            how = partial(Cleared, action, runs=ruling.decided.runs, overlay=ruling.decided.overlay)
+            clear = partial(how, emit=live.emit, follower=trail, propose=proposals.put, wish=proposals.wish)
+            came = await caught(trail.run(proposals.executor, clear, ruling.decided), lambda error: error)
             await live.close()
             if isinstance(came, Exception):
                 failure = failed(action.call, source.secrets, came)
+                source = source_of(action, Output(""), session, is_offline=trail.is_offline)
                 self._journal.owe(*read_by_model(source, failure.shown, session))
                 if not isinstance(came, ToolError) or not isinstance(came.output, Output):
                     return failure
@@ -220,21 +244,15 @@ class Pipeline:
     async def _screened(
         self, action: Action, output: Output, live: OutputStream, trail: Redirects, failure: ToolResult | None
     ) -> ToolResult:
-        raw, source, keep = await collect_output(action, output, live, self.session)
+        raw, source, keep = await collect_output(
+            action, output, live, self.session, is_offline=trail.is_offline
+        )
         screened = await self._show(raw, source, keep)
         self._journal.owe(*trail.found_in(output, screened.plain))
         return make_result(action, output, screened, keep.id, failure)
 
     async def _show(self, raw: Screened, source: Source, keep: OverflowWriter) -> Screened:
-        """Screen a text, of which what is cut is kept, and count that the model has read it."""
+        """Screen a text, store what is cut from it, and record that the model has read it."""
         screened = await screen(raw, source, keep)
-        self._journal.owe(*read_by_model(source, screened.plain, self.session))
+        self._journal.owe(*read_by_model(source, screened.plain, self.session, screened.suspicion))
         return screened
-
-
-async def _run(executor: Executor, action: Action, clear: Callable[..., Cleared], trail: Redirects) -> Output:
-    """Let a call run within its deadline; time-outs of the tool's own are failures of its own."""
-    timeout = action.spec.timeout if action.spec is not None else 0
-    with trio.move_on_after(timeout) as scope, trail:
-        return await executor.execute(clear(deadline=scope.deadline))
-    raise ToolTimeout(f"no answer within {timeout:g} seconds")

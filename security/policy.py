@@ -1,4 +1,4 @@
-"""What the person allows, as one frozen value made from configuration (`runtime/policy.py`).
+"""What the person allows, as one frozen value; `runtime/policy.py` builds it from the configuration.
 
 Command entries are compared with what was read of a line, never with its text:
 
@@ -18,21 +18,31 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
 
-from .kinds import Runs
-from .trust import TrustLevel
+from .kinds import FenceMode, Runs
+from .lazy import regex
+from .trust import Origin, TrustLevel
 
 __all__ = [
     "DEFAULT_CONFIRM",
+    "FOREIGN",
+    "GIT_SETTINGS",
     "HISTORY",
     "KEEP",
+    "LEND",
+    "NETWORK",
+    "NOT_YOURS",
+    "RANDOM_ADDITION",
+    "SEEN",
     "AnomalyLimits",
     "Autonomy",
     "BreakerLimits",
     "CallLimits",
+    "FenceRules",
     "Policy",
     "Rule",
     "RuleAction",
     "Sandboxing",
+    "ScopedSecret",
     "ShellRules",
     "blocked_by",
     "command_entry_problem",
@@ -44,12 +54,33 @@ __all__ = [
 KEEP = "keep"
 """The name under which rules, questions and records speak of keeping what a trial run changed."""
 
+GIT_SETTINGS = "git config"
+"""The name by which rules and questions speak of what a run changed in the settings of repositories."""
+
+NETWORK = "network"
+"""The name under which questions, grants and records speak of the hosts that a command may reach."""
+
+LEND = "lend"
+"""The rule by which a command line is asked about that is lent a secret."""
+
+FOREIGN = "not_given"
+"""The rule by which `flow` asks about places and ids alone: trust in each of them answers it."""
+
+NOT_YOURS = "not_yours"
+"""The rule by which `flow` asks about what a call says and does; nobody answers that beforehand."""
+
+SEEN = "seen"
+"""The rule by which `grounding` asks about a value that a text showed."""
+
+RANDOM_ADDITION = "random_addition"
+"""The rule by which `leaks` asks about what a URL carries; one yes is enough for a host."""
+
 HISTORY = "history"
 """The rule by which is asked once a session whether commands may read a history that holds secret files."""
 
 DEFAULT_CONFIRM = ("$(", "`", "<(", ">(", "<<<", "eval")
 
-_OPERATOR = re.compile(r"[;|&<>]+")
+_OPERATOR = regex(r"[;|&<>]+")
 _CONSTRUCTS = frozenset({"$(", "`", "<(", ">(", "<<<", "<<"})
 
 
@@ -195,7 +226,7 @@ class RuleAction(StrEnum):
 class Rule:
     """One permission rule. `match` is held against canonical actions, never against raw text.
 
-    `where` is the file and line it stands on ("config.toml:12"), or the scope of a grant. `folder` is a path
+    `where` is its file and line ("config.toml:12"), or the scope of a grant. `folder` is a path
     pattern: an allow rule answers for commands that start there, without it at the workspace's root. A rule
     about keeping what a trial run changed speaks of paths; `command` is then a pattern of the commands that
     ran.
@@ -253,7 +284,9 @@ class Sandboxing:
     `answers` tells that it holds so well that it answers what `commands` asks: the person wished it, the
     self-test found no way out, and only the workspace can be changed. `rung` is the strictest that a command
     can be run in here, as a probe found it; with `asks_first` the person wants to be asked before that, too.
-    Paths are absolute and resolved.
+    With `overlay`, what an allowed command writes to the workspace is applied when it has ended, where that
+    can be had. `allow_hosts` are the hosts that commands may reach where they have no network, as
+    `url/reach.py` reads them. Paths are absolute and resolved.
     """
 
     level: str = "none"
@@ -263,6 +296,48 @@ class Sandboxing:
     answers: bool = False
     rung: Runs = Runs.REAL
     asks_first: bool = False
+    overlay: bool = True
+    allow_hosts: tuple[str, ...] = ()
+
+    @property
+    def by_host(self) -> bool:
+        """Whether commands reach single hosts, and nothing else."""
+        return self.rung is Runs.TRIAL and not self.network
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedSecret:
+    """`[secrets.NAME]`: a secret that is lent for some hosts; its value is known to no gate.
+
+    `hosts` are rules as `url/reach.py` reads them, `programs` the first words of the command lines that are
+    lent it. With `shows_output` what these print is shown like that of any other.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    programs: tuple[str, ...] = ()
+    shows_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRules:
+    """How text of others is marked for the model: by whose words it is, or by who answers for the model."""
+
+    web: FenceMode = FenceMode.DATAMARK
+    mcp: FenceMode = FenceMode.DATAMARK
+    workspace: FenceMode = FenceMode.DELIMIT
+    tool: FenceMode = FenceMode.DELIMIT
+    providers: Mapping[str, FenceMode] = field(default_factory=lambda: MappingProxyType({}))
+
+    def mode_of(self, origin: Origin, model: str) -> FenceMode:
+        """Return the mode for a text, shown to a model (PROVIDER:NAME)."""
+        provider = model.partition(":")[0]
+        if provider in self.providers:
+            return self.providers[provider]
+        if origin in {Origin.WEB, Origin.MCP}:
+            return self.web if origin is Origin.WEB else self.mcp
+        is_file = origin in {Origin.WORKSPACE, Origin.PROJECT, Origin.SECRET}
+        return self.workspace if is_file else self.tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +352,8 @@ class Policy:
     whose results become known URLs; `allow_http` and the two lists hold patterns as `url/hosts.py` reads
     them. `max_bytes` is the most of one output that is looked at at all, and `threshold` the number of
     characters above which it is stored and shown shortened. `shell` is what `[tools.shell]` says of
-    commands, `sandbox` what keeps the programs they start in.
+    commands, `sandbox` what keeps the programs they start in, `secrets` what may be lent to them, and `fence`
+    how text of others is marked.
     """
 
     workspace: str
@@ -304,9 +380,11 @@ class Policy:
     breaker: BreakerLimits = BreakerLimits()
     shell: ShellRules = field(default_factory=ShellRules)
     sandbox: Sandboxing = Sandboxing()
+    secrets: tuple[ScopedSecret, ...] = ()
+    fence: FenceRules = field(default_factory=FenceRules)
 
     @property
     def shell_rules(self) -> ShellRules:
         """What `[tools.shell]` says of commands where these run in what can be had here."""
-        is_tried = self.shell.confirms_by_default and self.sandbox.rung is Runs.TRIAL
+        is_tried = self.shell.confirms_by_default and self.sandbox.rung is not Runs.REAL
         return replace(self.shell, confirm=()) if is_tried else self.shell

@@ -1,4 +1,4 @@
-"""What the pipeline needs from the layers above it, as Protocols; `runtime/app.py` hands them in."""
+"""The Protocols that the pipeline needs from the layers above; `runtime/composition.py` provides them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from enum import Enum
 from typing import Protocol, TypeAlias
 
 from .call import Action, Cleared, ToolSpec
-from .command import CommandFacts, Wanted
+from .filters import Distillation
+from .kinds import CommandFacts, CommandLine, Wanted
 from .outcome import Output
 from .paths import FileState
 from .permissions import Always, Patterns, granted_by, problem_with
@@ -23,6 +24,7 @@ __all__ = [
     "Approver",
     "Audit",
     "Clock",
+    "Distiller",
     "Executor",
     "Grants",
     "Observer",
@@ -32,6 +34,7 @@ __all__ = [
     "RecordError",
     "Spool",
     "Surveyor",
+    "Told",
 ]
 
 
@@ -42,17 +45,32 @@ class RecordError(Exception):
 class Answer(Enum):
     """What came back for a question. `ALWAYS` grants the rules that were offered, for the session.
 
+    `REAL` is a yes to running command lines plainly for real, where that was offered beside another way.
+
     `NOBODY`: there was no one to ask, which is not a yes.
     """
 
     YES = "yes"
     ALWAYS = "always"
+    REAL = "real"
     NO = "no"
     NOBODY = "nobody"
 
 
-Reply: TypeAlias = Answer | Always
-"""An answer, or a yes that lasts with the rules, the scope and the expiry that the person chose."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer with how it was given, in words of the interface, and why, in the person's own.
+
+    `Always` is a yes that lasts with the rules, the scope and the expiry that the person chose.
+    """
+
+    answer: Answer | Always
+    how: str = ""
+    words: str = ""
+
+
+Reply: TypeAlias = Answer | Always | Told
+"""An answer, alone or with what belongs to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +95,15 @@ class Question:
         """The names of what is too long to be taken in at once: "runs", "path", "opens", or an argument."""
         return too_long(self.action)
 
+    @property
+    def or_real(self) -> bool:
+        """Whether `Answer.REAL` is on offer."""
+        return any(ask.or_real for _, ask in self.asks)
+
     def problem(self, always: Always) -> str | None:
         """Say why an "always" would grant nothing, this call still being asked about included, or None."""
         if self.always is None or self.session is None:
-            return "always is not on offer for this call"
+            return '"always" is not available for this call'
         return problem_with(always, self.asks, self.action, self.session)
 
     def grants(self, always: Always) -> tuple[Grant, ...]:
@@ -108,7 +131,7 @@ class Surveyor(Protocol):
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return for each absolute path the path with all links resolved (missing parts kept as they are).
 
-        `~name` stands for itself where there is no user of that name. What cannot be followed is left out.
+        `~name` is returned unchanged if there is no such user. What cannot be followed is left out.
         """
         ...
 
@@ -117,7 +140,7 @@ class Surveyor(Protocol):
         ...
 
     async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
-        """Return what stands at each absolute path without links; what cannot be looked at is left out."""
+        """Return the state of each absolute path without links; what cannot be looked at is left out."""
         ...
 
 
@@ -139,7 +162,7 @@ class Audit(Protocol):
         again makes sure, and counts them once.
 
         Raises:
-            RecordError: they could not be committed; none of them counts.
+            RecordError: they could not be committed; not one of them counts.
         """
         ...
 
@@ -196,6 +219,14 @@ class OverflowStore(Protocol):
         ...
 
 
+class Distiller(Protocol):
+    """Knows what matters in the output of programs (`tools/distill/`)."""
+
+    def begin(self, line: CommandLine | None) -> Distillation:
+        """Begin with the output of a command line; None is one that nobody could read."""
+        ...
+
+
 class Clock(Protocol):
     """The time of day."""
 
@@ -218,7 +249,10 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything the pipeline was given; without `grants`, none of another session holds."""
+    """Everything the pipeline was given; without `grants`, no other session's grants hold.
+
+    Without a `distiller`, nothing is known of what programs print.
+    """
 
     executor: Executor
     surveyor: Surveyor
@@ -228,3 +262,4 @@ class Ports:
     clock: Clock
     observer: Observer
     grants: Grants | None = None
+    distiller: Distiller | None = None

@@ -1,4 +1,4 @@
-"""What a question shows of a call beside what it does, and where a value is too long to be taken in at once.
+"""Build the details a question shows about a call, and find values that are too long to review.
 
 Of a value that is too long both ends are shown, for the end is where something is hidden. A person says yes
 to it only once all of it was shown, and never for longer than one call.
@@ -6,22 +6,32 @@ to it only once all of it was shown, and never for longer than one call.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from . import command
 from .action import canonical_json
 from .call import Action, Atom
-from .command import CommandLine, explain, is_shown_in_full
-from .kinds import Kind
-from .text import visible
+from .kinds import CommandLine, Kind
+from .lazy import regex
+from .text import look_alike_flags, visible
 
-__all__ = ["ACTS", "Ends", "arguments_of", "ends_of", "is_act", "is_taken_in", "quoted_name", "too_long"]
+__all__ = [
+    "ACTS",
+    "Ends",
+    "arguments_of",
+    "ends_of",
+    "flags_of",
+    "is_act",
+    "is_taken_in",
+    "quoted_name",
+    "too_long",
+]
 
 ACTS = {Kind.COMMAND: "runs", Kind.PATH: "path", Kind.URL: "opens"}
 """What a call does, by the kind of what it does it with; these are always shown in full."""
 
-_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+_PLAIN_NAME = regex(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _LONGEST_NAME = 60
 _LONGEST_HEAD, _LONGEST_TAIL = 2000, 1000
 _HEAD_LINES, _TAIL_LINES = 20, 10
@@ -30,7 +40,7 @@ _LONGEST_ACT = 1000  # characters of a path or URL that a person takes in at a g
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The beginning and the end of a value, and how many characters stand between; all of it, if none do."""
+    """The beginning and the end of a value, and the number of characters in between (none: all is shown)."""
 
     head: str
     missing: int = 0
@@ -54,19 +64,19 @@ def too_long(action: Action) -> tuple[str, ...]:
 
 
 def is_act(atom: Atom) -> bool:
-    """Whether an atom is told as what the call does."""
+    """Whether an atom is shown as what the call does."""
     return atom.declared and atom.kind in ACTS
 
 
 def is_taken_in(atom: Atom) -> bool:
     """Whether a person takes in at a glance what a call does."""
     if isinstance(atom.canonical, CommandLine):
-        return is_shown_in_full(explain(atom.canonical, atom.raw))
+        return command.is_shown_in_full(command.explain(atom.canonical, atom.raw))
     return len(atom.shown) <= _LONGEST_ACT
 
 
 def arguments_of(action: Action) -> Iterator[tuple[str, str]]:
-    """Yield the arguments that are not told as what the call does, by name; a preview stands for its own."""
+    """Yield the arguments that are not shown as what the call does, by name; a preview replaces its own."""
     told = {atom.pointer for atom in action.atoms if is_act(atom)}
     secrets = {atom.raw for atom in action.of_kind(Kind.SECRET) if atom.declared and atom.raw}
     preview = action.preview()
@@ -83,8 +93,17 @@ def arguments_of(action: Action) -> Iterator[tuple[str, str]]:
         yield key if plain else quoted_name(key), shown
 
 
+def flags_of(action: Action) -> tuple[str, ...]:
+    """Return which letters of a call pass for those of another script: in its name, acts and arguments."""
+    values = (value for _, value in arguments_of(action))
+    acts = (atom.raw for atom in action.atoms if is_act(atom))
+    # One by one: what is written in one value says nothing about the script of another.
+    told = (flag for text in (action.call.tool, *acts, *values) for flag in look_alike_flags(text))
+    return tuple(dict.fromkeys(told))
+
+
 def quoted_name(name: str) -> str:
-    """Return a name that somebody else chose so that it is taken for none of ours."""
+    """Return a name that somebody else chose so that it cannot be mistaken for one of ours."""
     shown = visible(canonical_json(name))
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[:_LONGEST_NAME]}…"
 

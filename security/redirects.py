@@ -1,4 +1,4 @@
-"""Judges where a cleared call goes on to, and says what becomes known because of it.
+"""Judge each redirect of a running call, and add the URLs it leads to to the ledger.
 
 A call is cleared for its URLs. A redirect, or a second try, is asked for here: it is judged by the
 same gates as the call was, and on record before anything is sent. A redirect is grounded by the URL
@@ -8,20 +8,23 @@ pages link to becomes known in the same way. Opening connections is left to the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import trio
+
 from .action import canonical_json, thaw
-from .call import Action, Asker, Exchange, ToolCall
+from .call import Action, Asker, Cleared, Exchange, ToolCall
+from .connections import Connections
 from .judge import Judge
 from .kinds import Kind, Unreadable
-from .outcome import Output, PolicyBlocked
+from .outcome import Output, PolicyBlocked, ToolTimeout
 from .output import is_trusted
 from .permissions import Asks
-from .ports import RecordError
+from .ports import Executor, RecordError
 from .record import redirect_events, response_event
-from .session import Event, Session, UrlsAdded
+from .session import Decided, Event, Session, UrlsAdded
 from .url import MAX_BYTES, Provenance, Url, join_url, parse_url, same_site, urls_in
 from .verdict import Decision
 
@@ -31,7 +34,7 @@ MOST_HOPS = 3
 """Redirects that one request may follow, at most."""
 
 MOST_LINKS = 500
-"""Links of one page that become known, at most, in the order in which they stand there."""
+"""Links of one page that become known, at most, in the order of the page."""
 
 _MOST_TRIES = 2
 _LONGEST_LINK = 2048
@@ -56,10 +59,14 @@ class _Chain:
 
 @dataclass(slots=True)
 class Redirects:
-    """The ways of one call; the pipeline makes it and enters it while the call runs."""
+    """The ways of one call; the pipeline makes it and enters it while the call runs.
+
+    `is_offline` tells that it ran command lines which could reach nothing but single hosts, and reached none.
+    """
 
     action: Action
     judge: Judge
+    is_offline: bool = False
     _ways: dict[str, _Chain] = field(init=False)
     _attempts: int = 0
     _is_over: bool = False
@@ -70,11 +77,28 @@ class Redirects:
             atom.pointer: _Chain([atom.canonical]) for atom in urls if isinstance(atom.canonical, Url)
         }
 
+    async def run(self, executor: Executor, clear: Callable[..., Cleared], decided: Decided) -> Output:
+        """Let the call run within its deadline; time-outs of the tool's own are failures of its own.
+
+        A command of it reaches the hosts that were `decided`.
+        """
+        reached = Connections(self.action, self.judge, decided.hosts, is_lent=bool(decided.lends))
+        timeout = self.action.spec.timeout if self.action.spec is not None else 0
+        with trio.move_on_after(timeout) as scope, self, reached:
+            cleared = clear(deadline=scope.deadline)
+            cleared.gatekeeper, cleared.lends = reached, decided.lends
+            try:
+                return await executor.execute(cleared)
+            finally:
+                by_host = self.action.may_be_tried and self.judge.session.policy.sandbox.by_host
+                self.is_offline = by_host and not reached.admitted
+        raise ToolTimeout(f"no answer within {timeout:g} seconds")
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End here: whoever kept the `Cleared` opens nothing more by it."""
+        """End here: a `Cleared` that is kept for longer opens nothing more."""
         self._is_over = True
 
     async def follow(self, reference: str, pointer: str | None = None) -> Url:
@@ -107,7 +131,7 @@ class Redirects:
         return url
 
     def report(self, exchange: Exchange) -> None:
-        """Take down what became of an attempt; it is written with the next record of the call."""
+        """Take down the outcome of an attempt; it is written with the next record of the call."""
         if not self._is_over:
             self.judge.journal.owe(response_event(self.action, exchange, self._attempts, self.judge.session))
 
@@ -129,7 +153,7 @@ class Redirects:
 
     def _way(self, pointer: str | None) -> tuple[str, _Chain]:
         if self._is_over:
-            raise PolicyBlocked("the call is over; nothing is opened on its behalf any more")
+            raise PolicyBlocked("the call has ended; no further URL is opened for it")
         if pointer is None and len(self._ways) == 1:
             pointer = next(iter(self._ways))
         if pointer is None or pointer not in self._ways:
@@ -176,7 +200,7 @@ def _refusal(decision: Decision, left: Asks) -> str:
 def _led_to(action: Action, pointer: str, text: str) -> ToolCall:
     """Return the call as if it had been made for what one of its URLs led to.
 
-    Nobody typed that, so it is judged as a model's words, whoever asked in the first place.
+    Nobody typed that, so it is judged as a model's words, even in a call that the person asked for.
     """
     arguments: Any = thaw(action.arguments)
     *path, last = (part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])

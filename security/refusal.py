@@ -1,18 +1,18 @@
-"""How a refusal or a failure is told: to the model as fenced text, to a program as a JSON object.
+"""Format refusals and failures: fenced text for the model, a JSON object for programs.
 
-Our words stand outside the marks; every value that a model, a page or a program wrote stands inside.
+Our words are outside the marks; every value that a model, a page or a program wrote is inside.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from .call import Outcome, Status, ToolCall, ToolResult
+from .call import AGAIN, Outcome, Status, ToolCall, ToolResult
 from .filters import Source, inline, label
 from .kinds import Json
+from .lazy import regex
 from .outcome import Category, ToolError
 from .policy import KEEP
 from .trust import Origin
@@ -41,10 +41,12 @@ Told: TypeAlias = Callable[[Exception], ToolResult]
 """What tells an exception as the result of a call."""
 
 _NOT_FOR_TOOLS = frozenset({Category.CANCELLED, Category.CONFIRMATION_REQUIRED})
-_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-_CLASS = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_CODE = regex(r"[A-Z][A-Z0-9_]{0,63}")
+_CLASS = regex(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _DISCARDED = "what the command changed was discarded"
-_OUR_WORDS = re.compile(r"[a-z]+(?: [a-z]+)*")
+# Fixed phrases of the contract, which scripts and models look for. They name the call already.
+_PHRASE = regex(r"^(?:fetch|send|host) (?:rejected|refused): ")
+_OUR_WORDS = regex(r"[a-z]+(?: [a-z]+)*")
 
 
 def error_object(denial: Deny, gate: str) -> dict[str, Json]:
@@ -60,7 +62,7 @@ def error_object(denial: Deny, gate: str) -> dict[str, Json]:
 def question_object(
     asks: tuple[tuple[str, Ask], ...], message: str, code: str = "INPUT_REQUIRED"
 ) -> dict[str, Json]:
-    """Return the JSON object of questions that found no yes; the first one's gate and rule stand for all."""
+    """Return the JSON object of questions that found no yes; gate and rule are those of the first one."""
     (gate, first), *_ = asks
     about: dict[str, Json] = {"gate": gate, "rule": first.rule}
     about["asks"] = [{"gate": name, "question": ask.question} for name, ask in asks]
@@ -87,17 +89,23 @@ def _facts(facts: tuple[tuple[str, str], ...]) -> Json:
 
 def refused(call: ToolCall, denial: Deny, gate: str) -> ToolResult:
     """Return the result of a call that a gate denied."""
-    what = (
-        f"{_DISCARDED}, refused"
-        if call.tool == KEEP and gate != "known"
-        else f"{call_name(call)} was refused"
-    )
-    lines = [f"{what} by {gate} ({denial.rule}): {denial.reason}"]
+    if call.tool == KEEP and gate != "known":
+        what = f"{_DISCARDED}: refused"
+    else:
+        # A name that no tool has can be a whole sentence of somebody else's.
+        name = label(call.tool) if gate == "known" and denial.rule == "unknown_tool" else call_name(call)
+        what = f"{name} refused{' a second run that may write' if call.id.endswith(AGAIN) else ''}"
+    why = _PHRASE.sub("", denial.reason)
+    first = f"{what}: {why}" if why == denial.reason else denial.reason
+    lines = [first, f"gate: {gate} ({denial.rule})"]
     lines += [f"{_fact_name(name)}: {label(value)}" for name, value in denial.facts]
     if denial.suggestion is not None:
         lines.append(f"suggestion: {label(denial.suggestion)}")
+    if "way_out" in denial.detail:
+        lines.append(f"way out: {denial.detail['way_out']}")
     outcome = Outcome(Status.DENIED, denial.category, gate)
-    return ToolResult(call, outcome, "\n".join(lines), lines[0], error_object(denial, gate))
+    shown = f"{what}: {denial.advice or why}"
+    return ToolResult(call, outcome, "\n".join(lines), shown, error_object(denial, gate))
 
 
 def _fact_name(name: str) -> str:
@@ -105,10 +113,19 @@ def _fact_name(name: str) -> str:
     return name if _OUR_WORDS.fullmatch(name) else label(name)
 
 
-def unanswered(call: ToolCall, asks: tuple[tuple[str, Ask], ...], nobody: bool) -> ToolResult:
-    """Return the result of a call whose questions were answered with no, or by nobody."""
+def unanswered(
+    call: ToolCall, asks: tuple[tuple[str, Ask], ...], nobody: bool, words: str = ""
+) -> ToolResult:
+    """Return the result of a call whose questions were answered with no, or by nobody.
+
+    `words` are the person's own about why, and go to the model as such.
+    """
     who = "nobody is here to say yes" if nobody else "the person said no"
-    lines = [f"{_DISCARDED if call.tool == KEEP else f'{call_name(call)} was not run'}: {who}"]
+    not_run = (
+        f"{call_name(call)} was not run{' again, so that it could write' if call.id.endswith(AGAIN) else ''}"
+    )
+    lines = [f"{_DISCARDED if call.tool == KEEP else not_run}: {who}"]
+    lines += [f"the person says why: {words}"] if words else []
     lines += [f"{gate} asked: {ask.question}" for gate, ask in asks]
     lines += [f"suggestion: {label(ask.suggestion)}" for _, ask in asks if ask.suggestion is not None]
     error = question_object(asks, lines[0], "INPUT_REQUIRED" if nobody else "DECLINED")
@@ -168,8 +185,8 @@ def withheld(call: ToolCall, error: Exception) -> ToolResult:
 
 
 def broken(call: ToolCall, _error: Exception) -> ToolResult:
-    """Return the result of a call whose failure could not even be told; nothing of it is looked at."""
-    text = f"{call_name(call)} failed in a way that cannot be told"
+    """Return the result of a call whose failure could not even be shown; nothing of it is looked at."""
+    text = f"{call_name(call)} failed, and its error could not be shown"
     return _without_a_word(call, text, "PERMANENT_FAILURE", "execution")
 
 
@@ -191,7 +208,7 @@ async def result_of(step: Awaitable[ToolResult], tell: Told, call: ToolCall) -> 
 
 
 async def caught(step: Awaitable[T], told: Callable[[Exception], U]) -> T | U:
-    """Return what comes of a step, or what is told of the exception it raised."""
+    """Return the result of a step, or what `told` makes of the exception it raised."""
     try:
         return await step
     except Exception as error:  # noqa: BLE001 — one of the three: what others raise is an outcome

@@ -27,7 +27,7 @@ _CONDITION, _CONSEQUENCES = "if", ("then", "else")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One string, where it stands (JSON pointer; a trailing `#` means the key itself), and its kinds.
+    """One string, its place (JSON pointer; a trailing `#` means the key itself), and its kinds.
 
     `only_read`: whatever branch of the schema a tool takes it by, it does no more than read what is there.
     `is_fixed`: it is one of the words that a branch lists, which the tool wrote and not the model.
@@ -83,7 +83,7 @@ def changes(given: Any, checked: object, pointer: str = "") -> Iterator[str]:
 def declared_kinds(schema: Schema) -> Iterator[tuple[str, frozenset[Kind]]]:
     """Yield each place that arguments can have, with the kinds its strings are declared to be.
 
-    In a pointer the last number stands for all further items of a list, and * for a key that no schema
+    In a pointer the last number means all further items of a list, and * a key that no schema
     names. A place that is like another before it is left out, for schemas may refer to themselves.
     """
     waiting: deque[tuple[str, tuple[Schema, ...]]] = deque([("", (schema,))])

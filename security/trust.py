@@ -1,4 +1,4 @@
-"""How far the source of a tool or of a text is trusted: levels of tools, origins of texts."""
+"""Trust levels of tools and origins of texts."""
 
 from __future__ import annotations
 

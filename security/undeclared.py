@@ -1,4 +1,4 @@
-"""Reads a string that nobody declared as a path where something in the workspace has that name.
+"""Read an undeclared string as a path if something in the workspace has that name.
 
 What exists is a fact: `wanted_names` says what is to be looked up before judging, `named_paths` reads the
 answer. Where nothing has the name, words that hold a slash stay words.
@@ -11,8 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 
-from .command import CommandFacts, Wanted
-from .kinds import Effect, Kind
+from .kinds import CommandFacts, Effect, Kind, Wanted
+from .lazy import regex
 from .paths import ResolvedPath, could_be_path, locate
 from .policy import Policy
 from .schema import Leaf
@@ -23,7 +23,7 @@ __all__ = ["named_paths", "wanted_names"]
 _LONGEST_PATH = 4096  # Linux' PATH_MAX: no system call takes a longer one.
 _DECODINGS = 4
 _MARKS = "'\"`<>"
-_PLACE_IN_FILE = re.compile(r"(?:#.*|(?::[0-9]+){1,2}(?:-[0-9]+)?:?)\Z", re.DOTALL)
+_PLACE_IN_FILE = regex(r"(?:#.*|(?::[0-9]+){1,2}(?:-[0-9]+)?:?)\Z", re.DOTALL)
 # A character of a path takes up to eleven, as in `%2525252541`.
 _LONGEST_TEXT = 11 * _LONGEST_PATH
 # What all paths of a call may be together: many times what a list of all files of a big project is.
@@ -86,7 +86,7 @@ def _read_as(strings: Iterable[Leaf], policy: Policy) -> Iterator[tuple[Leaf, tu
 def _spellings(leaf: Leaf, policy: Policy) -> tuple[str, ...]:
     """Return the absolute paths a string could mean beside the one it is read as anyway.
 
-    That is as it stands, with its percent-escapes undone, and without what tools take off a path.
+    That is the text unchanged, with its percent-escapes undone, and without what tools take off a path.
     """
     places = (locate(text, policy) for decoded in _decoded(leaf.text.strip()) for text in _bared(decoded))
     found = dict.fromkeys(place.text for place in places if isinstance(place, ResolvedPath))
@@ -124,7 +124,7 @@ def _decoded(text: str) -> Iterator[str]:
 def _top(path: str, effects: Effect, policy: Policy) -> str | None:
     """Return the first part of a path below the workspace, if the path goes on and the tool may write it."""
     start = policy.workspace.rstrip("/") + "/"
-    if Effect.WRITE not in effects or not path.startswith(start):
+    if not effects & (Effect.CREATE | Effect.WRITE) or not path.startswith(start):
         return None
     first, _, rest = path.removeprefix(start).partition("/")
     return posixpath.join(start, first) if rest else None

@@ -1,4 +1,4 @@
-"""The three words a gate can say, and what they add up to.
+"""The three answers of a gate, Allow, Ask and Deny, and how they combine.
 
 The first Deny decides; else every Ask is gathered; else it is allowed. Deny beats Ask beats Allow.
 """
@@ -18,7 +18,7 @@ __all__ = ["Allow", "Ask", "Decision", "Deny", "GateWord", "Grounds", "Verdict"]
 
 
 Grounds: TypeAlias = tuple[tuple[Url, Provenance], ...]
-"""URLs of a call, each with how what it stands on became known."""
+"""URLs of a call, each with how the entry it rests on became known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,12 @@ class Allow:
 class Ask:
     """A person must say yes.
 
-    `question` is in our words; the canonical values it is about stand in `about` (empty: the tool
+    `question` is in our words; the canonical values it is about are in `about` (empty: the tool
     as such), and an answer given in advance must cover all of them. `force` marks an Ask that only
     a person present can answer; `own_rule` one that the person's own `ask` rule put, which no allow
     rule outweighs; `by_name` one that only answers which name such files by their own words cover, and
-    no autonomy. `facts` are named values to show beside the question, `suggestion` what would pass
+    no autonomy. With `or_real` a person may also answer that command lines run plainly for real. `facts`
+    are named values to show beside the question, `suggestion` what would pass
     without one, `grounds` and `runs` are as in `Allow`.
     """
 
@@ -56,14 +57,16 @@ class Ask:
     suggestion: str | None = None
     grounds: Grounds = field(default=(), compare=False)
     runs: Runs = Runs.REAL
+    or_real: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """No, whoever asks.
+    """No, even to the person.
 
-    `reason` is in our words and quotes nothing; values a model or a page wrote stand in `facts`
-    and are fenced or escaped wherever they are shown. `suggestion` is a value that would pass.
+    `reason` is in our words and quotes nothing; values a model or a page wrote are in `facts`
+    and are fenced or escaped wherever they are shown. `advice` is the reason for the person, with what
+    to do, where `reason` is a fixed phrase of the contract. `suggestion` is a value that would pass.
     `detail` goes into the JSON error object as it is.
     """
 
@@ -74,6 +77,7 @@ class Deny:
     suggestion: str | None = None
     facts: tuple[tuple[str, str], ...] = ()
     detail: Mapping[str, Json] = field(default_factory=dict)
+    advice: str = ""
 
 
 Verdict: TypeAlias = Allow | Ask | Deny
@@ -81,7 +85,7 @@ Verdict: TypeAlias = Allow | Ask | Deny
 
 @dataclass(frozen=True, slots=True)
 class GateWord:
-    """What one gate said."""
+    """The answer of one gate."""
 
     gate: str
     verdict: Verdict
@@ -89,13 +93,13 @@ class GateWord:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What all gates said, in the order of `GATES`, and what follows from it."""
+    """The answers of all gates, in the order of `GATES`, and what follows from them."""
 
     words: tuple[GateWord, ...]
 
     @property
     def denial(self) -> tuple[str, Deny] | None:
-        """The first gate that said no, and its words."""
+        """The first gate that denied, and its answer."""
         for word in self.words:
             if isinstance(word.verdict, Deny):
                 return word.gate, word.verdict
@@ -127,7 +131,7 @@ class Decision:
 
     @property
     def gate(self) -> str | None:
-        """The gate whose word decides; None when nothing was said against the call."""
+        """The gate whose answer decides; None if no gate objected."""
         if self.denial is not None:
             return self.denial[0]
         return self.asks[0][0] if self.asks else None

@@ -1,4 +1,4 @@
-"""What several test files need."""
+"""Fixtures shared by all tests."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from loading import load_module
+from toolchains import look_once_at_toolchains
 
 # Started in the background (`make test &`, nohup) a process ignores Ctrl-C, and so would every program it
 # starts: those that are interrupted here would never end.
@@ -31,6 +32,8 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+
+look_once_at_toolchains()
 
 TESTS = Path(__file__).parent
 

@@ -1,4 +1,4 @@
-"""Start `leeward` as a process of its own without the cost of its imports.
+"""Start `leeward` as its own process without the cost of importing it each time.
 
 One process per test session has imported everything and forks: what it forks gets the command line, folder,
 environment and standard streams it is asked for, and ends as an interpreter ends. What only a new interpreter
@@ -163,8 +163,19 @@ def _import_everything() -> None:
     for found in pkgutil.walk_packages(importlib.import_module("leeward").__path__, "leeward."):
         if found.name not in {"leeward.__main__", "leeward.testing"}:
             importlib.import_module(found.name)
+    _find_out_once()
     # Shared with whatever is forked, and not looked through at its end.
     gc.freeze()
+
+
+def _find_out_once() -> None:
+    """Read the built-in tools, and look through the toolchains of this machine, for all that is forked."""
+    policy = importlib.import_module("leeward.security.policy").Policy("/nonexistent/ws", "/nonexistent")
+    builtin = importlib.import_module("leeward.tools.builtin")
+    builtin.builtin_tools(builtin.BuiltinSettings(policy.workspace, policy.home, None, None, None, policy))
+    sys.path.append(str(Path(__file__).with_name("support")))
+    importlib.import_module("toolchains").look_once_at_toolchains(now=True)
+    del sys.path[-1]
 
 
 def _serve(control: socket.socket) -> Callable[[], Any] | None:

@@ -1,4 +1,4 @@
-"""The laws of the architecture, each checked on the sources, each with a violation that it must find.
+"""The laws of the architecture, checked on the sources, each with a violation it must find.
 
 A law is a function from `{path: source}` to the places that break it. What is exempt stands in the
 tables at the top: a new exemption is a diff in this file.
@@ -25,9 +25,11 @@ GATES = (
     "grounding",
     "hosts",
     "commands",
+    "leaks",
+    "flow",
     "budget",
 )
-FILTERS = ("cap", "strip", "redact", "distill", "fence")
+FILTERS = ("cap", "strip", "redact", "distill", "suspect", "fence")
 BUILT_IN_TOOLS = {
     "read", "write", "edit", "list_directory", "find_path", "grep", "shell", "fetch", "read_overflow",
     "memory_save",
@@ -36,13 +38,12 @@ BUILT_IN_TOOLS = {
 }  # fmt: skip
 
 LATE_IMPORTS = {
-    "runtime/providers/registry.py",
-    "tools/builtin.py",
-    "memory/audit/signing.py",
-}  # HTTP clients and signatures: most starts need none
+    "tools/mcp/server.py",
+}  # the MCP SDK, which may not be installed
 LATE_MODULES = {
     "src/leeward/__init__.py",
     "security/__init__.py",
+    "security/lazy/names.py",
     "runtime/__init__.py",
     "runtime/cli/main.py",
 }  # lazy fronts, PEP 562
@@ -54,19 +55,37 @@ DIALLERS = {
     "tools/http/dial.py",
     "tools/http/resolve.py",  # asks for names only
     "tools/sandbox/self_test.py",  # listens for who gets out of the sandbox
+    "tools/sandbox/read_only_probe.py",  # does so, too
     "tools/process/supervisor.py",  # has a pair of sockets with a process of ours, for descriptors
     "tools/process/reaper.py",  # is that process
     "tools/process/overlay.py",  # has a pair of sockets by which a handle comes out of a namespace
+    "tools/process/preparation.py",  # is part of that process, and sends such handles
+    "tools/process/listener.py",  # has a pair of sockets by which what tells of system calls comes
+    "tools/process/network.py",  # has such a pair, and receives the socket that listens in a namespace
 }
-POOLS = {"tools/http/dial.py", "tools/http/client.py", "tools/http/streams.py"}
+POOLS = {"tools/http/dial.py", "tools/http/client.py", "tools/http/streams.py", "tools/http/service.py"}
+PROXY = {"tools/proxy/connection.py", "tools/proxy/forward.py"}  # take requests apart; dial.py connects
 LOOPS = {
     "memory/database/asyncio_thread.py",
-    "runtime/repl/terminal.py",
-}  # a loop in a thread, and what the line editor needs in its own
+    "runtime/embedding/aio.py",
+    "runtime/repl/board.py",
+    "runtime/repl/plain.py",
+    "tools/mcp/client.py",
+}  # a loop in a thread, a front for programs that have one, what the line editors need in theirs, and the
+# errors of the MCP SDK, whose anyio runs on trio
 NURSERIES = {
     "tools/process/run.py",
+    "tools/sandbox/read_only.py",
+    "tools/process/network.py",
+    "tools/proxy/server.py",
+    "tools/proxy/tunnel.py",
     "tools/shell/jobs.py",
+    "tools/mcp/server.py",
+    "tools/mcp/http.py",
+    "tools/mcp/stdio.py",
+    "runtime/mcp/servers.py",
     "runtime/app.py",
+    "runtime/embedding/portal.py",
     "runtime/conversation/calls.py",
     "runtime/console/foreground.py",
     "runtime/repl/repl.py",
@@ -74,17 +93,19 @@ NURSERIES = {
 URL_PARSERS = {"security/url/parse.py", "security/url/extract.py"}
 WAITING = {
     "security/pipeline.py",
+    "security/redirects.py",
     "security/record/journal.py",
     "security/output.py",
     "security/filters/screened.py",
     "security/approval.py",
+    "security/redirects.py",
 }
 SWALLOWING = {
     ("security/pipeline.py", "judge"),
     ("security/refusal.py", "caught"),
     ("security/record/journal.py", "tell"),
 }
-IMPURE = {"approval", "judge", "output", "pipeline", "ports", "record", "redirects"}
+IMPURE = {"approval", "connections", "judge", "output", "pipeline", "ports", "record", "redirects"}
 PURE_LIBRARY = {
     "__future__",
     "collections",
@@ -117,6 +138,7 @@ OPEN_FRONTS = {
     "runtime/providers/anthropic",
     "runtime/providers/openai",
     "tools/http",
+    "tools/proxy",
     "memory/database/migrations",
 }
 """Fronts that hand nothing on, so that nothing heavy is loaded: their files are imported directly."""
@@ -125,15 +147,22 @@ SHORTEST, WIDEST = 60, 22
 """Lines a file has at least, and files a folder has at most, its front aside."""
 
 SHORT_FILES = {
-    "security/kinds.py": "the vocabulary everything else imports",
+    "security/lazy/names.py": "what fronts have in common",
+    "security/lazy/regex.py": "apart from names.py: it loads re",
     "security/trust.py": "levels and origins: imported by all, importing nothing",
+    "security/text/mask.py": "what masking, secrets and nonce have in common",
     "security/text/nonce.py": "marks of the fence, which no other text code needs",
+    "memory/private_file.py": "what trust in workspaces and in servers have in common",
     "security/paths/place.py": "the value; workspace.py makes it",
+    "security/url/reach.py": "rules about hosts with ports, which commands alone have",
+    "tools/distill/engine.py": "apart from what it loads with the first output",
+    "tools/proxy/wire.py": "what tunnel.py and forward.py have in common",
     "security/paths/autorun.py": "the reader of its table",
     "security/command/programs/tables.py": "the reader of the tables beside it",
     "tools/http/resolve.py": "apart from dial.py, which loads httpcore",
     "runtime/clock.py": "implements a port",
     "runtime/version.py": "the one place of the version",
+    "security/provenance/outward.py": "what went out, apart from what is known of values",
     "runtime/installation.py": "where this installation lies, asked by --help too",
     "runtime/config/trust.py": "which workspaces are trusted",
     "runtime/config/places.py": "where configuration and data lie",
@@ -142,141 +171,158 @@ SHORT_FILES = {
 """Files shorter than that, each with the reason why it stands alone; gates, filters and migrations are free.
 """
 
+# What every file may import: it serves the start of a process and knows nothing of what it is used for.
+GROUND = {"security/lazy"}
+
 # What each package may import of ours: packages, and files at the root of a folder. A new way is a diff here.
 PACKAGES = {
     "security/checks": (
         "security/action security/call security/command security/kinds security/paths security/permissions "
-        "security/policy security/session security/text security/trust security/url "
-        "security/verdict"
+        "security/policy security/provenance security/schema security/session security/text security/trust "
+        "security/url security/verdict"
     ),
-    "security/command": "",
+    "security/command": "security/kinds",
     "security/command/expand": (
-        "security/command/programs security/command/syntax security/kinds security/paths "
-        "security/policy security/text"
+        "security/command/programs security/command/syntax security/kinds security/text"
     ),
     "security/command/judge": (
         "security/command/expand security/command/programs security/command/syntax security/kinds "
         "security/paths security/policy security/text security/url"
     ),
-    "security/command/programs": "security/command/syntax security/text",
-    "security/command/syntax": "",
-    "security/filters": "security/text security/trust",
+    "security/command/programs": "security/command/syntax",
+    "security/command/syntax": "security/kinds",
+    "security/filters": "security/injections security/kinds security/text security/trust",
+    "security/injections": "security/text",
     "security/gates": (
-        "security/call security/checks security/command security/kinds security/outcome "
-        "security/paths security/permissions security/policy security/session security/trust "
-        "security/url security/verdict"
+        "security/call security/checks security/command security/kinds security/outcome security/paths "
+        "security/permissions security/policy security/session security/trust security/url security/verdict"
     ),
     "security/paths": "security/kinds security/policy security/text",
+    "security/lazy": "",
     "security/permissions": (
-        "security/call security/command security/kinds security/paths security/policy "
-        "security/question security/session security/text security/url security/verdict"
+        "security/call security/command security/kinds security/paths security/policy security/question "
+        "security/session security/text security/url security/verdict"
     ),
+    "security/provenance": "security/kinds security/trust security/url",
     "security/record": (
-        "security/action security/call security/command security/kinds security/outcome "
-        "security/paths security/permissions security/policy security/ports security/schema "
-        "security/session security/text security/trust security/url security/verdict"
+        "security/action security/call security/checks security/command security/kinds security/outcome "
+        "security/paths security/permissions security/policy security/ports security/provenance "
+        "security/schema security/session security/text security/trust security/url security/verdict"
     ),
-    "security/sandbox": "security/command security/paths security/policy security/text",
+    "security/sandbox": "security/paths security/policy security/text",
     "security/session": (
-        "security/call security/command security/kinds security/outcome security/paths security/policy "
+        "security/call security/kinds security/outcome security/paths security/policy security/provenance "
         "security/trust security/url security/verdict"
     ),
     "security/text": "",
     "security/url": "security/kinds security/text",
     "memory/audit": (
-        "memory/database memory/database/migrations memory/grants memory/sessions security/call "
-        "security/kinds security/outcome security/ports security/session security/trust "
-        "security/url"
+        "memory/changes memory/database memory/database/migrations memory/grants memory/sessions "
+        "security/call security/kinds security/outcome security/policy security/ports security/session "
+        "security/trust security/url"
     ),
     "memory/database": "security/kinds security/ports",
     "memory/database/migrations": "",
     "memory/overflow": "memory/database memory/patterns security/ports security/trust",
     "memory/sessions": "memory/checkpoints memory/database security/kinds security/ports security/trust",
     "tools/checkpoints": (
-        "memory/checkpoints security/call security/kinds security/outcome security/paths "
+        "memory/changes memory/checkpoints security/call security/kinds security/outcome security/paths "
         "security/ports security/text tools/files tools/linux tools/search"
     ),
     "tools/declare": (
         "security/action security/call security/kinds security/outcome security/paths security/schema "
-        "security/url"
+        "security/trust security/url"
     ),
+    "tools/distill": "memory/patterns security/command security/filters security/kinds",
     "tools/files": (
-        "security/call security/filters security/kinds security/outcome security/paths "
-        "security/permissions security/policy security/sandbox security/text security/trust "
-        "tools/declare tools/linux"
+        "security/call security/filters security/kinds security/outcome security/paths security/permissions "
+        "security/policy security/sandbox security/text security/trust tools/declare tools/linux"
     ),
-    "tools/git": ("security/outcome security/sandbox security/text tools/files tools/process tools/sandbox"),
+    "tools/git": "security/outcome security/sandbox security/text tools/files tools/process tools/sandbox",
     "tools/http": "security/call security/kinds security/outcome security/trust security/url tools/declare",
+    "tools/mcp": (
+        "memory/private_file security/call security/filters security/kinds security/lazy security/outcome "
+        "security/trust security/url tools/declare tools/process"
+    ),
+    "tools/proxy": "security/call security/outcome security/url",
     "tools/process": "security/outcome security/paths security/policy security/sandbox tools/linux",
     "tools/sandbox": (
-        "memory/checkpoints security/outcome security/paths security/policy security/ports "
-        "security/sandbox security/text tools/checkpoints tools/files tools/linux tools/process"
+        "memory/checkpoints security/outcome security/paths security/policy security/ports security/sandbox "
+        "security/text tools/checkpoints tools/files tools/linux tools/process tools/sandbox/seccomp"
     ),
+    "tools/sandbox/seccomp": "",
     "tools/search": (
-        "memory/patterns security/call security/kinds security/outcome security/paths "
-        "tools/declare tools/files"
+        "memory/patterns security/call security/kinds security/outcome security/paths tools/declare "
+        "tools/files"
     ),
     "tools/shell": (
         "security/call security/kinds security/outcome security/output security/paths security/policy "
-        "security/ports security/session security/text security/trust tools/checkpoints tools/declare "
-        "tools/files tools/git tools/process tools/sandbox tools/search"
+        "security/ports security/sandbox security/session security/text security/trust tools/checkpoints "
+        "tools/declare tools/files tools/git tools/process tools/sandbox tools/search"
     ),
     "runtime/audit": (
         "memory/audit memory/database runtime/clock runtime/config runtime/console runtime/exits "
-        "runtime/options runtime/policy runtime/printer runtime/sessions runtime/storage "
-        "runtime/version security/action security/call security/kinds security/paths "
-        "security/permissions security/pipeline security/policy security/record security/session "
-        "security/text security/trust security/url"
+        "runtime/options runtime/policy runtime/printer runtime/sessions runtime/storage runtime/version "
+        "security/action security/call security/kinds security/paths security/permissions security/pipeline "
+        "security/policy security/record security/session security/text security/trust security/url"
     ),
     "runtime/cli": (
         "memory/audit memory/database memory/grants memory/overflow memory/sessions runtime/app "
-        "runtime/clock runtime/config runtime/console runtime/describe runtime/dry_run "
-        "runtime/events runtime/exits runtime/grounding runtime/model runtime/options "
-        "runtime/printer runtime/providers runtime/sandbox runtime/script runtime/sessions "
-        "runtime/storage runtime/version security/call security/kinds security/sandbox "
-        "security/session security/text security/trust tools/process tools/sandbox"
+        "runtime/clock runtime/config runtime/console runtime/describe runtime/dry_run runtime/events "
+        "runtime/exits runtime/grounding runtime/model runtime/options runtime/printer runtime/providers "
+        "runtime/mcp runtime/sandbox runtime/script runtime/sessions "
+        "runtime/storage runtime/trace "
+        "runtime/version security/call security/command security/filters security/injections security/kinds "
+        "security/outcome security/sandbox security/session security/text security/trust tools/distill "
+        "tools/http tools/mcp tools/process tools/sandbox"
     ),
     "runtime/config": (
-        "memory/overflow runtime/exits security/filters security/permissions security/policy "
-        "security/url tools/process"
+        "memory/overflow memory/private_file runtime/exits security/filters security/permissions "
+        "security/policy security/url tools/distill tools/process"
     ),
     "runtime/console": (
-        "runtime/config runtime/exits runtime/options runtime/policy runtime/printer "
-        "runtime/providers security/call security/outcome security/ports"
+        "runtime/config runtime/exits runtime/options runtime/policy runtime/printer runtime/providers "
+        "security/call security/outcome security/ports"
     ),
     "runtime/conversation": (
-        "memory/sessions runtime/config runtime/events runtime/grounding runtime/providers "
-        "security/action security/call security/filters security/kinds security/paths "
-        "security/pipeline security/policy security/ports security/session security/text "
-        "security/trust security/url tools/composite"
+        "memory/sessions runtime/config runtime/events runtime/grounding runtime/providers security/action "
+        "security/call security/filters security/kinds security/paths security/pipeline security/policy "
+        "security/ports security/session security/text security/trust tools/composite"
+    ),
+    "runtime/mcp": (
+        "runtime/config security/call security/checks security/kinds security/outcome security/paths "
+        "security/policy security/text security/trust security/url tools/http tools/mcp tools/process "
+        "tools/proxy tools/sandbox"
     ),
     "runtime/providers": "security/call security/kinds",
     "runtime/providers/anthropic": "runtime/providers security/call security/kinds",
     "runtime/providers/openai": "runtime/providers security/call security/kinds",
+    "runtime/embedding": (
+        "runtime/app runtime/events runtime/sessions security/call security/kinds security/ports"
+    ),
     "runtime/repl": (
-        "memory/database runtime/app runtime/config runtime/console runtime/describe "
-        "runtime/events runtime/exits runtime/options runtime/printer runtime/sessions "
-        "runtime/slash runtime/version security/call security/command security/filters "
-        "security/kinds security/permissions security/ports security/question security/session "
+        "memory/database runtime/app runtime/config runtime/console runtime/describe runtime/events "
+        "runtime/exits runtime/grounding runtime/options runtime/printer runtime/sessions runtime/slash "
+        "runtime/version security/call security/command security/filters security/kinds security/paths "
+        "security/permissions security/policy security/ports security/question security/session "
         "security/text security/trust security/url"
     ),
     "runtime/script": (
-        "runtime/app runtime/audit runtime/console runtime/events runtime/exits runtime/options "
-        "runtime/printer runtime/slash security/call security/filters security/outcome "
-        "security/pipeline security/text security/trust"
+        "memory/audit runtime/app runtime/audit runtime/console runtime/events runtime/exits "
+        "runtime/options runtime/printer runtime/slash security/call security/filters security/outcome "
+        "security/pipeline security/text security/trust tools/declare"
     ),
     "runtime/sessions": (
-        "memory/audit memory/checkpoints memory/database memory/grants memory/overflow "
-        "memory/sessions runtime/config runtime/conversation runtime/describe runtime/events "
-        "runtime/exits runtime/providers security/call security/filters security/kinds "
-        "security/output security/pipeline security/policy security/ports security/record "
-        "security/session security/text security/trust tools/checkpoints tools/files "
-        "tools/sandbox tools/shell"
+        "memory/audit memory/checkpoints memory/database memory/grants memory/overflow memory/sessions "
+        "runtime/config runtime/conversation runtime/describe runtime/events runtime/exits "
+        "runtime/providers security/call security/filters security/kinds security/output security/pipeline "
+        "security/policy security/ports security/record security/session security/text security/trust "
+        "tools/checkpoints tools/files tools/sandbox tools/shell"
     ),
     "runtime/slash": (
-        "memory/audit memory/checkpoints memory/notes runtime/app runtime/audit "
-        "runtime/conversation runtime/describe runtime/exits runtime/sessions "
-        "security/call security/outcome security/permissions security/ports security/session "
+        "memory/audit memory/checkpoints memory/notes runtime/app runtime/audit runtime/conversation "
+        "runtime/describe runtime/exits runtime/sessions security/call security/kinds security/outcome "
+        "security/permissions security/policy security/ports security/provenance security/session "
         "security/text security/trust security/url tools/checkpoints tools/files tools/shell"
     ),
 }
@@ -609,7 +655,7 @@ def packages_import_what_is_listed(sources: Sources) -> list[str]:
         for line, place in reached(path, sources):
             other = place.removesuffix(".py")
             other = package_of(place) if package_of(place) in PACKAGES and place.endswith(".py") else other
-            if other != package and not other.startswith(f"{package}/"):
+            if other != package and not other.startswith(f"{package}/") and other not in GROUND:
                 edges[package].add(other)
                 if other not in PACKAGES[package].split():
                     found.append(f"{path}:{line} imports {other}")
@@ -635,16 +681,32 @@ def listed_edges_exist(sources: Sources) -> list[str]:
 
 
 def fronts_only_hand_on(sources: Sources) -> list[str]:
-    allowed = (ast.Import, ast.ImportFrom, ast.Assign)
-    return [
-        f"{path}:{node.lineno}"
-        for path, source in sources.items()
-        if path.endswith("/__init__.py") and path not in LATE_MODULES
-        for node in ast.parse(source).body[1:]
-        if not isinstance(node, allowed)
-        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-        and not isinstance(node, ast.AnnAssign)
-    ]
+    """A front imports, or tells where each name is loaded from and imports the same for type checkers."""
+    found = []
+    for path, source in sources.items():
+        if not path.endswith("/__init__.py") or path in LATE_MODULES:
+            continue
+        typed: dict[str, str] = {}
+        late: dict[str, str] = {}
+        for node in ast.parse(source).body[1:]:
+            if isinstance(node, ast.If) and dotted(node.test) == "TYPE_CHECKING" and not node.orelse:
+                bodies = [(one, one.names) for one in node.body if isinstance(one, ast.ImportFrom)]
+                typed = {
+                    name.name: "." * one.level + (one.module or "") for one, names in bodies for name in names
+                }
+                if len(bodies) != len(node.body):
+                    found.append(f"{path}:{node.lineno}")
+            elif isinstance(node, ast.Assign) and dotted(node.targets[0]) == "_HOMES":
+                late = ast.literal_eval(node.value)
+            elif not isinstance(node, (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)) and not (
+                isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            ):
+                found.append(f"{path}:{node.lineno}")
+        found += [f"{path} {name} is loaded from elsewhere" for name in typed.keys() ^ late.keys()]
+        found += [
+            f"{path} {name} is loaded from elsewhere" for name in typed if typed[name] != late.get(name)
+        ]
+    return found
 
 
 def no_package_cycles(sources: Sources) -> list[str]:
@@ -815,7 +877,7 @@ LAWS: dict[str, Law] = {
     ),
     "one pool is spoken to": only_in(POOLS, {"httpcore"}, set()),
     "model traffic stays with the providers": lambda sources: only_in(
-        set(), {"httpx", "h2", "h11", "aiohttp", "requests"}, set()
+        PROXY, {"httpx", "h2", "h11", "aiohttp", "requests"}, set()
     )({path: source for path, source in sources.items() if not path.startswith("runtime/providers/")}),
     "asyncio stays in its own thread": only_in(LOOPS, {"asyncio", "anyio", "trio_asyncio"}, set()),
     "nurseries stand where they are listed": lambda sources: [
@@ -865,7 +927,7 @@ PLANTED: list[tuple[str, str, str, str]] = [
     (
         "the order is one literal",
         PIPELINE,
-        "GATES = (arguments, known)\nFILTERS = (cap, strip, redact, distill, fence)\n",
+        "GATES = (arguments, known)\nFILTERS = (cap, strip, redact, distill, suspect, fence)\n",
         "{real}",
     ),
     ("a gate is one file with one function and one question", "security/gates/extra.py", GATE, "{real}"),
@@ -968,6 +1030,12 @@ PLANTED: list[tuple[str, str, str, str]] = [
         "security/url/__init__.py",
         "{real}\ndef f() -> None: ...\n",
         "{real}\nfrom .parse import Url\n",
+    ),
+    (
+        "fronts only hand on",
+        "tools/shell/__init__.py",
+        "'''x'''\nif TYPE_CHECKING:\n    from .jobs import Jobs\n_HOMES = {'Jobs': '.shell'}\n",
+        "'''x'''\nif TYPE_CHECKING:\n    from .jobs import Jobs\n_HOMES = {'Jobs': '.jobs'}\n",
     ),
     ("packages have no cycles", "security/kinds.py", "from .url import Url\n", "import re\n"),
     ("a short file has a reason", "tools/x.py", "import re\n", "import re\n" * 60),
@@ -1121,7 +1189,7 @@ def test_what_is_exempt_exists(sources: Sources) -> None:
         LATE_IMPORTS | LATE_MODULES | SPAWNERS | DIALLERS | POOLS | LOOPS | NURSERIES | URL_PARSERS | WAITING
     )
     assert exempt <= set(sources)
-    assert sources["security/pipeline.py"].count("\n") <= 240
+    assert sources["security/pipeline.py"].count("\n") <= 260
 
 
 def test_every_listed_import_is_used(sources: Sources) -> None:

@@ -1,4 +1,4 @@
-"""What is installed is what stands here: dependencies, archives, and the ways in that a newcomer takes."""
+"""The installed package matches the sources: dependencies, archives, and the documented ways to start."""
 
 from __future__ import annotations
 
@@ -75,10 +75,12 @@ def test_each_dependency_is_declared_once_and_with_its_lowest_version() -> None:
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
     declared = {distribution(entry) for entry in PROJECT["dependencies"]}
-    assert imported(*FOLDERS, "src") == declared
+    extra = {distribution(entry) for entry in PROJECT["optional-dependencies"]["mcp"]}
+    assert imported(*FOLDERS, "src") == declared | extra
     tools = {"pytest-trio", "pytest-xdist", "mypy", "ruff", "hatchling"}  # run, not imported
     for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}
-    assert imported("tests", "bench", "examples") - declared == for_tests - tools
+    assert extra <= for_tests
+    assert imported("tests", "bench", "examples") - declared == for_tests - tools - extra
 
 
 def test_each_dependency_has_its_reason_on_its_line() -> None:
@@ -176,6 +178,7 @@ def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
     assert {entry for entry in held if entry.endswith((".toml", ".typed"))} >= {
         "leeward/py.typed",
         "leeward/security/text/secrets.toml",
+        "leeward/tools/distill/rules.toml",
         "leeward/security/command/programs/programs.toml",
     }
 
@@ -349,13 +352,39 @@ def test_make_says_which_python_it_needs(tmp_path) -> None:
 def test_the_check_before_a_change_ends_with_the_summary_of_the_tests() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert script.startswith("#!/usr/bin/env bash\n")
-    assert script.rstrip().splitlines()[-2:] == ["make test", "make test-all"]
-    assert recipe("test")[-1] == "$(BIN)/pytest $(PARALLEL) -m 'not slow'"
+    assert script.rstrip().splitlines()[-3:] == ["make test", "make docs", "make test-all"]
+    assert any(line.startswith("$(BIN)/pytest $(PARALLEL) -m 'not slow'") for line in recipe("test"))
     assert recipe("test-all")[-1] == "$(BIN)/pytest $(PARALLEL) -m slow"
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
     options = SETTINGS["tool"]["pytest"]["ini_options"]
     assert options["faulthandler_timeout"] > 60
     assert options["faulthandler_exit_on_timeout"]
+
+
+STUBS = {
+    "ruff": "exit 0",
+    "mypy": "until test -e {0}/begun; do sleep 0.01; done; touch {0}/checked; exit {1}",
+    "pytest": "touch {0}/begun; until test -e {0}/checked; do sleep 0.01; done; echo 1 passed; exit {2}",
+}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(("types", "suite"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_types_are_checked_beside_the_tests_and_either_fails_both(tmp_path: Path, types, suite) -> None:
+    (tmp_path / "bin").mkdir()
+    for name, script in STUBS.items():
+        path = tmp_path / "bin" / name
+        path.write_text(f"#!/bin/sh\n{script.format(tmp_path, types, suite)}\n", encoding="utf-8")
+        path.chmod(0o755)
+    for made in ("installed", "installed-dev"):
+        (tmp_path / made).touch()
+    done = subprocess.run(
+        ["make", f"VENV={tmp_path}", "test"],
+        cwd=ROOT, env=LOGIN, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode == 0) == (types == suite == 0), done.stderr
+    assert done.stdout.splitlines()[-1] == "1 passed"
+    assert ("mypy found errors" in done.stderr) == bool(types)
 
 
 def test_what_the_makefile_names_exists() -> None:

@@ -1,7 +1,12 @@
-"""The shape of the sources: measured, held against the bars, and each bar shown to be one."""
+"""Style figures of the sources, held against their bars; plain words in docstrings, comments and messages."""
 
 from __future__ import annotations
 
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -80,3 +85,76 @@ def test_what_falls_short_is_found(tmp_path: Path, bar: str, source: str) -> Non
     assert bar in missed(tmp_path)
     (package / "utils.py").write_text("")
     assert "generic_modules" in missed(tmp_path)
+
+
+ROOMS = ("security", "memory", "tools", "runtime", "src/leeward")
+
+BANNED = re.compile(
+    r"\b(?:said|told|stands?|stood|(?:go(?:es)?|gone|going) on with|what (?:became|becomes|has become) of"
+    r"|none of|whoever|in vain)\b",
+    re.IGNORECASE,
+)
+"""Literary or vague words; each has a plain one: reported, is, resume, outcome, not one, the caller."""
+
+# What is written elsewhere and quoted here: words of a model's prompt, of a person, of a contract.
+ALLOWED = {
+    "runtime/conversation/compaction.py": "the prompt of a summary, which models were tried with",
+    "runtime/conversation/prompt.py": "the system prompt, whose bytes are versioned",
+    "tools/composite.py": "the rule in a tool's description, for models",
+    "tools/http/fetch.py": "the description of a tool, for models",
+}
+PASSED_OVER = re.compile(r"`[^`]*`|\bsaid (?:no|yes)\b|\"said\":|\bTold:")
+"""Code in backquotes, a person's answer to `[y]es / [n]o`, the field of a format, an exception's name."""
+
+
+def texts(source: str) -> Iterator[tuple[int, str]]:
+    """Every docstring, comment and text of several words in a file, with its line."""
+    # To split a file into tokens takes ten times as long as to parse it.
+    if any("#" in line and BANNED.search(line.partition("#")[2]) for line in source.split("\n")):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def banned(source: str) -> list[tuple[int, str]]:
+    if not BANNED.search(source):
+        return []
+    return [
+        (line, found[0])
+        for line, text in texts(source)
+        for found in BANNED.finditer(PASSED_OVER.sub("", text))
+    ]
+
+
+def files() -> Iterator[Path]:
+    for room in ROOMS:
+        found = (ROOT / room).glob("*.py") if room.startswith("src") else (ROOT / room).rglob("*.py")
+        yield from sorted(found)
+
+
+def test_no_module_docstring_is_a_question() -> None:
+    begins = re.compile(r'r?"""(.*?)(?:\n\n|""")', re.DOTALL)
+    everywhere = [*files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]
+    found = ((path, begins.match(path.read_text("utf-8"))) for path in everywhere)
+    assert [path for path, text in found if text is not None and text[1].rstrip().endswith("?")] == []
+
+
+def test_docstrings_comments_and_messages_use_plain_words() -> None:
+    found = {}
+    for path in files():
+        name = str(path.relative_to(ROOT))
+        if name not in ALLOWED:
+            found[name] = banned(path.read_text("utf-8"))
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_each_allowance_is_needed() -> None:
+    assert all(banned((ROOT / name).read_text("utf-8")) for name in ALLOWED)
+
+
+def test_a_banned_phrase_is_found_wherever_it_stands() -> None:
+    source = '"""What stands here."""\n# Nobody is told.\nx = f"they said {1} in vain"\ny = "they said no"\n'
+    assert banned(source) == [(2, "told"), (1, "stands"), (3, "said"), (3, "in vain")]

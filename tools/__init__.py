@@ -1,1 +1,1 @@
-"""What a model may ask for. Start with `declare/` (declaring a tool) and `composite.py` (all in one)."""
+"""The tools a model may call. Start with `declare/` (declaring a tool) and `composite.py` (routing)."""

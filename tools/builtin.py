@@ -7,29 +7,43 @@ the first request only.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leeward.security.call import ToolExecutor
+import trio
+
 from leeward.security.filters import HARD_BOUND
-from leeward.security.policy import Policy
-from leeward.security.session import Session
+from leeward.security.lazy import LazyModule
 
 from .files import Files, FileVersions, Guard, Trees, WriteTools
 from .http.fetch import DEFAULT_BODY_BYTES, Fetcher
+from .http.lent import SecretClient, SecretValue
 from .http.resolve import Resolver, dns_resolver
 from .notes import NoteKeeper, Notes
 from .overflow import Overflow, OverflowReader
-from .process import environment
+from .process import Serve, environment
 from .sandbox import Runner, run_bare
 from .search import Search
-from .shell import Jobs, Shell, Trials
+from .shell import Jobs, Shell
 
 if TYPE_CHECKING:
+    from leeward.security.call import Gatekeeper, ToolExecutor
+    from leeward.security.policy import Policy
+    from leeward.security.session import Session
+
+    from .http import client, dial
     from .http.client import Client
+    from .http.dial import GuardedBackend
+    from .proxy import server as proxy
+    from .shell import Lent, Readers, Trials
+else:
+    # The HTTP library costs a start more than any tool, and most runs open no page.
+    client = LazyModule("leeward.tools.http.client")
+    dial = LazyModule("leeward.tools.http.dial")
+    proxy = LazyModule("leeward.tools.proxy.server")
 
 __all__ = ["BuiltinSettings", "builtin_tools", "open_builtin_tools"]
 
@@ -45,10 +59,10 @@ class BuiltinSettings:
     `store` may be read, and which saves and finds `notes`. `policy` says of what a tool finds on its own
     whether it may be opened. Times are in seconds, sizes in bytes: `max_output` is how much a program
     may print (the hard bound of the filters), `max_body_bytes` how much of a page is kept. The hosts are
-    patterns as `security/url/hosts.py` reads them; without allowed ones, all are. `passed_on` are variables
-    that programs get beside the usual ones, `given` those that outweigh them. `runner` runs programs, which
-    `before` is done for each time, and `trials` those that change nothing yet; `jobs` are those that go on in
-    the background.
+    patterns as `security/url/hosts.py` reads them; without allowed ones, all are. `given` are variables
+    that outweigh the usual ones of programs. `runner` runs programs, which
+    `before` is done for each time, `trials` those that change nothing yet, and `readers` those that change
+    nothing at all; `jobs` are those that go on in the background.
     """
 
     workspace: str
@@ -68,11 +82,12 @@ class BuiltinSettings:
     ca_file: str | None = None
     resolve: Resolver = dns_resolver
     runner: Runner = run_bare
-    passed_on: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
     before: Callable[[], None] = lambda: None
     jobs: Jobs = field(default_factory=Jobs)
-    trials: Trials | None = None
+    trials: Callable[[], Trials] | None = None
+    readers: Callable[[], Readers] | None = None
+    lend: Callable[[Sequence[str]], Lent] | None = None
 
 
 @asynccontextmanager
@@ -86,11 +101,10 @@ async def open_builtin_tools(settings: BuiltinSettings) -> AsyncIterator[list[To
 
 
 def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> list[ToolExecutor]:
-    """Return the built-in tools; a `fetcher` handed in is closed by whoever made it."""
+    """Return the built-in tools; the caller closes a `fetcher` it handed in."""
     shell = Shell(
         folder=settings.workspace,
         env={
-            **settings.passed_on,
             **environment(settings.home, settings.parent_environment),
             **settings.given,
         },
@@ -100,6 +114,9 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
         jobs=settings.jobs,
         before=settings.before,
         trials=settings.trials,
+        readers=settings.readers,
+        lend=settings.lend,
+        proxy=partial(_proxied, settings) if settings.policy.sandbox.by_host else None,
     )
     guard, seen = Guard(settings.policy), FileVersions(lambda: settings.session().id)
     return [
@@ -123,12 +140,33 @@ def _fetcher(settings: BuiltinSettings) -> Fetcher:
     )
 
 
-def _open_client(settings: BuiltinSettings, cap: int, timeout: float) -> Client:
-    # The HTTP library costs a start more than any tool, and most runs open no page.
-    from .http.client import Client, tls_context  # noqa: PLC0415
-    from .http.dial import GuardedBackend  # noqa: PLC0415
+def secret_client(settings: BuiltinSettings, secrets: Mapping[str, SecretValue]) -> SecretClient:
+    """Return what the tools of one executor send requests with that hold these secrets."""
+    made: list[Client] = []
 
-    backend = GuardedBackend(
+    def connect() -> Client:
+        if not made:
+            made.append(_open_client(settings, settings.max_body_bytes, settings.fetch_timeout))
+        return made[0]
+
+    return SecretClient(secrets, connect)
+
+
+def _open_client(settings: BuiltinSettings, cap: int, timeout: float) -> Client:
+    return client.Client(_backend(settings), partial(client.tls_context, settings.ca_file), cap, timeout)
+
+
+def _backend(settings: BuiltinSettings) -> GuardedBackend:
+    return dial.GuardedBackend(
         settings.allow_networks, settings.resolve, settings.allowed_hosts, settings.denied_hosts
     )
-    return Client(backend, partial(tls_context, settings.ca_file), cap, timeout)
+
+
+def _proxied(settings: BuiltinSettings, gatekeeper: Gatekeeper) -> Serve:
+    """Return what serves the network of a command; it is loaded once a command connects to something."""
+
+    async def serve(listener: trio.SocketListener) -> None:
+        await trio.lowlevel.wait_readable(listener.socket)
+        await proxy.Proxy(gatekeeper, _backend(settings).connect).serve(listener)
+
+    return serve

@@ -1,4 +1,4 @@
-"""All executors as one: route a cleared call to the executor that has its tool.
+"""Route each cleared call to the executor that has its tool.
 
 Registration completes each tool's declaration with what the person configured: how far its source is trusted,
 and whether its undeclared strings are to be read as URLs. Whether a call may run was decided before it gets
@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from leeward.security.call import Action, Cleared, ToolExecutor, ToolSpec
 from leeward.security.kinds import Runs
 from leeward.security.outcome import Output, ToolNotFound
-from leeward.security.policy import KEEP
+from leeward.security.policy import KEEP, NETWORK
 from leeward.security.trust import TrustLevel, min_trust
 
 from .declare import check_name, guarded
 
-__all__ = ["GUARDED_TOOLS", "CompositeExecutor", "NameClash", "Registered"]
+if TYPE_CHECKING:
+    from leeward.security.call import Action, Cleared, ToolExecutor, ToolSpec
+
+__all__ = ["GUARDED_TOOLS", "Around", "CompositeExecutor", "NameClash", "Registered"]
 
 GUARDED_TOOLS = ("fetch", "web_scrape")
 """Default of `[security.pre_execution_verify.url_grounding] guarded_tools`."""
@@ -32,6 +34,12 @@ URL_RULE = (
 """What the description of every guarded tool says; those of the built-in ones hold it already."""
 
 _BUILT_IN = "built in"
+
+
+_RESERVED = {
+    KEEP: "is what keeping the changes of a command is called",
+    NETWORK: "is what letting a command reach hosts is called",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ class Registered:
 
 
 Around: TypeAlias = "Callable[[Action], AbstractAsyncContextManager[Callable[[Output], None]]]"
-"""What happens before and after each call; what it yields is told what came of the call."""
+"""What happens before and after each call; the value it yields is called with the call's output."""
 
 
 class NameClash(ValueError):
@@ -84,9 +92,10 @@ class CompositeExecutor:
                 self._add(_completed(spec, registered, names), registered.executor)
 
     def _add(self, spec: ToolSpec, executor: ToolExecutor) -> None:
-        if spec.name == KEEP:
-            told = "is what keeping the changes of a command is called, so no tool can have this name"
-            raise ValueError(f"{spec.source}: '{KEEP}' {told}")
+        if spec.name in _RESERVED:
+            raise ValueError(
+                f"{spec.source}: '{spec.name}' {_RESERVED[spec.name]}, so no tool can have this name"
+            )
         known = self._routes.get(spec.name)
         if known is not None:
             first, second = (f"{s.source} ({type(e).__name__})" for s, e in (known, (spec, executor)))
@@ -112,9 +121,9 @@ class CompositeExecutor:
         judged = cleared.action.spec
         route = self._routes.get(judged.name) if judged is not None else None
         if route is None or route[0] is not judged:
-            raise ToolNotFound("this call was judged for a tool that is not registered here")
-        if self._around is None or cleared.runs is not Runs.REAL:
-            # What a trial run changes is kept for /undo when it is kept at all.
+            raise ToolNotFound("this call was judged for a tool that is not registered in this executor")
+        if self._around is None or cleared.runs is not Runs.REAL or cleared.overlay:
+            # What an overlay holds apart is kept for /undo when it is kept at all.
             return await route[1].execute(cleared)
         async with self._around(cleared.action) as came:
             output = await route[1].execute(cleared)
@@ -137,7 +146,7 @@ def _completed(spec: ToolSpec, registered: Registered, guarded_tools: frozenset[
 
 
 def _guarded(spec: ToolSpec) -> ToolSpec:
-    """Return a guarded tool: its strings read as URLs and, if it is foreign, the rule told with it."""
+    """Return a guarded tool: its strings are read as URLs; a foreign one's description has the rule."""
     if spec.source == _BUILT_IN:
         return replace(spec, schema=guarded(spec.schema))
     said = f"{spec.description}\n\n{URL_RULE}".strip()

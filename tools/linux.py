@@ -1,9 +1,9 @@
-"""System calls of Linux that Python lacks: openat2, renameat2, prctl and inotify, made through the C library.
+"""Linux system calls that Python lacks (openat2, renameat2, prctl, inotify), called through libc.
 
 `openat2` opens a path of several parts beneath a handle in one step; the kernel follows no link on the way
 and reaches nothing outside. Where a kernel, or what confines this process, lacks them, callers do without
-(`files/handles.py`). prctl acts on the calling thread or process; whoever starts processes decides when.
-inotify tells of changes by inode, whoever made them and by whichever mount or namespace.
+(`files/handles.py`). prctl acts on the calling thread or process; the code that starts one decides when.
+inotify reports changes by inode, by any process and through any mount or namespace.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def open_beneath(handle: int, path: str, flags: int) -> int:
     """Open what lies beneath a folder's handle, following no link, and return the descriptor.
 
     Raises:
-        OSError: the system refused; ELOOP stands for a link on the way.
+        OSError: the system refused; ELOOP means a link on the way.
     """
     how = _How(flags, 0, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)
     name = _name(path)
@@ -104,7 +104,7 @@ def rename_to_new(folder: int, name: str, new_folder: int, new_name: str) -> Non
 
 
 def exchange_names(folder: int, name: str, other: str) -> bool:
-    """Exchange what two names in a folder stand for, in one step; False where that cannot be had here.
+    """Exchange two names in a folder, in one step; False where that cannot be had here.
 
     Raises:
         OSError: the system refused.
@@ -204,7 +204,7 @@ def drop_capabilities() -> None:
 
 
 def load_filter(program: bytes) -> None:
-    """Put this thread, and all that it starts, under a filter of system calls (`sandbox/seccomp.py`)."""
+    """Put this thread, and all that it starts, under a filter of system calls (`sandbox/seccomp`)."""
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
@@ -250,7 +250,7 @@ class Notice(IntFlag):
     IS_FOLDER = 0x40000000
 
 
-# All that changes which names a folder holds, what they stand for, or who gets into it.
+# All that changes which names a folder holds, what they mean, or who gets into it.
 _NAMES = (
     Notice.ATTRIB
     | Notice.MOVED_FROM
@@ -284,7 +284,7 @@ def open_notices() -> int:
 
 
 def watch_folder(queue: int, path: str) -> int:
-    """Have all changes of names in a folder told from now on, and return the number of the watch.
+    """Have all changes of names in a folder reported from now on, and return the number of the watch.
 
     A folder that is watched already, by whichever path, keeps its number.
 
@@ -304,7 +304,7 @@ def unwatch(queue: int, watch: int) -> None:
 
 
 def pending_notices(queue: int) -> Iterator[FolderEvent]:
-    """Yield all that was told up to now, without waiting."""
+    """Yield all that was reported up to now, without waiting."""
     while True:
         try:
             told = os.read(queue, _BUFFER)

@@ -69,7 +69,7 @@ class Overflow:
 
     async def read_overflow(
         self,
-        id: ResourceId,  # noqa: A002 — it is what models are told to give
+        id: ResourceId,  # noqa: A002 — the argument's name in the tool's schema
         offset: Annotated[int, Field(ge=0, description="first character, counted from 0")] = 0,
         limit: Annotated[int, Field(ge=1, le=_LONGEST_PAGE, description="how many characters")] = _PAGE,
         pattern: Text | None = None,
@@ -100,7 +100,7 @@ def _page(page: Page) -> Output:
     entry = page.entry
     notice = f"characters {page.offset} to {end} of {entry.chars}, from line {page.line} of {entry.lines}"
     if page.next is not None:
-        notice += f"; go on with offset={page.next}"
+        notice += f"; continue with offset={page.next}"
     return Output(page.text, entry.origin, notices=(notice,))
 
 
@@ -110,7 +110,7 @@ def _hits(hits: Hits, limit: int) -> Output:
     matched = sum(hit.matched for hit in shown)
     notice = f"lines that match: {matched}" if matched else "no line matches"
     if rest is not None:
-        notice += f" up to here; go on with offset={rest}, or narrow the pattern"
+        notice += f" up to here; continue with offset={rest}, or narrow the pattern"
     return Output("\n".join(lines), hits.entry.origin, notices=(notice,))
 
 

@@ -1,73 +1,58 @@
-"""Look up what judging needs to know of the machine, in a thread, before a call is judged.
+"""Look up the facts a call is judged by (links, programs, file hashes), in a thread, before judging.
 
-Links are followed, patterns expanded, programs searched for along a command's path, trees walked for secret
-names and for what leads out, and the settings of git repositories read. Nothing else is opened, and
-everything is bounded: by steps counted over the whole call, and the search for other names of secret files by
-its own count of entries (`files/guard.py`). What is too much to look up is left unknown.
+Links are followed, patterns expanded, and programs searched for along a command's path. Nothing is opened but
+what a line may run by name, and everything is bounded: by steps counted over the whole call, and the search
+for other names of secret files by its own count of entries (`files/guard.py`). What is too much to look up is
+left unknown.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import posixpath
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+import stat
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.security.command import CommandFacts, Wanted
-from leeward.security.paths import FileState, is_inside, secret_reason, writable
-from leeward.security.policy import Policy
+from leeward.memory.changes import CallChanges, last_numbers
+from leeward.security.kinds import CommandFacts, Wanted
+from leeward.security.paths import FileState, is_inside, writable
 from leeward.security.text import WildcardToken, wildcard_expression, wildcard_tokens
 
+from .code_files import CodeFile, code_files
 from .files import Guard, HardLinks, states
 from .process import SEARCH_PATH, Programs, system_programs
-from .repository import doubts_of
+from .work import CHARACTERS, MOST_STEPS, TooMuch, Work, followed
 
-__all__ = ["NamePattern", "Surveyor", "TooMuch", "Work", "followed", "looked_up", "resolved"]
+if TYPE_CHECKING:
+    from leeward.memory.database import Row
+    from leeward.security.policy import Policy
+
+__all__ = [
+    "MOST_STEPS",
+    "NamePattern",
+    "Surveyor",
+    "TooMuch",
+    "Work",
+    "followed",
+    "looked_up",
+    "looked_up_with",
+    "resolved",
+]
 
 
-MOST_STEPS = 1_000_000
-"""Steps for one call: an entry listed, a name held against a pattern, a part of a path followed."""
-
-# Linux gives up behind so many links, so nobody gets further than this.
-_MOST_LINKS = 40
 # As many comparisons of two characters take about as long as one look at the disk.
 _COMPARISONS = 64
-_CHARACTERS = 256
 # Nobody means a name by a pattern of so many characters, and what it matches is not worked out.
 _LONGEST_PART = 4096
 
 _OF_SYSTEM = frozenset(SEARCH_PATH.split(":"))
-
-_MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-
-
-class TooMuch(Exception):
-    """Too much was looked up for one call; what was asked for last is unknown."""
-
-
-@dataclass(slots=True)
-class Work:
-    """What may still be looked at for one call."""
-
-    left: int = MOST_STEPS
-
-    def spend(self, steps: int = 1) -> None:
-        """Count some steps.
-
-        Raises:
-            TooMuch: there are none left.
-        """
-        self.left -= steps
-        if self.left < 0:
-            raise TooMuch
 
 
 class NamePattern:
@@ -111,45 +96,11 @@ def _bytewise(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
-def followed(path: str, work: Work) -> str | None:
-    """Return an absolute path with all links followed; None where one cannot be, or too many are.
-
-    Parts that do not exist are kept as they stand, and `..` behind them takes one away.
-
-    Raises:
-        TooMuch: the work for this call is done.
-    """
-    here, waiting, links = "/", path.split("/")[::-1], 0
-    while waiting:
-        # The path is written anew for each of its parts, so a long one costs more.
-        work.spend(1 + len(here) // _CHARACTERS)
-        part = waiting.pop()
-        if part == "..":
-            here = here.rpartition("/")[0] or "/"
-        elif part not in {"", "."}:
-            try:
-                target = os.readlink(f"{here.rstrip('/')}/{part}")  # noqa: PTH115 — texts, as they are judged
-            except OSError as error:
-                # EINVAL says that it is no link.
-                if error.errno != errno.EINVAL and error.errno not in _MISSING:
-                    return None
-                here = f"{here.rstrip('/')}/{part}"
-                continue
-            except ValueError:
-                return None
-            links += 1
-            if links > _MOST_LINKS:
-                return None
-            here = "/" if target.startswith("/") else here
-            waiting += target.split("/")[::-1]
-    return here
-
-
 MOST_MATCHES = 512
 """Names a pattern may match before it counts as too many to judge."""
 
 MOST_ENTRIES = 20_000
-"""Entries of a tree that are looked at before it counts as too big."""
+"""Entries of folders that are held against a pattern before it counts as too many."""
 
 
 def looked_up(
@@ -158,47 +109,66 @@ def looked_up(
     """Return the facts a line needs, looked up in this thread, which waits for the disk.
 
     `programs` are those the command will find, or the PATH alone; `work` is what may be looked at for it.
+    Which files calls changed is not asked here.
     """
+    return _looked_up(wanted, policy, programs, work)[0]
+
+
+def looked_up_with(wanted: Wanted, policy: Policy, programs: Programs, rows: Sequence[Row]) -> CommandFacts:
+    """Return the same with the changes of calls in rows of the store (`memory/changes.py`)."""
+    facts, code = _looked_up(wanted, policy, programs)
+    latest = max((number for _, number, is_open in rows if not is_open), default=0)
+    return _with_changes(facts, policy, last_numbers(rows, _names_of(code)), latest)
+
+
+def _with_changes(
+    facts: CommandFacts, policy: Policy, numbers: Mapping[str, int], latest: int
+) -> CommandFacts:
+    if not facts.code and not numbers:
+        return facts
+    return replace(facts, changed={**numbers, policy.workspace: latest})
+
+
+def _names_of(code: Mapping[str, CodeFile]) -> dict[str, tuple[str, ...]]:
+    return {path: file.names for path, file in code.items()}
+
+
+def _looked_up(
+    wanted: Wanted, policy: Policy, programs: Programs | str, work: Work | None = None
+) -> tuple[CommandFacts, Mapping[str, CodeFile]]:
     work = Work() if work is None else work
     known = system_programs(programs) if isinstance(programs, str) else programs
     matches = {pattern: _matches(pattern, work) for pattern in wanted.matches}
     exists = {path: _exists(path, work) for path in wanted.exists}
     found = [path for paths in matches.values() for path in paths or ()]
     found += [path for path, is_there in exists.items() if is_there]
-    real = resolved((*wanted.real, *found), policy, work)
-    return CommandFacts(
+    # Tools of ours refuse to open a FIFO, and say so; a program in a command line would read from it.
+    followed_to = resolved((*wanted.real, *found), policy, work)
+    real = {path: place for path, place in followed_to.items() if not _is_for_another(place)}
+    located = {name: _program(name, known, policy) for name in wanted.programs}
+    named = (path if "/" in path else _program(path, known, policy) for path in wanted.code)
+    own = (path for path in named if path is not None)
+    code = code_files(dict.fromkeys(own), policy, work)
+    facts = CommandFacts(
         real=real,
         matches=matches,
-        programs={name: _program(name, known, policy) for name in wanted.programs},
-        trees=_all_hidden(_trees(wanted, matches), policy, work),
-        repositories={path: _doubts(path, work) for path in wanted.repositories},
+        programs=located,
         exists=exists,
+        code={path: file.digest for path, file in code.items() if file.digest},
     )
+    return facts, code
 
 
 def _exists(path: str, work: Work) -> bool | None:
     """Return whether anything has this name, None for too much to tell."""
     try:
         # The kernel goes through the path part by part.
-        work.spend(1 + len(path) // _CHARACTERS)
+        work.spend(1 + len(path) // CHARACTERS)
         return os.path.lexists(path)
     except TooMuch:
         return None
     except ValueError:
         return False
-
-
-def _doubts(folder: str, work: Work) -> tuple[str, ...]:
-    try:
-        return doubts_of(folder, work.spend)
-    except TooMuch:
-        return (".git is too big to tell",)
-
-
-def _trees(wanted: Wanted, matches: Mapping[str, tuple[str, ...] | None]) -> Iterator[str]:
-    """Yield the folders to go through; a pattern stands for all it matches."""
-    for path in wanted.trees:
-        yield from matches.get(path, (path,)) or ()
 
 
 def resolved(paths: Sequence[str], policy: Policy | None = None, work: Work | None = None) -> dict[str, str]:
@@ -212,14 +182,23 @@ def resolved(paths: Sequence[str], policy: Policy | None = None, work: Work | No
     if policy is None:
         return found
     links = HardLinks(Guard(policy))
-    return {path: _secret_name(real, links) or real for path, real in found.items()}
+    return {path: _judged_name(real, links) for path, real in found.items()}
 
 
-def _secret_name(path: str, links: HardLinks) -> str | None:
+def _judged_name(path: str, links: HardLinks) -> str:
     try:
-        return links.secret_name(os.lstat(path))
+        return links.secret_name(os.lstat(path)) or path
     except (OSError, ValueError):
-        return None
+        return path
+
+
+def _is_for_another(path: str) -> bool:
+    """Whether a program that reads there takes what was meant for another: from a FIFO or a socket."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _real(path: str, work: Work) -> str | None:
@@ -234,7 +213,7 @@ def _real(path: str, work: Work) -> str | None:
 def _matches(pattern: str, work: Work) -> tuple[str, ...] | None:
     """Return what a shell's pattern matches, or more; None for too much to tell.
 
-    `.*` may stand for the folder above, as it does to an older shell.
+    `.*` may match the folder above, as it does in an older shell.
     """
     try:
         found = _matching(pattern, work)
@@ -248,11 +227,11 @@ def _matching(pattern: str, work: Work) -> list[str] | None:
     for part in filter(None, pattern.split("/")):
         if len(part) > _LONGEST_PART:
             return None
-        work.spend(len(part) // _CHARACTERS)
+        work.spend(len(part) // CHARACTERS)
         wanted = NamePattern(part)
         if wanted.literal is not None:
             # Every path is written anew for each of its parts, so a long one costs more.
-            work.spend(len(found) + sum(map(len, found)) // _CHARACTERS)
+            work.spend(len(found) + sum(map(len, found)) // CHARACTERS)
             found = [f"{folder.rstrip('/')}/{wanted.literal}" for folder in found]
             continue
         below: list[str] = []
@@ -290,64 +269,11 @@ def _program(name: str, programs: Programs, policy: Policy) -> str | None:
     return real if {posixpath.dirname(found), posixpath.dirname(real)} & _OF_SYSTEM else None
 
 
-def _all_hidden(folders: Iterable[str], policy: Policy, work: Work) -> dict[str, tuple[str, ...] | None]:
-    """Return what `_hidden` says of each folder; all of them together are bounded."""
-    room = MOST_ENTRIES
-    found: dict[str, tuple[str, ...] | None] = {}
-    for folder in dict.fromkeys(folders):
-        try:
-            entries = _below(folder, room, work)
-            found[folder] = None if entries is None else _hidden(entries, policy, work)
-        except TooMuch:
-            entries = found[folder] = None
-        room -= MOST_ENTRIES if entries is None else len(entries)
-    return found
-
-
-def _below(folder: str, most: int, work: Work) -> list[os.DirEntry[str]] | None:
-    """Return everything below a folder, nothing for a file, None for more than `most` entries."""
-    try:
-        if not Path(folder).is_dir():
-            return []
-        real = followed(folder, work)
-        if real is None:
-            return None
-        entries = list(islice(_entries(real), max(most, 0) + 1))
-        work.spend(len(entries))
-    except (OSError, ValueError):
-        return None
-    return entries if len(entries) <= most else None
-
-
-def _hidden(entries: Iterable[os.DirEntry[str]], policy: Policy, work: Work) -> tuple[str, ...]:
-    """Return which of them are secret files, or links that lead out of what may be read."""
-    allowed = (policy.workspace, *policy.allowed_paths)
-    return tuple(entry.path for entry in entries if _is_hidden(entry, policy, allowed, work))
-
-
-def _is_hidden(entry: os.DirEntry[str], policy: Policy, allowed: tuple[str, ...], work: Work) -> bool:
-    if entry.is_symlink():
-        real = followed(entry.path, work)
-        return real is None or not is_inside(real, *allowed) or secret_reason(real, policy) is not None
-    return secret_reason(entry.path, policy) is not None
-
-
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Yield everything below a folder; one that cannot be entered cannot be read either."""
-    waiting = [folder]
-    while waiting:
-        with suppress(PermissionError), os.scandir(waiting.pop()) as found:
-            for entry in found:
-                yield entry
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-
-
 class Surveyor:
     """Looks at the local disk; the `Surveyor` the pipeline is given.
 
     `programs` are those that commands find; `policy` tells which files are secret, whatever other names
-    they have, and `history` the name of one in what git holds of the workspace.
+    they have, `history` the name of one in what git holds of the workspace, and `changes` what calls changed.
     """
 
     def __init__(
@@ -355,17 +281,19 @@ class Surveyor:
         programs: Programs | None = None,
         policy: Policy | None = None,
         history: Callable[[], Awaitable[str]] | None = None,
+        changes: CallChanges | None = None,
     ) -> None:
         self._programs = Programs() if programs is None else programs
         self._policy = policy
         self._history = history
+        self._changes = changes
 
     async def resolve(self, paths: Sequence[str]) -> Mapping[str, str]:
         """Return for each absolute path the path with all links followed, in one hop to a thread.
 
         Parts that do not exist, or have a name no disk can hold, are kept as they are. A path that
         cannot be followed for another reason (a loop, a link that may not be read, a folder that may not
-        be entered) has no entry: nobody can tell where it leads. `~name` stands for itself if there is no
+        be entered) has no entry: nobody can tell where it leads. `~name` is returned unchanged if there is no
         user of that name, and else for that user's home. Only links are read, nothing is opened,
         so a FIFO or a device does not block; a dead network mount can be cancelled.
         """
@@ -375,14 +303,24 @@ class Surveyor:
         return await trio.to_thread.run_sync(resolved, wanted, self._policy, abandon_on_cancel=True)
 
     async def look_up(self, wanted: Wanted, policy: Policy) -> CommandFacts:
-        """Return what judging a command line asks for, in one hop to a thread."""
-        found = await trio.to_thread.run_sync(
-            looked_up, wanted, policy, self._programs, abandon_on_cancel=True
+        """Return what judging a command line asks for, in one hop to a thread.
+
+        Raises:
+            RecordError: what calls changed could not be read.
+        """
+        # What a call changes while files are looked at counts as changed since then.
+        changes, workspace = self._changes if wanted.code else None, policy.workspace
+        latest = await changes.latest() if changes is not None else 0
+        found, code = await trio.to_thread.run_sync(
+            _looked_up, wanted, policy, self._programs, abandon_on_cancel=True
         )
+        if changes is not None:
+            numbers = await changes.numbers(workspace, _names_of(code))
+            found = _with_changes(found, policy, numbers, latest)
         if not wanted.history or self._history is None:
             return found
         return replace(found, history=dict.fromkeys(wanted.history, await self._history()))
 
     async def states(self, paths: Sequence[str], policy: Policy) -> Mapping[str, FileState]:
-        """Return what stands at paths without links, as `states` does, in one hop to a thread."""
+        """Return the state of paths without links, as `states` does, in one hop to a thread."""
         return await trio.to_thread.run_sync(states, paths, policy, abandon_on_cancel=True)

@@ -14,9 +14,11 @@ from typing import Any
 from leeward.security.call import Status
 from leeward.security.kinds import Runs
 from leeward.security.outcome import Category
+from leeward.security.policy import Autonomy
 from leeward.security.session import (
     ActionRecord,
     Asked,
+    AutonomySet,
     BreakerReset,
     Configured,
     ConversationCleared,
@@ -38,6 +40,8 @@ from leeward.security.session import (
     TurnStarted,
     UrlsAdded,
     UrlsRemoved,
+    Use,
+    WordsGiven,
 )
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance
@@ -53,6 +57,7 @@ KINDS: Mapping[str, type[Event]] = {
     "withdrawn": UrlsRemoved,
     "forgot": ConversationCleared,
     "read": TextSeen,
+    "words": WordsGiven,
     "approval": Asked,
     "decision": Decided,
     "egress": Egress,
@@ -65,9 +70,10 @@ KINDS: Mapping[str, type[Event]] = {
     "revocation": Revoked,
     "reset": BreakerReset,
     "model": ModelSet,
+    "autonomy": AutonomySet,
     "config": Configured,
 }
-"""The kinds of record a session is a fold over, and the event each stands for."""
+"""The kinds of record a session is a fold over, and the event of each."""
 
 _KIND_OF = {event: kind for kind, event in KINDS.items()}
 
@@ -81,25 +87,41 @@ def _offers(value: list[list[str | None]]) -> tuple[tuple[str | None, ...], ...]
     return tuple((*row, None, None)[:4] for row in value)
 
 
+def _files(value: list[Any] | None) -> tuple[Any, ...] | None:
+    """Return names of files, or names with what they held; a grant may be bound to none."""
+    return None if value is None else tuple(tuple(one) if isinstance(one, list) else one for one in value)
+
+
+def _use(value: Mapping[str, Any]) -> Use:
+    paths = {name: tuple(value.get(name, ())) for name in ("written", "above", "let_out")}
+    return Use(**{**value, **paths})
+
+
 # JSON has neither tuples nor enumerations; a field of these names becomes again what it was. All
 # other fields are strings, numbers, truth values or None, and come back as they are.
 _RESTORE: Mapping[str, Callable[[Any], Any]] = {
     "urls": tuple,
     "marks": tuple,
+    "origin": lambda value: None if value is None else Origin(value),
+    "use": lambda value: None if value is None else _use(value),
     "provenance": Provenance,
     "labels": lambda value: tuple(Origin(label) for label in value),
     "questions": _rows,
     "words": lambda value: tuple(map(GateVerdict.from_json, value)),
     "reading": ActionRecord.from_json,
     "always": _offers,
-    "files": tuple,
+    "files": _files,
     "sources": _rows,
     "off": tuple,
+    "suspicion": tuple,
     "category": lambda value: None if value is None else Category(value),
     "status": Status,
     "level": TrustLevel,
+    "autonomy_now": Autonomy,
     "scope": Scope,
     "grants": tuple,
+    "hosts": tuple,
+    "lends": tuple,
     "runs": Runs,
     "rung": Runs,
 }
@@ -109,7 +131,7 @@ _UNSAID: Mapping[str, Mapping[str, Any]] = {"config": {"counting": 0}, "grant": 
 """What a record of an earlier release means by not saying it, where that is not the default of today."""
 
 _LAID_OPEN: Mapping[type[Event], tuple[str, type[Grant]]] = {Granted: ("grant", Grant)}
-"""The field of an event whose value is laid open: its fields stand in the record beside the event's own."""
+"""The field of an event whose value is laid open: its fields are in the record beside the event's own."""
 
 
 def stored_fields(event: type[Event]) -> dict[str, tuple[str, str]]:
@@ -174,4 +196,4 @@ def event_of(kind: str, body: Mapping[str, Any]) -> Event:
             )
         return made(**said, **held)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"no event of kind {kind!r} stands there: {error}") from error
+        raise ValueError(f"no event of kind {kind!r} can be read from it: {error}") from error

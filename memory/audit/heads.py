@@ -3,7 +3,7 @@
 A head states how many records the audit has and the hash of the last one. It is kept as a record of kind
 `head` and as one line of the anchor file, a file of the person's choice elsewhere: a cut end of the audit
 shows only there. Lines are added and never changed; one that cannot be written now is written with the next,
-and whoever ends the session is told. Signing is in `signing.py`, verification in `verify.py`.
+and the person learns of it when the session ends. Signing is in `signing.py`, verification in `verify.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from leeward.security.lazy import regex
 from leeward.security.ports import RecordError
 
 from ..database import stored_json
@@ -22,7 +23,7 @@ from ..database import stored_json
 __all__ = ["AnchorFile", "ChainFault", "Fault", "Head", "Verified", "heads_in"]
 
 
-_LINE = re.compile(r"leeward-head 1 (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{128})")
+_LINE = regex(r"leeward-head 1 (\d{1,18}) ([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{128})")
 _DOMAIN = b"leeward audit head 1\0"
 
 
@@ -56,7 +57,7 @@ class Head:
 
     @classmethod
     def all_in(cls, text: str) -> list[Head]:
-        """Return every head in a text: a line that a full disk cut may stand around one."""
+        """Return every head in a text; parts of a line that a full disk cut short may surround one."""
         return [cls._of_match(found) for found in _LINE.finditer(text)]
 
     @classmethod
@@ -125,13 +126,13 @@ class Verified:
     unsigned: int = 0
 
 
-# A pipe that nobody reads is told as an error; without the flag its opening would never end.
+# A pipe without a reader is reported as an error; without the flag its opening would never end.
 _ADDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST = 16 * 1024 * 1024  # bytes: of a longer file the end is read
 
 
 def heads_in(path: Path) -> list[Head]:
-    """Return the heads that stand in a file, oldest first.
+    """Return the heads in a file, oldest first.
 
     Raises:
         OSError: it cannot be read.
@@ -169,7 +170,7 @@ class AnchorFile:
         self._append(b"")
 
     def heads(self) -> list[Head]:
-        """Return the heads that stand there, oldest first; none where there is no file.
+        """Return the heads in the file, oldest first; an empty list if there is no file.
 
         Raises:
             RecordError: they cannot be read.

@@ -1,4 +1,4 @@
-"""Key files: the key of the keyed hashes on record, and writing a secret file whole or not at all.
+"""The key of the audit's keyed hashes, and how a secret file is written whole or not at all.
 
 The hash key is random bytes, one for each data folder, in a file only its owner may read and no tool may, so
 that nobody can try out what a hash on record is the hash of.

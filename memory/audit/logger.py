@@ -20,6 +20,7 @@ from leeward.security.kinds import Json
 from leeward.security.ports import Clock, RecordError
 from leeward.security.session import Event, Finished
 
+from ..changes import settled_changes
 from ..database import Database, Row, parsed, storable
 from ..grants import kept_with
 from .events import KINDS, event_of
@@ -37,6 +38,7 @@ class AuditLogger:
 
     `key` is the file with the key that heads are signed with, by default `audit.key` beside the database;
     `heads` a file elsewhere to which each signed head is added, and which `heads_elsewhere` reads.
+    `last_head` returns the newest head that was signed here, as at a session's end, None before the first.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class AuditLogger:
             database, self._drafting, key or database.path.with_name("audit.key"), heads
         )
         self.heads_elsewhere = self._head_signer.heads_elsewhere
+        self.last_head = self._head_signer.last_head
 
     async def start_session(
         self,
@@ -60,7 +63,7 @@ class AuditLogger:
     ) -> None:
         """Record that a session began, where, and under which configuration.
 
-        `details` is whatever else should stand in the row (autonomy, model, gates that are off).
+        `details` are further values of the row (autonomy, model, gates that are off).
 
         Raises:
             RecordError: it could not be committed, or heads cannot be written where they should be.
@@ -78,7 +81,7 @@ class AuditLogger:
         """
         now = self._clock.now()
         ended = self._drafting.of_fact(now, session, "ended", {})
-        ending = self._database.queue(drafts=[ended])
+        ending = self._database.queue(settled_changes(session), drafts=[ended])
         # Not in one transaction: where the key cannot be used, the session has ended all the same.
         await self._head_signer.sign(now, session)
         await self._database.written(ending)
@@ -90,7 +93,7 @@ class AuditLogger:
         whether they get in. Appending the same objects again makes sure, and makes no second row.
 
         Raises:
-            RecordError: they could not be committed; none of them counts.
+            RecordError: they could not be committed; not one of them counts.
         """
         if events:
             drafts = [self._drafting.of_event(session, event) for event in events]
@@ -114,6 +117,8 @@ class AuditLogger:
     async def settle(self, session: str) -> list[Unfinished]:
         """Give each unfinished call of a session an outcome with the status "unknown", and return them.
 
+        What they changed is not known either, so it may be anything.
+
         To be called by who holds the lock of the session, before it goes on.
 
         Raises:
@@ -123,10 +128,11 @@ class AuditLogger:
         why = "the process ended before the outcome was on record"
         ends = [Finished(now, one.call, one.tool, one.digest, Status.UNKNOWN, detail=why) for one in calls]
         await self.append(session, *ends)
+        await self._database.write(settled_changes(session))
         return calls
 
     async def unknown_outcomes(self) -> list[Unfinished]:
-        """Settle all sessions whose process was killed; what is returned is told to the person, once.
+        """Settle all sessions whose process was killed; what is returned is shown to the person, once.
 
         What they left unsigned is signed. Where that cannot be, it is among the notices of the database.
 
@@ -239,7 +245,7 @@ class AuditLogger:
 
 
 def _events(session: str, rows: Iterable[Row]) -> Iterator[Event]:
-    """Yield the events that stand in the rows of a session."""
+    """Yield the events of a session from its rows."""
     try:
         for kind, body in rows:
             if kind in KINDS:

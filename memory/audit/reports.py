@@ -1,4 +1,4 @@
-"""What is asked of the audit by people: records that fit some filters, page by page, and figures about calls.
+"""Query the audit: records that match a filter, page by page, and figures about calls.
 
 Everything here only reads. One page is in memory at a time, however long the audit is.
 """

@@ -1,4 +1,4 @@
-"""Audit rows: events to rows when they are written, rows to records when they are looked up.
+"""Convert events to audit rows, and rows to records.
 
 Rows are named by their writer (a mark no other process has, and a number), so that none is written twice.
 Queries find rows by an index, newest first. A row changed by hand may be no record any more: it is shown as
@@ -105,7 +105,7 @@ _TEXTS = {
 _SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
 
 EVENTS = "SELECT kind, body FROM audit WHERE session = ? ORDER BY seq"
-# Why it was decided is most of a decision, and changes nothing in the session: it is left where it stands.
+# The reasons are most of a decision and change nothing in the session, so they are not parsed.
 FOLDED = (
     "SELECT kind, CASE kind WHEN 'decision' THEN json_remove(body, '$.words', '$.reading', '$.always')"
     " ELSE body END FROM audit WHERE session = ? ORDER BY seq"

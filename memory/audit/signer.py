@@ -1,4 +1,4 @@
-"""Sign the audit: a head is made inside the transaction that records it.
+"""Sign the audit: each head is made inside the transaction that records it.
 
 A head therefore covers exactly the records before it, whichever other processes write to the file. Every
 process signs what it wrote: after each `SIGN_EVERY` records, and at the end of a session.
@@ -61,6 +61,11 @@ class HeadSigner:
         self._signer = Signer(key)
         self._second = AnchorFile(heads)
         self._unsigned = 0
+        self._last: Head | None = None
+
+    def last_head(self) -> Head | None:
+        """Return the newest head that this writer put on record."""
+        return self._last
 
     async def ready(self) -> None:
         """See that heads can be written where they should be.
@@ -101,7 +106,8 @@ class HeadSigner:
 
         def note(done: Future[None]) -> None:
             if done.exception() is None:
-                self._second.add(pending.head())
+                self._last = pending.head()
+                self._second.add(self._last)
 
         writing.future.add_done_callback(note)
         return pending, writing
@@ -149,7 +155,7 @@ class HeadSigner:
     async def flush(self) -> None:
         """Write the heads that are on record, and not yet there, to the second place.
 
-        Who is cancelled meanwhile is not told here: what they had written is on record, and they must know.
+        A cancellation is not raised here: what the caller wrote is on record, and it must learn that.
 
         Raises:
             RecordError: it could not be done.

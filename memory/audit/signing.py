@@ -10,12 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leeward.security.lazy import LazyModule
 from leeward.security.ports import RecordError
 
 from .heads import Head
 
 if TYPE_CHECKING:
+    from . import ed25519
     from .ed25519 import Ed25519PrivateKey
+else:
+    # It loads cryptography, and most commands sign nothing.
+    ed25519 = LazyModule("leeward.memory.audit.ed25519")
 
 __all__ = ["Signer", "is_signed"]
 
@@ -45,8 +50,6 @@ class Signer:
 
     @cached_property
     def _private(self) -> Ed25519PrivateKey:
-        from . import ed25519  # noqa: PLC0415 - most commands sign nothing
-
         try:
             if not self._path.exists():
                 ed25519.make(self._path)
@@ -65,6 +68,4 @@ class Signer:
 
 def is_signed(head: Head) -> bool:
     """Whether the key that a head names made its signature. Whose key that is, is another question."""
-    from . import ed25519  # noqa: PLC0415 - most commands sign nothing
-
     return ed25519.is_signed(bytes.fromhex(head.key), bytes.fromhex(head.signature), head.signed())

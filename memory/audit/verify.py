@@ -30,13 +30,13 @@ SELECT seq, CAST(prev AS BLOB), CAST(hash AS BLOB), CAST(at AS REAL), CAST(sessi
 FROM audit WHERE seq >= ? ORDER BY seq LIMIT ?
 """
 _FIRST = "SELECT min(seq) FROM audit"
-_LEAST = -(2**63)  # no number of a row is smaller: what was put in before the first is looked at, too
+_LEAST = -(2**63)  # the smallest number of a row: rows inserted before the first are checked, too
 _LAST_HEAD = "SELECT max(seq) FROM audit WHERE kind = 'head'"
 _INDEXES = "PRAGMA integrity_check(audit)"
 _AGAIN = 3
-_ROWS = 256  # in one page: so many stay in memory, and so long do writers wait
+_ROWS = 256  # rows in one page; memory and the wait of writers grow with it
 
-# Only asked for once, when the chain is broken: there is no index for it, and need not be.
+# Run once, and only when the chain is broken, so they need no index.
 _BY_HASH = "SELECT seq FROM audit WHERE hash = ? AND seq <> ? ORDER BY seq LIMIT 1"
 _BY_PREV = "SELECT seq FROM audit WHERE prev = ? AND seq > ? ORDER BY seq LIMIT 1"
 
@@ -44,7 +44,7 @@ _TYPES = "blobblobreal" + "text" * 6
 
 
 class Link(NamedTuple):
-    """A row as it stands in the file."""
+    """A row as it is in the file."""
 
     seq: int
     prev: bytes
@@ -59,12 +59,12 @@ class Link(NamedTuple):
     types: str
 
     def is_whole(self) -> bool:
-        """Whether the row's own hash fits what stands in it."""
+        """Whether the row's own hash fits its content."""
         texts = (self.session, self.kind, self.call, self.tool, self.body, self.id)
         return self.types == _TYPES and record_hash(self.prev, self.at, *texts) == self.hash
 
     def fits(self, other: Link) -> bool:
-        """Whether the row's own hash fits what stands in another row, all of it or only its body."""
+        """Whether the row's own hash fits the content of another row, all of it or only its body."""
         whole = (other.at, other.session, other.kind, other.call, other.tool, other.body, other.id)
         mine = (self.at, self.session, self.kind, self.call, self.tool, other.body, self.id)
         return any(record_hash(self.prev, *columns) == self.hash for columns in (whole, mine))
@@ -72,14 +72,14 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first row that does not fit, and what should have stood before it."""
+    """The first row that does not fit, and what should be before it."""
 
     link: Link
     prev: bytes
 
 
 class Walk:
-    """One way along the chain. `key` is the public key that heads must be signed with, if there is one.
+    """Checks the records one by one. `key` is the public key that heads must be signed with, if there is one.
 
     `anchors` are heads that were kept elsewhere.
     """
@@ -100,7 +100,7 @@ class Walk:
         self._vouched = False
 
     def begin_at(self, seq: int, prev: bytes) -> None:
-        """Begin with a row that is not the first, and is believed to stand behind a record of this hash."""
+        """Begin with a row that is not the first, trusting that it follows a record of this hash."""
         self.count, self._tip, self._records = seq - 1, prev, 1
 
     def step(self, link: Link) -> Break | ChainFault | None:
@@ -138,13 +138,13 @@ class Walk:
 
     def found(self, problem: ChainFault | None) -> Verified:
         """Return what was found, with the one problem that ended the walk."""
-        # The record of a head is signed by what stands in it.
+        # The record of a head holds a signature of its own content.
         signed = self._head.count + 1 if self._head is not None else 0
         unsigned = min(self.count - signed, self._records)
         return Verified(self._records, self._heads, self._head, problem, unsigned)
 
     def _begin_behind(self, link: Link) -> ChainFault | None:
-        """See whether the audit may begin with this row: all before it were pruned at a signed head."""
+        """Return the fault of beginning with this row, None if all before it were pruned at a signed head."""
         head = _head_of(link)
         if head is None or head.count != link.seq - 1 or self._signature_problem(link.seq, head):
             return _missing(1, link.seq - 1)
@@ -164,7 +164,7 @@ class Walk:
                 link.seq,
                 Fault.HEAD,
                 f"the head in record {link.seq} is about {head.count} records with another end than the"
-                f" {self.count} before it: it stands there in place of the right one, or what it signs was"
+                f" {self.count} before it: it replaced the right one, or what it signs was"
                 " changed",
             )
         return problem
@@ -183,7 +183,7 @@ class Walk:
         )
 
     def _note(self, link: Link) -> None:
-        """Count heads, and see whether a pruning that is missed was told of, and that was signed."""
+        """Count heads, and check that a pruning explains the missing records, and that it was signed."""
         if link.kind == b"head":
             self._heads += 1
             self._head = _head_of(link)
@@ -193,7 +193,7 @@ class Walk:
             self._told = True
 
     def _compare(self) -> ChainFault | None:
-        """Hold the chain against the heads from elsewhere that are about as many records."""
+        """Compare the chain with the heads from elsewhere that were made after this many records."""
         for anchor in self._anchors.get(self.count, ()):
             if anchor.hash != self._tip.hex():
                 return _cut(self._sure + 1, anchor.count)
@@ -221,7 +221,7 @@ def _cut(first: int, last: int) -> ChainFault:
 
 
 async def verify(database: Database, key: str | None, anchors: Iterable[Head] = ()) -> Verified:
-    """Walk along the whole chain, a page at a time, up to the first problem.
+    """Check the whole chain, a page at a time, up to the first problem.
 
     Raises:
         RecordError: the database cannot be read.
@@ -234,14 +234,14 @@ async def verify(database: Database, key: str | None, anchors: Iterable[Head] = 
     for _ in range(_AGAIN):
         first = await database.read(_FIRST)
         verified = await _walked(database, Walk(key, kept))
-        # Somebody may have pruned between two pages, so that the next one was missing.
+        # Another process may have pruned between two pages, so that the next one was missing.
         if verified.problem is None or await database.read(_FIRST) == first:
             break
     return verified
 
 
 async def unsigned_problem(database: Database, key: str | None) -> ChainFault | None:
-    """Return what is wrong with the newest head or behind it: the rest is vouched for by that.
+    """Return the fault of the newest head or of a record behind it; the head vouches for the records before.
 
     Raises:
         RecordError: the database cannot be read.
@@ -293,7 +293,7 @@ async def _first_wrong(database: Database, walk: Walk, begin: int = _LEAST) -> C
 
 
 async def _around(database: Database) -> ChainFault | None:
-    """Look at what leads to the records: who asks by an index or a view must be told what stands there."""
+    """Check the indexes and views of the records: a query by one of them must find what is there."""
     found: dict[str, str] = dict(await database.read(AROUND_AUDIT))
     for name, sql in audit_schema().items():
         if found.get(name) != sql:
@@ -317,7 +317,7 @@ async def _links(database: Database, begin: int = _LEAST) -> AsyncGenerator[Link
 
 
 class _Scene:
-    """Where the chain broke: looks around for what happened there."""
+    """The place where the chain broke; finds out what happened from the rows around it."""
 
     def __init__(self, database: Database, found: Break) -> None:
         self._database = database
@@ -325,11 +325,11 @@ class _Scene:
         self._prev = found.prev
 
     async def problem(self) -> ChainFault:
-        """Say what happened."""
+        """Return what happened."""
         return await (self._out_of_place() if self._link.is_whole() else self._changed())
 
     async def _changed(self) -> ChainFault:
-        """Tell a record with other contents: changed, put in, or with those of another one."""
+        """Name what happened to a record with other contents: changed, inserted, or exchanged."""
         link, seq = self._link, self._link.seq
         here = f"record {seq}"
         if not link._replace(prev=self._prev).is_whole():
@@ -339,12 +339,12 @@ class _Scene:
                 return ChainFault(seq, Fault.INSERTED, f"{here} was put in: the chain goes by it")
             other = await self._exchanged_with()
             if other is not None:
-                why = f"{here} was exchanged: what was recorded there stands in record {other}"
+                why = f"{here} was exchanged: its content is now in record {other}"
                 return ChainFault(seq, Fault.REORDERED, why)
-        return ChainFault(seq, Fault.CHANGED, f"{here} was changed: its hash does not fit what stands in it")
+        return ChainFault(seq, Fault.CHANGED, f"{here} was changed: its hash does not fit its content")
 
     async def _exchanged_with(self) -> int | None:
-        """Return in which other record stands what the hash of this one is about."""
+        """Return the record that now holds the content that this one's hash is about."""
         async with aclosing(_links(self._database)) as links:
             async for other in links:
                 if other.seq != self._link.seq and other.types == _TYPES and self._link.fits(other):
@@ -352,7 +352,7 @@ class _Scene:
         return None
 
     async def _out_of_place(self) -> ChainFault:
-        """Tell a record that is whole, and does not belong behind the one before it."""
+        """Name what happened to an intact record that does not follow the one before it."""
         seq = self._link.seq
         here = f"record {seq}"
         found = await self._first(_BY_HASH, self._link.prev, seq)
@@ -367,7 +367,7 @@ class _Scene:
         if found is not None:
             why = f"{here} was put in: record {found[0]} goes on from the one before it"
             return ChainFault(seq, Fault.INSERTED, why)
-        why = f"what stood before {here} is missing: it was deleted, and the rest moved up"
+        why = f"the record before {here} is missing: it was deleted, and the rest moved up"
         return ChainFault(seq, Fault.MISSING, why)
 
     async def _first(self, sql: str, *values: Value) -> Row | None:

@@ -1,4 +1,4 @@
-"""Keep databases that must not be lost: the copy from before a migration, the damaged file.
+"""Keep the copy of a database from before a migration, and set a damaged file aside.
 
 They go into a folder beside the database, closed to everybody else. Nothing in there is ever read, changed
 or deleted by this program; it is for a person.
@@ -45,7 +45,7 @@ _MAGIC = b"SQLite format 3\0"
 _OWNER = slice(68, 72)
 _SUSPECT = "suspect"
 _HALF_MOVED = ".partial"
-# Whoever moves a database may first look at all of it; whoever opens one, copy all of it.
+# A process that moves a database may first read all of it; one that opens it, copy all of it.
 _TURN_SECONDS = 60
 _LOOK_AGAIN_SECONDS = 0.01
 # Whatever the folder of a database is, this file says that it is the one for Leeward's own data.
@@ -120,7 +120,7 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def suspect(path: Path) -> None:
-    """Note that reading or writing a database found it damaged: whoever opens it next looks closely."""
+    """Note that reading or writing a database found it damaged: the next one to open it checks it closely."""
     with suppress(OSError):
         (_folder(path) / _SUSPECT).touch(mode=0o600)
 
@@ -170,7 +170,7 @@ def _turn(path: Path, kind: int) -> Iterator[None]:
 
 
 def _locked(handle: int, kind: int) -> None:
-    """Wait for a lock, but not for ever: whoever has it may have been stopped."""
+    """Wait for a lock, but not for ever: the process that holds it may have been stopped."""
     until = monotonic() + _TURN_SECONDS
     while True:
         try:
@@ -208,7 +208,7 @@ def _free(name: Path) -> Path:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, and that it stands in its folder, is on the disk."""
+    """Wait until a file and its entry in its folder are on the disk."""
     for name, flags in ((path, os.O_RDWR), (path.parent, os.O_RDONLY)):
         handle = os.open(name, flags | os.O_CLOEXEC)
         try:

@@ -18,9 +18,9 @@ from typing import TypeAlias
 __all__ = ["GENESIS", "Body", "RecordRow", "append", "record_hash"]
 
 GENESIS = bytes(32)
-"""What stands in the place of a hash before the first record."""
+"""The value in place of a hash before the first record."""
 
-# Nothing else that is hashed anywhere begins with these bytes, so no hash can stand for two things.
+# Nothing else that is hashed anywhere begins with these bytes, so no hash can mean two things.
 _DOMAIN = b"leeward audit record 1\0"
 _TIP = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
 _IS_THERE = "SELECT 1 FROM audit WHERE id = ?"
@@ -66,7 +66,7 @@ def record_hash(prev: bytes, at: float, *texts: str | bytes | None) -> bytes:
 
 
 def append(connection: sqlite3.Connection, drafts: Sequence[RecordRow]) -> None:
-    """Add records to the end of the chain; one that stands there already stays there once.
+    """Add records to the end of the chain; one that is in it already is not added again.
 
     To be called inside of a transaction that has the write lock: nobody else may add one meanwhile.
     What somebody put into the schema may swallow a record without a word, so it is looked for.

@@ -1,4 +1,4 @@
-"""Open a database file so that it can be relied upon, and translate SQLite's failures.
+"""Open a database file with durable settings, and translate SQLite's failures.
 
 Everything here runs in the thread of the connection, which serves one function at a time. `writer.py`
 uses the connection afterwards; `schema.py` describes the contents of the file.
@@ -64,10 +64,9 @@ _REASONS = {
 # How often another process that opens the same new file is waited for.
 _TRIES = 20
 
-# Free pages can then be given back a few at a time (`maintenance.py`), where rewriting the whole file would
-# keep
-# every other process from writing its records meanwhile. Counts for a new file only; said of one that is
-# there, it writes to it, waiting for the write lock: who only looks could not, while somebody writes.
+# Free pages can then be given back a few at a time (`maintenance.py`); rewriting the whole file would keep
+# every other process from writing meanwhile. It has an effect on a new file only. On an existing one the
+# pragma writes and waits for the write lock, so that a reader would fail while another process writes.
 _OF_NEW_FILE = "PRAGMA auto_vacuum = INCREMENTAL"
 
 _PRAGMAS = (
@@ -126,7 +125,7 @@ class Connection(aiosqlite.Connection):
         """Have a function called in the thread, with SQLite's own connection, behind what is in line there.
 
         May be called from any thread. Nobody hears how it ends, so it must not raise; not even the loop
-        is told, whose thread would have to wake up for that.
+        is notified, whose thread would have to wake up for that.
         """
         self._tx.put_nowait((None, lambda: work(self._conn)))
 
@@ -172,12 +171,12 @@ def is_busy(error: BaseException) -> bool:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether it failed because what stands in the file cannot be."""
+    """Whether it failed because the content of the file is impossible."""
     return error is not None and _code(error) in _DAMAGE
 
 
 def reason(error: BaseException) -> str:
-    """Say in words a person understands what went wrong, and after them what the machine said."""
+    """Describe what went wrong in words a person understands, followed by the machine's own message."""
     if isinstance(error, OSError):
         named = f" ({error.filename})" if error.filename is not None else ""
         return f"{error.strerror}{named}" if error.strerror else repr(error)
@@ -343,7 +342,7 @@ def _create(path: Path) -> None:
     """Make the file where it is missing, closed to everybody else from the start.
 
     Raises:
-        OSError: it cannot be made, or something else stands there, such as a pipe.
+        OSError: it cannot be made, or something else is there, such as a pipe.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     try:

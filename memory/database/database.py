@@ -45,6 +45,8 @@ class Database:
         self._asyncio_thread = asyncio_thread
         self._writer: Writer | None = None
         self._notices: list[str] = []
+        # Threads that look at files wait for writes; those must not wait for such a thread to be done.
+        self._asking = trio.CapacityLimiter(1)
 
     @classmethod
     @asynccontextmanager
@@ -118,7 +120,7 @@ class Database:
             RecordError: there is not, or the disk cannot be asked.
         """
         try:
-            disk = await trio.to_thread.run_sync(os.statvfs, self.path.parent)
+            disk = await trio.to_thread.run_sync(os.statvfs, self.path.parent, limiter=self._asking)
         except OSError as error:
             raise RecordError(f"the disk of {self.path} cannot be asked for its room: {error}") from error
         free = disk.f_bavail * disk.f_frsize
@@ -141,11 +143,11 @@ class Database:
         return await _done(writer, job, lambda: Abort.SUCCEEDED)
 
     def note(self, notice: str) -> None:
-        """Keep something to be told to the person."""
+        """Keep a notice for the person."""
         self._notices.append(notice)
 
     def take_notices(self) -> list[str]:
-        """Return what the person must be told of how the file was opened, or of what stands in it; once."""
+        """Return the notices about opening the file, or about its content; once."""
         taken, self._notices = self._notices, []
         return taken
 
@@ -155,7 +157,7 @@ class Database:
         return self._writer
 
     async def _connect(self, busy_seconds: float, token: trio.lowlevel.TrioToken) -> None:
-        """Run in the asyncio thread; whoever opens keeps nothing that `_close` would not find."""
+        """Run in the asyncio thread; nothing may be opened that `_close` would not find."""
         connection = await connect(self.path, busy_seconds)
         self._notices = connection.notices
         self._writer = Writer(connection, self.path, token)
@@ -177,6 +179,6 @@ class Database:
 
 
 async def _done(writer: Writer, job: WriterJob[T], on_cancel: Callable[[], Abort]) -> T:
-    """Have the queue served and wait for what stands in it already."""
+    """Have the queue served, and wait for what is in it already."""
     writer.start()
     return await settled(job.future, on_cancel)

@@ -1,4 +1,4 @@
-"""Values, texts and chunks in the form in which SQLite stores them.
+"""Encode values, texts and chunks for SQLite.
 
 A chunk holds a fixed number of characters, so the one that holds a given character is known without looking,
 and is compressed on its own, unless that would make it longer.
@@ -78,12 +78,12 @@ def parsed(text: str) -> Any:
     except (RecursionError, TypeError) as error:
         raise ValueError(str(error)) from error
     if end != len(text):
-        raise ValueError(f"more than one value stands in {text[:80]!r}")
+        raise ValueError(f"{text[:80]!r} holds more than one value")
     return value
 
 
 def _plain(value: object) -> dict[str, Json]:
-    """Return a frozen table, or a value that knows its JSON form, as JSON can be told of it."""
+    """Return a frozen table, or a value that knows its JSON form, as JSON."""
     if isinstance(value, Mapping):
         return dict(value)
     to_json: Callable[[], dict[str, Json]] | None = getattr(value, "to_json", None)

@@ -1,4 +1,4 @@
-"""Check that a file is ours and of a supported version, and migrate older ones (`migrations/`).
+"""Check that a file is ours and of a supported version, and run the `migrations/` on older ones.
 
 The columns are described where they are used: `audit/logger.py`, `overflow/store.py` and
 `sessions/transcript.py`. Everything here runs in the thread of the connection.
@@ -34,7 +34,7 @@ class ForeignFile(Exception):
 def check_owner(connection: sqlite3.Connection) -> None:
     """See that a file is empty or ours, and of a version that is known here, without touching it.
 
-    Triggers are none of ours: whoever put one in may have records left out, or other things written.
+    Leeward adds no triggers: one that is there may drop records, or write other ones.
 
     Raises:
         ForeignFile: it is not.

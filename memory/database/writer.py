@@ -1,4 +1,4 @@
-"""Single writer thread of a process: serves its reads and writes of a file one after the other.
+"""The single writer thread of a process: executes the reads and writes of one file in order.
 
 Each transaction takes everything that is queued: records that arrive while one commit runs share the
 next, without any timer. Reads pass through the same queue, so none sees an uncommitted transaction. A
@@ -56,17 +56,17 @@ class WriterJob(Generic[T]):
         self.future: Future[T] = Future()
 
     def succeed(self, result: T) -> None:
-        """Give whoever waits what came of it; where the asyncio thread has died, they have been told so."""
+        """Give the waiting caller the result; if the asyncio thread has died, it has been notified."""
         with suppress(InvalidStateError):
             self.future.set_result(result)
 
     def give_up(self, error: BaseException) -> None:
-        """Tell whoever waits that this was not done."""
+        """Tell the waiting caller that this was not done."""
         with suppress(InvalidStateError):
             self.future.set_exception(error)
 
     def fail(self, what: str, error: BaseException) -> None:
-        """Tell whoever waits, in words, that this was not done."""
+        """Tell the waiting caller, in words, that this was not done."""
         problem = RecordError(f"{what}: {reason(error)}")
         problem.__cause__ = error
         self.give_up(problem)
@@ -141,7 +141,7 @@ class Writer:
     def _serve(self, connection: sqlite3.Connection) -> None:
         """Do, in the thread, what has queued up, and go on while more comes: that spares waking up."""
         while self.queue or self._later:
-            # Whoever adds a job and finds this true need not start anything: the queue is looked at again
+            # A caller that adds a job and finds this true starts nothing: the queue is looked at again
             # after it has become false.
             self._is_serving = True
             jobs = self._taken()
@@ -177,7 +177,7 @@ class Writer:
         if error is None:
             self._tell(jobs)
         elif len(jobs) == 1 or is_busy(error):
-            # A lock that was waited for in vain once is not waited for again by every single job.
+            # Once waiting for a lock timed out, the jobs behind it do not wait for it one by one.
             for job in jobs:
                 job.fail(f"{self._path} could not be written", error)
         else:

@@ -1,4 +1,4 @@
-"""Delete stored outputs that are too old, and the least recently used when the budget is exceeded.
+"""Delete stored outputs that are too old, and the least recently used ones over the budget.
 
 A text is first made unreadable, in one small transaction, and its chunks are then deleted a few at a
 time, so that no record of the audit waits for a large deletion. A deletion that is interrupted is
@@ -20,7 +20,7 @@ TRANSACTION = 262_144
 """Bytes of chunks that one transaction writes or deletes, at most: what is urgent waits no longer."""
 
 # A text that is being written counts as abandoned when nothing was added for this long (seconds). Nobody
-# can ask another process whether it still lives; one that does and was only slow is told, and goes on.
+# can ask another process whether it still lives; one that does and was only slow gets an error, and goes on.
 _ABANDONED = 3600.0
 
 _EXPIRE_LINKS = "DELETE FROM overflow_link WHERE stored_at < ?"

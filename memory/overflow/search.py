@@ -6,10 +6,11 @@ can match is skipped as a whole, which makes searching a gigabyte affordable.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+from leeward.security.lazy import regex
 
 from ..patterns import linear_pattern
 
@@ -18,8 +19,8 @@ __all__ = ["Block", "Blocks", "Hit", "LineQuery", "LineSearch"]
 _LONGEST_LINE = 1_048_576  # characters: a longer line is searched in parts, to bound the memory
 _SHOWN = 400  # characters of a line around a hit
 
-# The ends of a whole text, or `^` and `$` made to mean them: in a block of lines they stand elsewhere.
-_ENDS_OF_TEXT = re.compile(r"\\[Az]|\(\?[a-zA-Z]*-")
+# The ends of a whole text, or `^` and `$` made to mean them: in a block of lines they are elsewhere.
+_ENDS_OF_TEXT = regex(r"\\[Az]|\(\?[a-zA-Z]*-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class LineQuery:
 class Hit:
     """A line (counted from 1) cut to what is around the match at character `offset`; it begins at `start`.
 
-    A line that stands beside one that matched is not `matched`, and its `offset` is where it begins.
+    A line beside one that matched is not `matched`, and its `offset` is where it begins.
     """
 
     line: int

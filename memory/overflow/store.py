@@ -26,7 +26,7 @@ from .spool import Spool, id_of, linked
 __all__ = ["MAX_TOTAL", "Hits", "OverflowNotFound", "OverflowStore", "Page", "StoredText"]
 
 MAX_TOTAL = 1024 * 1024 * 1024
-"""Stored bytes that all texts together may take, where nothing else is said."""
+"""Stored bytes that all texts together may take, by default."""
 
 # How often it is noted that a text is still read (seconds): a note is a write, and costs more than a page.
 _USE_NOTED = 600.0

@@ -15,6 +15,7 @@ from functools import partial
 from operator import itemgetter
 from unicodedata import combining, normalize
 
+from leeward.security.lazy import regex
 from leeward.security.ports import Clock, RecordError
 
 from ..checkpoints import without_steps
@@ -27,7 +28,7 @@ _BATCH = 200  # entries that go in one transaction, so that no record of the aud
 _MOST_WORDS = 32
 # Hits that are looked at to find a word with signs in it, which the index does not know.
 _LOOKED_AT, _AT_ONCE = 1000, 250
-_TERM = re.compile(r'"([^"]*)"|([^\s"]+)')
+_TERM = regex(r'"([^"]*)"|([^\s"]+)')
 _DAY = 86_400
 
 _COLUMNS = " conversation.id, started, workspace, title, used, turns, forked_from, forked_turn"
@@ -101,7 +102,7 @@ class SearchHit:
 
 
 class Catalog:
-    """The sessions in which something was said."""
+    """The sessions that have a message."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -148,7 +149,7 @@ class Catalog:
         return found[: max(limit, 0)]
 
     async def fork(self, source: str, turn: int, new: str) -> None:
-        """Make a session that begins with what was said in another up to the end of a turn.
+        """Make a session that begins with the messages of another up to the end of a turn.
 
         Raises:
             RecordError: it could not be committed; there is no such fork then, not even a part of it.
@@ -163,7 +164,7 @@ class Catalog:
         await self._database.write(statements)
 
     async def delete(self, session: str) -> None:
-        """Delete what was said in a session, what it changed, and what of the big outputs only it could read.
+        """Delete a session's messages, its changes, and those big outputs that only it could read.
 
         Raises:
             RecordError: it could not be committed. It is gone from the lists as soon as that was; the rest
@@ -208,7 +209,7 @@ class Catalog:
 
 
 def _indexed(row: Row) -> str:
-    """Return what the index was told of an entry; of one that is damaged, it keeps what it has."""
+    """Return the text by which the index knows an entry; a damaged one keeps the text it has."""
     try:
         return words_of(entry_of(row).content)
     except RecordError:

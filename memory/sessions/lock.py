@@ -27,7 +27,7 @@ class SessionInUse(Exception):
 
 
 class SessionLock:
-    """The right to go on with a session, for as long as it is held."""
+    """The right to resume a session, for as long as it is held."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class SessionLock:
     def release(self, *, is_settled: bool = True) -> None:
         """Give the lock back; again does no harm.
 
-        Where something of the session is not settled, its file stays, as after a crash: whoever starts
+        If a call of the session is not settled, its file stays, as after a crash: the next process to start
         next looks after it (`audit/unfinished.py`).
         """
         handle, self._handle = self._handle, -1
@@ -71,7 +71,7 @@ class SessionLock:
 
 
 def _locked(path: Path) -> int | None:
-    """Return an open and locked file, or None where whoever had it removed it meanwhile.
+    """Return an open and locked file, or None where its owner removed it meanwhile.
 
     Raises:
         SessionInUse: somebody else holds the lock.

@@ -1,4 +1,4 @@
-"""Store the entries of each conversation, in order and never changed.
+"""Store the entries of each conversation, in order; an entry never changes.
 
 The runtime decides what an entry holds; it is kept as JSON together with its origin, so that it has the
 same trust when it is read again. A session is resumed from a `Recall`. Listing, searching, forking and
@@ -72,7 +72,7 @@ Pending: TypeAlias = Callable[[], Awaitable[None]]
 class Charge:
     """What a model's answers have cost: tokens, and money (None: no price is known for that model).
 
-    `model` is "" where nothing was asked; `estimated` counts the answers whose service told nothing.
+    `model` is "" where nothing was asked; `estimated` counts the answers whose service reported no usage.
     """
 
     model: str = ""
@@ -90,7 +90,7 @@ _FREE = Charge()
 class Line:
     """One thing to be kept. `place` orders the lines of a session and is given once, `turn` counts from 1.
 
-    The roles "user", "assistant" and "tool" are those of messages. A "summary" stands for what was said
+    The roles "user", "assistant" and "tool" are those of messages. A "summary" replaces the messages
     before the place it names as "kept", but for the person's words; at a "clear" all before it is forgotten.
     """
 
@@ -112,7 +112,7 @@ class TranscriptEntry(Line):
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What a session is gone on with: what counts of what was said, and what all of it has cost.
+    """What is needed to resume a session: the messages that count, and what all of it has cost.
 
     `words` are the person's entries before the summary, `rest` is everything behind what it sums up.
     """
@@ -126,7 +126,7 @@ class Recall:
 
 
 class Transcript:
-    """What was said in all sessions."""
+    """The messages of all sessions."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -171,7 +171,7 @@ class Transcript:
         return partial(self._database.written, self._database.queue(statements))
 
     async def entries(self, session: str) -> list[TranscriptEntry]:
-        """Return everything that was said in a session, in order; nothing for an unknown one.
+        """Return all messages of a session, in order; nothing for an unknown one.
 
         Raises:
             RecordError: it could not be read.
@@ -179,7 +179,7 @@ class Transcript:
         return [entry_of(row) for row in await self._database.read(_ENTRIES, (storable(session),))]
 
     async def recall(self, session: str) -> Recall:
-        """Return what is needed to go on with a session; what was forgotten or summed up stays where it is.
+        """Return what is needed to resume a session; what was forgotten or compacted stays where it is.
 
         Raises:
             RecordError: it could not be read.
@@ -215,10 +215,10 @@ class Transcript:
 
 
 def entry_of(row: Row) -> TranscriptEntry:
-    """Return the entry that stands in a row of `ENTRY_COLUMNS`.
+    """Return the entry in a row of `ENTRY_COLUMNS`.
 
     Raises:
-        RecordError: none stands there.
+        RecordError: the row holds no entry.
     """
     seq, turn, role, content, origin, at, place, *charge = row
     spent = Charge(*charge) if charge[0] else _FREE
@@ -229,7 +229,7 @@ def entry_of(row: Row) -> TranscriptEntry:
 
 
 def _kept(summary: TranscriptEntry | None) -> int:
-    """Return the first place that a summary does not stand for."""
+    """Return the first place that no summary replaces."""
     content = summary.content if summary is not None else None
     kept = content.get("kept") if isinstance(content, Mapping) else None
     return kept if isinstance(kept, int) else 0
@@ -238,7 +238,7 @@ def _kept(summary: TranscriptEntry | None) -> int:
 def words_of(content: Json) -> str:
     """Return the text of an entry that can be searched.
 
-    It must stay the same for what is stored: the index is told it again when the entry goes.
+    It must stay the same for what is stored: the index gets it again when the entry goes.
     """
     if not isinstance(content, Mapping):
         return ""

@@ -1,6 +1,22 @@
-"""`leeward audit`, /audit and /why."""
+"""`leeward audit`, `/audit` and `/why`."""
 
-from .query import explanation_of, records_of
-from .text import record_lines, record_text
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .query import explanation_of, records_of
+    from .text import record_lines, record_text
 
 __all__ = ["explanation_of", "record_lines", "record_text", "records_of"]
+
+_HOMES = {
+    "explanation_of": ".query",
+    "record_lines": ".text",
+    "record_text": ".text",
+    "records_of": ".query",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -40,7 +40,7 @@ COLUMNS = (
 """The columns of a table; `body` holds the whole record as JSON."""
 
 # A spreadsheet takes a cell that begins so for a formula, some of them the wide signs of East Asian
-# keyboards, too; and what stands here a model may have written.
+# keyboards, too; and a model may have written these values.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -132,7 +132,7 @@ async def stats(options: Options, printer: Printer, opened: AuditLogger) -> Exit
         name: [_named(names, row) for row in rows[name]] for name, names in _NAMES.items()
     }
     lines = [line for name, names in _NAMES.items() for line in _table(name, names, rows[name])]
-    printer.answer("".join(f"{line}\n" for line in lines or ["nothing was recorded that fits"]))
+    printer.answer("".join(f"{line}\n" for line in lines or ["no record matches"]))
     printer.event({"schema": 1, "type": "stats", **told})
     return printer.finish(Exit.SUCCESS, told)
 
@@ -142,7 +142,7 @@ def _named(names: Sequence[str], row: Sequence[Any]) -> dict[str, Json]:
 
 
 def _table(name: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield a title and a table as wide as what stands in it; nothing where there is nothing."""
+    """Yield a title and a table as wide as its content; nothing for an empty table."""
     cells = [[heading.replace("_", " ") for heading in names]]
     cells += [[_figure_cell(value) for value in row] for row in rows]
     if len(cells) == 1:
@@ -176,11 +176,11 @@ async def tail(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
         RecordError: the records cannot be read.
     """
     if options.output == "json":
-        why = "what follows has no end, so it cannot be one JSON document"
+        why = "--follow never ends, so it cannot be one JSON document"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="--output jsonl")
     wanted, reports = await filter_of(options, opened), opened.reports
     seen = await reports.last_seq()
-    # What was recorded between the two looks is told once, by the loop.
+    # A record from between the two looks is shown once, by the loop.
     records = [one for one in await reports.newest(wanted, options.limit) if one.seq <= seen]
     while True:
         _tell(printer, records)
@@ -218,7 +218,7 @@ async def audit(options: Options, printer: Printer) -> Exit:
 async def _list(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
     wanted = await filter_of(options, opened)
     if options.egress:
-        # An attempt has up to two rows, told as one.
+        # An attempt has up to two rows, shown as one.
         found = await opened.reports.newest(replace(wanted, kinds=("egress",)), 2 * options.limit)
         rows = [row for row in found if row.kind != DAMAGED]
         attempts = list(_attempts(rows))[-options.limit :]
@@ -306,7 +306,7 @@ def _verified_lines(verified: Verified, kept: int) -> Iterable[str]:
         return
     which = "all" if verified.unsigned == verified.records else "the last"
     yield f"every record fits the one before it; {which} {verified.unsigned} are signed by nobody yet,"
-    yield "so whoever can write to the file may have written those anew"
+    yield "so a program that can write to the file may have rewritten those"
 
 
 def _heads(named: str) -> Sequence[Head]:
@@ -325,7 +325,7 @@ def _heads(named: str) -> Sequence[Head]:
     except ValueError as error:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"--head: {error}") from error
     if not found:
-        why = f"--head: no head of an audit stands in {visible(named)}: one begins with 'leeward-head 1'"
+        why = f"--head: {visible(named)} holds no head of an audit: one begins with 'leeward-head 1'"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why)
     return found
 

@@ -1,4 +1,4 @@
-"""Export a session as an OpenTelemetry trace, in OTLP's JSON form. Pure.
+"""Export a session as an OpenTelemetry trace in OTLP/JSON. Pure.
 
 There is one span for the session and, below it, one for each call, named and described by the semantic
 conventions for generative AI (`execute_tool`, `gen_ai.tool.*`); attributes of our own begin with `leeward.`.
@@ -104,7 +104,7 @@ _ENDED = ("status", "category", "exit_code", "size", "truncated", "overflow", "s
 
 
 def _words(decided: Mapping[str, Any]) -> Iterator[Mapping[str, object]]:
-    """Yield what the gates said; in an older record a word is a list."""
+    """Yield the answers of the gates; in an older record an answer is a list."""
     for said in decided.get("words", ()):
         yield said if isinstance(said, Mapping) else {"gate": said[0], "word": said[1]}
 

@@ -1,4 +1,4 @@
-"""Select audit records by what the command line or a slash command names."""
+"""Select audit records by the words of a command line or slash command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FACTS = ("chain", "ended", "head", "pruned", "session")
 
 @asynccontextmanager
 async def open_audit(start: Startup, warn: Callable[[str], None]) -> AsyncGenerator[AuditLogger, None]:
-    """Open the audit for reading; `warn` is told what was done to the file for that.
+    """Open the audit for reading; `warn` is called with what was done to the file for that.
 
     Raises:
         RecordError: it cannot be opened.

@@ -1,4 +1,4 @@
-"""Replay the audit: what today's configuration, or another one, would decide about the calls on record.
+"""Replay the audit: how another configuration would decide the recorded calls.
 
 A session is folded again from its events, and each call is judged at its place: with what had happened and
 what was looked up by then. Nothing is looked up, asked or run, and the consequences of another decision are
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import trio
 
-from leeward.memory.audit import AuditLogger, RecordFilter
+from leeward.memory.audit import AuditLogger, RecordFilter, hash_key
 from leeward.security.call import Action
 from leeward.security.kinds import Json
 from leeward.security.permissions import Asks, resolve_asks
@@ -65,8 +65,8 @@ class ReplayedVerdict:
 class Replayed:
     """A decision, made again.
 
-    `was` and `now` are what every gate said and would say, `old` and `new` what followed and would
-    follow. `gates_not_replayable` says of each gate that cannot be told why; `new` is None where that leaves
+    `was` and `now` are each gate's answer then and today, `old` and `new` what followed and would
+    follow. `gates_not_replayable` explains each gate without an answer; `new` is None where that leaves
     it open.
     """
 
@@ -79,11 +79,11 @@ class Replayed:
 
     @property
     def is_changed(self) -> bool:
-        """Whether something else would have been decided, or said by any gate that can be told."""
+        """Whether the decision would differ, or the answer of any gate that has one."""
         told = (said for said in self.now if said.gate not in self.untold)
         was = {said.gate: _plainly(said) for said in self.was}
         is_other = self.new is not None and self.new.word != self.old.word
-        return is_other or any(was.get(said.gate) != _plainly(said) for said in told)
+        return is_other or any(_is_other(was.get(said.gate), said) for said in told)
 
     def as_json(self) -> dict[str, Json]:
         """Return it as `--output json` says it."""
@@ -96,7 +96,7 @@ class Replayed:
                 "untold": self.untold.get(said.gate),
             }
             for said in self.now
-            if said.gate in self.untold or _plainly(said) != _plainly(was.get(said.gate))
+            if said.gate in self.untold or _is_other(_plainly(was.get(said.gate)), said)
         ]
         return {
             "call": self.decided.call,
@@ -110,8 +110,13 @@ class Replayed:
         }
 
 
+def _is_other(was: tuple[str, str] | None, said: GateVerdict) -> bool:
+    """Whether a gate says something else; one that was not there then, and has no objection, does not."""
+    return was != _plainly(said) and not (was is None and said.word == "allow")
+
+
 def _plainly(said: GateVerdict | None) -> tuple[str, str] | None:
-    """Return a word and its rule, wherever that stands."""
+    """Return a gate's answer and its rule, without the place of the rule."""
     return None if said is None else (said.word, said.rule.removesuffix(f" at {said.where}"))
 
 
@@ -154,7 +159,7 @@ def _again(decided: Decided, session: Session) -> Replayed:
     old, was = _recorded(decided), tuple(said for said in decided.words if said.gate in _GATES)
     action = action_from_record(decided, session.policy)
     if action is None:
-        why = "the record is of an older version, and does not say what the call was read as"
+        why = "the record is from an older version and lacks how the call was read"
         return Replayed(decided, old, None, was, (), {said.gate: why for said in was})
     session = session_at(decided, session)
     decision = judge(action, session)
@@ -165,7 +170,7 @@ def _again(decided: Decided, session: Session) -> Replayed:
 
 
 def _why_not(gate: str, decided: Decided, action: Action, session: Session) -> str:
-    """Say why it cannot be told what a gate would say, or "" where it can."""
+    """Return why a gate's answer is unknown, or "" if it is known."""
     hidden = gates_not_replayable(gate, decided)
     if hidden:
         named = ", ".join(pointer.lstrip("/") or "all of it" for pointer in hidden[:3])
@@ -176,7 +181,7 @@ def _why_not(gate: str, decided: Decided, action: Action, session: Session) -> s
 
 
 def _recorded(decided: Decided) -> ReplayedVerdict:
-    """Return what was decided; what a person said yes or no to was a question."""
+    """Return what was decided; if a person answered yes or no, that was a question."""
     if not decided.allowed:
         return ReplayedVerdict("ask" if _is_declined(decided) else "deny", decided.gate or "", decided.rule)
     asks = [said for said in decided.words if said.word == "ask"]
@@ -196,7 +201,7 @@ def _as_it_was(said: GateVerdict, decided: Decided) -> GateVerdict:
 def _ruling(
     old: ReplayedVerdict, now: tuple[GateVerdict, ...], left: Asks, unsure: Mapping[str, str]
 ) -> ReplayedVerdict | None:
-    """Return what would be decided, or None where that hangs on a gate that cannot be told."""
+    """Return what would be decided, or None where that depends on a gate whose answer is unknown."""
     for said in now:
         if said.gate not in unsure and said.word == "deny":
             return ReplayedVerdict("deny", said.gate, said.rule)
@@ -255,13 +260,13 @@ async def replay(options: Options, printer: Printer, opened: AuditLogger) -> Exi
 
 
 def _summary(count: _Count) -> str:
-    untold = f", {count.untold} cannot be told" if count.untold else ""
+    untold = f", {count.untold} are unknown" if count.untold else ""
     sessions = f"{count.sessions} session{'s' if count.sessions != 1 else ''}"
     return f"{count.decisions} decisions in {sessions}: {count.changed} would be others{untold}\n"
 
 
 def _lines(session: str, one: Replayed) -> Iterator[str]:
-    """Yield a decision that would be another one, or of which not all can be told."""
+    """Yield a decision that would differ, or that is not fully known."""
     decided, new = one.decided, one.new
     hop = f" (hop {decided.hop})" if decided.hop else ""
     about = visible(decided.arguments)[:_LONGEST]
@@ -270,7 +275,7 @@ def _lines(session: str, one: Replayed) -> Iterator[str]:
     was = {said.gate: said.word for said in one.was}
     for said in one.now:
         if said.gate in one.untold:
-            yield f"    {said.gate}: cannot be told: {visible(one.untold[said.gate])}"
+            yield f"    {said.gate}: unknown: {visible(one.untold[said.gate])}"
         elif was.get(said.gate) != said.word:
             rule = f" ({visible(said.rule)})" if said.rule else ""
             yield f"    {said.gate}: was {was.get(said.gate, 'not asked')}, would be {said.word}{rule}"
@@ -285,7 +290,10 @@ async def _replayed(
     given = len(events) - len(await opened.events_of(session))
     policies = _Policies(start, options)
     first = Configured(0.0, "", workspace=await _workspace(session, opened), home=str(start.places.home))
-    began = Session(session, policies.of(first), root=root if root != session else "", counting=0)
+    # By it values are known again (`provenance/`); nothing else that is replayed rests on it.
+    key = await trio.to_thread.run_sync(hash_key, start.places.data)
+    origin = root if root != session else ""
+    began = Session(session, policies.of(first), key=key, root=origin, counting=0)
     skipped = sum(isinstance(event, Decided) for event in events[:given])
     for number, one in enumerate(replayed(began, events, policies.of)):
         if number % _AT_ONCE == 0:

@@ -47,7 +47,7 @@ def record_text(record: Record) -> str:
         said = tell(record.body) if tell is not None else ""
     except (LookupError, TypeError, ValueError):
         # A record of an early release, or one that somebody changed: the rest of the list must not go.
-        said = "(not all that is told here stands in it: leeward audit show)"
+        said = "(shortened: leeward audit show ID has all of it)"
     if record.kind == "session":
         said = f"{record.session} {said}"
     head = f"{record.kind:<9} {visible(record.tool or ''):<14}"
@@ -70,6 +70,8 @@ def _configured(body: Body) -> str:
 
 
 def _read(body: Body) -> str:
+    if body.get("source"):
+        return f"{body['origin']}: values of {body['source']}"
     return ", ".join(body["labels"]) or f"{len(body['marks'])} more values to know again"
 
 
@@ -82,8 +84,10 @@ def _decided(body: Body) -> str:
     if body["allowed"]:
         by = f" answered by {body['approver']}" if body["approver"] else ""
         how = {"trial": ", on trial", "read_only": ", read-only"}.get(body.get("runs", "real"), "")
+        how = ", through an overlay" if body.get("overlay") else how
         return f"allowed{how}{by} {arguments}"
-    who = f", {body['approver']} said no" if body["approver"] not in {"", "nobody"} else ""
+    person, _, how = body["approver"].partition("; ")
+    who = f", {person} said no{f' ({how})' if how else ''}" if person not in {"", "nobody"} else ""
     who = ", nobody was there to say yes" if body["approver"] == "nobody" else who
     return f"denied by {body['gate']} ({body['rule']}) {body['code']}{who}: {body['reason']} {arguments}"
 
@@ -159,10 +163,12 @@ def _sent(body: Body) -> str:
 _TOLD: Mapping[str, Callable[[Body], str]] = {
     "session": _session,
     "config": _configured,
+    "autonomy": lambda body: f"{body['autonomy_now']}: {body['cause']}",
     "model": lambda body: f"{body['model']}: {body['cause']}",
     "turn": lambda body: str(body["turn"]),
     "given": lambda body: f"{' '.join(body['urls'])} ({body['provenance']})",
     "withdrawn": lambda body: " ".join(body["urls"]),
+    "words": lambda body: "of the person" + (" in this turn" if body["own"] else ""),
     "read": _read,
     "approval": _asked,
     "decision": _decided,

@@ -42,7 +42,9 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("hosts", "refused_host"): ("its network in the list", "tools.fetch.allow_networks"),
     ("hosts", "domain_denylist"): ("the host taken out of the list", "tools.fetch.domain_denylist"),
     ("hosts", "domain_allowlist"): ("the host in the list", "tools.fetch.domain_allowlist"),
+    ("hosts", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
     ("commands", "blocked"): ("the entry taken out of the list", "tools.shell.blocked_commands"),
+    ("budget", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
     ("commands", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
     ("commands", ""): ("nothing: no rule, grant or answer lets this command run", ""),
     ("budget", "calls_per_session"): ("/new, or a higher limit", "agent.max_tool_calls_per_session"),
@@ -71,7 +73,7 @@ def remedies(decided: Decided, sources: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _of_denial(said: GateVerdict, sources: Mapping[str, str]) -> Iterator[str]:
-    nothing = ("nothing: a refusal is answered by nobody in advance", "")
+    nothing = ("nothing: denials cannot be pre-approved", "")
     table = _REMEDIES.get((said.gate, said.rule)) or _REMEDIES.get((said.gate, ""))
     text, key = _of_name(said) or _of_address(said) or table or nothing
     yield f"{said.gate}: {text}{_told(key, sources)}"
@@ -124,7 +126,7 @@ def _of_questions(decided: Decided, sources: Mapping[str, str]) -> Iterator[str]
     yield "your yes, when it was asked"
     forced = [said.gate for said in asks if said.force]
     if forced:
-        yield f"nothing in advance: what {' and '.join(forced)} asked is for somebody present to answer"
+        yield f"nothing in advance: {' and '.join(forced)} needs an answer from a person who is present"
         return
     own = [said.where or said.rule for said in asks if said.own_rule]
     for tool, match, folder, command in decided.always:
@@ -186,7 +188,7 @@ class Explanation:
         yield from _block("what would have allowed it", remedies(decided, self.sources))
         yield from _block("where it was led on to", (_hop(hop) for hop in self.hops))
         yield ""
-        yield f"what became of it: {self._outcome()}"
+        yield f"outcome: {self._outcome()}"
 
     def as_json(self) -> dict[str, Json]:
         """Return the explanation as `--output json` says it."""
@@ -258,12 +260,17 @@ def _asker(decided: Decided) -> str:
 
 
 def _runs(decided: Decided) -> str:
-    """Return in what a command ran, where that was not for real; of its changes, which run made them."""
+    """Return in what a command ran, where not plainly for real; of its changes, which run made them."""
+    if decided.of and decided.reading is not None and decided.reading.wished:
+        return f"again, so that it can write; {decided.of} ran read-only"
     if decided.of:
-        return f"in the workspace, as {decided.of} left it in its trial run"
+        is_covered = decided.reading is not None and decided.reading.covered_by
+        return f"in the workspace, as {decided.of} left it {'apart' if is_covered else 'in its trial run'}"
+    if decided.overlay:
+        return f"for real; what it changed of the workspace is held apart, and judged as {decided.call}.keep"
     told = {
         Runs.TRIAL: f"on trial; what it changed is judged as {decided.call}.keep",
-        Runs.READ_ONLY: "read-only; nothing can be changed",
+        Runs.READ_ONLY: f"read-only; should it want to write, that is judged as {decided.call}.again",
     }
     return told.get(decided.runs, "") if decided.allowed else ""
 
@@ -296,7 +303,9 @@ def _headline(decided: Decided) -> str:
     if decided.code != "INPUT_REQUIRED":
         return f"DENIED by {said}"
     who = {"nobody": "nobody was there to answer", "cancelled": "it was stopped before an answer came"}
-    return f"NOT RUN, {who.get(decided.approver, f'{visible(decided.approver)} said no')}{waited}: {said}"
+    person, _, how = visible(decided.approver).partition("; ")
+    by = f"{person} said no{f' ({how})' if how else ''}"
+    return f"NOT RUN, {who.get(decided.approver, by)}{waited}: {said}"
 
 
 def _word(said: GateVerdict) -> Iterator[str]:
@@ -309,7 +318,7 @@ def _word(said: GateVerdict) -> Iterator[str]:
     for name, value in said.facts:
         yield f"  {'':<{_GATE}}   {visible(name)}: {visible(value)}"
     if said.force:
-        yield f"  {'':<{_GATE}}   only somebody present can answer this"
+        yield f"  {'':<{_GATE}}   only a person who is present can answer this"
 
 
 def _block(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -324,7 +333,7 @@ def _hop(decided: Decided) -> str:
 
 def _ended(finished: Finished) -> Iterator[str]:
     if finished.status is Status.UNKNOWN:
-        yield f"nobody knows: {visible(finished.detail)}; it may have been done or not, and is not run again"
+        yield f"unknown: {visible(finished.detail)}; it may or may not have run, and is not repeated"
         return
     yield str(finished.status) + (f" ({finished.category})" if finished.category is not None else "")
     if finished.exit_code is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from leeward.security.call import Status
-from leeward.security.kinds import Runs
+from leeward.security.kinds import Json, Runs
 from leeward.security.session import TextSeen
 from leeward.security.text import visible
 from leeward.security.trust import Origin
@@ -100,6 +100,24 @@ def _lines(judged: Judged) -> Iterator[str]:
         yield from (f"ask {gate}: {question}" for gate, question in judged.asks)
     else:
         yield f"deny {judged.gate} ({judged.rule}): {judged.reason}"
-    suggestion = (judged.error or {}).get("suggestion")
-    if suggestion is not None:
-        yield f"suggestion: {visible(suggestion) if isinstance(suggestion, str) else to_json(suggestion)}"
+    yield from (f"{what}: {visible(files)}" for what, files in judged.lapsed)
+    error = judged.error or {}
+    several = error.get("errors")
+    if isinstance(several, Sequence) and not isinstance(several, str):
+        yield from (f"  {_fault(each)}" for each in several if isinstance(each, Mapping))
+    elif "rejected_pattern" in error:
+        yield f"  {_fault(error)}"
+    elif "suggestion" in error:
+        yield f"suggestion: {_shown(error['suggestion'])}"
+
+
+def _fault(error: Mapping[str, Json]) -> str:
+    """Name a bad argument, the pattern or schema error found in it, and a value that would pass."""
+    where = _shown(error.get("argument", error.get("pointer", ""))) or "arguments"
+    why = _shown(error.get("rejected_pattern", error.get("message")))
+    meant = f"; suggestion: {_shown(error['suggestion'])}" if "suggestion" in error else ""
+    return f"{where}: {why}{meant}"
+
+
+def _shown(value: Json) -> str:
+    return visible(value) if isinstance(value, str) else to_json(value)

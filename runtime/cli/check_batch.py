@@ -2,45 +2,34 @@
 
     {"tool": …, "args": {…} or "…", "said": "…", "urls": […], "seen": […], "workspace": "…"}
 
-All but the first two may be left out. `dry_run.py` judges a call; here lines are read as they come and
-answered in order. A line that cannot be answered gets an error object.
+All but the first two may be left out. A line may hold a whole trace instead, with a field "calls"
+(`trace.py`). `dry_run.py` judges; here lines are read as they come and answered in order. A line that cannot
+be answered gets an error object.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import os
-import re
-import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-
-import trio
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 from leeward.security.kinds import Runs
+from leeward.security.lazy import regex
 from leeward.security.trust import Origin
 
 from ..console import begin
 from ..dry_run import SEEN, DryRun, DryRunCall
-from ..exits import CliError, Exit, Json, error_object, to_json
+from ..exits import Exit, Json
 from ..options import Options
 from ..printer import Printer
+from ..trace import BadTrace, Trace, as_json, read_trace
+from .batch_lines import LONGEST_LINE, BadLine, answer_lines
 
-__all__ = ["BadLine", "read_line", "run_batch"]
+__all__ = ["read_line", "run_batch"]
 
 _FIELDS = ("tool", "args", "said", "urls", "seen", "workspace")
-_PIECE = 256 * 1024
-_LONGEST_LINE = 16 * 1024 * 1024
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]')
-
-
-class BadLine(ValueError):
-    """A line cannot be answered; `is_object` tells whether it was a JSON object at all."""
-
-    def __init__(self, message: str, *, is_object: bool = True) -> None:
-        super().__init__(message)
-        self.is_object = is_object
+_TOKEN = regex(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]')
 
 
 async def run_batch(options: Options, printer: Printer) -> Exit:
@@ -49,100 +38,43 @@ async def run_batch(options: Options, printer: Printer) -> Exit:
     Raises:
         CliError: the lines cannot be read, or the configuration cannot be used.
     """
-    dry, code, number = (
-        DryRun(begin(options, works=False), Runs(options.rung) if options.rung else None),
-        Exit.SUCCESS,
-        0,
-    )
-    with _opened(options.batch or "-") as handle:
-        async for lines in _lines(handle):
-            answers: list[str] = []
-            for raw in lines:
-                number += 1
-                try:
-                    answer = await _answered(dry, raw)
-                except BadLine as error:
-                    code = code if error.is_object else Exit.ARG_ERROR
-                    answer = _refused(error, number)
-                answers.append(to_json(answer))
-            printer.lines("".join(f"{answer}\n" for answer in answers))
-    return code
-
-
-def _refused(error: BadLine, line: int) -> Mapping[str, Json]:
-    return {"error": error_object(Exit.ARG_ERROR, "ARG_ERROR", str(error), phase="validation", line=line)}
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[int]:
-    """Open a file as a descriptor; standard input is open already, and stays so.
-
-    Raises:
-        CliError: it cannot be opened.
-    """
-    if name == "-":
-        yield sys.stdin.fileno()
-        return
-    try:
-        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"{name}: cannot be read: {error.strerror}") from error
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-async def _lines(handle: int) -> AsyncIterator[list[bytes]]:
-    """Yield the lines that have come in; one that is too long is yielded once, cut, and its rest skipped."""
-    rest, skipping = b"", False
-    while piece := await trio.to_thread.run_sync(_read, handle, abandon_on_cancel=True):
-        *lines, rest = (rest + piece).split(b"\n")
-        if skipping and lines:
-            del lines[0]
-            skipping = False
-        if skipping:
-            rest = b""
-        elif len(rest) > _LONGEST_LINE:
-            lines.append(rest)
-            rest, skipping = b"", True
-        yield lines
-    if rest:
-        yield [rest]
-
-
-def _read(handle: int) -> bytes:
-    try:
-        return os.read(handle, _PIECE)
-    except OSError as error:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"the lines cannot be read: {error.strerror}") from error
+    dry = DryRun(begin(options, works=False), Runs(options.rung) if options.rung else None)
+    return await answer_lines(options.batch or "-", printer, partial(_answered, dry))
 
 
 async def _answered(dry: DryRun, raw: bytes) -> Mapping[str, Json]:
     asked, notes = read_line(raw)
     try:
+        if isinstance(asked, Trace):
+            return as_json(asked, [one.as_json() for one in await dry.follow(asked)])
         answer = (await dry.judge(asked)).as_json()
     except ValueError as error:
         raise BadLine(f"workspace: {error}") from error
     except Exception as error:
         # Whatever one line runs into, the others are answered.
-        raise BadLine(f"this could not be judged ({type(error).__name__}), which is a no") from error
+        raise BadLine(f"judging failed ({type(error).__name__}); the call is denied") from error
     return {**answer, "warnings": list(notes)} if notes else answer
 
 
-def read_line(raw: bytes) -> tuple[DryRunCall, tuple[str, ...]]:
+def read_line(raw: bytes) -> tuple[DryRunCall | Trace, tuple[str, ...]]:
     """Read one line, and what there is to say about its fields.
 
     Raises:
         BadLine: it is no JSON object, or a field is not what it must be.
     """
-    if len(raw) > _LONGEST_LINE:
-        raise BadLine(f"the line is longer than {_LONGEST_LINE} bytes", is_object=False)
+    if len(raw) > LONGEST_LINE:
+        raise BadLine(f"the line is longer than {LONGEST_LINE} bytes", is_object=False)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         raise BadLine("the line is not UTF-8", is_object=False) from None
     fields = _object(text)
+    if "calls" in fields:
+        try:
+            trace = read_trace(fields)
+        except BadTrace as error:
+            raise BadLine(str(error)) from error
+        return trace, trace.notes
     notes = tuple(_unknown_fields(fields))
     return DryRunCall(
         tool=_text(fields, "tool"),

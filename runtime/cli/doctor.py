@@ -6,17 +6,21 @@ verified. A problem is a finding that needs the person; what is only worth knowi
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import trio
+
 from leeward.security.kinds import Json
 from leeward.security.sandbox import SandboxLevel
+from leeward.tools.process import find_programs
 from leeward.tools.sandbox import Probe, self_test
 
 from ..clock import SystemClock
 from ..console import Startup, look
-from ..describe import limits_word, sandbox_word
+from ..describe import limits_word, no_trials_word, sandbox_word
 from ..dry_run import policy_of
 from ..exits import CliError, Exit
 from ..options import Options
@@ -54,6 +58,7 @@ async def doctor(options: Options, printer: Printer) -> Exit:
     ]
     found += _of_configuration(start)
     found += await _of_sandbox(start)
+    found += await trio.to_thread.run_sync(_of_programs, start)
     found += await _of_storage(start)
     printer.answer("".join(f"{plain(str(finding))}\n" for finding in found))
     told: dict[str, Json] = {
@@ -63,15 +68,15 @@ async def doctor(options: Options, printer: Printer) -> Exit:
     bad = [finding.name for finding in found if finding.is_well is False]
     if not bad:
         return printer.finish(Exit.SUCCESS, told)
-    error = {"code": "PROBLEM_FOUND", "message": f"something needs you: {', '.join(dict.fromkeys(bad))}"}
+    error = {"code": "PROBLEM_FOUND", "message": f"needs attention: {', '.join(dict.fromkeys(bad))}"}
     return printer.finish(Exit.GENERAL_ERROR, told, error)
 
 
 def _of_configuration(start: Startup) -> Iterator[_Finding]:
-    files = ", ".join(map(str, start.loaded.files)) or "no file; the defaults hold"
+    files = ", ".join(map(str, start.loaded.files)) or "no file; defaults apply"
     yield _Finding("config", True, files)
     if start.untrusted is not None:
-        why = "is not read until you said whether you trust it: leeward config trust"
+        why = "is not read until you trust this workspace: leeward config trust"
         yield _Finding("config", None, f"{start.untrusted} {why}")
     if start.unusual is not None:
         yield _Finding("workspace", None, start.unusual)
@@ -88,14 +93,27 @@ async def _of_sandbox(start: Startup) -> list[_Finding]:
             found = [_Finding("sandbox", is_kept_in, sandbox_word(policy))]
             found += (_Finding("sandbox", None, f"not {reason}") for reason in sandbox.weaker_because)
             if sandbox.trials.problem:
-                found.append(
-                    _Finding("trials", None, f"commands ask before they run: {sandbox.trials.problem}")
-                )
+                found.append(_Finding("trials", None, no_trials_word(sandbox)))
             found += (_Finding("sandbox", False, alert) for alert in alerts)
             found.append(_Finding("limits", True, limits_word(sandbox)))
             return found + [_of_probe(probe) for probe in (await self_test(sandbox) if is_kept_in else ())]
     except CliError as error:
         return [_Finding("sandbox", False, error.message)]
+
+
+def _of_programs(start: Startup) -> list[_Finding]:
+    """Say what a command sees of the person's programs, and how it sees more."""
+    programs = find_programs(os.environ, policy_of(start))
+    found = [_Finding("programs", True, f"commands find them in {programs.path}")]
+    if programs.readable:
+        found.append(_Finding("programs", True, f"they can also read {', '.join(programs.readable)}"))
+    found += (
+        _Finding("programs", None, f"{entry} of PATH is left out: {why}") for entry, why in programs.left_out
+    )
+    more = (
+        "[tools.sandbox] extra_read names what else commands may read; a program there is called by its path"
+    )
+    return [*found, _Finding("programs", None, more)]
 
 
 def _of_probe(probe: Probe) -> _Finding:

@@ -20,6 +20,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn, TypeAlias, TypedDict
 
+from leeward.security.lazy import regex
+
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer, reopen_closed
@@ -30,7 +32,7 @@ __all__ = ["FORMATS", "moment", "read_command_line", "run"]
 FORMATS = ("jsonl", "csv", "otel")
 """The forms in which the audit is exported."""
 
-_SPAN = re.compile(r"(\d{1,9})([smhdw])")
+_SPAN = regex(r"(\d{1,9})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -76,7 +78,7 @@ def _audit(commands: Commands, shared: SharedSettings) -> None:
     listing.add_argument("--egress", action="store_true", help="only what was opened, or would have been")
     show = actions.add_parser("show", **shared, help="all records about one call")
     show.add_argument("name", metavar="CALL", help="its id, how it begins, or: last")
-    why = actions.add_parser("why", **shared, help="what every gate said, and what would have allowed it")
+    why = actions.add_parser("why", **shared, help="each gate's answer, and what would have allowed it")
     help_of_call = "its id, how it begins, or: last (the last that was refused or asked about)"
     why.add_argument("name", metavar="CALL", nargs="?", default="", help=help_of_call)
     verify = actions.add_parser("verify", **shared, help="whether any record was changed, or is missing")
@@ -115,8 +117,11 @@ _COMMANDS = {
     "storage": ".storage:storage",
     "tools": ".tools_config:tools",
     "config": ".tools_config:config",
+    "filters": ".filters:filters",
+    "scan": ".scan:scan",
     "doctor": ".doctor:doctor",
     "models": ".models:models",
+    "mcp": ".mcp:mcp",
     "prompt": "..script.headless:run_prompt",
     "script": "..script.headless:run_script",
     "chat": "..repl.repl:run_repl",
@@ -128,8 +133,8 @@ stopped it · 4 somebody or something was missing · 5 no such thing · 7 not pe
 refused · 10 time ran out · 11 rate limited · 12 model unavailable · 130 interrupted · 143 terminated
 """
 
-_FLAG = re.compile(r"--[a-z][a-z-]*")
-_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)", re.DOTALL)
+_FLAG = regex(r"--[a-z][a-z-]*")
+_CHOICE = regex(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)", re.DOTALL)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -176,13 +181,20 @@ def _implied(options: Options) -> str:
     """Return what is meant without a command's name.
 
     Raises:
-        CliError: a chat is meant, and there is no terminal.
+        CliError: a chat is meant, and there is no terminal, or text was piped in.
     """
     if options.prompt is not None:
         return "prompt"
     if options.script is not None:
         return "script"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if importlib.import_module("..script.stdin", __package__).is_piped():
+            raise CliError(
+                Exit.ARG_ERROR,
+                "ARG_ERROR",
+                "text is piped in, and nothing says what to do with it",
+                suggestion="… | leeward -p PROMPT adds it as data; … | leeward -p - takes it as your words",
+            )
         raise CliError(
             Exit.PRECONDITION,
             "INPUT_REQUIRED",
@@ -262,7 +274,7 @@ def read_command_line(words: Sequence[str]) -> Options:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", unknown, suggestion="leeward --help") from None
     known = {field.name for field in fields(Options)}
     given = {name: value for name, value in found.items() if name in known and value is not None}
-    for name in ("urls", "seen", "kept", "kinds"):
+    for name in ("urls", "seen", "kept", "kinds", "words"):
         given[name] = tuple(given.get(name, ()))
     options = Options(**given)
     if options.command and (options.prompt is not None or options.script is not None):
@@ -272,10 +284,16 @@ def read_command_line(words: Sequence[str]) -> Options:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="leeward sessions --help")
     if options.prompt is not None and options.script is not None:
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "give -p or --script, not both")
+    if options.report is not None and options.script is None:
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "--report goes with --script")
+    if options.output_schema is not None and options.prompt is None:
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "--output-schema goes with -p")
     if options.command == "check" and (options.batch is None) == (not options.tool):
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "check wants TOOL and JSON, or --batch FILE")
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "check needs TOOL and JSON, or --batch FILE")
+    if options.command == "scan" and (options.batch is None) == (not options.name):
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "scan needs FILE, or --batch FILE")
     if options.command == "audit" and options.action == "show" and not options.name:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "audit show wants a call's id")
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "audit show needs the id of a call")
     return options
 
 
@@ -299,12 +317,31 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
-    parser.add_argument("-p", dest="prompt", metavar="PROMPT", help="one turn, and leave")
+    parser.add_argument(
+        "-p", dest="prompt", metavar="PROMPT", help="one turn, and leave (- is standard input)"
+    )
     parser.add_argument(
         "--script", metavar="FILE", help="the turns and commands in a file (- is standard input)"
     )
-    resumed = "go on with a session: the one whose id begins so, or the latest of this workspace"
-    parser.add_argument("--resume", metavar="ID", nargs="?", const="", help=resumed)
+    parser.add_argument(
+        "--report", metavar="FILE", type=Path, help="with --script: write a JUnit report of its steps"
+    )
+    parser.add_argument(
+        "--output-schema",
+        metavar="FILE",
+        type=Path,
+        help="with -p: the answer must fit the JSON Schema in this file",
+    )
+    resumed = "resume a session: by the start of its id, or the latest of this workspace"
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument("--resume", metavar="ID", nargs="?", const="", help=resumed)
+    again.add_argument(
+        "--continue",
+        dest="resume",
+        action="store_const",
+        const="",
+        help="the latest session of this workspace",
+    )
     _common(parser, default=None)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     common = _Parser(add_help=False, allow_abbrev=False)
@@ -343,6 +380,9 @@ def _judging(commands: Commands, shared: SharedSettings) -> None:
     check.add_argument("--batch", metavar="FILE", help="one JSON object per line (- is standard input)")
     rungs = ("trial", "read_only", "real")
     check.add_argument("--rung", choices=rungs, help="what commands can run in, if not as is found here")
+    scan = commands.add_parser("scan", **shared, help="what in a text is hidden or looks like an order")
+    scan.add_argument("name", metavar="FILE", nargs="?", default="", help="a file (- is standard input)")
+    scan.add_argument("--batch", metavar="FILE", help='one {"text": …} per line (- is standard input)')
     for parser in (call, check):
         parser.add_argument(
             "--url", dest="urls", metavar="URL", action="append", help="a URL the person gave"
@@ -362,6 +402,8 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
     revoking.add_argument("name", metavar="ID", help="as the list names it")
     _sessions(commands, shared)
     _storing(commands, shared)
+    _filtering(commands, shared)
+    _serving(commands, shared)
     commands.add_parser("tools", **shared, help="the tools, their trust and effects")
     commands.add_parser("doctor", **shared, help="whether what the protection rests on works here")
     models = commands.add_parser("models", **shared, help="the models a service offers")
@@ -374,24 +416,59 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
 
 
 def _sessions(commands: Commands, shared: SharedSettings) -> None:
-    sessions = commands.add_parser("sessions", **shared, help="what was said, and going on with it")
+    sessions = commands.add_parser("sessions", **shared, help="stored conversations")
     words = "list|show|search|export|fork|delete"
     actions = sessions.add_subparsers(dest="action", metavar=words, required=True, parser_class=_Parser)
     listing = actions.add_parser("list", **shared, help="the sessions used last, of every workspace")
-    search = actions.add_parser("search", **shared, help="where something was said")
+    search = actions.add_parser("search", **shared, help="search the conversations")
     search.add_argument("name", metavar="WORDS", help='all of them, or words that begin so; "a phrase"')
     for parser in (listing, search):
         parser.add_argument("--limit", metavar="N", type=_count, default=50, help="how many (50)")
     for action, what in (
-        ("show", "what was said in one"),
+        ("show", "print one"),
         ("export", "all of it, as Markdown, or as JSON with --output json"),
-        ("fork", "another one that begins with what was said in this"),
-        ("delete", "delete what was said; its audit stays"),
+        ("fork", "start a new session from this one"),
+        ("delete", "delete its conversation; its audit stays"),
     ):
         one = actions.add_parser(action, **shared, help=what)
         one.add_argument("name", metavar="ID", help="its id, or how it begins")
         if action == "fork":
             one.add_argument("--turn", metavar="N", type=_count, help="up to this turn (the last)")
+
+
+def _filtering(commands: Commands, shared: SharedSettings) -> None:
+    filters = commands.add_parser("filters", **shared, help="what is shown of the output of programs")
+    actions = filters.add_subparsers(dest="action", metavar="list|test", required=True, parser_class=_Parser)
+    actions.add_parser("list", **shared, help="the rules, and whose each one is")
+    test = actions.add_parser("test", **shared, help="what they leave of an output, and how much that saves")
+    test.add_argument("name", metavar="FILE", help="what the program printed (- is standard input)")
+    test.add_argument("--as", dest="line", metavar="COMMAND", required=True, help="the command line it is of")
+    test.add_argument(
+        "--exit", dest="exit_code", metavar="CODE", type=int, default=0, help="its exit code (0)"
+    )
+
+
+def _serving(commands: Commands, shared: SharedSettings) -> None:
+    servers = commands.add_parser("mcp", **shared, help="servers of tools, and how far they are trusted")
+    words = "list|add|remove|test|tools|trust"
+    actions = servers.add_subparsers(dest="action", metavar=words, required=True, parser_class=_Parser)
+    actions.add_parser("list", **shared, help="the servers there are")
+    for action, what in (
+        ("add", "add one to the configuration: mcp add NAME -- COMMAND …"),
+        ("remove", "take one out of the configuration"),
+        ("test", "start one, and show the tools it lists"),
+        ("tools", "the tools it listed when it was started last"),
+        ("trust", "trust its tools as they are now; allow one that a workspace names"),
+    ):
+        one = actions.add_parser(action, **shared, help=what)
+        one.add_argument("name", metavar="NAME", help="its name")
+        if action == "add":
+            one.add_argument("--url", help="where a service is reached, in place of a command")
+            one.add_argument("words", metavar="COMMAND", nargs="*", help="the program and its arguments")
+        if action == "trust":
+            levels = ("trusted", "verified", "quarantined", "blocked")
+            one.add_argument("level", choices=levels, metavar="LEVEL", help=", ".join(levels))
+            one.add_argument("tool", metavar="TOOL", nargs="?", help="this tool only, as the server names it")
 
 
 def _storing(commands: Commands, shared: SharedSettings) -> None:
@@ -404,7 +481,7 @@ def _storing(commands: Commands, shared: SharedSettings) -> None:
     prune.add_argument("--older-than", metavar="DAYS", type=_days, help="as configured, if left out")
     for kind, what in (
         ("overflow", "outputs that were too long to show"),
-        ("transcripts", "sessions nobody went on with"),
+        ("transcripts", "sessions that were not resumed"),
         ("audit", "records before the last signed head that is so old"),
     ):
         prune.add_argument(f"--{kind}", dest="kept", action="append_const", const=kind, help=what)

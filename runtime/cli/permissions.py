@@ -1,6 +1,6 @@
-"""The command `leeward permissions`: what is always-allowed beyond a session, and taking it back.
+"""`leeward permissions`: list and revoke grants that outlive a session.
 
-What a running session makes of that stands in `sessions/grants.py`.
+How a running session takes it up is in `sessions/grants.py`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import trio
 from leeward.memory.audit import AuditLogger
 from leeward.memory.grants import GrantStore
 from leeward.security.kinds import Json
-from leeward.security.session import GrantEntry, Revoked
+from leeward.security.session import Grant, GrantEntry, Revoked
 
 from ..clock import SystemClock
 from ..console import Startup, look
 from ..exits import Exit
 from ..options import Options
 from ..printer import Printer
-from ..sessions import grant_line, new_session_id, no_such_grant, revoked
+from ..sessions import grant_line, grant_named, new_session_id, revoked
 from ..storage import audit_of, open_storage
 
 __all__ = ["permissions"]
@@ -31,14 +31,14 @@ async def permissions(options: Options, printer: Printer) -> Exit:
     """List what is always-allowed beyond a session, in all workspaces, or revoke one of it.
 
     Raises:
-        CliError: there is no such grant.
+        CliError: there is no such grant, or there are several.
         RecordError: the database cannot be used.
     """
     start = look(options)
     if options.action == "revoke":
-        said = await _revoke(options.name, start, printer)
-        printer.answer(f"{said}\n")
-        return printer.finish(Exit.SUCCESS, {"revoked": options.name})
+        grant = await _revoke(options.name, start, printer)
+        printer.answer(f"{revoked(grant)}\n")
+        return printer.finish(Exit.SUCCESS, {"revoked": grant.id})
     found: Sequence[GrantEntry] = ()
     # Looking makes no database.
     if await trio.Path(start.places.database).exists():
@@ -52,20 +52,18 @@ async def permissions(options: Options, printer: Printer) -> Exit:
     return printer.finish(Exit.SUCCESS, {"grants": told})
 
 
-async def _revoke(name: str, start: Startup, printer: Printer) -> str:
-    """Take a grant back, on record in a session of its own, and say what that means."""
+async def _revoke(name: str, start: Startup, printer: Printer) -> Grant:
+    """Take a grant back by its id or the beginning of it, on record in a session of its own; return it."""
     database = start.places.database
     if not await trio.Path(database).exists():
-        raise no_such_grant(name)
+        return grant_named(name, ())
     async with _opened(start, printer) as (audit, store):
-        stored = {one.grant.id: one.grant for one in await store.all()}
-        if name not in stored:
-            raise no_such_grant(name)
+        grant = grant_named(name, [one.grant for one in await store.all()])
         session = new_session_id()
         details: dict[str, Json] = {"command": "permissions revoke"}
         await audit.start_session(session, str(start.places.workspace), start.loaded.digest, details)
-        await audit.append(session, Revoked(time.time(), name))
-    return revoked(stored[name])
+        await audit.append(session, Revoked(time.time(), grant.id))
+    return grant
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The commands `leeward sessions …`: look at what was said, search it, take it along, fork it, delete it."""
+"""`leeward sessions`: list, show, search, export, fork and delete sessions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _carried_out(kept: SessionStore | None, options: Options) -> _Said:
 
 @asynccontextmanager
 async def _opened(start: Startup, warn: Callable[[str], None]) -> AsyncGenerator[SessionStore | None, None]:
-    """Open the database there is; looking makes none. `warn` is told what was done to the file for that."""
+    """Open the existing database, without creating one. `warn` is called with what was done to the file."""
     if not await trio.Path(start.places.database).exists():
         yield None
         return
@@ -121,7 +121,7 @@ async def _delete(kept: SessionStore, options: Options) -> _Said:
 
 async def _fork(kept: SessionStore, options: Options) -> _Said:
     new = await fork(kept, await _named(kept, options), options.turn)
-    lines = [new, f"leeward --resume {new} goes on with it"]
+    lines = [new, f"leeward --resume {new} resumes it"]
     return _Said(lines, "session", [conversation_json(one) for one in await kept.catalog.named(new)])
 
 

@@ -1,4 +1,4 @@
-"""`leeward storage`: report the size of what is stored, delete what is too old, and give free room back.
+"""`leeward storage`: report what is stored and its size, delete what is too old, and free disk space.
 
 Other sessions may be running meanwhile, in this process or in others: everything is done in short
 transactions, and nothing is deleted that somebody has open.
@@ -33,13 +33,13 @@ async def storage(options: Options, printer: Printer) -> Exit:
     """Say what is kept, clean it up, or give back what is free.
 
     Raises:
-        CliError: it was not said how old records of the audit must be.
+        CliError: no age was given for the audit's records.
         RecordError: the database cannot be read or written.
     """
     start = look(options)
     path = start.places.database
     if options.action == "prune" and "audit" in options.kept and options.older_than is None:
-        why = "records of the audit are only deleted when it is said how old they must be"
+        why = "to delete audit records, give their age"
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="--audit --older-than DAYS")
     if not path.exists():
         # Looking makes no database, and where there is none, there is nothing to clean up.
@@ -69,7 +69,7 @@ def _told(printer: Printer, told: dict[str, Json]) -> Exit:
 
 
 async def _prune(options: Options, start: Startup, database: Database) -> dict[str, Json]:
-    """Delete what is older than was said, or than the configuration keeps it."""
+    """Delete what is older than the given age, or than the configuration keeps it."""
     config, clock = start.loaded.config, SystemClock()
     kinds = options.kept or ("overflow", "transcripts")
     told: dict[str, Json] = {}
@@ -98,10 +98,10 @@ def _pruned_lines(told: dict[str, Json]) -> Iterator[str]:
             yield f"sessions deleted: {sessions}"
     match told.get("audit"):
         case {"at_a_head": False}:
-            yield "records of the audit deleted: none, for there is no signed head that old to cut it at"
+            yield "audit records deleted: none; there is no signed head of that age to cut at"
         case {"records": int() as records}:
-            yield f"records of the audit deleted: {records}"
-    yield "leeward storage vacuum gives the room back"
+            yield f"audit records deleted: {records}"
+    yield "leeward storage vacuum returns the space to the disk"
 
 
 def _status_json(status: StorageStatus, path: Path, start: Startup) -> dict[str, Json]:

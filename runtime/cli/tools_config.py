@@ -1,4 +1,4 @@
-"""The commands that only look: `tools`, `config`. (`config trust` notes what the person says.)"""
+"""The commands `leeward tools` and `leeward config`. Only `config trust` writes anything."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ async def tools(options: Options, printer: Printer) -> Exit:
 
 
 async def config(options: Options, printer: Printer) -> Exit:
-    """Show what holds and where it was said, or where the files lie; or note whether a workspace is trusted.
+    """Show the values and where each was set, or the files; or record whether a workspace is trusted.
 
     Raises:
-        CliError: what the person said could not be noted.
+        CliError: the person's answer could not be recorded.
     """
     start = look(options)
     match options.action:

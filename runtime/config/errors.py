@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and where: one value for each problem, one exception for all of them.
+"""The problems of a configuration, each with its place; one exception carries all of them.
 
     CliError
     └── ConfigError    exit 2, code CONFIG_ERROR; `problems` holds every one that was found
@@ -19,7 +19,7 @@ __all__ = ["ConfigError", "ConfigProblem", "ValueSource"]
 
 
 class ValueSource(NamedTuple):
-    """Where a value was said: a file and its line (from 1), "environment NAME", "flag" or "default"."""
+    """Where a value was set: a file and its line (from 1), "environment NAME", "flag" or "default"."""
 
     file: str
     line: int | None = None

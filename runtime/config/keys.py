@@ -1,4 +1,4 @@
-"""List every configuration key with its accepted values, and suggest the key a misspelt name may mean.
+"""List the configuration keys with their accepted values, and suggest the key a misspelt name may mean.
 
 All of it is read off the models, so that errors, the example and the reference say what the code does.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, NoneType, UnionType
@@ -16,6 +15,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import annotated_types
 from pydantic.fields import FieldInfo
 
+from leeward.security.lazy import regex
+
 from .models import Config
 from .narrowing import Narrowing
 from .toml_lines import KeyPath
@@ -23,7 +24,7 @@ from .types import Expected, Gathered, Private, Section
 
 __all__ = ["KEYS", "SECTIONS", "Key", "dotted", "expected_at", "found", "is_private", "nearest", "printable"]
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = regex(r"[A-Za-z0-9_-]+")
 _SHOWN = 60
 _LONGEST_NAME = 128
 
@@ -69,9 +70,9 @@ class Key:
 
     @property
     def entry(self) -> type[Section] | None:
-        """The model of its entries where it is an array of tables."""
+        """The model of its entries where these are tables, in an array or by names of the person's own."""
         arguments = get_args(self.field.annotation)
-        return arguments[0] if arguments and _is_section(arguments[0]) else None
+        return next((one for one in arguments if _is_section(one)), None)
 
 
 def _is_section(annotation: object) -> bool:
@@ -107,7 +108,7 @@ SECTIONS: Mapping[KeyPath, type[Section]] = MappingProxyType(
 
 
 def _resolve(loc: KeyPath) -> tuple[Any, list[Any]] | None:
-    """Return type and metadata of what stands at a path, entries of lists and tables included.
+    """Return type and metadata of the value at a path, entries of lists and tables included.
 
     A path that goes on below an entry of a table means the entry's name, as in pydantic's errors.
     """
@@ -138,7 +139,7 @@ def expected_at(loc: KeyPath) -> str:
 
 
 def is_private(loc: KeyPath) -> bool:
-    """Whether what stands at a path may hold a secret; a name nobody knows might."""
+    """Whether the value at a path may hold a secret; a name nobody knows might."""
     resolved = _resolve(loc)
     return resolved is None or any(isinstance(item, Private) for item in resolved[1])
 

@@ -1,4 +1,4 @@
-"""Read one layer of the configuration: a file, the environment or the flags; report what in it is invalid.
+"""Read one layer of configuration (file, environment, flags) and report what is invalid in it.
 
 A layer is what was written, as a tree, with the place of every key. Merging layers, and limiting what a
 workspace may set, is done in `load.py`.
@@ -17,6 +17,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from leeward.security.lazy import regex
+
 from .errors import ConfigError, ConfigProblem, ValueSource
 from .keys import KEYS, SECTIONS, Key, dotted, expected_at, found, nearest, printable
 from .toml_lines import KeyPath, key_lines
@@ -27,21 +29,21 @@ _PREFIX = "LEEWARD_"
 _FILE_VARIABLE = "LEEWARD_CONFIG"
 _LARGEST = 1024 * 1024
 _MOST = 50
-_SECRET_NAME = re.compile(r"(?i)(?:\w+[_-])?(?:api[_-]?)?(?:key|token|secret|password|passwd)")
+_SECRET_NAME = regex(r"(?i)(?:\w+[_-])?(?:api[_-]?)?(?:key|token|secret|password|passwd)")
 
 DEFAULT = ValueSource("default")
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one layer says: tables within tables, and the place of each path that stands in it."""
+    """The values of one layer: tables within tables, and the place of each path in it."""
 
     tree: Mapping[str, object]
     places: Mapping[KeyPath, ValueSource] = field(default_factory=dict)
     whole: ValueSource = DEFAULT
 
     def place(self, path: KeyPath) -> ValueSource:
-        """Return where a path was said: its own place, or that of the nearest table around it."""
+        """Return where a path was set: its own place, or that of the nearest table around it."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, self.whole)
@@ -117,7 +119,7 @@ def _parsed(text: str, label: str) -> dict[str, object]:
 def environment_layer(
     environment: Mapping[str, str], spared: Iterable[str]
 ) -> tuple[Layer, list[ConfigProblem]]:
-    """Read the `LEEWARD_*` variables, and say which of them are none of ours.
+    """Read the `LEEWARD_*` variables, and name those that are not Leeward's.
 
     `LEEWARD_AGENT__MAX_TURNS` is `agent.max_turns`. `spared` names variables that mean something
     else, such as a provider's key.
@@ -165,7 +167,7 @@ def _key_of(path: KeyPath) -> Key | None:
 
 
 def _put(tree: dict[str, Any], path: tuple[str, ...], value: object) -> None:
-    """Set a path in a tree; what stands where a table should be is left there to be complained about."""
+    """Set a path in a tree; a value in the place of a table is left there to be complained about."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
         if not isinstance(tree, dict):
@@ -238,13 +240,13 @@ def _problem(complaint: dict[str, Any], layer: Layer) -> ConfigProblem:
 def _unknown(loc: KeyPath, layer: Layer) -> ConfigProblem:
     if _SECRET_NAME.fullmatch(str(loc[-1])):
         hint = "name its variable in api_key_env or its file in api_key_file"
-        what = "a key or password never stands in the configuration"
+        what = "keys and passwords do not belong in the configuration"
         return ConfigProblem(layer.place(loc), dotted(loc), what, hint=hint)
     return ConfigProblem(layer.place(loc), dotted(loc), "unknown key", hint=_meant_key(loc))
 
 
 def _mismatch(loc: KeyPath, table: Mapping[str, Any], context: dict[str, Any], layer: Layer) -> ConfigProblem:
-    """Blame the key the model names, at the place of its neighbour where only that was ever said."""
+    """Blame the key the model names, at the place of its neighbour if only that one was set."""
     path = (*loc, context["key"])
     place = layer.place(path)
     if place == DEFAULT:

@@ -11,27 +11,37 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 from pydantic import ValidationError
 
+from leeward.tools import distill
+
 from .errors import ConfigError, ConfigProblem, ValueSource
-from .keys import KEYS, Key, dotted, found
+from .keys import KEYS, Key, dotted, found, printable
 from .layers import ABSENT, DEFAULT, Layer, environment_layer, file_layer, flag_layer, problems_of
-from .models import ONE_LAYER, Config, ProviderSection
-from .sections import DEFAULT_CACHES
+from .models import ONE_LAYER, Config, ProviderSection, SecretSection
 from .toml_lines import KeyPath
 from .types import Section
+
+if TYPE_CHECKING:
+    from leeward.tools.distill import Layer as FilterLayer
+    from leeward.tools.distill import RuleSet
 
 __all__ = ["WORKSPACE_FILE", "Loaded", "config_folder", "data_folder", "load"]
 
 WORKSPACE_FILE = ".leeward/config.toml"
 """The configuration a workspace brings along, relative to it; read only where the workspace is trusted."""
+
+WORKSPACE_FILTERS = ".leeward/filters.toml"
+"""The output filters it brings along; the person's own have the same name, beside their configuration."""
+
+_MOST_PROBLEMS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +50,15 @@ class Loaded:
 
     `sources` tells for each dotted key "FILE:LINE", "environment NAME", "flag" or "default"; entries
     of lists of tables and of tables with free names have their own ("permissions.rules.0",
-    "security.trust.fetch"). `files` were read; `digest` is the SHA-256 (hex) of the values.
+    "security.trust.fetch"). `files` were read; `digest` is the SHA-256 (hex) of the values. `filters` are the
+    rules for outputs, None where nobody wrote any beside the built-in ones.
     """
 
     config: Config
     sources: Mapping[str, str]
     files: tuple[Path, ...]
     digest: str
+    filters: RuleSet | None = None
 
 
 def config_folder() -> Path:
@@ -90,7 +102,8 @@ def load(
 
     `file` (else LEEWARD_CONFIG) must exist where it is given; without it `config.toml` in
     `config_dir` is read if there is one. `flags` maps dotted keys to values, None meaning that the
-    flag was not given. The configuration in `workspace` is read only if that is `trusted`.
+    flag was not given. The configuration in `workspace` is read only if that is `trusted`. A `filters.toml`
+    beside either file is read with it.
 
     Raises:
         ConfigError: something cannot be read or used; all problems of all layers are in it.
@@ -100,9 +113,12 @@ def load(
     named = file or (Path(environment["LEEWARD_CONFIG"]) if environment.get("LEEWARD_CONFIG") else None)
     path = named or (config_dir or config_folder()) / "config.toml"
     reading.read(path, str(named or "config.toml"), required=named is not None)
+    filters = path.with_name(Path(WORKSPACE_FILTERS).name)
+    reading.read_filters(filters, str(filters) if named else filters.name, "yours")
     inner = workspace / WORKSPACE_FILE if workspace is not None and trusted else None
     if inner is not None and not _is_same(inner, path):
         reading.read(inner, WORKSPACE_FILE, required=False, narrow=True)
+        reading.read_filters(inner.with_name(filters.name), WORKSPACE_FILTERS, "workspace")
     reading.add(*environment_layer(environment, reading.key_variables()))
     reading.add(*flag_layer(flags or {}))
     return reading.result()
@@ -121,6 +137,22 @@ class _Reading:
         self._places: dict[KeyPath, ValueSource] = dict.fromkeys(KEYS, DEFAULT)
         self._problems: list[ConfigProblem] = []
         self._files: list[Path] = []
+        self._filters: RuleSet | None = None
+
+    def read_filters(self, path: Path, label: str, layer: FilterLayer) -> None:
+        """Lay a file of output filters, if there is one, over those that hold so far."""
+        try:
+            read = file_layer(path, label, required=False)
+        except ConfigError as error:
+            self._problems.extend(error.problems)
+            return
+        if read is ABSENT:
+            return
+        self._files.append(path.absolute())
+        self._filters, problems = (self._filters or distill.built_in_rules()).with_file(read.tree, layer)
+        for problem in problems[:_MOST_PROBLEMS]:
+            place, key = read.place(problem.path), dotted(problem.path)
+            self._problems.append(ConfigProblem(place, key, printable(problem.message)))
 
     def read(self, path: Path, label: str, *, required: bool, narrow: bool = False) -> None:
         """Add a file; that it cannot be read is one more problem."""
@@ -169,7 +201,7 @@ class _Reading:
     def _lay(self, key: Key, value: Any, layer: Layer) -> None:
         """Set one key; rules of all layers hold together, and tables with free names are joined by name."""
         before = len(self._values[key.path]) if key.is_gathered else 0
-        if key.entry is not None:
+        if key.entry is not None and not key.is_table:
             for index in range(len(value)):
                 self._places[*key.path, before + index] = layer.place((*key.path, index))
         if key.is_gathered:
@@ -182,9 +214,11 @@ class _Reading:
             self._places[key.path] = layer.place(key.path)
 
     def key_variables(self) -> tuple[str, ...]:
-        """Return the environment variables that hold keys of providers."""
+        """Return the environment variables that hold keys of providers, and other secrets."""
         providers: tuple[ProviderSection, ...] = self._values["llm", "providers"]
-        return tuple(provider.api_key_env for provider in providers)
+        secrets: Mapping[str, SecretSection] = self._values["secrets",]
+        named = (*(one.api_key_env for one in providers), *(one.env for one in secrets.values()))
+        return tuple(filter(None, named))
 
     def result(self) -> Loaded:
         """Return what holds.
@@ -201,7 +235,8 @@ class _Reading:
             raise ConfigError(problems_of(error, Layer(tree, self._places))) from None
         there = {path: place for path, place in self._places.items() if self._is_there(path)}
         sources = {dotted(path): str(place) for path, place in there.items()}
-        return Loaded(config, MappingProxyType(sources), tuple(self._files), _digest(config))
+        files, digest = tuple(self._files), _digest(config)
+        return Loaded(config, MappingProxyType(sources), files, digest, self._filters)
 
     def _is_there(self, path: KeyPath) -> bool:
         """Whether a place still speaks of something: a list may have been replaced by a shorter one."""
@@ -223,19 +258,42 @@ def _value_at(value: Any, path: KeyPath) -> object:
     return value
 
 
+_ADDED_SINCE = (
+    ("mcp",),
+    ("secrets",),
+    ("security", "fence"),
+    ("tools", "sandbox", "allow_hosts"),
+    *(
+        ("tools", "shell", key)
+        for key in ("caches", "memory", "overlay", "processes", "trial", "trial_bytes")
+    ),
+)
+"""Keys that 0.1.0 did not have."""
+
+
+def _section(values: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return the table at a path of a configuration."""
+    for name in path:
+        values = values[name]
+    return values
+
+
 def _digest(config: Config) -> str:
     """Return the SHA-256 (hex) of what a configuration says, by which a resumed session knows it again.
 
     A key that 0.1.0 did not have counts only where it is set: else what a session was granted would lapse
     because a release added a key.
     """
-    values = config.model_dump(mode="json")
-    if values["tools"]["shell"]["memory"] == 0:
-        del values["tools"]["shell"]["memory"]
-    if values["tools"]["shell"]["trial"] == "auto":
-        del values["tools"]["shell"]["trial"]
-    if values["tools"]["shell"]["caches"] == [*DEFAULT_CACHES]:
-        del values["tools"]["shell"]["caches"]
+    values, usual = config.model_dump(mode="json"), Config().model_dump(mode="json")
+    # How a terminal behaves allows nothing.
+    del values["terminal"]
+    for *section, key in _ADDED_SINCE:
+        said, unsaid = _section(values, section), _section(usual, section)
+        if said[key] == unsaid[key]:
+            del said[key]
+    for provider in values["llm"]["providers"]:
+        if not provider["fence"]:
+            del provider["fence"]
     for rule in values["permissions"]["rules"]:
         for later in ("folder", "command"):
             if rule[later] is None:

@@ -1,4 +1,4 @@
-"""Every key of the configuration: its type, default, range, meaning, and what a workspace may do to it.
+"""The configuration keys: type, default, range, meaning, and what a workspace may set.
 
 Models and nothing else: `load.py` layers them, `keys.py` lists them, `reference.py` writes them down for
 people. A key is described once, here.
@@ -6,22 +6,23 @@ people. A key is described once, here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 import ada_url
 from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 from leeward.memory.overflow import MAX_TOTAL
+from leeward.security.lazy import regex
 from leeward.security.permissions import pattern_problem
 from leeward.security.policy import KEEP
 
-from .narrowing import LOWER, NO_HIGHER_AUTONOMY, ONLY_ASK_OR_DENY, STAYS_ON, WEAKER_TRUST
+from .narrowing import LOWER, NO_HIGHER_AUTONOMY, ONLY_ASK_OR_DENY, STAYS_ON, STRONGER_MARKS, WEAKER_TRUST
 from .sections import (
     AgentSection,
+    CommandEntry,
     CostSection,
     FetchSection,
     FileSection,
@@ -30,6 +31,7 @@ from .sections import (
     ShellSection,
     UrlGroundingSection,
 )
+from .servers import McpSection
 from .types import (
     AuthHeader,
     Expected,
@@ -48,7 +50,9 @@ from .types import (
     ProviderName,
     ProxyUrl,
     QueryName,
+    ReachRule,
     RequestField,
+    SecretName,
     Section,
     ServerUrl,
     ToolGlob,
@@ -62,6 +66,7 @@ __all__ = [
     "Config",
     "PermissionRule",
     "ProviderSection",
+    "SecretSection",
 ]
 
 _WEEK = 7 * 24 * 3600
@@ -78,11 +83,11 @@ def _mismatch(key: str, expected: str, *, beside: str = "") -> PydanticCustomErr
     return PydanticCustomError("mismatch", "{key}: expected {expected}", context)
 
 
-_LOOPBACK = re.compile(r"localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\]")
+_LOOPBACK = regex(r"localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\]")
 
 
 class ProviderSection(Section):
-    """A service that answers for models. The key itself never stands in the configuration."""
+    """A service that answers for models. The key itself is never part of the configuration."""
 
     name: Annotated[ProviderName, Field(description="What it is called in PROVIDER:NAME.")]
     kind: Annotated[Literal["openai", "anthropic", "gemini"], Field(description="The dialect it speaks.")] = (
@@ -115,6 +120,11 @@ class ProviderSection(Section):
         Field(description="Further fields of each request, as the service documents them."),
     ] = {}
 
+    fence: Annotated[
+        Literal["", "delimit", "datamark", "encode"],
+        Field(description="How all text of others is marked for its models; none: as [security.fence] says."),
+    ] = ""
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.name in {"offline", "scripted"}:
@@ -125,6 +135,34 @@ class ProviderSection(Section):
         has_key = bool(self.api_key_env or self.api_key_file)
         if has_key and url.protocol == "http:" and not _LOOPBACK.fullmatch(url.hostname):
             raise _mismatch("base_url", "an https URL, for the key would travel in the clear")
+        return self
+
+
+class SecretSection(Section):
+    """A secret that is lent for some hosts; its value is never part of the configuration."""
+
+    env: Annotated[VariableName, Field(description="The environment variable that holds it.")] = ""
+    file: Annotated[
+        PathText, Field(description="A file that holds it and that only you may read (mode 0600)."), Private()
+    ] = ""
+    hosts: Annotated[
+        tuple[ReachRule, ...], Field(strict=False, description="Where it may be sent, over https.")
+    ]
+    programs: Annotated[
+        tuple[CommandEntry, ...],
+        Field(strict=False, description="Command lines that are lent it, by the words they begin with."),
+    ] = ()
+    user: Annotated[str, Field(description="The name that git gives with it."), Expected("a text")] = "git"
+    show_output: Annotated[
+        bool, Field(description="Show what such a program prints; it may print it in any form.")
+    ] = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if bool(self.env) == bool(self.file):
+            raise _mismatch("file" if self.env else "env", "either env or file", beside="hosts")
+        if not self.hosts:
+            raise _mismatch("hosts", "at least one host")
         return self
 
 
@@ -251,6 +289,24 @@ class PreExecutionVerifySection(Section):
     url_grounding: UrlGroundingSection = UrlGroundingSection()
 
 
+Marking: TypeAlias = Literal["delimit", "datamark", "encode"]
+
+
+class FenceSection(Section):
+    """How text of others is marked for the model, by its origin."""
+
+    web: Annotated[Marking, Field(description="Pages and what else the web brings."), STRONGER_MARKS] = (
+        "datamark"
+    )
+    mcp: Annotated[Marking, Field(description="What MCP servers bring."), STRONGER_MARKS] = "datamark"
+    workspace: Annotated[Marking, Field(description="Files, and what programs print."), STRONGER_MARKS] = (
+        "delimit"
+    )
+    tool: Annotated[Marking, Field(description="What else tools say, and summaries."), STRONGER_MARKS] = (
+        "delimit"
+    )
+
+
 class SecuritySection(Section):
     """Whom to trust, and how far."""
 
@@ -260,6 +316,7 @@ class SecuritySection(Section):
         WEAKER_TRUST,
     ] = {}
     breaker: BreakerSection = BreakerSection()
+    fence: FenceSection = FenceSection()
     pre_execution_verify: PreExecutionVerifySection = PreExecutionVerifySection()
 
 
@@ -282,7 +339,7 @@ class AnomalySection(Section):
     ] = 0.7
     min_samples: Annotated[
         int,
-        Field(ge=1, le=10_000, description="Calls before anything is said; at most window_size."),
+        Field(ge=1, le=10_000, description="Calls before the window counts; at most window_size."),
         LOWER,
     ] = 5
     auto_block: Annotated[
@@ -361,7 +418,7 @@ class MemorySection(Section):
     """What is remembered of sessions."""
 
     retention_days: Annotated[
-        int, Field(ge=1, le=36_500, description="Days a session nobody goes on with is kept.")
+        int, Field(ge=1, le=36_500, description="Days a session that is not resumed is kept.")
     ] = 90
 
 
@@ -373,6 +430,20 @@ class StorageSection(Section):
     ] = ""
 
 
+class TerminalSection(Section):
+    """How the chat behaves at your terminal."""
+
+    notify: Annotated[
+        Literal["off", "bell", "osc9"],
+        Field(description="How you are notified that a turn of more than 10 seconds has ended, or asks."),
+    ] = "off"
+    editing: Annotated[Literal["emacs", "vi"], Field(description="The keys that edit a message.")] = "emacs"
+    theme: Annotated[
+        Literal["auto", "dark", "light"],
+        Field(description="The background that code is coloured for; auto goes by COLORFGBG."),
+    ] = "auto"
+
+
 class Config(Section):
     """The whole configuration."""
 
@@ -382,5 +453,11 @@ class Config(Section):
     permissions: PermissionsSection = PermissionsSection()
     security: SecuritySection = SecuritySection()
     tools: ToolsSection = ToolsSection()
+    mcp: McpSection = McpSection()
     memory: MemorySection = MemorySection()
     storage: StorageSection = StorageSection()
+    secrets: Annotated[
+        Mapping[SecretName, SecretSection],
+        Field(description="What is lent to single programs and executors, by names of your choice."),
+    ] = {}
+    terminal: TerminalSection = TerminalSection()

@@ -1,4 +1,4 @@
-"""Decide what a workspace's configuration may set: only what is provably tighter than what holds without it.
+"""Decide what a workspace's configuration may set: only what is provably stricter than without it.
 
 A key without a `Narrowing` cannot be set by a workspace at all. Every comparison here names the parts of a
 new value that are looser than the old one; where it names none, nothing was widened. `models.py` says which
@@ -26,6 +26,7 @@ __all__ = [
     "ONLY_ASK_OR_DENY",
     "STAYS_OFF",
     "STAYS_ON",
+    "STRONGER_MARKS",
     "SUBSET",
     "WEAKER_TRUST",
     "Narrowing",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 AUTONOMY = ("readonly", "supervised", "full")
+MARKS = ("delimit", "datamark", "encode")
 TRUST = ("trusted", "verified", "quarantined", "blocked")
 
 Looser: TypeAlias = Callable[[Any, Any], Sequence[KeyPath]]
@@ -96,6 +98,10 @@ def _raised(old: str, new: str) -> Sequence[KeyPath]:
     return _ALL if AUTONOMY.index(new) > AUTONOMY.index(old) else ()
 
 
+def _less_marked(old: str, new: str) -> Sequence[KeyPath]:
+    return _ALL if MARKS.index(new) < MARKS.index(old) else ()
+
+
 def _permitting(_: Sequence[_Rule], new: Sequence[_Rule]) -> Sequence[KeyPath]:
     return tuple((index, "action") for index, rule in enumerate(new) if rule.action == "allow")
 
@@ -128,4 +134,5 @@ MORE = Narrowing("add entries", _shorter)
 NARROWER_HOSTS = Narrowing("name hosts that are covered already", _wider)
 NO_HIGHER_AUTONOMY = Narrowing("lower it", _raised)
 ONLY_ASK_OR_DENY = Narrowing('add rules that say "ask" or "deny"', _permitting)
-WEAKER_TRUST = Narrowing("lower trust, below verified where nothing is said yet", _more_trusted)
+STRONGER_MARKS = Narrowing("mark more strongly", _less_marked)
+WEAKER_TRUST = Narrowing("lower trust, below verified where nothing is set yet", _more_trusted)

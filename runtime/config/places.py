@@ -1,4 +1,4 @@
-"""Where things lie on this machine: home, configuration, data, and the workspace a session works in."""
+"""Locate the home, configuration and data folders, and the workspace."""
 
 from __future__ import annotations
 

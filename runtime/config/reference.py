@@ -22,8 +22,9 @@ _WIDTH = 100
 _HEAD = """\
 # Leeward's configuration: every key with its default. Copy what you want to change into
 # config.toml of the configuration folder (~/.config/leeward on Linux).
-# Above it stand LEEWARD_* variables (LEEWARD_AGENT__MAX_TURNS=10) and flags of the command line.
+# Above it come LEEWARD_* variables (LEEWARD_AGENT__MAX_TURNS=10) and flags of the command line.
 # A trusted workspace may bring a .leeward/config.toml; it can only tighten what holds already.
+# Filters for the output of programs are in a filters.toml beside either: docs/filters.md.
 """
 
 _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
@@ -38,6 +39,7 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("headers", "{}"),
         ("query", "{}"),
         ("body", "{}"),
+        ("fence", '""'),
     ),
     ("cost", "prices"): (
         ("model", '"local:*"'),
@@ -55,6 +57,29 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("command", '"make *"'),
     ),
     ("security", "trust"): (("fetch", '"verified"'),),
+    ("secrets",): (
+        ("env", '"FORGE_TOKEN"'),
+        ("file", '""'),
+        ("hosts", '["api.forge.example"]'),
+        ("programs", '["git push", "git fetch"]'),
+        ("user", '"git"'),
+        ("show_output", "false"),
+    ),
+    ("mcp", "servers"): (
+        ("command", '["mcp-server-time"]'),
+        ("url", '""'),
+        ("enabled", "true"),
+        ("env", "{}"),
+        ("secrets", "[]"),
+        ("bearer_env", '""'),
+        ("hosts", "[]"),
+        ("write", "false"),
+        ("read", "[]"),
+        ("roots", "false"),
+        ("timeout", "60"),
+        ("start_timeout", "20"),
+        ("tools", '{ convert_time = { effects = ["read"], arguments = { time = "text" } } }'),
+    ),
 }
 """What is shown, commented out, of the keys whose default is nothing and whose entries have a form."""
 
@@ -62,13 +87,19 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
 def example() -> str:
     """Return a TOML text that holds every key with its default and says what it means."""
     blocks = [_HEAD]
-    for path, section in SECTIONS.items():
+    for path, section in _ordered():
         keys = [key for key in KEYS.values() if key.path[:-1] == path]
         plain = [key for key in keys if key.path not in _SAMPLES]
         if plain:
             blocks.append("\n".join([*_comment(section.__doc__ or ""), f"[{dotted(path)}]", *_lines(plain)]))
         blocks.extend(_sample(key) for key in keys if key.path in _SAMPLES)
     return "\n".join(blocks)
+
+
+def _ordered() -> list[tuple[KeyPath, type[Section]]]:
+    """Return the tables as they are written down, those with names of the person's own last."""
+    root, *others = SECTIONS.items()
+    return [*others, root]
 
 
 def _lines(keys: list[Key]) -> Iterator[str]:
@@ -80,12 +111,20 @@ def _lines(keys: list[Key]) -> Iterator[str]:
 
 def _sample(key: Key) -> str:
     """Show the form of the entries of a key; taken out of their comments, the lines are good TOML."""
-    header = f"# [[{dotted(key.path)}]]" if key.entry else f"# [{dotted(key.path)}]"
+    header = f"# {_header(key, 'name')}"
     lines = [*_comment(key.description), header]
     for name, value in _SAMPLES[key.path]:
         meaning = key.entry.model_fields[name].description if key.entry else f"or {_others(key)}"
         lines.append(f"# {name} = {value}  # {meaning}")
     return "\n".join([*lines, ""])
+
+
+def _header(key: Key, of: str = "NAME") -> str:
+    """Return the header of one entry of a key; where entries have names, of that one."""
+    name = dotted(key.path)
+    if key.entry is None:
+        return f"[{name}]"
+    return f"[{name}.{of}]" if key.is_table else f"[[{name}]]"
 
 
 def _others(key: Key) -> str:
@@ -120,9 +159,9 @@ def _key(name: str) -> str:
 def reference() -> str:
     """Return the tables of the reference: each key, its default, what it may be, and a workspace's say."""
     tables = []
-    for path, section in SECTIONS.items():
+    for path, section in _ordered():
         keys = [key for key in KEYS.values() if key.path[:-1] == path]
-        if keys:
+        if keys and path:
             tables.append(f"### `[{dotted(path)}]`\n\n{section.__doc__}\n\n{_table(keys)}")
         tables.extend(_entries(key, key.entry) for key in keys if key.entry is not None)
     return "\n".join(tables)
@@ -143,5 +182,6 @@ def _entries(key: Key, entry: type[Section]) -> str:
     for name, field in entry.model_fields.items():
         default = "required" if field.is_required() else f"`{toml_value(field.default)}`"
         shown = "none" if default == "`null`" else default
-        rows.append(f"| `{name}` | {shown} | {expected_at((*key.path, 0, name))} | {field.description} |")
-    return "\n".join([f"### `[[{dotted(key.path)}]]`", "", entry.__doc__ or "", "", *rows, ""])
+        place = (*key.path, "NAME" if key.is_table else 0, name)
+        rows.append(f"| `{name}` | {shown} | {expected_at(place)} | {field.description} |")
+    return "\n".join([f"### `{_header(key)}`", "", entry.__doc__ or "", "", *rows, ""])

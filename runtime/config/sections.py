@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from leeward.security.filters import HARD_BOUND
 from leeward.security.policy import DEFAULT_CONFIRM, command_entry_problem
-from leeward.tools.process import Limits
+from leeward.tools.process import Limits, UpperBounds
 
 from .narrowing import (
     ASKS_FIRST,
@@ -34,6 +34,7 @@ from .types import (
     ModelGlob,
     Network,
     PathText,
+    ReachRule,
     Section,
     ToolName,
     zero_means,
@@ -100,6 +101,24 @@ class ShellSection(Section):
         ),
         lower_from(lambda: Limits().memory),
     ] = 0
+    processes: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1 << 22,
+            description="Processes and threads a command may have; 0: 1,024, and 128 for each processor.",
+        ),
+        lower_from(lambda: Limits().tasks),
+    ] = 0
+    trial_bytes: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1 << 50,
+            description="Bytes, kept in memory, a command may write on trial; 0: a quarter of the machine's.",
+        ),
+        lower_from(lambda: UpperBounds().size),
+    ] = 0
     trial: Annotated[
         Literal["auto", "ask", "off"],
         Field(
@@ -108,6 +127,15 @@ class ShellSection(Section):
         ),
         ASKS_FIRST,
     ] = "auto"
+    overlay: Annotated[
+        bool,
+        Field(
+            description="Hold what allowed commands write to the workspace apart until they have ended. "
+            "Where something untrusted was read, or a file written that runs later, that is done whatever "
+            "this says."
+        ),
+        STAYS_ON,
+    ] = True
     caches: Annotated[
         tuple[FolderName, ...],
         Field(
@@ -193,7 +221,9 @@ class UrlGroundingSection(Section):
     """Only URLs you gave are opened."""
 
     enabled: Annotated[
-        bool, Field(description="Refuse URLs that you did not give. Off is said in every record."), STAYS_ON
+        bool,
+        Field(description="Refuse URLs that you did not give. If it is off, every record says so."),
+        STAYS_ON,
     ] = True
     guarded_tools: Annotated[
         tuple[ToolName, ...],
@@ -259,6 +289,13 @@ class SandboxSection(Section):
     ] = "auto"
     required: Annotated[bool, Field(description="Begin no session where no sandbox works."), STAYS_ON] = False
     network: Annotated[bool, Field(description="Let programs use the network."), STAYS_OFF] = False
+    allow_hosts: Annotated[
+        tuple[ReachRule, ...],
+        Field(
+            strict=False,
+            description="Hosts that commands may reach without a question while they have no network.",
+        ),
+    ] = ()
     extra_read: Annotated[
         tuple[PathText, ...],
         Field(strict=False, description="Folders and files outside the workspace that programs may read."),

@@ -1,4 +1,4 @@
-"""Find the line on which each key of a TOML text is written.
+"""Find the line of each key in a TOML text.
 
 `tomllib` reads values and discards where they were. This file cuts a text, which `tomllib` has accepted
 before, into its statements and has `tomllib` read each alone, so that every key gets the line it was written
@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from leeward.security.lazy import regex
+
 __all__ = ["KeyPath", "key_lines"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -20,7 +22,7 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 # A token is read in one pass however long it is: all alternatives of a group begin differently. Such a group
 # is not possessive, since before Python 3.11.5 it would match too little.
-_TOKEN = re.compile(
+_TOKEN = regex(
     r'''(?P<string> """(?:[^"\\]|\\.|"(?!""))*"{3,5} | \'\'\'(?:[^']|'(?!''))*'{3,5}
                   | "(?:[^"\\\n]|\\.)*" | '[^'\n]*+')
       | (?P<comment> \#[^\n]*+)
@@ -68,7 +70,7 @@ def key_lines(text: str) -> dict[KeyPath, int]:
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """Cut a text at the newlines that stand in no string and in no bracket."""
+    """Cut a text at the newlines that are in no string and in no bracket."""
     line, start, depth = 1, 0, 0
     current, wants_entry = _Statement(1), False
     for token in _TOKEN.finditer(text):
@@ -92,7 +94,7 @@ def _statements(text: str) -> Iterator[_Statement]:
 def _spine(tree: dict[str, object]) -> tuple[tuple[str, ...], object]:
     """Follow the only key of each table downwards: the dotted key of a statement, and its value.
 
-    The end of `a.b = {c = 1}` cannot be told from `a.b.c = 1`; both stand on one line anyway.
+    The end of `a.b = {c = 1}` looks like that of `a.b.c = 1`; both are on one line anyway.
     """
     names: list[str] = []
     value: object = tree
@@ -121,7 +123,7 @@ def _note(lines: dict[KeyPath, int], path: KeyPath, depth: int, line: int) -> No
 
 
 def _note_value(lines: dict[KeyPath, int], path: KeyPath, value: object, statement: _Statement) -> None:
-    """Remember where the keys of an inline table and the entries of an array stand."""
+    """Remember the places of the keys of an inline table and the entries of an array."""
     pending: list[tuple[KeyPath, object, int]] = [(path, value, statement.line)]
     while pending:
         here, item, line = pending.pop()

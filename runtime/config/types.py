@@ -1,4 +1,4 @@
-"""The types that configuration keys are made of, each with the words for an accepted value.
+"""The types of configuration values, each with a description of what is accepted.
 
 `models.py` says which key is of which type.
 """
@@ -14,9 +14,17 @@ from typing import Annotated, Any, Literal
 import ada_url
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from leeward.security.url import Url, domain_pattern, is_address, parse_destination, parse_url
+from leeward.security.url import (
+    Url,
+    domain_pattern,
+    is_address,
+    parse_destination,
+    parse_url,
+    reach_rule,
+)
 
 __all__ = [
+    "SERVER_NAME",
     "AuthHeader",
     "Expected",
     "Factory",
@@ -39,8 +47,11 @@ __all__ = [
     "ProviderName",
     "ProxyUrl",
     "QueryName",
+    "ReachRule",
     "RequestField",
+    "SecretName",
     "Section",
+    "ServerName",
     "ServerUrl",
     "ToolGlob",
     "ToolName",
@@ -74,7 +85,7 @@ class Gathered:
 class Section(BaseModel):
     """A table of the configuration: frozen, strict about types, without unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 def _is_path(text: str) -> str:
@@ -117,15 +128,15 @@ def _is_address_of_server(text: str) -> str:
     """Accept an http(s) URL without user, query and fragment; a password belongs into no configuration."""
     url = _parsed(text)
     if url.username or url.password:
-        raise ValueError("a user or password does not belong into it")
+        raise ValueError("remove the user name and password")
     if url.search or url.hash:
-        raise ValueError("a query or fragment does not belong into it")
+        raise ValueError("remove the query and fragment")
     return text
 
 
 def _is_proxy(text: str) -> str:
     if text and (_parsed(text).pathname not in {"", "/"}):
-        raise ValueError("a path does not belong into it")
+        raise ValueError("remove the path")
     return text
 
 
@@ -143,7 +154,7 @@ def _is_json(value: object) -> object:
 
 
 def zero_means(number: int) -> AfterValidator:
-    """Return the metadata of a whole number whose 0 stands for another."""
+    """Return the metadata of a whole number whose 0 means another."""
     return AfterValidator(lambda value: value or number)
 
 
@@ -176,6 +187,11 @@ HostPattern = Annotated[
 ListedHost = Annotated[
     str, AfterValidator(_is_named_host), Expected("a host such as docs.example.com, or *.example.com")
 ]
+ReachRule = Annotated[
+    str,
+    AfterValidator(reach_rule),
+    Expected("a host such as pages.example.com or *.example.com, for other ports than 443 with :PORT"),
+]
 KnownPlace = Annotated[
     str, AfterValidator(_is_known_place), Expected("a URL such as https://docs.example.com or a mail address")
 ]
@@ -188,11 +204,16 @@ TrustName = Annotated[
     str, *_matches(r"(?=.*\S)[ -~]{1,128}", 'the name of a tool, or a source such as "plug-in NAME"')
 ]
 ProviderName = Annotated[str, *_matches(r"[a-z0-9][a-z0-9_-]{0,63}", "a name of a-z, 0-9, - and _")]
+SERVER_NAME = r"(?=.{1,24}$)[a-z0-9]+(?:_[a-z0-9]+)*"
+ServerName = Annotated[
+    str, *_matches(SERVER_NAME, "a name of a-z and 0-9, with single _ between, at most 24 characters")
+]
 VariableName = Annotated[
     str,
     *_matches(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "the name of a variable, not its value", least=0),
     Private(),
 ]
+SecretName = Annotated[str, *_matches(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "the name of a variable")]
 Factory = Annotated[str, *_matches(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", '"package.module:factory"')]
 PluginName = Annotated[
     str, *_matches(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", "the name of an installed plug-in")

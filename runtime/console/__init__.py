@@ -1,8 +1,15 @@
-"""One run of a command: its folder and configuration, its signals, its exit code."""
+"""Run one command: its folder and configuration, its signals, its exit code."""
 
-from .exit_codes import exit_of_denial, exit_of_result, was_asked
-from .foreground import model_failure
-from .startup import Startup, begin, look, require_model
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .exit_codes import exit_of_denial, exit_of_result, was_asked
+    from .foreground import model_failure
+    from .startup import Startup, begin, look, require_model
 
 __all__ = [
     "Startup",
@@ -14,3 +21,16 @@ __all__ = [
     "require_model",
     "was_asked",
 ]
+
+_HOMES = {
+    "Startup": ".startup",
+    "begin": ".startup",
+    "exit_of_denial": ".exit_codes",
+    "exit_of_result": ".exit_codes",
+    "look": ".startup",
+    "model_failure": ".foreground",
+    "require_model": ".startup",
+    "was_asked": ".exit_codes",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

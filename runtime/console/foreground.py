@@ -48,7 +48,7 @@ def foreground(command: Command, printer: Printer) -> Exit:
     except RecordError as error:
         return printer.fail(CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", str(error), phase="storage"))
     except BaseException:
-        # A bug: whoever reads the answer still gets one, whoever reads the errors gets the traceback.
+        # A bug: a reader of the answer still gets one, a reader of the errors gets the traceback.
         bug = "this is a bug; the traceback says where"
         printer.fail(CliError(Exit.GENERAL_ERROR, "INTERNAL_ERROR", bug))
         raise

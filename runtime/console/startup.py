@@ -1,4 +1,4 @@
-"""Find the workspace and the configuration of a command, and the questions to answer before it starts.
+"""Find a command's workspace and configuration, and ask the questions that come before it starts.
 
 Two questions come before anything is opened: whether an unusual folder (a home, a root) is meant as a
 workspace, and whether the workspace's own configuration may be read. Where nobody can be asked, an open
@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..config import (
     WORKSPACE_FILE,
+    WORKSPACE_FILTERS,
     Loaded,
     Locations,
     config_folder,
@@ -23,8 +25,10 @@ from ..config import (
     printable,
 )
 from ..exits import CliError, Exit
-from ..options import Options
 from ..policy import workspace_question
+
+if TYPE_CHECKING:
+    from ..options import Options
 
 __all__ = ["Startup", "begin", "look", "require_model"]
 
@@ -34,7 +38,7 @@ class Startup:
     """What holds, and the questions that are still open.
 
     `unusual` asks whether this folder is meant; `untrusted` is the workspace's own configuration file
-    that was not read because nobody said yet whether it may be.
+    that was not read because the person has not been asked yet.
     """
 
     loaded: Loaded
@@ -57,9 +61,11 @@ def look(options: Options) -> Startup:
     unusual = None
     if options.workspace is None:
         unusual = workspace_question(workspace, places.home, config_folder(), places.data)
-    own = workspace / WORKSPACE_FILE
-    asks = said is None and (own.exists() or own.is_symlink()) and not _is_named(own, options, loaded)
-    return Startup(loaded, places, unusual, own if asks else None)
+    brought = (workspace / WORKSPACE_FILE, workspace / WORKSPACE_FILTERS)
+    unread = (
+        own for own in brought if (own.exists() or own.is_symlink()) and not _is_named(own, options, loaded)
+    )
+    return Startup(loaded, places, unusual, next(unread, None) if said is None else None)
 
 
 def begin(options: Options, *, works: bool = True) -> Startup:

@@ -1,7 +1,26 @@
-"""A turn, its calls, the history, the window and the cost."""
+"""A turn, its calls, the history, the context window and the cost."""
 
-from .chat import Chat
-from .cost import cost_lines
-from .history import BROKEN_OFF, History, HistorySnapshot, attached_to, with_summary
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .chat import Chat
+    from .cost import cost_lines
+    from .history import BROKEN_OFF, History, HistorySnapshot, attached_to, with_summary
 
 __all__ = ["BROKEN_OFF", "Chat", "History", "HistorySnapshot", "attached_to", "cost_lines", "with_summary"]
+
+_HOMES = {
+    "BROKEN_OFF": ".history",
+    "Chat": ".chat",
+    "History": ".history",
+    "HistorySnapshot": ".history",
+    "attached_to": ".history",
+    "cost_lines": ".cost",
+    "with_summary": ".history",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

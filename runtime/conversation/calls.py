@@ -1,4 +1,4 @@
-"""Run the calls of one reply: in order, passive neighbours side by side, failed ones again where that helps.
+"""Run the calls of one reply: in order, neighbouring reads in parallel, with retries where allowed.
 
 Neighbours that only read or bring something in run side by side; any other call waits for those before it,
 and those behind it wait for its end. Whether a call may run, and how often in all, is judged by the pipeline,
@@ -11,24 +11,27 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.action import without_secrets
 from leeward.security.call import Asker, Status, ToolCall, ToolResult, ToolSpec
 from leeward.security.kinds import Effect
-from leeward.security.pipeline import Pipeline
 
 from ..events import CallEnded, CallStarted, RunEvent
 from ..providers.interface import new_call_id
 from .history import CANCELLED
+
+if TYPE_CHECKING:
+    from leeward.security.pipeline import Pipeline
 
 __all__ = ["AT_ONCE", "Calls", "RetryLimits", "batches", "is_passive"]
 
 AT_ONCE = 8
 """How many calls run side by side, at most."""
 
-_CHANGING = Effect.WRITE | Effect.EXECUTE
+_CHANGING = Effect.CREATE | Effect.WRITE | Effect.EXECUTE
 _RANDOM = secrets.SystemRandom()
 
 
@@ -48,7 +51,7 @@ class RetryLimits:
 def is_passive(spec: ToolSpec | None) -> bool:
     """Whether calls of a tool may run beside others: it only reads or brings something in.
 
-    What is sent to bring something in stands in nobody's way if it may be sent again just as well. A tool
+    Calls that only bring something in may run side by side if they may be sent again just as well. A tool
     that is not there is refused, which changes nothing either.
     """
     if spec is None:
@@ -136,7 +139,7 @@ class Calls:
         result = await self._pipeline.run(call)
         self.made += 1
         self.refused += result.outcome.status is Status.DENIED
-        # Told before anything is stored: what happened is shown even where nothing can be stored any more.
+        # Shown before anything is stored, even where nothing can be stored any more.
         self._emit(CallEnded(result))
         return result
 

@@ -1,4 +1,4 @@
-"""Chat: the part of a session's conversation that outlives a turn: history, window, cost and system prompt.
+"""The part of a conversation that outlives a turn: history, window, cost and system prompt.
 
 A turn itself is run by `turn.py`; which model answers is given anew for each.
 """
@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.memory.sessions import Charge, Line, Transcript
 from leeward.security.action import without_secrets
-from leeward.security.call import ToolCall
 from leeward.security.filters import Source
 from leeward.security.paths import secret_reason
-from leeward.security.pipeline import Pipeline
-from leeward.security.policy import Policy
 from leeward.security.trust import Origin
-from leeward.tools.composite import CompositeExecutor
 
 from ..config import Config, Locations, is_trusted
-from ..events import RunEvent, TurnEnded
 from ..providers.interface import Message, Provider, ToolView
 from .calls import Calls, RetryLimits
 from .compaction import ModelSummarizer, compact, weakest
@@ -31,6 +26,15 @@ from .history import History, HistorySnapshot, Pending, at_rest
 from .prompt import ProjectFile, read_project_files, system_prompt
 from .turn import Turn, TurnContext
 from .window import ContextWindow
+
+if TYPE_CHECKING:
+    from leeward.memory.sessions import Charge, Line, Transcript
+    from leeward.security.call import ToolCall
+    from leeward.security.pipeline import Pipeline
+    from leeward.security.policy import Policy
+    from leeward.tools.composite import CompositeExecutor
+
+    from ..events import RunEvent, TurnEnded
 
 __all__ = ["Chat"]
 
@@ -46,7 +50,7 @@ class Chat:
         config: Config,
         places: Locations,
         warn: Callable[[str], None],
-        news: Callable[[Callable[[RunEvent], None]], Awaitable[str]],
+        news: Callable[[], Awaitable[str]],
     ) -> None:
         self._news = news
         self._pipeline = pipeline
@@ -63,20 +67,26 @@ class Chat:
         self.meter = Meter(tuple(prices), cost.max_session)
 
     def resume(self, taken: HistorySnapshot, charges: Sequence[Charge]) -> None:
-        """Go on with what was said and spent before; what was left open is answered, and stored as such."""
+        """Resume the conversation and its cost; calls left open are answered, and stored as such."""
         self.conversation.resume(taken)
         self.conversation.hand_over()
         self.meter.resume(charges)
 
+    @property
+    def context_left(self) -> float | None:
+        """The share of the model's context that the last request left free; None where any fits."""
+        tokens = self._config.agent.context_tokens
+        return max(0.0, 1 - self._window.expected / tokens) if tokens else None
+
     async def clear(self) -> bool:
-        """Forget what was said; what it has cost stays known. Return whether that is on the disk."""
+        """Forget the conversation; its cost stays known. Return whether that is on the disk."""
         self.conversation.clear()
         self._window.begin()
         self._system = None
         return await self.conversation.store()
 
     async def compact(self, provider: Provider, emit: Callable[[RunEvent], None]) -> bool:
-        """Have all that was said summed up but for the person's words; return whether there was anything."""
+        """Summarise everything but the person's words; return whether there was anything."""
         messages = self.conversation.messages
         if all(message.role == "user" for message in messages):
             return False
@@ -89,7 +99,7 @@ class Chat:
         self, provider: Provider, text: str, attached: str, emit: Callable[[RunEvent], None]
     ) -> TurnEnded:
         """Run one turn on the person's words, and on what came to its end since the last one."""
-        attached = "\n\n".join(filter(None, (attached, await self._news(emit))))
+        attached = "\n\n".join(filter(None, (attached, await self._news())))
         agent, retry = self._config.agent, self._config.tools.retry
         limits = RetryLimits(retry.retries, retry.first_wait, retry.longest_wait)
         calls = Calls(self._pipeline, self._tools.spec, limits, emit)
@@ -117,11 +127,14 @@ class Chat:
             is_secret = partial(_is_secret, policy=policy)
             files = await trio.to_thread.run_sync(read_project_files, workspace, is_secret)
         admitted = [(file.name, await self._admitted(file)) for file in files]
-        self._system = Message("system", system_prompt(str(workspace), admitted))
+        self._system = Message(
+            "system", system_prompt(str(workspace), admitted, self._pipeline.session.canary)
+        )
         return self._system
 
     async def _admitted(self, file: ProjectFile) -> str:
-        fenced = await self._pipeline.admit(file.text, Source("project", Origin.PROJECT, file.name))
+        source = Source("project", Origin.PROJECT, file.name, shows=True)
+        fenced = await self._pipeline.admit(file.text, source)
         return f"{fenced}\n[{file.name} goes on; only its beginning is read]" if file.is_cut else fenced
 
 

@@ -1,4 +1,4 @@
-"""Compact a long conversation: replace its older messages by a summary that a model writes.
+"""Compact a long conversation: replace older messages by a summary that a model writes.
 
 `window.py` chooses what is summarised, and the messages stay in the store as they were. A summary is trusted
 no more than the worst that was read by then: it is admitted and fenced like anything a tool brings.
@@ -6,14 +6,13 @@ no more than the worst that was read by then: it is admitted and fenced like any
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leeward.memory.sessions import Charge
 from leeward.security.filters import Source
-from leeward.security.pipeline import Pipeline
+from leeward.security.lazy import regex
 from leeward.security.trust import Origin, integrity
 
 from ..events import Alert, RunEvent
@@ -27,9 +26,13 @@ from ..providers.interface import (
     TextDelta,
     Usage,
 )
-from .cost import Meter
-from .history import History
 from .window import ContextWindow, tokens_in
+
+if TYPE_CHECKING:
+    from leeward.security.pipeline import Pipeline
+
+    from .cost import Meter
+    from .history import History
 
 __all__ = ["ASKED", "ModelSummarizer", "Summarizer", "Summary", "compact", "weakest"]
 
@@ -49,7 +52,7 @@ summary, so do not repeat them. Add nothing of your own.
 """
 _MOST_TOKENS = 2048
 _LENGTHS = (16_000, 8_000, 4_000, 2_000, 1_000, 500, 250)  # characters of each message, tried in this order
-_SPAN = re.compile(r"«UNTRUSTED:([0-9a-f]{32}):[^»]{0,64}»")
+_SPAN = regex(r"«UNTRUSTED:([0-9a-f]{32}):[^»]{0,64}»")
 _SAID_BY = {"user": "The person", "assistant": "The assistant", "tool": "Result"}
 
 
@@ -62,7 +65,7 @@ class Summary:
 
 
 class Summarizer(Protocol):
-    """Whoever sums up messages."""
+    """The model that summarises messages."""
 
     async def summarize(self, messages: Sequence[Message]) -> Summary:
         """Return a summary.
@@ -92,7 +95,7 @@ class ModelSummarizer:
         """Return the model's summary, which costs what any answer costs.
 
         Raises:
-            ModelError: it could not answer, said nothing, or must not be asked any more.
+            ModelError: it could not answer, sent an empty answer, or must not be asked any more.
         """
         name = self._provider.name
         if name == "offline":
@@ -112,7 +115,7 @@ class ModelSummarizer:
                 asked = round(tokens_in(text) + tokens_in(_RULES))
                 charge = self._meter.add_untold(reply.model, asked, round(tokens_in(said)))
         if not said.strip():
-            raise ModelError("the model said nothing", ErrorKind.PROTOCOL)
+            raise ModelError("the model sent an empty answer", ErrorKind.PROTOCOL)
         return Summary(said, charge)
 
     async def _read(self, request: Request, reply: _Reply) -> None:

@@ -1,4 +1,4 @@
-"""Count what a turn and a session have cost, in tokens and in money, and whether the budget allows more.
+"""Count the tokens and the cost of a turn and a session, and enforce the budget.
 
 Prices are the person's: none is built in, because they change too often. `turn.py` decides when the answer
 ends a turn.
@@ -24,7 +24,7 @@ _FREE = ("offline", "scripted", "scripted:*")
 class Price:
     """What a million tokens cost at the models whose name (PROVIDER:NAME) matches `model`, a glob.
 
-    Tokens read from or put into a service's cache cost what other input does where nothing is said.
+    Tokens read from or put into a service's cache cost what other input does unless a price is given.
     """
 
     model: str
@@ -44,10 +44,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Tokens as they were told, and money.
+    """Tokens as reported by the services, and money.
 
     `cost` is what is known of it: models in `unpriced` answered at no known price. It holds estimates for
-    the `untold` replies about which their service told nothing, such as those that broke off.
+    the `untold` replies whose service reported nothing, such as those that broke off.
     """
 
     input_tokens: int = 0
@@ -87,14 +87,14 @@ class Meter:
         self.turn = Spent()
 
     def resume(self, charges: Iterable[Charge]) -> None:
-        """Go on with what a session has spent before."""
+        """Start from what a session has spent before."""
         for charge in charges:
             unpriced = frozenset({charge.model}) if charge.cost is None else frozenset()
             tokens = charge.input_tokens, charge.output_tokens, charge.cache_read_tokens
             self.session += Spent(*tokens, charge.cost or 0.0, unpriced, charge.estimated)
 
     def add(self, model: str, usage: Usage) -> Charge:
-        """Count a reply of a model as its service told it, and return what it cost."""
+        """Count a reply of a model as its service reported it, and return what it cost."""
         price = self.price_of(model)
         cost = 0.0 if price is None else price.of(usage)
         tokens = usage.input_tokens, usage.output_tokens, usage.cache_read_tokens
@@ -102,7 +102,7 @@ class Meter:
         return Charge(model, *tokens, None if price is None else cost)
 
     def add_untold(self, model: str, input_tokens: int, output_tokens: int) -> Charge:
-        """Count what a reply must have cost about which nothing was told, and return it."""
+        """Count what an unreported reply must have cost, and return it."""
         price = self.price_of(model)
         if price is not None and not price.input and not price.output:
             return Charge()

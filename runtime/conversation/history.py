@@ -1,7 +1,7 @@
-"""The history a model is sent, always valid whatever was cancelled, and the masks of its stored form.
+"""The history sent to a model, always valid even after cancellation, and its masked stored form.
 
-Every call an assistant message names is answered by exactly one tool message before anything else
-is said, and no two calls have one id; providers refuse a history in which that is not so. Secrets in a
+Every call an assistant message names is answered by exactly one tool message before any other
+message, and no two calls have one id; providers refuse any other history. Secrets in a
 model's words and arguments are masked before they are stored; a call keeps its id and stays valid JSON. The
 person's own words are stored as typed. Pure.
 """
@@ -12,16 +12,18 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from leeward.memory.sessions import Charge, Line
-from leeward.security.call import ToolCall
-from leeward.security.kinds import Json
 from leeward.security.ports import RecordError
 from leeward.security.text import redact_text
 from leeward.security.trust import Origin
 
 from ..providers.interface import Message, Verbatim, new_call_id
+
+if TYPE_CHECKING:
+    from leeward.security.call import ToolCall
+    from leeward.security.kinds import Json
 
 __all__ = [
     "BROKEN_OFF",
@@ -118,7 +120,7 @@ class HistorySnapshot:
 class History:
     """Messages in order. Each is put in line for the store as soon as `hand_over` is called.
 
-    A conversation goes on where it cannot be stored: `warn` is told once, and what is owed is stored
+    A conversation goes on where it cannot be stored: `warn` is called once, and what is owed is stored
     later, in order.
     """
 
@@ -140,7 +142,7 @@ class History:
         self._warned = False
 
     def resume(self, taken: HistorySnapshot) -> None:
-        """Go on with a conversation that was left; what it left open is answered first."""
+        """Resume a conversation; calls that it left open are answered first."""
         self.messages[:] = taken.messages
         self._places[:] = taken.places
         self._place, self.turn = taken.last_place, taken.last_turn
@@ -197,7 +199,7 @@ class History:
         said = [n for n in range(kept) if self.messages[n].role == "user" and self.messages[n].words != ""]
         words = with_summary([self.messages[n] for n in said], summary)
         self.messages[:kept] = words
-        # One that had to be made for the summary stands where what it sums up began.
+        # One that had to be made for the summary is put where the summarised part began.
         self._places[:kept] = [self._places[n] for n in said] or [self._places[0]] * len(words)
         self._owe("summary", {"text": summary, "kept": first}, charge)
 
@@ -211,7 +213,7 @@ class History:
         self._ids.clear()
 
     def take_back(self) -> None:
-        """Forget the person's message that was said last, could not be sent and was not handed over."""
+        """Forget the person's last message, which could not be sent and was not handed over."""
         self.messages.pop()
         place = self._places.pop()
         self._owed = deque(line for line in self._owed if line.place != place)

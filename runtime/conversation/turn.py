@@ -1,7 +1,7 @@
-"""One turn: ask the model, run what it asks for, feed the results back, until it is done.
+"""One turn: ask the model, run its calls, return the results to it, until it is done.
 
-A cancelled turn keeps what was said and answers what was not, so the next one starts from a valid
-history. In which order calls run stands in `calls.py`, what they may do is the pipeline's business,
+A cancelled turn keeps what came and answers the open calls, so the next one starts from a valid
+history. The order of calls is decided in `calls.py`, what they may do is the pipeline's business,
 how events look is the interfaces'.
 """
 
@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.memory.sessions import Charge
-from leeward.security.call import ToolCall
-from leeward.security.pipeline import Pipeline
 from leeward.security.session import ModelSet, TurnStarted
 from leeward.security.text import redact_text
-from leeward.security.url import Provenance
 
-from ..events import Alert, EndReason, RunEvent, Text, TurnEnded
-from ..grounding import given_by
+from ..events import Alert, EndReason, RunEvent, Text, Thinking, TurnEnded
+from ..grounding import said_by_person
 from ..providers.interface import (
     CallRequested,
     FellBack,
@@ -38,11 +36,16 @@ from ..providers.interface import (
     Usage,
     Verbatim,
 )
-from .calls import Calls
 from .compaction import Summarizer, compact
-from .cost import Meter
-from .history import History
 from .window import ContextWindow, TooLong, tokens_in
+
+if TYPE_CHECKING:
+    from leeward.security.call import ToolCall
+    from leeward.security.pipeline import Pipeline
+
+    from .calls import Calls
+    from .cost import Meter
+    from .history import History
 
 __all__ = ["Turn", "TurnContext"]
 
@@ -87,7 +90,7 @@ class _Reply:
 class Turn:
     """One turn of a conversation with a model, within `max_turns` replies and so many seconds.
 
-    `emit` is told every event as it happens.
+    `emit` is called with every event as it happens.
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class Turn:
     async def run(self, text: str, attached: str = "") -> TurnEnded:
         """Run the turn on the person's words; `attached` is fenced text that goes with them.
 
-        Whatever stops the turn, the history is put right and its end is told; then that travels on.
+        Whatever stops the turn, the history is put right and its end is reported; then the error travels on.
         """
         self._means.meter.begin_turn()
         try:
@@ -128,7 +131,7 @@ class Turn:
     async def _begin(self, text: str, attached: str) -> bool:
         """Ground the URLs in the person's words before anything is made of them.
 
-        Words that are too many to be sent are as if they had not been said, so that others can follow.
+        A message that is too long to be sent is dropped, so that others can follow.
         """
         conversation, pipeline = self._means.conversation, self._means.pipeline
         self._system = await self._means.opening()
@@ -142,7 +145,7 @@ class Turn:
         conversation.hand_over()
         session = pipeline.session
         started = TurnStarted(session.now, conversation.turn)
-        await pipeline.note(started, *given_by(text, Provenance.PERSON, session))
+        await pipeline.note(started, *said_by_person(text, session))
         return True
 
     def _end(self, reason: EndReason, error: ModelError | None = None) -> TurnEnded:
@@ -225,6 +228,7 @@ class Turn:
                         reply.calls.append(requested)
                     case Reasoning(text):
                         reply.thought += tokens_in(text)
+                        self._emit(Thinking(text))
                     case Verbatim():
                         reply.verbatim = event
                     case Usage():
@@ -234,14 +238,14 @@ class Turn:
                     case Retrying(reason, seconds):
                         self._emit(Alert(f"{reason}; asking again in {seconds:.1f} seconds"))
                     case FellBack(name, reason, again):
-                        await self._answered_by(name, f"it stands in: {reason}")
+                        await self._answered_by(name, f"fallback: {reason}")
                         if not again:
                             self._emit(Alert(f"{reason}; {name} answers instead"))
         if self._model == usual != self._means.pipeline.session.model:
             await self._answered_by(usual, "it answers")
 
     async def _answered_by(self, name: str, cause: str) -> None:
-        """Put on record who answers; what a service said of why may say anything."""
+        """Put on record who answers; a service's own reason is quoted as a value."""
         self._model, session = name, self._means.pipeline.session
         told = redact_text(cause, session.secrets)[:_LONGEST_CAUSE]
         await self._means.pipeline.note(ModelSet(session.now, name, told))
@@ -259,6 +263,6 @@ class Turn:
         return Charge()
 
     async def _stored(self) -> None:
-        """Store what was said, also in a turn that is being cancelled."""
+        """Store the messages, also in a turn that is being cancelled."""
         with trio.move_on_after(_CLOSING_SECONDS, shield=True):
             await self._means.conversation.store()

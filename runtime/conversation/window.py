@@ -1,21 +1,24 @@
-"""Fit a conversation into its model's context window, estimated before anything is sent.
+"""Fit a conversation into its model's context window before it is sent.
 
 The oldest results of tools, then the arguments of past calls, are replaced by a notice in what is sent and
 nowhere else. Where that is not enough, a summary may replace the rest (`compaction.py`). What the person
-said is never removed; where that alone is too much, nothing is sent.
+wrote is never removed; where that alone is too much, nothing is sent.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from leeward.security.call import ToolCall
+from leeward.security.lazy import regex
 
 from ..providers.interface import Message, Request, ToolView
+
+if TYPE_CHECKING:
+    from leeward.security.call import ToolCall
 
 __all__ = ["ContextWindow", "MessageSize", "TooLong", "first_kept", "oldest_first", "tokens_in"]
 
@@ -68,10 +71,10 @@ _FIRST_GUESS = 1.25
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 4.0
 _LARGEST_RESERVE = 8192  # tokens left free for the reply, where that is less than an eighth of all
 _ROOMY = 0.75  # down to which share of the room results are shortened at once
-_TAIL = 0.25  # which share of the room the latest messages have that no summary stands for
+_TAIL = 0.25  # which share of the room the latest messages have that no summary replaces
 _LONGEST_TAIL = 2000
 _LONG = 400  # characters of arguments that are left out first
-_SPAN = re.compile(r"«UNTRUSTED:([0-9a-f]{32}):[^»]{0,64}»")
+_SPAN = regex(r"«UNTRUSTED:([0-9a-f]{32}):[^»]{0,64}»")
 
 
 class TooLong(Exception):
@@ -236,7 +239,7 @@ def _without_result(message: Message) -> Message:
     begin = _SPAN.match(text)
     end = text.rfind(f"«END:{begin[1]}»") if begin is not None else -1
     tail = text[end:].partition("»")[2] if end >= 0 else ""
-    notice = f"[a result of {len(text)} characters stood here, left out so that the rest fits]"
+    notice = f"[a result of {len(text)} characters was left out here, so that the rest fits]"
     return replace(message, text=notice + tail if len(tail) <= _LONGEST_TAIL else notice)
 
 

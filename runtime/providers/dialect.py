@@ -17,7 +17,7 @@ class ReplyReader(Protocol):
     """Reads one reply, event by event of its stream."""
 
     done: bool
-    """Whether the server said that nothing more comes."""
+    """Whether the server marked the end of the reply."""
 
     def feed(self, data: str) -> str | Iterable[ModelEvent]:
         """Take the data of one event in and return what it tells; a piece of text alone as it is.
@@ -31,7 +31,7 @@ class ReplyReader(Protocol):
         """Return what was held back until the end of the reply: calls, usage, how it ended.
 
         Raises:
-            ModelError: the reply broke off; none of its calls are told, for any may be half of one.
+            ModelError: the reply broke off; its calls are dropped, for any may be half of one.
         """
         ...
 

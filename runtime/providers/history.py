@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from leeward.security.call import ToolCall
+from leeward.security.lazy import regex
 
 from .interface import Message
 from .wire import repaired
@@ -25,7 +25,7 @@ __all__ = ["NO_ANSWER", "History", "object_text"]
 NO_ANSWER = "cancelled: this was stopped before it was done"
 """What a call is answered with whose result is missing."""
 
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_NAMES = regex(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
 
 
@@ -62,7 +62,7 @@ class History:
         for index in range(len(self._settled), len(messages)):
             message = messages[index]
             if message.role == "assistant":
-                # Results are looked for up to the next reply, so all that stands before one is settled.
+                # Results are looked for up to the next reply, so everything before one is settled.
                 self._settle(messages, index)
                 self._told.extend(self._replied(messages, index))
             elif message.role != "tool":

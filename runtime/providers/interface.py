@@ -1,4 +1,4 @@
-"""What goes into a model and what comes out of it, in words that belong to no provider.
+"""The interface of all models: requests, messages and the events of a reply.
 
 A provider translates at its edge, in both directions; no type of a wire format goes beyond it. What
 is done with the events is decided in `conversation/turn.py`.
@@ -59,7 +59,7 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 class Verbatim:
     """Parts of a reply that its own model wants back exactly as they came, such as signed reasoning.
 
-    Told at most once, before `Stopped`, and kept on the assistant's message. `owner` names the model
+    Sent at most once, before `Stopped`, and kept on the assistant's message. `owner` names the model
     and its server: a conversation that goes to another one goes without them.
     """
 
@@ -71,7 +71,7 @@ class Verbatim:
 class Message:
     """One message of a conversation.
 
-    `calls` and `verbatim` stand on an assistant's message only, `call_id` on a tool's: which call it
+    `calls` and `verbatim` belong to an assistant's message only, `call_id` to a tool's: which call it
     answers. `words` are the person's own in a message that something is attached to, None elsewhere.
     """
 
@@ -85,7 +85,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolView:
-    """What a model is told about a tool; `schema` is the JSON Schema of the arguments object."""
+    """The description of a tool for a model; `schema` is the JSON Schema of the arguments object."""
 
     name: str
     description: str
@@ -117,14 +117,14 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class CallRequested:
-    """A tool call, told once it is complete; the id is unique within the reply."""
+    """A tool call, sent once it is complete; the id is unique within the reply."""
 
     requested: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the reply cost, in tokens; told at most once, before `Stopped`.
+    """The cost of the reply, in tokens; sent at most once, before `Stopped`.
 
     `input_tokens` counts the whole prompt. What of it was read from the service's cache, and what was
     put there, are shares of it, for they have prices of their own.
@@ -138,7 +138,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The request failed and is sent again after `seconds`; nothing of the answer was told yet."""
+    """The request failed and is sent again after `seconds`; nothing of the answer was sent on yet."""
 
     reason: str
     seconds: float
@@ -146,7 +146,7 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """Another model answers in place of the one that failed; nothing of the answer was told yet.
+    """Another model answers in place of the one that failed; nothing of the answer was sent on yet.
 
     `again` tells that it has done so before, and the one that failed was not asked this time.
     """
@@ -232,14 +232,14 @@ class Provider(Protocol):
         """Ask, and read the reply as it comes; leaving the context early drops the connection.
 
         Raises:
-            ModelError: on entering or while reading; calls not told until then were never complete.
+            ModelError: on entering or while reading; calls not yielded until then were never complete.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model that a service offers; `context_tokens` is how much it reads at once, where that is told."""
+    """A model that a service offers; `context_tokens` is how much it reads at once, if known."""
 
     id: str
     name: str = ""

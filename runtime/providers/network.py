@@ -1,4 +1,4 @@
-"""Open models on the network: one client for all of them, and a dialect for each kind of service.
+"""Open models on the network: one HTTP client for all, one dialect per kind of service.
 
 Imported only once such a model is wanted: httpx costs more than the rest of a start together.
 """
@@ -6,28 +6,35 @@ Imported only once such a model is wanted: httpx costs more than the rest of a s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import LazyModule
 
-from .anthropic.request import Messages
 from .dialect import Dialect
-from .openai.gemini import Gemini
 from .openai.request import ChatCompletions
 from .remote import RemoteModel, Service
 from .settings import KINDS, NetworkSettings, ProviderSettings
 from .transport import ModelClient, Timeouts, make_client
 
+if TYPE_CHECKING:
+    from .anthropic import request as anthropic
+    from .openai import gemini
+else:
+    anthropic = LazyModule("leeward.runtime.providers.anthropic.request")
+    gemini = LazyModule("leeward.runtime.providers.openai.gemini")
+
 __all__ = ["open_network", "reach"]
 
 _DIALECTS: Mapping[str, Callable[[Mapping[str, Json]], Dialect]] = {
     "openai": ChatCompletions,
-    "anthropic": Messages,
-    "gemini": Gemini,
+    "anthropic": lambda body: anthropic.Messages(body),  # noqa: PLW0108 - loaded when it is wanted
+    "gemini": lambda body: gemini.Gemini(body),  # noqa: PLW0108 - the same
 }
 
 
 def open_network(settings: NetworkSettings) -> ModelClient:
-    """Return the client for all models of a process; whoever opens it closes it.
+    """Return the client for all models of a process; the caller closes it.
 
     Raises:
         ProviderSetupError: the proxy or the file of certificates cannot be used.

@@ -1,4 +1,4 @@
-"""The offline model: follows plain instructions by a small grammar and reports what came back.
+"""The offline model: follows plain instructions by a small grammar and reports the results.
 
 One table states what is understood; a text that fits no form is returned as `NotUnderstood`. Only the last
 words of the person steer it. What tools return is quoted and never read as an instruction, and neither is
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from leeward.security.call import ToolCall
+from leeward.security.lazy import regex
 
 from .interface import Message, ModelEvent, Request, new_call_id, one_line
 from .scripted import replay, reply
@@ -77,7 +78,7 @@ _FILE = r"(?:the\s+)?(?:file\s+|contents?\s+of\s+)?"
 
 # The first form that fits is taken; groups are the tool's arguments.
 _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (tool, re.compile(form, re.IGNORECASE | re.DOTALL))
+    (tool, regex(form, re.IGNORECASE | re.DOTALL))
     for tool, form in (
         ("write", rf"(?:write|create|save)\s+{_FILE}{_NAME}\s*:[ \t]*\n?(?P<content>.*)"),
         ("write", rf"(?:write|save)\s+(?P<phrase>.+)\s+(?:to|into)\s+{_FILE}{_NAME}"),
@@ -118,14 +119,14 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("read", rf"(?:read|show|show\s+me|open|cat|print|display|view)\s+{_FILE}{_NAME}{_PAGE}"),
     )
 )
-_CALL = re.compile(r"call\s+(?P<tool>\S+)\s*(?P<arguments>.*)", re.IGNORECASE | re.DOTALL)
-_COURTESY = re.compile(r"(?:(?:please|now|then)[\s,]+|(?:can|could|would|will)\s+you\s+)+", re.IGNORECASE)
+_CALL = regex(r"call\s+(?P<tool>\S+)\s*(?P<arguments>.*)", re.IGNORECASE | re.DOTALL)
+_COURTESY = regex(r"(?:(?:please|now|then)[\s,]+|(?:can|could|would|will)\s+you\s+)+", re.IGNORECASE)
 # What follows these is the person's text up to the end, blanks, signs and all.
-_VERBATIM = re.compile(r"(?:write|create|save|run|execute|call|edit|change|replace)\b", re.IGNORECASE)
-_COMMAND = re.compile(r"(?:run|execute)\b", re.IGNORECASE)
-_AND_THEN = re.compile(r"(?<!\s)\s++(?:and\s++)?then\s", re.IGNORECASE)
+_VERBATIM = regex(r"(?:write|create|save|run|execute|call|edit|change|replace)\b", re.IGNORECASE)
+_COMMAND = regex(r"(?:run|execute)\b", re.IGNORECASE)
+_AND_THEN = regex(r"(?<!\s)\s++(?:and\s++)?then\s", re.IGNORECASE)
 # What is quoted holds no joint; an apostrophe within a word opens no quotation.
-_NEXT = re.compile(rf"(?>(?<!\w)(?:{_QUOTED})|.)*?(?P<next>;|\n|,?\s++(?:and\s++)?then\s)", re.IGNORECASE)
+_NEXT = regex(rf"(?>(?<!\w)(?:{_QUOTED})|.)*?(?P<next>;|\n|,?\s++(?:and\s++)?then\s)", re.IGNORECASE)
 _NUMBERS = frozenset({"offset", "limit"})
 _AS_TYPED = frozenset({"content", "command"})
 _IN_SENTENCE = frozenset({"path", "url", "id"})
@@ -233,11 +234,11 @@ NOTICE = (
     "of your own is named by base_url under [[llm.providers]].\n"
 )
 _HELP = "I understand:\n" + "".join(f"  {example}\n" for example in EXAMPLES)
-_JOINED = 'Several are joined with "and then" or stand on lines of their own.\n'
+_JOINED = 'Several are joined with "and then" or are on lines of their own.\n'
 _LINES = 20
 _WIDTH = 240
-_OVERFLOW_ID = re.compile(r"\bof_[0-9a-f]{8,64}\b")
-_FENCED = re.compile(r"«UNTRUSTED:(?P<nonce>[0-9a-f]+):[^»]*»(?P<text>.*?)«END:(?P=nonce)»", re.DOTALL)
+_OVERFLOW_ID = regex(r"\bof_[0-9a-f]{8,64}\b")
+_FENCED = regex(r"«UNTRUSTED:(?P<nonce>[0-9a-f]+):[^»]*»(?P<text>.*?)«END:(?P=nonce)»", re.DOTALL)
 
 
 class Offline:
@@ -271,7 +272,7 @@ def _answer(request: Request) -> Sequence[ModelEvent]:
 
 
 def _last_words(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
-    """Return what the person said last, and all that was said and done since."""
+    """Return the person's last message, and everything after it."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role == "user":
             return messages[index].text, messages[index + 1 :]
@@ -316,11 +317,12 @@ def _quoted(call: ToolCall | None, result: str) -> str:
     position = 0
     for span in _FENCED.finditer(result):
         parts[-1] += result[position : span.start()]
-        # A short value stands in the middle of a sentence of ours; a text is a part of its own.
-        if parts[-1].endswith(" ") and "\n" not in span["text"]:
-            parts[-1] += span["text"]
+        text = span["text"].replace(f"{span['nonce'][:4]}¦ ", "")
+        # A short value is put into a sentence of ours; a text is a part of its own.
+        if parts[-1].endswith(" ") and "\n" not in text:
+            parts[-1] += text
         else:
-            parts += [span["text"], ""]
+            parts += [text, ""]
         position = span.end()
     parts[-1] += result[position:]
     lines = [line for part in parts if part.strip() for line in _shortened(part)]

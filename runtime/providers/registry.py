@@ -1,6 +1,6 @@
-"""The models a turn can talk to: built in, scripted, or behind a service's dialect.
+"""Open the models a turn can use: built in, scripted, or on the network.
 
-`open_models` is the one way to get them: all models of a process share one client. What a model is told
+`open_models` is the one way to get them: all models of a process share one client. What a model learns
 and what is done with its answer is decided in `conversation/turn.py`; where the settings come from, and who
 is asked again or in whose place, in `model.py`.
 """
@@ -11,16 +11,19 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from .interface import (
-    Provider,
-    ProviderSetupError,
-)
-from .offline import Offline
-from .scripted import load_script
+from leeward.security.lazy import LazyModule
+
+from .interface import Provider, ProviderSetupError
 from .settings import KINDS, NetworkSettings, ProviderSettings
 
 if TYPE_CHECKING:
+    from . import network, offline, scripted
     from .transport import ModelClient
+else:
+    # Each start needs one of them, and httpx costs more than the rest of a start together.
+    network = LazyModule("leeward.runtime.providers.network")
+    offline = LazyModule("leeward.runtime.providers.offline")
+    scripted = LazyModule("leeward.runtime.providers.scripted")
 
 __all__ = ["PROVIDERS", "Models", "open_models", "open_provider"]
 
@@ -44,9 +47,9 @@ class Models:
         kind, _, name = spec.strip().partition(":")
         match kind.lower(), name:
             case "offline", "":
-                return Offline()
+                return offline.Offline()
             case "scripted", file if file:
-                return load_script(file)
+                return scripted.load_script(file)
             case kind, model if kind in KINDS and model.strip():
                 return self._reach(kind, model, settings or ProviderSettings())
         raise ProviderSetupError(f"there is no model {spec[:80]!r}; known are {', '.join(PROVIDERS)}")
@@ -57,12 +60,9 @@ class Models:
             await self._client.aclose()
 
     def _reach(self, kind: str, model: str, settings: ProviderSettings) -> Provider:
-        # httpx costs more than the rest of a start together, and offline runs never need it.
-        from .network import open_network, reach  # noqa: PLC0415
-
         if self._client is None:
-            self._client = open_network(self._network)
-        return reach(self._client, kind, model, settings)
+            self._client = network.open_network(self._network)
+        return network.reach(self._client, kind, model, settings)
 
 
 @asynccontextmanager

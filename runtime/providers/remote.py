@@ -1,6 +1,6 @@
-"""One model of one service on the network: asks in the service's dialect and reads what comes.
+"""One model on the network: sends requests in the service's dialect and parses its replies.
 
-Decides what an HTTP status means and sees that no key is ever told. How requests are written and
+Decides what an HTTP status means and keeps every key out of messages. How requests are written and
 replies read is left to the dialects, connections to `transport.py`, asking again to `retry.py`.
 """
 
@@ -246,7 +246,7 @@ async def _streamed(reply: Reply, reader: ReplyReader, silence: float) -> AsyncG
         elif idle_since is None:
             idle_since = trio.current_time()
         elif trio.current_time() - idle_since > _SIGNS_OF_LIFE * silence:
-            raise ModelError(f"{reply.host} says nothing but that it is there", ErrorKind.UNAVAILABLE)
+            raise ModelError(f"{reply.host} sent only keep-alives", ErrorKind.UNAVAILABLE)
     try:
         for event in _told(reader, parser.flush()):
             yield event
@@ -258,7 +258,7 @@ async def _streamed(reply: Reply, reader: ReplyReader, silence: float) -> AsyncG
 
 
 def _told(reader: ReplyReader, found: Iterable[str]) -> Iterator[ModelEvent]:
-    """Yield what some events of a stream tell; texts that came together are told together.
+    """Yield the content of some events of a stream; texts that came together are yielded together.
 
     Each event costs a little at every place it passes, and a server that is faster than we are, or sends
     a token at a time, has many of them.
@@ -308,7 +308,7 @@ async def _refusal(reply: Reply) -> ModelError:
 
 
 def _retry_after(reply: Reply) -> float | None:
-    """Return the seconds the server asks to be left alone, told in one of three ways."""
+    """Return the seconds to wait, which a server may name in one of three ways."""
     for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(reply.header(header)) * unit

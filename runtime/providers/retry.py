@@ -1,8 +1,8 @@
-"""Retry a model and fall back to the next one, as long as nothing of an answer has been shown.
+"""Retry a model, and fall back to the next one, as long as nothing of an answer has been shown.
 
 The wait follows "full jitter" (Brooker, "Exponential Backoff And Jitter", 2015): anything between nothing and
 a bound that doubles, so that clients which failed together do not return together. A server that names a time
-is given it. What counts as passing is said by `ModelError.passing`; a silent server is given up by
+is given it. `ModelError.passing` decides what counts as passing; a silent server is given up by
 `transport.py`. A request that was understood and refused is sent to no other model: it would be the same
 request.
 """
@@ -74,7 +74,7 @@ class RetryingProvider:
         """Ask, and read the reply as it comes; `Retrying` tells of each wait before it begins.
 
         Raises:
-            ModelError: as the provider's last try, or once a part of the answer was told.
+            ModelError: as the provider's last try, or once a part of the answer was sent on.
         """
         async with aclosing(self._events(request)) as events:
             yield events
@@ -136,7 +136,7 @@ _RETURN_AFTER = 300.0  # seconds until a model that failed is tried first again
 
 
 class FallbackProvider:
-    """Several providers, asked in order; one that stood in goes on for a while before the first is tried."""
+    """Several providers, asked in order; a substitute goes on for a while before the first is tried again."""
 
     def __init__(self, providers: Sequence[Provider], return_after: float = _RETURN_AFTER) -> None:
         """Take providers, the preferred one first; `return_after` is in seconds.
@@ -159,10 +159,10 @@ class FallbackProvider:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[ModelEvent], None]:
-        """Ask, and read the reply as it comes; `FellBack` tells who stands in and why, each time.
+        """Ask, and read the reply as it comes; `FellBack` names each substitute and the reason.
 
         Raises:
-            ModelError: no provider could answer, or one failed after a part of its answer was told.
+            ModelError: no provider could answer, or one failed after a part of its answer was sent on.
         """
         async with aclosing(self._events(request)) as events:
             yield events
@@ -209,5 +209,5 @@ class FallbackProvider:
 
 
 def _both(first: ModelError, then: ModelError, name: str) -> ModelError:
-    """Return the error of the preferred one, with what hindered the one that was to stand in."""
-    return first.reworded(f"{first}; {name} could not stand in: {then}")
+    """Return the error of the preferred one, with what kept the substitute from answering."""
+    return first.reworded(f"{first}; {name} could not answer in its place: {then}")

@@ -1,4 +1,4 @@
-"""A model that says what it was told to, for tests, demos and attacks by a lost model.
+"""A model that replies from a file, for tests, demos and attacks by a lost model.
 
 The file is TOML. Each `[[reply]]` answers one request; the first that was not used yet and fits is
 taken, and after the last the model says "(script ended)":
@@ -55,7 +55,7 @@ __all__ = ["ENDED", "Scripted", "load_script", "replay", "reply"]
 
 
 def reply(text: str, calls: Sequence[ToolCall] = ()) -> tuple[ModelEvent, ...]:
-    """Return the events of a whole reply; the text is told line by line, as a stream would."""
+    """Return the events of a whole reply; the text comes line by line, as in a stream."""
     reason = StopReason.TOOL_CALLS if calls else StopReason.STOP
     return (
         *(TextDelta(line) for line in text.splitlines(keepends=True)),

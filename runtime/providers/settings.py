@@ -1,4 +1,4 @@
-"""What must be known to reach a model, as values, and the kinds of services that are built in."""
+"""The settings of a model service, and the kinds of services that are built in."""
 
 from __future__ import annotations
 

@@ -8,15 +8,17 @@ What is asked and how an answer reads is left to the dialects.
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 import h2.exceptions
 import httpx
 import trio
+
+from leeward.security.lazy import regex
 
 from .interface import ErrorKind, ModelError, ProviderSetupError, one_line
 
@@ -26,7 +28,7 @@ __all__ = ["MAX_EVENT", "EventStream", "ModelClient", "Reply", "Timeouts", "make
 MAX_EVENT = 16 * 1024 * 1024
 """Bytes after which an event that has not ended is given up."""
 
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_LINE_END = regex(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -71,7 +73,7 @@ class EventStream:
         """Return what the end of the stream completes.
 
         The standard drops an event without its blank line; servers that end right after their last
-        line are common, so it is told here, and a reader finds out whether it is whole.
+        line are common, so such an end is reported here, and a reader finds out whether it is whole.
         """
         return self.feed(b"\n\n")
 
@@ -219,6 +221,7 @@ class _Pool:
     """A client with its connections, how many replies it carries, and whether it takes new ones."""
 
     http: httpx.AsyncClient
+    is_tls: bool
     replies: int = 0
     retired: bool = False
 
@@ -231,7 +234,7 @@ class ModelClient:
     reply, so that the server learns of it and stops to generate.
     """
 
-    _make: Callable[[], httpx.AsyncClient]
+    _make: Callable[..., httpx.AsyncClient]
     silence: float
     _open: list[_Pool] = field(default_factory=list)
     _retired: list[_Pool] = field(default_factory=list)
@@ -245,7 +248,7 @@ class ModelClient:
         Raises:
             ModelError: the server could not be reached, or did not answer in time.
         """
-        pool = self._take(_SHARED if url.scheme == "https" else _SIDE_BY_SIDE)
+        pool = self._take(is_tls=url.scheme == "https")
         reusable = False
         try:
             request = pool.http.build_request(method, url, headers=dict(headers), content=body or None)
@@ -272,11 +275,13 @@ class ModelClient:
             for pool in pools:
                 await pool.http.aclose()
 
-    def _take(self, most: int) -> _Pool:
-        """Return a pool that carries fewer than `most` replies, with one more to carry."""
-        pool = next((pool for pool in self._open if pool.replies < most), None)
+    def _take(self, *, is_tls: bool) -> _Pool:
+        """Return a pool that carries few enough replies, with one more to carry."""
+        most = _SHARED if is_tls else _SIDE_BY_SIDE
+        fitting = (pool for pool in self._open if pool.is_tls is is_tls and pool.replies < most)
+        pool = next(fitting, None)
         if pool is None:
-            pool = _Pool(self._make())
+            pool = _Pool(self._make(is_tls=is_tls), is_tls)
             self._open.append(pool)
         pool.replies += 1
         return pool
@@ -304,15 +309,21 @@ def make_client(
     Raises:
         ProviderSetupError: `ca_file` cannot be read, or `proxy` is not a proxy's URL.
     """
-    context = _tls_context(ca_file)
+    # Reading the authorities takes a tenth of a start; a service without TLS needs none.
+    trusted = cache(partial(_tls_context, ca_file))
+    if ca_file is not None or proxy is not None:
+        trusted()
     bounds = timeouts or Timeouts()
     timeout = httpx.Timeout(bounds.silence, connect=bounds.connect, pool=None)
 
-    def make() -> httpx.AsyncClient:
-        return httpx.AsyncClient(verify=context, http2=True, proxy=proxy, timeout=timeout, trust_env=False)
+    def make(*, is_tls: bool) -> httpx.AsyncClient:
+        context = trusted() if is_tls or proxy is not None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return httpx.AsyncClient(verify=context, http2=is_tls, proxy=proxy, timeout=timeout, trust_env=False)
 
     try:
-        return ModelClient(make, bounds.silence, [_Pool(make())])
+        if proxy is not None:
+            httpx.Proxy(proxy)
+        return ModelClient(make, bounds.silence)
     except (ValueError, httpx.InvalidURL) as error:
         raise ProviderSetupError(
             "llm.proxy is not the URL of a proxy, such as http://127.0.0.1:3128"

@@ -1,4 +1,4 @@
-"""What all services have in common on the wire: JSON objects, values of any type, and errors.
+"""What all services share on the wire: JSON objects, values of any type, and errors.
 
 Nothing here knows a dialect. Whatever a server sends, the only exception raised is `ModelError`.
 """
@@ -6,10 +6,10 @@ Nothing here knows a dialect. Whatever a server sends, the only exception raised
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import regex
 
 from .interface import ErrorKind, ModelError, new_call_id, one_line
 
@@ -27,7 +27,7 @@ __all__ = [
     "unique_id",
 ]
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = regex("[\ud800-\udfff]")
 _MAX_ID = 256
 _DECODER = json.JSONDecoder()
 _KINDS_BY_STATUS = {
@@ -41,12 +41,12 @@ _KINDS_BY_STATUS = {
     "422": ErrorKind.BAD_REQUEST,
 }
 _KINDS_BY_WORD = (
-    (re.compile(r"auth|api_key|permission"), ErrorKind.AUTH),
-    (re.compile(r"rate_limit|quota|too_many|billing|exhausted"), ErrorKind.RATE_LIMITED),
-    (re.compile(r"invalid|context_length|not_found|bad_request|too_large"), ErrorKind.BAD_REQUEST),
+    (regex(r"auth|api_key|permission"), ErrorKind.AUTH),
+    (regex(r"rate_limit|quota|too_many|billing|exhausted"), ErrorKind.RATE_LIMITED),
+    (regex(r"invalid|context_length|not_found|bad_request|too_large"), ErrorKind.BAD_REQUEST),
 )
-_NOTHING_LEFT = re.compile(r"insufficient_quota|billing|payment|\b402\b")
-_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
+_NOTHING_LEFT = regex(r"insufficient_quota|billing|payment|\b402\b")
+_DELAY = regex(r"(\d+(?:\.\d+)?)s")
 
 
 def read_object(data: str) -> Mapping[str, object]:
@@ -129,7 +129,7 @@ def _delay(facts: Mapping[str, object]) -> float | None:
 
 
 def text_of(value: object) -> str:
-    """Return a text, or the texts in a list of content parts; whatever else stands there is none."""
+    """Return a text, or the texts in a list of content parts; anything else is ignored."""
     if isinstance(value, str):
         return value
     return "".join(text_of(part.get("text")) for part in mappings(value) if part.get("type") == "text")
@@ -141,7 +141,7 @@ def mapping(value: object) -> Mapping[str, object]:
 
 
 def mappings(value: object) -> Iterator[Mapping[str, object]]:
-    """Return the objects in a list; whatever else is in it, or stands in its place, is left out."""
+    """Return the objects in a list; anything else in it, or in its place, is left out."""
     return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
 
 
@@ -183,6 +183,6 @@ class TextJoiner:
         return repaired(text[: len(text) - len(self._high)])
 
     def flush(self) -> str:
-        """Return what stands for a half whose other half never came."""
+        """Return the replacement for a half whose other half never came."""
         left, self._high = self._high, ""
         return "\N{REPLACEMENT CHARACTER}" if left else ""

@@ -1,7 +1,7 @@
 """Put a question to the person: what would happen, which gate asks why, and what "always" would grant.
 
 Shown is the canonical action, which is what runs, in full, a command line as the tree of what it runs;
-other values are cut, and that is said. Every value is escaped visibly and keeps to its own column:
+other values are cut, with a notice. Every value is escaped visibly and keeps to its own column:
 it cannot look like a line of ours. For an "always" the person edits the rule, then chooses where and how
 long it holds; the rule is tried on the call at once, and cancelling any step returns to the question without
 granting. What the answer leads to is the pipeline's business.
@@ -9,83 +9,118 @@ granting. What the answer leads to is the pipeline's business.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from leeward.security.call import Atom
-from leeward.security.command import CommandLine, explain
-from leeward.security.kinds import Kind, Unreadable
+from leeward.security import command
+from leeward.security.call import Action, Atom
+from leeward.security.kinds import CommandLine, Kind, Unreadable
+from leeward.security.lazy import regex
 from leeward.security.permissions import Always
-from leeward.security.ports import Answer, Question, Reply
-from leeward.security.question import ACTS, Ends, arguments_of, ends_of, is_act, quoted_name
-from leeward.security.session import Scope
+from leeward.security.policy import KEEP
+from leeward.security.ports import Answer, Question, Reply, Told
+from leeward.security.question import ACTS, Ends, arguments_of, ends_of, flags_of, is_act, quoted_name
+from leeward.security.session import ENDORSEMENT, Scope
 from leeward.security.text import visible
 from leeward.security.url import Url, host_facts
 
-from .screen import Screen, within
-from .terminal import Closed, Interrupt
+from .differences import diff_lines, folded, is_diff, sections_of
+from .results import sections
+from .screen import Line, Screen, within
+from .terminal import Closed, Interrupt, Section
 
 __all__ = [
     "CHOICES",
     "LineEditor",
     "choice",
     "choose_always",
+    "chosen_lines",
+    "granted_lines",
     "is_cut",
     "offer",
     "question_lines",
+    "question_sections",
     "seconds_of",
+    "trusted_values",
+    "why_lines",
 ]
 
 
 CHOICES = {
     "y": Answer.YES,
-    "yes": Answer.YES,
     "n": Answer.NO,
-    "no": Answer.NO,
-    "a": Answer.ALWAYS,
-    "always": Answer.ALWAYS,
-    "k": Answer.YES,
-    "keep": Answer.YES,
     "d": Answer.NO,
-    "discard": Answer.NO,
+    "a": Answer.ALWAYS,
+    "A": Answer.ALWAYS,
+    "t": Answer.ALWAYS,
+    "w": Answer.ALWAYS,
+    "r": Answer.REAL,
 }
-"""What may be typed for an answer; changes are kept or discarded."""
+"""What a key answers; `A` and `w` ask for more first, `d` for the words that go to the model."""
 
-_FACT_NAME = re.compile(r"[a-z]+(?: [a-z]+)*")
+_FACT_NAME = regex(r"[a-z]+(?: [a-z]+)*")
 _LONG_QUESTION = 40
-_NEXT_LINE = "    │ "
+_NEXT_LINE, _SAME_LINE = "    │ ", "    ┊ "
+_WIDE = 400  # columns that lines of a question are folded to where a pager folds them itself
 
 
-def question_lines(question: Question, width: int = 80, *, in_full: bool = False) -> Iterator[str]:
+def question_lines(question: Question, width: int = 80, *, in_full: bool = False) -> Iterator[Line]:
     """Yield the lines of a question, none wider than the terminal, free of anything it would obey.
 
-    `width` is in columns. With `in_full` nothing is cut.
+    Why it is asked comes first. `width` is in columns. With `in_full` nothing is cut.
     """
     action = question.action
+    for gate, ask in question.asks:
+        for line in within(width, f"? {gate} asks: ", visible(ask.question), "    ", by_words=True):
+            yield [(line, "bold yellow")]
+        for name, value in ask.facts:
+            yield from _value(name if _FACT_NAME.fullmatch(name) else quoted_name(name), value, width)
     tool = visible(action.call.tool if action.of is None else action.of.call.tool)
-    what = "wants to run:" if action.of is None else "ran on trial; nothing is changed yet:"
-    yield from within(width, "", f"{tool} {what}", "  ")
+    ran = "ran for real; the workspace is not changed yet:" if action.covered_by else _AFTER[_is_keep(action)]
+    what = "wants to run:" if action.of is None else ran
+    yield from ([(line, "bold")] for line in within(width, "", f"{tool} {what}", "  "))
     told = [line for name, value in _acts(question) for line in _value(name, value, width)]
     for name, value in arguments_of(question.action):
-        ends = Ends(value) if in_full else ends_of(value)
-        told += _value(name, ends.head, width)
-        if ends.missing:
-            told.append(f"    … {ends.missing} more characters; it ends with")
-            told += _lines(ends.tail.split("\n"), width)
+        told += _argument(name, value, width, in_full=in_full, by_file=_is_keep(action))
+    for flag in flags_of(question.action):
+        told += _value("flag", flag, width)
     if question.uncovered:
         told += _value("/undo would not cover", question.uncovered, width)
     yield from told
     if len(told) > _LONG_QUESTION:
-        yield f"  (all of the {len(told)} lines above belong to it)"
-    for gate, ask in question.asks:
-        yield from within(width, f"  {gate} asks: ", visible(ask.question), "    ", by_words=True)
-        for name, value in ask.facts:
-            yield from _value(name if _FACT_NAME.fullmatch(name) else quoted_name(name), value, width)
+        yield [(f"  (all of the {len(told)} lines above belong to it)", "dim")]
     for name, rules in (("always would allow", question.always), ("or, wider", question.wider)):
         for grant in question.grants(Always(rules or ())):
             yield from _value(name, grant.what, width)
+
+
+def _argument(name: str, value: str, width: int, *, in_full: bool, by_file: bool) -> Iterator[Line]:
+    """Yield an argument; of changes that are too many the list of files, of another value both ends."""
+    ends = Ends(value) if in_full else ends_of(value)
+    if ends.missing and by_file:
+        files = [*sections_of(value)]
+        yield from _value(name, f"{len(files)} paths; [s] opens them with what changes", width)
+        for title, lines in files:
+            yield from _lines([f"{title}{_counts(lines)}"], width)
+        return
+    yield from _value(name, ends.head, width)
+    if ends.missing:
+        yield [(f"    … {ends.missing} more characters; it ends with", "dim")]
+        yield from _lines(ends.tail.split("\n"), width)
+
+
+def _counts(lines: list[str]) -> str:
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    return f" (+{added} -{removed})" if added or removed else ""
+
+
+def question_sections(question: Question) -> Iterator[Section]:
+    """Yield all of a question for a pager: what would run and why, then each long value, file by file."""
+    long = [(name, value) for name, value in arguments_of(question.action) if ends_of(value).missing]
+    yield Section("the question", [*question_lines(question, _WIDE)])
+    for name, value in long:
+        yield from sections(name, value)
 
 
 def is_cut(question: Question) -> bool:
@@ -93,25 +128,75 @@ def is_cut(question: Question) -> bool:
     return any(ends_of(value).missing for _, value in arguments_of(question.action))
 
 
+def trusted_values(question: Question) -> Always | None:
+    """Return the answer that trusts the values a question is about, for this session, where that is one."""
+    rules = tuple(rule for rule in question.always or () if rule[0].startswith(ENDORSEMENT))
+    always = Always(rules)
+    return always if rules and question.problem(always) is None else None
+
+
 def offer(question: Question, *, in_full: bool = False) -> str:
     """Return the prompt that names the answers there are: no yes to what was not shown in full."""
+    no = ("[n] discard" if _is_keep(question.action) else "[n]o", "[d] no, and why")
     if not in_full and is_cut(question):
-        return f"  [s]how all / {'[n]o' if question.action.of is None else '[d]iscard'}? "
-    always = " / [a]lways" if question.always is not None else ""
-    wider = " / [w]ider" if question.wider is not None else ""
-    both = "[y]es / [n]o" if question.action.of is None else "[k]eep / [d]iscard"
-    return f"  {both}{always}{wider}? "
+        return f"  {' / '.join(('[s]how all', *no, '[?]'))} "
+    yes = "[y] keep" if _is_keep(question.action) else "[y]es"
+    offered = [f"on disk: {yes} / for [r]eal" if question.or_real else yes, no[0]]
+    offered += ["[a]lways in this session / [A] edit that"] if question.always is not None else []
+    offered += ["[w]ider"] if question.wider is not None else []
+    offered += ["[t]rust the value"] if trusted_values(question) is not None else []
+    return f"  {' / '.join((*offered, no[1], '[s]how all', '[?]'))} "
 
 
-def choice(typed: str, question: Question) -> Answer | None:
-    """Return what a typed answer means, or None where it means nothing (or "always" is not on offer)."""
-    answer = CHOICES.get(typed.strip().lower())
-    return None if answer is Answer.ALWAYS and question.always is None else answer
+def chosen_lines(key: str, reply: Reply, question: Question) -> Iterator[str]:
+    """Yield what an answer was, for a later reader, and what it has granted."""
+    yes = "[y] keep" if _is_keep(question.action) else "[y]es"
+    labels = {"y": yes, "n": "[n] discard" if _is_keep(question.action) else "[n]o", "r": "for [r]eal"}
+    labels |= {"a": "[a]lways in this session", "t": "[t]rust the value in this session"}
+    if isinstance(reply, Told) and reply.words:
+        yield f"[d] no, because: {visible(reply.words)}"
+    elif key in labels:
+        yield labels[key]
+    if key in {"a", "t"} and isinstance(reply, Told) and isinstance(reply.answer, Always):
+        yield from granted_lines(reply.answer, question)
+
+
+def choice(key: str, question: Question) -> Answer | None:
+    """Return what a key answers, or None where it means nothing or is not on offer."""
+    is_offered = {
+        "a": question.always is not None,
+        "A": question.always is not None,
+        "w": question.wider is not None,
+        "t": trusted_values(question) is not None,
+        "r": question.or_real,
+    }
+    return CHOICES.get(key) if is_offered.get(key, True) else None
+
+
+def why_lines(question: Question, width: int) -> Iterator[Line]:
+    """Yield what is behind a question: the rule of each gate, and what would pass without one."""
+    for gate, ask in question.asks:
+        told = [f"{gate}, rule {ask.rule}: {ask.question}"]
+        told += [f"this passes without a question: {ask.suggestion}"] if ask.suggestion is not None else []
+        told += ["only a person who is present can answer this; no rule or level does"] if ask.force else []
+        told += [f"about: {', '.join(atom.shown for atom in ask.about)}"] if ask.about else []
+        for text in told:
+            yield from ([(line, "dim")] for line in within(width, "  ", visible(text), "    ", by_words=True))
+    if question.always is None:
+        yield [("  no rule can answer this for longer than this call", "dim")]
+    yield [("  the model learns of a no, with your words after [d]; /why explains it afterwards", "dim")]
+
+
+_AFTER = {True: "ran on trial; nothing is changed yet:", False: "ran without what it tried to reach:"}
+
+
+def _is_keep(action: Action) -> bool:
+    return action.call.tool == KEEP
 
 
 def _acts(question: Question) -> Iterator[tuple[str, str]]:
     """Yield what the call would do, as it was read: commands, paths, URLs, and what is odd about a host."""
-    # What a trial run changed is told with its paths; it is the command that did something.
+    # A trial run's changes are shown with their paths; it is the command that did something.
     for atom in (question.action.of or question.action).atoms:
         if not is_act(atom):
             continue
@@ -127,21 +212,22 @@ def _acts(question: Question) -> Iterator[tuple[str, str]]:
 def _canonical(atom: Atom) -> str:
     """Return what is shown of an atom: a command line as the tree of what it runs, all else canonical."""
     if isinstance(atom.canonical, CommandLine):
-        return "\n".join(explain(atom.canonical, atom.raw))
+        return "\n".join(command.explain(atom.canonical, atom.raw))
     return atom.shown
 
 
-def _value(name: str, value: str, width: int) -> Iterator[str]:
+def _value(name: str, value: str, width: int) -> Iterator[Line]:
     """Yield a value behind its name, line by line."""
     first, *rest = value.split("\n")
-    yield from within(width, f"  {name}: ", visible(first))
+    yield from ([(line, "")] for line in within(width, f"  {name}: ", visible(first)))
     yield from _lines(rest, width)
 
 
-def _lines(lines: list[str], width: int) -> Iterator[str]:
-    """Yield further lines of a value."""
-    for line in lines:
-        yield from within(width, _NEXT_LINE, visible(line))
+def _lines(lines: list[str], width: int) -> Iterator[Line]:
+    """Yield further lines of a value, those of a diff with their colours."""
+    styled = diff_lines(lines) if is_diff("\n".join(lines)) else ([(visible(line), "")] for line in lines)
+    for line in styled:
+        yield from folded(line, width, _NEXT_LINE, _SAME_LINE)
 
 
 _SCOPES = {
@@ -155,13 +241,13 @@ _SCOPES = {
 }
 _ONCE = frozenset({"o", "once"})
 _NO_END = frozenset({"", "never"})
-_SPAN = re.compile(r"([1-9][0-9]{0,4}) ?([mhd])")
+_SPAN = regex(r"([1-9][0-9]{0,4}) ?([mhd])")
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _UNITS = ("day", "hour", "minute")
 
 
 class LineEditor(Protocol):
-    """What reads a short line, which may stand there already."""
+    """What reads a short line, which may begin with a text."""
 
     async def answer(self, prompt: str, text: str = "") -> str:
         """Read a line."""
@@ -184,7 +270,7 @@ async def choose_always(
     except (Interrupt, Closed):
         asking.say("nothing is granted; the question is still open")
         return None
-    for line in _granted(always, question):
+    for line in granted_lines(always, question):
         asking.say(line)
     return always
 
@@ -261,7 +347,8 @@ def _told(seconds: float) -> str:
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
-def _granted(always: Always, question: Question) -> Iterator[str]:
+def granted_lines(always: Always, question: Question) -> Iterator[str]:
+    """Yield what an answer that lasts has granted, and where that is taken back."""
     span = "" if always.seconds is None else f" for {_told(always.seconds)}"
     for grant in question.grants(always):
         yield f"allowed in {grant.holds}{span}: {grant.what}"

@@ -1,48 +1,55 @@
 """The chat: read a message, run it as a slash command or a turn, and repeat until the person leaves.
 
-Ctrl-C stops what is running and keeps what was said; at the prompt it clears the line. Ctrl-D or /exit
-leaves. However the chat ends, what is open is closed first. `terminal.py` reads lines; `render.py` and
-`approve.py` lay out what is shown.
+Ctrl-C stops what is running and keeps what came so far; at the prompt it clears the line. Ctrl-D or /exit
+leaves. However the chat ends, what is open is closed first. `live.py` and `plain.py` are the terminals;
+`render.py` and `approve.py` lay out what is shown.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
 import trio
-from rich.console import Console
 
 from leeward.memory.database import AsyncioThread
-from leeward.security.ports import Answer, Question, RecordError, Reply
+from leeward.security.policy import Autonomy
+from leeward.security.ports import RecordError
+from leeward.security.session import AutonomySet
 from leeward.security.text import visible
 
 from ..app import Runtime
 from ..config import set_trusted
 from ..console import Startup, look
-from ..describe import gates_off, sandbox_word
+from ..describe import gates_off, no_trials_word, sandbox_word
 from ..exits import CliError, Exit
 from ..options import Options
 from ..sessions import last_lines
-from ..slash import COMMANDS, SlashCommand, dispatch, parse
 from ..version import VERSION
-from .approve import CHOICES, choice, choose_always, is_cut, offer, question_lines
+from .activity import Activity, facts
+from .approver import TerminalApprover
+from .complete import ChatCompleter
+from .entry import Entrance
+from .live import LiveTerminal
+from .plain import PlainTerminal
 from .render import Renderer
 from .screen import Screen
 from .terminal import Closed, Gone, Interrupt, Terminal, Typed, quiet
 
-__all__ = ["Repl", "Stoppable", "TerminalApprover", "banner", "run_repl"]
+__all__ = ["Repl", "Stoppable", "banner", "run_repl"]
 
-_PROMPT = "› "
 _HISTORY = "history"
-_SHOW = frozenset({"s", "show"})
-_WIDER = frozenset({"w", "wider"})
-_LOWEST_PAGE = 5  # lines
-_NOT_YET = "  ✗ no yes before all of it was shown: [s]how all, or [n]o"
-_NO_ANSWER = "  ✗ one of the letters in brackets, please"
+_NO_ANSWER = "  ✗ one of the keys in brackets, please"
+LONG = 10.0
+"""Seconds after which a person is taken to look elsewhere."""
+
 _SIGNALS = {signal.SIGINT: Exit.SIGINT, signal.SIGTERM: Exit.SIGTERM, signal.SIGHUP: Exit.SIGTERM}
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
@@ -73,13 +80,13 @@ class Stoppable:
 
 
 async def run_repl(options: Options) -> Exit:
-    """Chat at this terminal until the person leaves or the process is told to end.
+    """Chat at this terminal until the person leaves or the process gets a signal to end.
 
     Raises:
         CliError: the configuration or the model cannot be used, or the folder is not meant.
         RecordError: the database cannot be opened.
     """
-    chat = _Chat(options, Renderer(Screen(Console(highlight=False)), verbose=options.verbose))
+    chat = _Chat(options)
     with quiet():
         async with trio.open_nursery() as nursery:
             await nursery.start(chat.listen, nursery.cancel_scope)
@@ -95,7 +102,6 @@ class _Chat:
     """One chat from its start to its end; `failure` is what it could not go on for."""
 
     options: Options
-    renderer: Renderer
     stoppable: Stoppable = field(default_factory=Stoppable)
     ended: Exit = Exit.SUCCESS
     failure: CliError | RecordError | None = None
@@ -123,23 +129,50 @@ class _Chat:
 
     async def _chat(self, asyncio_thread: AsyncioThread) -> None:
         start = look(self.options)
-        commands = [(f"/{command.name}", command.summary) for command in COMMANDS]
-        terminal = Terminal(asyncio_thread, start.places.data / _HISTORY, commands)
-        start = await _settled(start, self.options, terminal, self.renderer)
-        approver = TerminalApprover(terminal, self.renderer, self.stoppable.stop)
-        opened = Runtime.open(start.loaded, approver=approver, places=start.places, listener=self.renderer)
-        async with opened as runtime:
-            for line in banner(runtime):
-                self.renderer.screen.block(line, "dim")
-            if self.options.resume is not None:
-                left = await runtime.resume(self.options.resume)
-                self.renderer.screen.block("\n".join(last_lines(left.conversation, left.taken)), "dim")
-            self.stoppable.chats = True
-            self.ended = await Repl(runtime, terminal, self.renderer, self.stoppable).chat()
+        live = None
+        if os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"} and sys.stdout.isatty():
+            vi = start.loaded.config.terminal.editing == "vi"
+            live = LiveTerminal(asyncio_thread, start.places.data / _HISTORY, vi=vi)
+        terminal: Terminal = live or PlainTerminal(asyncio_thread)
+        activity = None if live is None else Activity()
+        renderer = Renderer(
+            Screen(terminal),
+            activity,
+            verbose=self.options.verbose,
+            dark=_is_dark(start.loaded.config.terminal.theme),
+        )
+        async with terminal.open():
+            start = await _settled(start, self.options, terminal, renderer)
+            approver = TerminalApprover(terminal, renderer, self.stoppable.stop)
+            opened = Runtime.open(start.loaded, approver=approver, places=start.places, listener=renderer)
+            async with opened as runtime:
+                repl = Repl(runtime, terminal, renderer, self.stoppable)
+                approver.asks = repl.asks
+                if live is not None:
+                    live.attach(renderer.activity, ChatCompleter(runtime), repl)
+                    renderer.changed = live.refresh
+                await self._begun(runtime, renderer)
+                self.ended = await repl.chat()
+
+    async def _begun(self, runtime: Runtime, renderer: Renderer) -> None:
+        for line in banner(runtime):
+            renderer.screen.block(line, "dim")
+        if self.options.resume is not None:
+            left = await runtime.resume(self.options.resume)
+            renderer.screen.block("\n".join(last_lines(left.conversation, left.taken)), "dim")
+        self.stoppable.chats = True
+
+
+def _is_dark(theme: str) -> bool:
+    """Whether the terminal's background is dark: as configured, else as far as its environment says."""
+    if theme != "auto":
+        return theme == "dark"
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return background not in {"7", "9", "10", "11", "12", "13", "14", "15"}
 
 
 async def _settled(start: Startup, options: Options, terminal: Terminal, renderer: Renderer) -> Startup:
-    """Ask what must be said before anything is opened.
+    """Ask the questions that come before anything is opened.
 
     Raises:
         CliError: this folder is not meant, or a question was left open.
@@ -167,11 +200,11 @@ async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool
     renderer.screen.block(visible(question), "yellow")
     while True:
         try:
-            answer = CHOICES.get((await terminal.answer("  [y]es / [n]o? ")).strip().lower())
+            key = await terminal.key("  [y]es / [n]o? ")
         except (Interrupt, Closed):
             raise CliError(Exit.PRECONDITION, "INPUT_REQUIRED", "the question was left open") from None
-        if answer in {Answer.YES, Answer.NO}:
-            return answer is Answer.YES
+        if key in {"y", "n"}:
+            return key == "y"
         renderer.screen.line(_NO_ANSWER, "dim")
 
 
@@ -185,68 +218,10 @@ def banner(runtime: Runtime) -> Iterator[str]:
     yield f"sandbox {sandbox_word(runtime.pipeline.session.policy)}"
     yield from (f"  not {visible(reason)}" for reason in runtime.sandbox.weaker_because)
     if runtime.sandbox.trials.problem:
-        yield f"  no trial runs: {visible(runtime.sandbox.trials.problem)}"
+        yield f"  {visible(no_trials_word(runtime.sandbox))}"
     off = gates_off(runtime.pipeline.session)
     if off:
         yield f"switched off by configuration: {', '.join(off)}"
-
-
-class TerminalApprover:
-    """Asks at the terminal, one question at a time; Ctrl-C at a question is a no, and calls `stop`."""
-
-    def __init__(self, terminal: Terminal, renderer: Renderer, stop: Callable[[], None]) -> None:
-        self._terminal = terminal
-        self._renderer = renderer
-        self._stop = stop
-        self._turn = trio.Lock()
-
-    async def ask(self, question: Question) -> Reply:
-        """Show a question and return the answer; what is none is asked for again."""
-        async with self._turn:
-            try:
-                return await self._asked(question)
-            except (Interrupt, Closed):
-                self._stop()
-                return Answer.NO
-
-    async def _asked(self, question: Question) -> Reply:
-        in_full = not is_cut(question)
-        if not await self._show(question, in_full=in_full):
-            return Answer.NO
-        while True:
-            typed = (await self._terminal.answer(offer(question, in_full=in_full))).strip().lower()
-            answer = choice(typed, question)
-            if not in_full and answer is not Answer.NO:
-                if typed not in _SHOW:
-                    self._renderer.screen.line(_NOT_YET, "dim")
-                    continue
-                in_full = True
-                if not await self._show(question, in_full=True):
-                    return Answer.NO
-            elif answer is Answer.ALWAYS or (typed in _WIDER and question.wider is not None):
-                rules = question.wider if typed in _WIDER else question.always
-                always = await choose_always(question, rules or (), self._terminal, self._renderer.screen)
-                if always is not None:
-                    return always
-            elif answer is not None:
-                return answer
-            else:
-                self._renderer.screen.line(_NO_ANSWER, "dim")
-
-    async def _show(self, question: Question, *, in_full: bool = False) -> bool:
-        """Show a question, page by page where it is higher than the screen; a no may come before its end."""
-        screen = self._renderer.screen
-        lines = tuple(question_lines(question, screen.width, in_full=in_full))
-        room = max(screen.height - 2, _LOWEST_PAGE)
-        for start in range(0, len(lines), room):
-            if start:
-                prompt = f"  {start} of {len(lines)} lines; Enter goes on, [n]o refuses "
-                typed = await self._terminal.answer(prompt)
-                if CHOICES.get(typed.strip().lower()) is Answer.NO:
-                    return False
-            for line in lines[start : start + room]:
-                screen.line(line, "yellow")
-        return True
 
 
 class Repl:
@@ -259,45 +234,84 @@ class Repl:
         self._terminal = terminal
         self._renderer = renderer
         self._stoppable = stoppable
-        self._leaves = False
+        self._entrance = Entrance(runtime, terminal, renderer)
+        self._trio = trio.lowlevel.current_trio_token()
+        self._nursery: trio.Nursery | None = None
+        renderer.settled = self._tell_facts
+
+    def key_pressed(self, name: str) -> None:
+        """Do what a key is for; called from the terminal's thread."""
+        with suppress(trio.RunFinishedError):
+            self._trio.run_sync_soon(self._do, name)
+
+    def _do(self, name: str) -> None:
+        if name == "stop":
+            self._stoppable.stop()
+        elif self._nursery is not None:
+            self._nursery.start_soon(self._cycle if name == "cycle" else self._entrance.show)
+
+    async def _cycle(self) -> None:
+        """Switch to the next level of autonomy; full is for those who write it out."""
+        session = self._runtime.pipeline.session
+        levels = [level for level in Autonomy if level is not Autonomy.FULL]
+        level = session.policy.autonomy
+        place = levels.index(level) if level in levels else -1
+        level = levels[(place + 1) % len(levels)]
+        await self._runtime.pipeline.note(AutonomySet(session.now, level, "the person, by Shift-Tab"))
+        self._tell_facts()
+        self._terminal.refresh()
+
+    def _tell_facts(self) -> None:
+        activity, level = self._renderer.activity, self._runtime.pipeline.session.policy.autonomy
+        activity.facts = [*facts(self._runtime)]
+        activity.level = "" if level is Autonomy.SUPERVISED else str(level)
 
     async def chat(self) -> Exit:
         """Read and run messages until the person leaves, or is gone, and tell which."""
-        while not self._leaves:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            ended = await self._talk()
+            nursery.cancel_scope.cancel()
+        return ended
+
+    async def _talk(self) -> Exit:
+        while not self._entrance.leaves:
+            self._tell_facts()
             try:
-                typed = await self._terminal.line(_PROMPT)
-            except Interrupt:
-                self._renderer.screen.line("(Ctrl-D or /exit leaves)", "dim")
-                continue
+                typed = await self._terminal.message()
             except Gone:
                 return Exit.SIGTERM
             except Closed:
-                return Exit.SUCCESS
+                if await self._entrance.may_leave():
+                    return Exit.SUCCESS
+                continue
             if typed.text.strip():
-                await self._enter(typed)
+                await self._run(typed)
         return Exit.SUCCESS
 
-    async def _enter(self, typed: Typed) -> None:
-        """Run one message to its end; only a slash in the first column that was typed makes a command."""
-        command = parse(typed.text) if typed.text.startswith("/") else None
-        if typed.is_pasted:
-            self._renderer.screen.line("(what is pasted is no command: these are your words)", "dim")
-        text = typed.text.strip()
-        work = partial(self._command, command) if command is not None else partial(self._runtime.turn, text)
+    async def _run(self, typed: Typed) -> None:
+        """Run one message to its end."""
+        self._renderer.begin()
+        began = trio.current_time()
         try:
-            if await self._stoppable.run(work):
+            if await self._stoppable.run(partial(self._entrance.run, typed)):
                 self._renderer.stopped()
         except (CliError, RecordError) as error:
             # What could not be stored or read now may go well the next time; the person decides.
             self._renderer.screen.failed(str(error))
+        finally:
+            self._renderer.end()
+        if trio.current_time() - began > LONG:
+            self.notify("the turn has ended")
 
-    async def _command(self, command: SlashCommand) -> None:
-        result = await dispatch(self._runtime, command)
-        self._leaves = result.exit
-        if result.came_in:
-            if not result.failed:
-                self._renderer.screen.page(result.text)
-        elif result.text:
-            self._renderer.screen.block(result.text, "red" if result.failed else "")
-        if result.turn is not None:
-            await self._runtime.turn(*result.turn)
+    def notify(self, text: str) -> None:
+        """Tell a person who looks elsewhere, as they want it."""
+        how = self._runtime.config.terminal.notify
+        if how != "off":
+            self._terminal.notify(how, f"Leeward: {text}")
+
+    def asks(self) -> None:
+        """A question is put: tell a person who has waited for long."""
+        began = self._renderer.activity.began
+        if began and time.monotonic() - began > LONG:
+            self.notify("a question waits for you")

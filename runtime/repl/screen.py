@@ -1,80 +1,131 @@
-"""Print lines to the terminal, each folded to the width there is.
+"""Print on the terminal: styled lines, folded to the width there is. The only maker of escape sequences here.
 
 Left to itself a terminal continues a long line in its first column, where our own lines begin. Callers have
-removed everything that a terminal would obey.
+made texts visible before they fold them. Wherever a text comes from, and whatever made it of its input (a
+Markdown parser makes characters of `&#x202e;`), on its way out it passes `harmless`: only the styles named
+below become sequences that a terminal obeys.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeAlias
 
 from rich.cells import cell_len, chop_cells
-from rich.console import Console
-from rich.text import Text
 
 from leeward.security.text import visible
 
-__all__ = ["Screen", "within"]
+__all__ = ["Line", "Screen", "Sink", "harmless", "plain_text", "pt_style", "within"]
+
+Line: TypeAlias = list[tuple[str, str]]
+"""One line of the screen: texts, each with its style, a string of words from `_SGR`."""
 
 _NARROWEST = 10
 _BAR = "  │ "
 _SAME_LINE = "    ┊ "
+_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_SGR = (
+    {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
+    | {color: f"{30 + number}" for number, color in enumerate(_COLORS)}
+    | {f"bright_{color}": f"{90 + number}" for number, color in enumerate(_COLORS)}
+)
+"""Styles as a terminal knows them. Colours are those of its own palette, whatever theme it has."""
+
+_OBEYED = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e001f]"
+)
+_IS_COLOR = re.compile("|".join(_COLORS))
+
+
+class Sink(Protocol):
+    """What a screen is printed on."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines, now."""
+        ...
+
+    @property
+    def obeys(self) -> bool:
+        """Whether it obeys escape sequences."""
+        ...
+
+    def write(self, text: str) -> None:
+        """Print whole lines; one that is gone prints nothing and raises nothing."""
+        ...
 
 
 class Screen:
-    """The terminal as something to print on."""
+    """A terminal as something to print lines on; without colours where `NO_COLOR` is set."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._styled = sink.obeys
+        self._colored = not os.environ.get("NO_COLOR")
 
     @property
     def width(self) -> int:
         """Columns of the terminal, now."""
-        return self._console.width
+        return self._sink.size[0]
 
     @property
     def height(self) -> int:
         """Lines of the terminal, now."""
-        return self._console.height
+        return self._sink.size[1]
 
-    def put(self, text: Text, end: str = "\n") -> None:
-        """Print; a terminal that is gone sees nothing, and the signal that tells of it ends the chat."""
-        try:
-            self._console.print(text, end=end, soft_wrap=True)
-        except OSError:
-            return
+    def put(self, lines: Iterable[Line]) -> None:
+        """Print lines as they are; what is too long for one the terminal folds."""
+        text = "".join(f"{self._sequences(line)}\n" for line in lines)
+        if text:
+            self._sink.write(text)
 
-    def write(self, text: str) -> None:
-        """Print plain text as it is, and show it at once: an answer comes in thousands of pieces."""
-        try:
-            self._console.file.write(text)
-            self._console.file.flush()
-        except OSError:
-            return
+    def _sequences(self, line: Line) -> str:
+        return "".join(self._styled_text(harmless(text), style) for text, style in line)
+
+    def _styled_text(self, text: str, style: str) -> str:
+        words = style.split() if self._styled and text else ()
+        codes = [_SGR[word] for word in words if self._colored or not _IS_COLOR.search(word)]
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes else text
 
     def line(self, text: str, style: str = "") -> None:
         """Print a line of ours."""
-        self.put(Text(text, style=style))
+        self.put([[(text, style)]])
 
     def block(self, text: str, style: str = "") -> None:
         """Print a text of ours that may be a table: a long line goes on below its last column."""
-        for line in text.split("\n"):
-            self.line("\n".join(_folded(line, self.width)), style)
+        self.put([(piece, style)] for line in text.split("\n") for piece in _folded(line, self.width))
 
     def barred(self, lines: Iterable[str], style: str = "") -> None:
         """Print lines that came in, behind a bar."""
-        for line in lines:
-            for piece in within(self.width, _BAR, line.expandtabs(), _BAR):
-                self.line(piece, style)
-
-    def page(self, text: str) -> None:
-        """Print all of a text that came in."""
-        self.barred(text.splitlines() or ["(nothing)"])
+        self.put(
+            [(piece, style)]
+            for line in lines
+            for piece in within(self.width, _BAR, visible(line.expandtabs()), _BAR)
+        )
 
     def failed(self, why: str) -> None:
         """Say why something could not be done."""
         self.block(f"✗ {visible(why)}", "red")
+
+
+def harmless(text: str) -> str:
+    """Return a text on one line without anything a terminal obeys, or draws in another order."""
+    return text if text.isascii() and text.isprintable() else _OBEYED.sub("·", text)
+
+
+def plain_text(line: Line) -> str:
+    """Return the text of a line."""
+    return "".join(text for text, _ in line)
+
+
+def pt_style(style: str) -> str:
+    """Return a style in the words of prompt_toolkit."""
+    return " ".join(
+        f"ansi{word.replace('_', '')}" if _IS_COLOR.search(word) else word for word in style.split()
+    )
 
 
 def within(

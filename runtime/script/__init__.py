@@ -1,5 +1,18 @@
-"""Headless runs: a prompt, a script and its expectations."""
+"""Headless runs: a prompt, or a script with its expectations."""
 
-from .account import RunPrinter
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .account import RunPrinter
 
 __all__ = ["RunPrinter"]
+
+_HOMES = {
+    "RunPrinter": ".account",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

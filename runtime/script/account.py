@@ -1,4 +1,4 @@
-"""Print the account of a session without a person: what was asked, decided and done, step by step.
+"""Print what happened in a headless session, step by step: asked, decided and done.
 
 The answer goes to stdout as it comes, the account to stderr; under jsonl every event is a line. Everything
 that a model, a page or a program wrote has been stripped, or is escaped visibly here.
@@ -7,6 +7,7 @@ that a model, a page or a program wrote has been stripped, or is escaped visibly
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from leeward.security.call import Status, ToolCall, ToolResult
 from leeward.security.filters import Source, strip
@@ -17,7 +18,10 @@ from ..console import was_asked
 from ..events import Alert, CallEnded, CallStarted, LiveOutput, RunEvent, Text, TurnEnded, as_json
 from ..printer import SCHEMA, Printer
 from .expect import Expectation, Happened
-from .script import ScriptStep
+
+if TYPE_CHECKING:
+    from ..slash import SlashResult
+    from .script import ScriptStep
 
 __all__ = ["RunPrinter"]
 
@@ -26,10 +30,14 @@ _ARGUMENTS = 100
 
 
 class RunPrinter:
-    """Listens to a session: prints it, and gathers what came of the step at hand."""
+    """Listens to a session: prints it, and gathers what came of the step at hand.
 
-    def __init__(self, printer: Printer) -> None:
+    Without `shows_answer` what the model says is not printed as text.
+    """
+
+    def __init__(self, printer: Printer, *, shows_answer: bool = True) -> None:
         self._printer = printer
+        self._shows_answer = shows_answer
         self._stripper = strip.start(_MODEL)
         self._text: list[str] = []
         self._calls = self._denied = 0
@@ -54,7 +62,7 @@ class RunPrinter:
         match event:
             case Text(text):
                 self._text.append(text)
-                self._printer.answer(self._stripper.feed(text))
+                self._answer(self._stripper.feed(text))
             case CallStarted(call):
                 self._end_answer()
                 self._printer.note(f"   → {_asked(call)}")
@@ -69,9 +77,11 @@ class RunPrinter:
                 self._end_answer()
                 self.happened.turns.append(event)
 
-    def slash(self, step: ScriptStep, text: str, *, failed: bool) -> None:
+    def slash(self, step: ScriptStep, result: SlashResult) -> None:
         """Print what a slash command had to say."""
-        said = {"schema": SCHEMA, "type": "slash", "line": step.line, "text": text, "failed": failed}
+        text = result.text
+        said = {"schema": SCHEMA, "type": "slash", "line": step.line, "text": text, "failed": result.failed}
+        said["data"] = None if result.data is None else dict(result.data)
         self._printer.event(said)
         self.happened.said.append(text)
         self._printer.answer("".join(f"{line}\n" for line in text.split("\n")) if text else "")
@@ -103,8 +113,12 @@ class RunPrinter:
         for line in (*_told(result), *(_whole(result) if self._printer.options.verbose else ())):
             self._printer.note(f"     {line}")
 
+    def _answer(self, text: str) -> None:
+        if self._shows_answer:
+            self._printer.answer(text)
+
     def _end_answer(self) -> None:
-        self._printer.answer(self._stripper.flush())
+        self._answer(self._stripper.flush())
         self._stripper = strip.start(_MODEL)
         self._printer.end_answer()
         if self._text:
@@ -139,7 +153,8 @@ def _told(result: ToolResult) -> Iterator[str]:
         code = f", exit code {outcome.exit_code}" if outcome.exit_code is not None else ""
         kept = f", kept as {result.overflow_id}" if result.overflow_id is not None else ""
         many = "1 line" if lines == 1 else f"{lines} lines"
-        yield f"✓ allowed: {len(result.shown)} characters in {many}{code}{kept}"
+        mark = "!" if outcome.exit_code else "✓"
+        yield f"{mark} allowed: {len(result.shown)} characters in {many}{code}{kept}"
     else:
         yield f"✗ allowed, then {outcome.status} ({outcome.category}): {visible(str(error.get('message')))}"
 

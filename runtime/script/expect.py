@@ -1,4 +1,4 @@
-"""Read the expectations of a script, and compare them with what happened in a step. Pure.
+"""Parse the expectations of a script, and compare them with what a step did. Pure.
 
     !expect denied TOOL [GATE]     a call was refused (asked for and not answered counts, too)
     !expect allowed TOOL           a call was let through, however it ended then
@@ -7,6 +7,8 @@
     !expect error CATEGORY         a call that was let through failed for this reason
     !expect audit "…"              a record of the step holds this
     !expect exit N                 the last program of the step ended with this code
+    !expect file PATH ["…"]        there is such a file, and it holds this
+    !expect no-file PATH           there is nothing of that name
 
 `script.py` says which step a line belongs to.
 """
@@ -18,15 +20,18 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from leeward.security.call import Status, ToolResult
 from leeward.security.outcome import Category
 from leeward.security.pipeline import GATES
 
 from ..console import was_asked
-from ..events import TurnEnded
 
-__all__ = ["Expectation", "Happened", "found_instead", "read_expectation", "unnamed_denials"]
+if TYPE_CHECKING:
+    from ..events import TurnEnded
+
+__all__ = ["ABOUT_FILES", "Expectation", "Happened", "found_instead", "read_expectation", "unnamed_denials"]
 
 # Beside the gates, what changed while the person was asked is refused, and what cannot be recorded.
 _GATES = (*(gate.__name__ for gate in GATES), "approval", "audit")
@@ -38,44 +43,51 @@ _ARGUMENTS = {
     "error": (1, 1),
     "audit": (1, 1),
     "exit": (1, 1),
+    "file": (1, 2),
+    "no-file": (1, 1),
 }
+ABOUT_FILES = ("file", "no-file")
+"""Expectations whose value is a path; what is there is `Happened.files`."""
 _SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One `!expect` line: its words, and where it stands."""
+    """One `!expect` line: its words, and its place in the script."""
 
     line: int
     word: str
     value: str
-    gate: str = ""
+    detail: str = ""
+    file: str = ""
 
     def __str__(self) -> str:
-        quoted = f'"{self.value}"' if self.word in {"text", "audit"} else self.value
-        return " ".join(filter(None, (self.word, quoted, self.gate)))
+        value = f'"{self.value}"' if self.word in {"text", "audit"} else self.value
+        detail = f'"{self.detail}"' if self.word == "file" and self.detail else self.detail
+        return " ".join(filter(None, (self.word, value, detail)))
 
     def names(self, result: ToolResult) -> bool:
-        """Whether it speaks of this refusal, so that it comes as no surprise."""
+        """Whether it is about this refusal, so that it comes as no surprise."""
         if self.word == "asked":
             return was_asked(result) and result.call.tool == self.value
         if self.word != "denied" or result.call.tool != self.value:
             return False
-        return result.outcome.status is Status.DENIED and self.gate in ("", result.outcome.gate)
+        return result.outcome.status is Status.DENIED and self.detail in ("", result.outcome.gate)
 
 
 @dataclass(slots=True)
 class Happened:
-    """What came of a step: its turns and calls, all that was said, and its records as text."""
+    """The outcome of a step: its turns and calls, all text that was shown, and its records as text."""
 
     turns: list[TurnEnded] = field(default_factory=list)
     results: list[ToolResult] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)
+    files: dict[str, str | None] = field(default_factory=dict)
 
 
 def read_expectation(text: str, line: int) -> Expectation:
-    """Read what stands behind `!expect`.
+    """Read the words behind `!expect`.
 
     Raises:
         ValueError: it cannot be read; the message says what is expected.
@@ -101,7 +113,7 @@ def _check(word: str, values: Sequence[str]) -> None:
         raise ValueError(f"!expect error {values[0]}: {_known(values[0], Category)}")
     if word == "exit" and re.fullmatch(r"[0-9]{1,3}", values[0]) is None:
         raise ValueError(f"!expect exit {values[0]}: expected a number from 0 to 255")
-    if len(values) > 1 and values[1] not in _GATES:
+    if word == "denied" and len(values) > 1 and values[1] not in _GATES:
         raise ValueError(f"!expect {word} {values[0]} {values[1]}: {_known(values[1], _GATES)}")
 
 
@@ -118,6 +130,8 @@ def _counted(least: int, most: int) -> str:
 
 def found_instead(expected: Expectation, happened: Happened) -> str | None:
     """Return None where an expectation was met, else what was found in its place."""
+    if expected.word in ABOUT_FILES:
+        return _file_instead(expected, happened.files.get(expected.value))
     if expected.word in {"text", "audit"}:
         texts = happened.audit if expected.word == "audit" else happened.said
         return None if any(expected.value in text for text in texts) else _quoted(texts)
@@ -128,6 +142,14 @@ def found_instead(expected: Expectation, happened: Happened) -> str | None:
         # Only the last program speaks; an earlier one with the right code does not help.
         return None if codes and codes[-1] == int(expected.value) else _programs(codes)
     return "; ".join(map(_told, happened.results)) or "no call"
+
+
+def _file_instead(expected: Expectation, content: str | None) -> str | None:
+    if expected.word == "no-file":
+        return None if content is None else "there is one"
+    if content is None:
+        return "there is none"
+    return None if expected.detail in content else _quoted([content])
 
 
 def _meets(expected: Expectation, result: ToolResult) -> bool:

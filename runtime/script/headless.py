@@ -1,4 +1,4 @@
-"""Run a session where nobody can be asked: one prompt or a script, to the exit code.
+"""Run one prompt or a script where nobody can be asked, and return the exit code.
 
 `script.py` reads a script, `expect.py` compares a step with its expectations, and `account.py` prints what
 happened.
@@ -7,42 +7,55 @@ happened.
 from __future__ import annotations
 
 import os
-import select
 import stat
-import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.security.call import ToolResult
-from leeward.security.filters import HARD_BOUND
+from leeward.security.call import Status, ToolResult
 
+from .. import audit, slash
 from ..app import Runtime
-from ..audit import record_text
 from ..console import begin, model_failure, require_model
-from ..events import EndReason, TurnEnded, result_json, usage_json
-from ..exits import CliError, Exit, Json
-from ..options import Options
-from ..printer import Printer
-from ..slash import SlashResult, dispatch
+from ..events import SCHEMA, EndReason, TurnEnded, denial_json, result_json, usage_json
+from ..exits import CliError, Exit, Json, to_json
 from .account import RunPrinter
-from .expect import Happened, found_instead, unnamed_denials
+from .answer_schema import REPAIR, AnswerSchema, UnfitAnswer, load_answer_schema
+from .expect import ABOUT_FILES, Happened, found_instead, unnamed_denials
+from .report import Report
 from .script import Script, ScriptStep, load_script
+from .stdin import read_data, read_words
+
+if TYPE_CHECKING:
+    from leeward.memory.audit import AuditLogger
+
+    from ..options import Options
+    from ..printer import Printer
+    from ..slash import SlashResult
 
 __all__ = ["run_prompt", "run_script"]
 
 _RECORDS = 10_000
-_PIECE = 64 * 1024
-_FIRST_BYTE_SECONDS = 3.0
+_LARGEST_FILE = 16 * 1024 * 1024
 
 
 async def run_prompt(options: Options, printer: Printer) -> Exit:
-    """Run one turn on the words of `-p`; what is piped in goes along as data, not as words."""
-    words = options.prompt or ""
+    """Run one turn on the words of `-p`, or on standard input for `-p -`.
+
+    Beside words that were typed, what is piped in goes along as data.
+    """
+    words, piped = options.prompt or "", ""
+    if words == "-":
+        words = await read_words()
+    else:
+        piped = await read_data(printer)
     if not words.strip():
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "-p wants words")
-    piped = await _piped(printer)
-    return await _Headless(options, printer, Script("-p", (ScriptStep(0, words),)), piped).run()
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "-p wants words, or - to take them from standard input")
+    form = load_answer_schema(options.output_schema) if options.output_schema is not None else None
+    return await _Headless(options, printer, Script("-p", (ScriptStep(0, words),)), piped, form).run()
 
 
 async def run_script(options: Options, printer: Printer) -> Exit:
@@ -66,7 +79,7 @@ class _Done:
         return self.happened.turns[-1] if self.happened.turns else None
 
     def as_json(self) -> dict[str, Json]:
-        """Return it as an object; `text` is the answer, or what the slash command said."""
+        """Return it as an object; `text` is the answer, or the output of the slash command."""
         told = [part for part in (self.slash and self.slash.text, self.ended and self.ended.text) if part]
         return {
             "line": self.step.line,
@@ -74,6 +87,7 @@ class _Done:
             "text": "\n\n".join(told),
             "reason": self.ended.reason.value if self.ended is not None else None,
             "calls": [result_json(result) for result in self.happened.results],
+            **({"data": dict(self.slash.data)} if self.slash and self.slash.data is not None else {}),
         }
 
 
@@ -85,8 +99,11 @@ class _Headless:
     printer: Printer
     script: Script
     piped: str = ""
+    form: AnswerSchema | None = None
+    value: Json = None
     session: str = ""
     model: str = ""
+    audit: AuditLogger | None = None
     done: list[_Done] = field(default_factory=list)
     refused: list[ToolResult] = field(default_factory=list)
 
@@ -99,18 +116,30 @@ class _Headless:
         start = begin(self.options)
         require_model(start)
         self.printer.so_far = self.data
-        account = RunPrinter(self.printer)
-        async with Runtime.open(start.loaded, places=start.places, listener=account.hear) as runtime:
-            if self.options.resume is not None:
-                await runtime.resume(self.options.resume)
-            self.session, self.model = runtime.session_id, runtime.provider.name
-            for number, step in enumerate(self.script.steps, 1):
-                account.begin(step, number if self.options.script is not None else None)
-                if await self._step(runtime, account, step):
-                    break
+        account = RunPrinter(self.printer, shows_answer=self.form is None)
+        report = None if self.options.report is None else Report(self.options.report, self.script.name)
+        try:
+            async with Runtime.open(start.loaded, places=start.places, listener=account.hear) as runtime:
+                await self._steps(runtime, account, report)
+        finally:
+            if report is not None:
+                report.write(len(self.script.steps))
+            # The end of the session has signed the audit by now.
+            self.printer.event({"schema": SCHEMA, "type": "run", **self._summary()})
         if self.options.script is not None:
             account.end(len(self.done), len(self.refused), self.session)
         return self._finish()
+
+    async def _steps(self, runtime: Runtime, account: RunPrinter, report: Report | None) -> None:
+        if self.options.resume is not None:
+            await runtime.resume(self.options.resume)
+        self.session, self.model, self.audit = runtime.session_id, runtime.provider.name, runtime.audit
+        for number, step in enumerate(self.script.steps, 1):
+            account.begin(step, number if self.options.script is not None else None)
+            with report.step(step) if report is not None else nullcontext():
+                is_last = await self._step(runtime, account, step)
+            if is_last:
+                break
 
     async def _step(self, runtime: Runtime, account: RunPrinter, step: ScriptStep) -> bool:
         """Run one step and hold it against what was expected; return whether it ended the session."""
@@ -118,18 +147,46 @@ class _Headless:
         done = _Done(step, account.happened)
         self.done.append(done)
         if step.slash is None:
-            await runtime.turn(step.text, await self._attached(runtime))
+            await self._turn(runtime, step.text)
         else:
-            done.slash = await dispatch(runtime, step.slash)
-            account.slash(step, done.slash.text, failed=done.slash.failed)
+            done.slash = await slash.dispatch(runtime, step.slash)
+            account.slash(step, done.slash)
             if done.slash.turn is not None:
                 await runtime.turn(*done.slash.turn)
         if _wants_audit(step):
             records = await runtime.audit.list_records(runtime.session_id, _RECORDS, after=before)
-            account.happened.audit = [record_text(record) for record in records]
+            account.happened.audit = [audit.record_text(record) for record in records]
+        for path in (one.value for one in step.expected if one.word in ABOUT_FILES):
+            content = await trio.to_thread.run_sync(_content, runtime.places.workspace, path)
+            account.happened.files[path] = content
         self.refused += unnamed_denials(account.happened.results, step.expected)
         self._compare(account, done)
         return done.slash is not None and done.slash.exit
+
+    async def _turn(self, runtime: Runtime, words: str) -> None:
+        """Run a turn; where the answer has to fit a schema, let the model mend it once.
+
+        Raises:
+            CliError: the second answer does not fit either.
+        """
+        data, form = await self._attached(runtime), self.form
+        if form is None:
+            await runtime.turn(words, data)
+            return
+        for said in (words, REPAIR):
+            ended = await runtime.turn(said, "\n\n".join(filter(None, (data, form.instruction))))
+            if ended.reason is not EndReason.DONE:
+                return
+            try:
+                self.value = form.read(ended.text)
+            except UnfitAnswer as unfit:
+                self.printer.note(f"the answer does not fit the schema: {unfit}")
+                data, problems = unfit.told, unfit.problems
+            else:
+                self.printer.answer(f"{to_json(self.value)}\n")
+                return
+        why = f"the answer does not fit the schema: {'; '.join(problems)}"
+        raise CliError(Exit.GENERAL_ERROR, "ANSWER_UNFIT", why, phase="answer", problems=problems)
 
     def _compare(self, account: RunPrinter, done: _Done) -> None:
         """See that nothing broke and every expectation was met.
@@ -143,20 +200,20 @@ class _Headless:
         for expected in done.step.expected:
             found = found_instead(expected, account.happened)
             if found is not None:
-                place = f"{self.script.name}:{expected.line}"
+                place = f"{expected.file}:{expected.line}"
                 raise CliError(
                     Exit.GENERAL_ERROR,
                     "EXPECTATION_FAILED",
                     f"{place}: the step before did not do what was expected",
                     phase="script",
-                    file=self.script.name,
+                    file=expected.file,
                     line=expected.line,
                     expected=str(expected),
                     found=found,
                 )
             account.met(expected)
         if done.slash is not None and done.slash.failed and not done.step.expected:
-            place = f"{self.script.name}:{done.step.line}"
+            place = f"{done.step.file}:{done.step.line}"
             raise CliError(Exit.GENERAL_ERROR, "SLASH_FAILED", f"{place}: {done.slash.text}", phase="script")
 
     async def _attached(self, runtime: Runtime) -> str:
@@ -175,9 +232,21 @@ class _Headless:
     def data(self) -> dict[str, Json]:
         """Return what there is by now, as the envelope tells it."""
         steps = [done.as_json() for done in self.done]
-        ended = [done.ended for done in self.done if done.ended is not None]
-        told: dict[str, Json] = {"session": self.session, "model": self.model, "usage": usage_json(ended)}
-        return told | (steps[0] if self.options.script is None and steps else {"steps": steps})
+        return self._summary() | (steps[0] if self.options.script is None and steps else {"steps": steps})
+
+    def _summary(self) -> dict[str, Json]:
+        """Return what is true of all steps together; nothing has a session before one was opened."""
+        ended = [turn for done in self.done for turn in done.happened.turns]
+        head = self.audit.last_head() if self.audit is not None else None
+        denied = (result for done in self.done for result in done.happened.results)
+        return {
+            "session": self.session or None,
+            "model": self.model or None,
+            "usage": usage_json(ended),
+            "denials": [denial_json(one) for one in denied if one.outcome.status is Status.DENIED],
+            "audit_head": head.line() if head is not None else None,
+            **({"value": self.value} if self.form is not None else {}),
+        }
 
 
 _LIMITS = {
@@ -192,36 +261,22 @@ def _wants_audit(step: ScriptStep) -> bool:
     return any(expected.word == "audit" for expected in step.expected)
 
 
+def _content(workspace: Path, name: str) -> str | None:
+    """Return what a file holds, as far as an expectation looks; None where nothing is there."""
+    try:
+        # Without waiting: a program may have left a pipe there.
+        path = workspace / Path(name).expanduser()
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return ""
+        return file.read(_LARGEST_FILE).decode("utf-8", "replace")
+
+
 async def _last_record(runtime: Runtime) -> int:
     newest = await runtime.audit.list_records(limit=1)
     return newest[-1].seq if newest else 0
-
-
-async def _piped(printer: Printer) -> str:
-    """Return what was piped in; a terminal, or a pipe into which nothing comes, says nothing."""
-    try:
-        handle = sys.stdin.fileno()
-        mode = os.fstat(handle).st_mode
-    except (AttributeError, OSError, ValueError):
-        return ""
-    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
-        return ""
-    raw = await trio.to_thread.run_sync(_read, handle, abandon_on_cancel=True)
-    if raw is None:
-        printer.note("standard input is open but says nothing; going on without it")
-        return ""
-    if len(raw) > HARD_BOUND:
-        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"more than {HARD_BOUND} bytes came in on standard input")
-    return raw.decode("utf-8", "replace")
-
-
-def _read(handle: int) -> bytes | None:
-    """Read to the end; None where not a byte comes within a moment: a pipe may be there by accident."""
-    if not select.select([handle], [], [], _FIRST_BYTE_SECONDS)[0]:
-        return None
-    pieces: list[bytes] = []
-    size = 0
-    while size <= HARD_BOUND and (piece := os.read(handle, _PIECE)):
-        pieces.append(piece)
-        size += len(piece)
-    return b"".join(pieces)

@@ -1,38 +1,47 @@
-"""Read a script whole, and report every mistake in it, before anything runs.
+"""Parse a whole script, and report every mistake in it, before anything runs.
 
 # a comment
 read notes.md                  one turn, in the person's words
 /status                        a slash command
 !expect text "notes"           an expectation of the step before (see `expect.py`)
+!set NAME VALUE                ${NAME} is this value in the lines below
+!include FILE                  the lines of another script, a path beside this one
+!approve TOOL [PATTERN]        a yes in advance to such calls below, as /permissions allow
 three double quotes            begin a turn of several lines, and end it; nothing in it is
                                a command, a comment or an expectation
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .. import slash as slash_commands
 from ..exits import CliError, Exit
-from ..slash import SlashCommand, parse
 from .expect import Expectation, read_expectation
 
 __all__ = ["Script", "ScriptStep", "load_script", "read_script"]
 
 _QUOTES = '"""'
 _LARGEST = 1024 * 1024
+_MOST_FILES = 100
+_DEEPEST = 8
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,63})\}")
 
 
 @dataclass(slots=True)
 class ScriptStep:
-    """One turn or slash command: where it stands, what it says, what is expected of it."""
+    """One turn or slash command: its line and file, its text, what is expected of it."""
 
     line: int
     text: str
-    slash: SlashCommand | None = None
+    slash: slash_commands.SlashCommand | None = None
     expected: list[Expectation] = field(default_factory=list)
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,10 @@ def load_script(name: str) -> Script:
     Raises:
         CliError: it cannot be read, or something in it is not as described above.
     """
+    return read_script(_text_of(name), name)
+
+
+def _text_of(name: str) -> str:
     try:
         if name == "-":
             raw = sys.stdin.buffer.read(_LARGEST + 1)
@@ -63,7 +76,7 @@ def load_script(name: str) -> Script:
         raise _unusable(f"{name}:{line}: this is not UTF-8 text") from error
     if len(raw) > _LARGEST:
         raise _unusable(f"{name}: larger than 1 MiB")
-    return read_script(text, name)
+    return text
 
 
 def _unusable(message: str, **detail: object) -> CliError:
@@ -77,57 +90,125 @@ def read_script(text: str, name: str = "-") -> Script:
         CliError: something is wrong; the message has a line for each mistake, with its place.
     """
     reading = _Reading()
-    for number, line in _entries(text, reading):
-        reading.take(number, line)
+    reading.read(text, name)
     if reading.problems:
-        told = [f"{name}:{line}: {problem}" for line, problem in reading.problems]
-        listed = [{"file": name, "line": line, "message": problem} for line, problem in reading.problems]
-        raise _unusable("\n".join(told), errors=listed)
+        lines = [f"{file}:{line}: {problem}" for file, line, problem in reading.problems]
+        listed = [{"file": file, "line": line, "message": text} for file, line, text in reading.problems]
+        raise _unusable("\n".join(lines), errors=listed)
     return Script(name, tuple(reading.steps))
 
 
 class _Reading:
-    """The steps so far, and the mistakes."""
+    """The steps so far, and the mistakes; `_open` are the files being read, the innermost last."""
 
     def __init__(self) -> None:
         self.steps: list[ScriptStep] = []
-        self.problems: list[tuple[int, str]] = []
+        self.problems: list[tuple[str, int, str]] = []
+        self._open: list[str] = []
+        self._files = 0
+        self._values: dict[str, str] = {}
+        self._directives = {
+            "expect": self._expect,
+            "set": self._set,
+            "include": self._include,
+            "approve": self._approve,
+        }
 
-    def take(self, number: int, line: str) -> None:
-        """Take one line that is no comment and not inside of quotes."""
-        if line.startswith("!"):
-            self._directive(number, line)
-            return
-        slash = parse(line)
-        if slash is not None and slash.problem is not None:
-            self.problems.append((number, slash.problem))
-        self.steps.append(ScriptStep(number, line, slash))
-
-    def _directive(self, number: int, line: str) -> None:
-        word, _, rest = line[1:].partition(" ")
-        if word != "expect":
-            self.problems.append((number, f"there is no !{word}; only !expect stands for itself here"))
-            return
-        try:
-            expectation = read_expectation(rest, number)
-        except ValueError as error:
-            self.problems.append((number, str(error)))
-            return
-        if not self.steps:
-            self.problems.append((number, "!expect speaks of the step before, and there is none"))
-            return
-        self.steps[-1].expected.append(expectation)
+    def read(self, text: str, name: str) -> None:
+        """Take all lines of a file, and of those it includes."""
+        self._open.append(name)
+        self._files += 1
+        for number, line in _entries(text, self):
+            self._take(number, line)
+        self._open.pop()
 
     def block(self, number: int, text: str) -> None:
         """Take a turn of several lines."""
         if text.strip():
-            self.steps.append(ScriptStep(number, text.strip("\n")))
+            self._add(number, self._filled(text.strip("\n")))
         else:
-            self.problems.append((number, "there is nothing between the quotes"))
+            self.problem(number, "there is nothing between the quotes")
+
+    def problem(self, number: int, what: str) -> None:
+        """Note a mistake in a line of the innermost file."""
+        self.problems.append((self._open[-1], number, what))
+
+    def _take(self, number: int, line: str) -> None:
+        """Take one line that is no comment and not inside of quotes."""
+        if not line.startswith("!"):
+            self._add(number, self._filled(line), slash_commands.parse(self._filled(line)))
+            return
+        word, _, rest = line[1:].partition(" ")
+        directive = self._directives.get(word)
+        if directive is None:
+            known = ", ".join(f"!{name}" for name in self._directives)
+            self.problem(number, f"there is no !{word}; there are {known}")
+            return
+        directive(number, self._filled(rest.strip()))
+
+    def _add(self, number: int, text: str, slash: slash_commands.SlashCommand | None = None) -> None:
+        if slash is not None and slash.problem is not None:
+            self.problem(number, slash.problem)
+        self.steps.append(ScriptStep(number, text, slash, file=self._open[-1]))
+
+    def _filled(self, text: str) -> str:
+        """Put values in the places of names that were set; others stay as they are."""
+        return _VARIABLE.sub(lambda found: self._values.get(found[1], found[0]), text)
+
+    def _expect(self, number: int, rest: str) -> None:
+        try:
+            expectation = read_expectation(rest, number)
+        except ValueError as error:
+            self.problem(number, str(error))
+            return
+        if not self.steps:
+            self.problem(number, "!expect is about the step before, and there is none")
+            return
+        self.steps[-1].expected.append(replace(expectation, file=self._open[-1]))
+
+    def _set(self, number: int, rest: str) -> None:
+        name, _, value = rest.partition(" ")
+        if _NAME.fullmatch(name) is None or not value.strip():
+            self.problem(number, "!set wants a name of letters, digits and _, and a value")
+            return
+        self._values[name] = value.strip()
+
+    def _approve(self, number: int, rest: str) -> None:
+        if not rest:
+            self.problem(number, "!approve wants a tool, and a pattern of its calls")
+            return
+        text = f"/permissions allow {rest}"
+        self._add(number, text, slash_commands.parse(text))
+
+    def _include(self, number: int, rest: str) -> None:
+        inside = self._open[-1]
+        beside = Path() if inside == "-" else Path(inside).parent
+        name = str(beside / Path(rest).expanduser())
+        if not rest or rest == "-":
+            self.problem(number, "!include wants the path of a script")
+        elif any(_is_same(name, outer) for outer in self._open):
+            self.problem(number, f"{name} includes itself")
+        elif len(self._open) >= _DEEPEST or self._files >= _MOST_FILES:
+            most = f"{_DEEPEST} deep and {_MOST_FILES} files"
+            self.problem(number, f"{name} is not read: includes may be {most} at most")
+        else:
+            try:
+                text = _text_of(name)
+            except CliError as error:
+                self.problem(number, error.message)
+                return
+            self.read(text, name)
+
+
+def _is_same(name: str, other: str) -> bool:
+    try:
+        return other != "-" and Path(name).samefile(other)
+    except OSError:
+        return False
 
 
 def _entries(text: str, reading: _Reading) -> Iterator[tuple[int, str]]:
-    """Yield lines that say something; what stands in triple quotes goes to the reading as a whole."""
+    """Yield lines that are not empty; text in triple quotes is given to `reading` whole."""
     begun, inside = 0, list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
@@ -144,4 +225,4 @@ def _entries(text: str, reading: _Reading) -> Iterator[tuple[int, str]]:
         else:
             inside.append(part)
     if begun:
-        reading.problems.append((begun, "the triple quotes are not closed"))
+        reading.problem(begun, "the triple quotes are not closed")

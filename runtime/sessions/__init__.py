@@ -1,42 +1,50 @@
-"""Sessions found, resumed and forked, and the one at work."""
+"""Find, resume and fork sessions, and the current session."""
 
-from .current import (
-    CheckpointNotice,
-    Current,
-    EventRelay,
-    NoApprover,
-    TurnLock,
-    checkpoints_of,
-    job_lines,
-    jobs_of,
-    keeping_of,
-    news_of,
-)
-from .grants import grant_line, grant_lines, no_such_grant, revoke, revoked, take_in
-from .store import (
-    ResumedSession,
-    SessionStore,
-    configured,
-    delete,
-    expire,
-    find,
-    fork,
-    lock,
-    new_session_id,
-    recorded,
-    take_up,
-    unknown_lines,
-)
-from .text import (
-    conversation_json,
-    entry_json,
-    export_lines,
-    found_json,
-    found_line,
-    last_lines,
-    session_line,
-    show_lines,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .current import (
+        CheckpointNotice,
+        Current,
+        EventRelay,
+        NoApprover,
+        TurnLock,
+        checkpoints_of,
+        job_lines,
+        jobs_of,
+        keeping_of,
+        news_of,
+        states_of,
+    )
+    from .grants import grant_line, grant_lines, grant_named, revoke, revoked, take_in
+    from .store import (
+        ResumedSession,
+        SessionStore,
+        configured,
+        delete,
+        expire,
+        find,
+        fork,
+        lock,
+        new_session_id,
+        recorded,
+        take_up,
+        unknown_lines,
+    )
+    from .text import (
+        conversation_json,
+        entry_json,
+        export_lines,
+        found_json,
+        found_line,
+        last_lines,
+        session_line,
+        show_lines,
+    )
 
 __all__ = [
     "CheckpointNotice",
@@ -59,6 +67,7 @@ __all__ = [
     "found_line",
     "grant_line",
     "grant_lines",
+    "grant_named",
     "job_lines",
     "jobs_of",
     "keeping_of",
@@ -66,13 +75,55 @@ __all__ = [
     "lock",
     "new_session_id",
     "news_of",
-    "no_such_grant",
     "recorded",
     "revoke",
     "revoked",
     "session_line",
     "show_lines",
+    "states_of",
     "take_in",
     "take_up",
     "unknown_lines",
 ]
+
+_HOMES = {
+    "CheckpointNotice": ".current",
+    "Current": ".current",
+    "EventRelay": ".current",
+    "NoApprover": ".current",
+    "ResumedSession": ".store",
+    "SessionStore": ".store",
+    "TurnLock": ".current",
+    "checkpoints_of": ".current",
+    "configured": ".store",
+    "conversation_json": ".text",
+    "delete": ".store",
+    "entry_json": ".text",
+    "expire": ".store",
+    "export_lines": ".text",
+    "find": ".store",
+    "fork": ".store",
+    "found_json": ".text",
+    "found_line": ".text",
+    "grant_line": ".grants",
+    "grant_lines": ".grants",
+    "grant_named": ".grants",
+    "job_lines": ".current",
+    "jobs_of": ".current",
+    "keeping_of": ".current",
+    "last_lines": ".text",
+    "lock": ".store",
+    "new_session_id": ".store",
+    "news_of": ".current",
+    "recorded": ".store",
+    "revoke": ".grants",
+    "revoked": ".grants",
+    "session_line": ".text",
+    "show_lines": ".text",
+    "states_of": ".current",
+    "take_in": ".grants",
+    "take_up": ".store",
+    "unknown_lines": ".store",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

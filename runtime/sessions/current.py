@@ -9,31 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.memory.audit import AuditLogger
 from leeward.memory.checkpoints import JOURNALS, CheckpointStore
-from leeward.memory.database import Database
-from leeward.memory.overflow import OverflowStore
-from leeward.memory.sessions import SessionLock
-from leeward.security.call import Action
 from leeward.security.filters import Source
 from leeward.security.output import BackgroundOutput
-from leeward.security.pipeline import Pipeline
-from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Approver, Clock, Question, RecordError, Reply
 from leeward.security.record import tell
-from leeward.security.session import JobChanged, Session
 from leeward.security.text import visible
 from leeward.security.trust import Origin
-from leeward.tools.checkpoints import Checkpoints, SnapshotLimits
+from leeward.tools.checkpoints import ChangeRecord, Checkpoints, SnapshotLimits
 from leeward.tools.files import Guard, shown_name
 from leeward.tools.sandbox import Keeping
 from leeward.tools.shell import Job, Jobs, JobState
 
-from ..config import Config
 from ..events import Alert, LiveOutput, RunEvent
+
+if TYPE_CHECKING:
+    from leeward.memory.audit import AuditLogger
+    from leeward.memory.database import Database
+    from leeward.memory.overflow import OverflowStore
+    from leeward.memory.sessions import SessionLock
+    from leeward.security.call import Action
+    from leeward.security.pipeline import Pipeline
+    from leeward.security.policy import Policy
+    from leeward.security.session import JobChanged, Session
+
+    from ..config import Config
 
 __all__ = [
     "CheckpointNotice",
@@ -46,6 +50,7 @@ __all__ = [
     "jobs_of",
     "keeping_of",
     "news_of",
+    "states_of",
 ]
 
 
@@ -149,8 +154,10 @@ _TOLD = 2_000
 _WIDTH = 140
 
 
-def jobs_of(config: Config, current: Current, overflow: OverflowStore, clock: Clock) -> Jobs:
-    """Return the background commands of whatever session is the current one."""
+def jobs_of(
+    config: Config, current: Current, overflow: OverflowStore, clock: Clock, alert: Callable[[str], None]
+) -> Jobs:
+    """Return the background commands of whatever session is the current one; `alert` hears of each end."""
 
     def screen(action: Action) -> BackgroundOutput:
         return BackgroundOutput(action, current.session(), overflow)
@@ -159,13 +166,15 @@ def jobs_of(config: Config, current: Current, overflow: OverflowStore, clock: Cl
         if change.state != JobState.RUNNING and current.checkpoints is not None:
             await current.checkpoints.job_ended(change.call)
         await current.pipeline.note(change)
+        if change.state != JobState.RUNNING:
+            alert("".join(job_lines(current.jobs.find(change.job))))
 
     shell = config.tools.shell
     return Jobs(screen, record, clock.now, shell.max_jobs, shell.longest_job)
 
 
-async def news_of(current: Current, pipeline: Pipeline, emit: Callable[[RunEvent], None]) -> str:
-    """Tell the person which jobs are over; return what the model is told of them and of undoing, fenced."""
+async def news_of(current: Current, pipeline: Pipeline) -> str:
+    """Return the model's notice of jobs that are over and of undoing, fenced."""
     told = []
     for turned in current.checkpoints.take_turned() if current.checkpoints is not None else ():
         did = "done again" if turned.step.undone else "undone"
@@ -173,7 +182,6 @@ async def news_of(current: Current, pipeline: Pipeline, emit: Callable[[RunEvent
         text = "\n".join((f"{did} by the person, what {turned.step.tool} had changed:", *paths))
         told.append(await pipeline.admit(text, Source("undo", Origin.WORKSPACE, turned.step.call)))
     for job in current.jobs.news():
-        emit(Alert("".join(job_lines(job))))
         end = job.text if len(job.text) <= _TOLD else f"[…]\n{job.text[-_TOLD:]}"
         detail = job.ending.detail if job.ending is not None else ""
         source = Source("job", job.output.origin, job.id)
@@ -196,27 +204,29 @@ def job_lines(*jobs: Job) -> Iterator[str]:
 _STATES = 8
 
 
+def states_of(config: Config, database: Database, clock: Clock) -> CheckpointStore:
+    """Return where the states that changes can be taken back to are kept."""
+    return CheckpointStore(database, clock, _STATES * config.tools.shell.checkpoint_bytes)
+
+
 def checkpoints_of(
     config: Config,
     policy: Policy,
-    database: Database,
-    clock: Clock,
-    current: Current,
+    store: CheckpointStore,
+    record: ChangeRecord,
     alert: Callable[[str], None],
 ) -> Checkpoints | None:
     """Return what keeps the changes of whatever session is the current one, if that is wanted."""
     shell = config.tools.shell
     if not shell.checkpoints:
         return None
-    store = CheckpointStore(database, clock, _STATES * shell.checkpoint_bytes)
     limits = SnapshotLimits(shell.checkpoint_bytes)
-    return Checkpoints(store, Guard(policy), limits, lambda: current.session().id, alert)
+    return Checkpoints(store, Guard(policy), limits, record.session, alert, record)
 
 
-def keeping_of(config: Config, policy: Policy, database: Database, clock: Clock) -> Keeping:
+def keeping_of(config: Config, policy: Policy, store: CheckpointStore, database: Database) -> Keeping:
     """Return what keeps changes of trial runs; what one that was killed left has to be finished first."""
     budget = config.tools.shell.checkpoint_bytes
-    store = CheckpointStore(database, clock, _STATES * budget)
     return Keeping(
         store, Guard(policy, keeps_git=True), budget, database.path.with_name(database.path.name + JOURNALS)
     )

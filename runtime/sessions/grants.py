@@ -6,20 +6,24 @@ revoked: each session looks at what is stored before it judges a call (`Journal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from leeward.memory.grants import GrantStore
-from leeward.security.pipeline import Pipeline
 from leeward.security.ports import RecordError
 from leeward.security.session import Grant, GrantEntry, Revoked, Session
 from leeward.security.text import visible
 
 from ..exits import CliError, Exit
 
-__all__ = ["grant_line", "grant_lines", "no_such_grant", "revoke", "revoked", "take_in"]
+if TYPE_CHECKING:
+    from leeward.memory.grants import GrantStore
+    from leeward.security.pipeline import Pipeline
 
+__all__ = ["grant_line", "grant_lines", "grant_named", "revoke", "revoked", "take_in"]
+
+_FEW = 8
 _ELSEWHERE = "other sessions that run let go of it before their next call"
 
 
@@ -33,16 +37,16 @@ async def take_in(pipeline: Pipeline) -> None:
 async def revoke(name: str, store: GrantStore, pipeline: Pipeline) -> str:
     """Take a grant back and say what that means; it is on record in the session of `pipeline`.
 
+    `name` is its id, or the beginning of it.
+
     Raises:
-        CliError: there is no such grant, or it is still stored.
+        CliError: there is no such grant, there are several, or it is still stored.
         RecordError: the grants could not be read.
     """
-    stored = {one.grant.id: one.grant for one in await store.all()}
-    found = stored.get(name) or next((one for one in pipeline.session.grants if one.id == name), None)
-    if found is None:
-        raise no_such_grant(name)
-    await pipeline.note(Revoked(pipeline.session.now, name))
-    if any(one.grant.id == name for one in await store.all()):
+    stored = [one.grant for one in await store.all()]
+    found = grant_named(name, (*stored, *pipeline.session.grants))
+    await pipeline.note(Revoked(pipeline.session.now, found.id))
+    if any(one.grant.id == found.id for one in await store.all()):
         why = "it answers nothing more in this session, but that could not be written yet"
         raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", why)
     return revoked(found)
@@ -54,10 +58,24 @@ def revoked(grant: Grant) -> str:
     return f"revoked: allow {visible(grant.what)}{elsewhere}"
 
 
-def no_such_grant(name: str) -> CliError:
-    """Return the error of a name that no grant has."""
-    why = f"there is no grant {visible(name)}"
-    return CliError(Exit.NOT_FOUND, "NOT_FOUND", why, suggestion="leeward permissions list")
+def grant_named(name: str, grants: Iterable[Grant]) -> Grant:
+    """Return the grant that has this id, or whose id alone begins so.
+
+    Raises:
+        CliError: there is none, or there are several.
+    """
+    fitting = {one.id: one for one in grants if name and one.id.startswith(name)}
+    if name in fitting:
+        return fitting[name]
+    if len(fitting) > 1:
+        listed = sorted(fitting)
+        more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
+        why = f"{visible(name)} is the beginning of several grants: {', '.join(listed[:_FEW])}{more}"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="give more of the id")
+    if not fitting:
+        why = f"there is no grant {visible(name)}"
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", why, suggestion="leeward permissions list")
+    return next(iter(fitting.values()))
 
 
 def grant_lines(session: Session, stored: Sequence[GrantEntry]) -> Iterator[str]:

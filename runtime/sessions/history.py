@@ -1,4 +1,4 @@
-"""Rebuild the conversation of a session from its stored lines, in a form that a model can be sent. Pure.
+"""Rebuild a session's conversation from its stored lines, valid for any model. Pure.
 
 Whatever a crash or a full disk left behind, each call comes back with exactly one result, and no result
 without its call. Only calls of the very last reply may be open; the resuming session answers them.
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from leeward.memory.sessions import Recall, TranscriptEntry
 from leeward.security.call import ToolCall
 from leeward.security.ports import RecordError
 from leeward.security.trust import Origin
 
 from ..conversation import BROKEN_OFF, HistorySnapshot, attached_to, with_summary
 from ..providers.interface import Message
+
+if TYPE_CHECKING:
+    from leeward.memory.sessions import Recall, TranscriptEntry
 
 __all__ = ["origins_of", "taken_up"]
 
@@ -24,7 +27,7 @@ def taken_up(recall: Recall) -> HistorySnapshot:
     """Return the conversation as it was left.
 
     Raises:
-        RecordError: an entry is none of ours.
+        RecordError: an entry is not one that Leeward writes.
     """
     found = [(entry.place, _message(entry)) for entry in recall.words]
     if recall.summary is not None:

@@ -1,4 +1,4 @@
-"""Find, resume, fork and delete sessions: fold their records, and read their conversation back.
+"""Find, resume, fork and delete sessions: fold their records and read their conversations.
 
 Nothing here decides anything: what a session may do is what its records say it was allowed, less what lapses
 when it is resumed elsewhere or under another configuration. Sessions are put into words in `text.py`.
@@ -13,13 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.memory.audit import AuditLogger, Record, Unfinished
 from leeward.memory.sessions import Catalog, Charge, Conversation, SessionInUse, SessionLock, Transcript
 from leeward.security.call import Status
-from leeward.security.kinds import Json
 from leeward.security.session import (
     BreakerReset,
     Configured,
@@ -39,11 +38,16 @@ from leeward.security.session import (
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel
 
-from ..config import Loaded
-from ..conversation import HistorySnapshot
 from ..describe import gates_off
 from ..exits import CliError, Exit
 from .history import origins_of, taken_up
+
+if TYPE_CHECKING:
+    from leeward.memory.audit import AuditLogger, Record, Unfinished
+    from leeward.security.kinds import Json
+
+    from ..config import Loaded
+    from ..conversation import HistorySnapshot
 
 __all__ = [
     "ResumedSession",
@@ -81,7 +85,7 @@ class SessionStore:
 class ResumedSession:
     """A session as it was left: its state, its conversation, what it has cost, and how it is listed.
 
-    `events` are what happens by its being taken up, `told` what the person should hear of that.
+    `events` are recorded because it is resumed, `told` is shown to the person.
     """
 
     session: Session
@@ -160,7 +164,7 @@ async def expire(kept: SessionStore, retention_days: float, most: int | None = N
 
 
 async def delete(kept: SessionStore, session: str) -> None:
-    """Delete what was said in a session; its audit stays.
+    """Delete the conversation of a session; its audit stays.
 
     Raises:
         CliError: it is open.
@@ -190,7 +194,7 @@ async def find(catalog: Catalog, name: str, workspace: str, besides: str = "") -
         latest = await catalog.sessions(2, workspace)
         if others := [one for one in latest if one.id != besides]:
             return others[0]
-        why = "there is no session to go on with in this workspace"
+        why = "there is no session to resume in this workspace"
         raise CliError(Exit.NOT_FOUND, "NOT_FOUND", why, suggestion="leeward sessions list")
     found = await catalog.named(name)
     if len(found) == 1:
@@ -202,7 +206,7 @@ async def find(catalog: Catalog, name: str, workspace: str, besides: str = "") -
 
 
 def lock(database: Path, session: str) -> SessionLock:
-    """Take the right to go on with a session.
+    """Take the right to resume a session.
 
     Raises:
         CliError: it is open, here or in another process.
@@ -240,9 +244,9 @@ async def take_up(kept: SessionStore, found: Conversation, fresh: Session, diges
     if unlabelled := origins_of(recall) - fold.session.labels:
         happened.append(TextSeen(now, tuple(sorted(unlabelled))))
     told = tuple(_told(fold, lapsed=lapsed))
-    return ResumedSession(
-        fold.session, taken_up(recall), recall.charges, found, tuple(happened), told, lapsed
-    )
+    # The level of autonomy was set for that time only.
+    session = replace(fold.session, policy=fresh.policy)
+    return ResumedSession(session, taken_up(recall), recall.charges, found, tuple(happened), told, lapsed)
 
 
 async def fork(kept: SessionStore, source: Conversation, turn: int | None = None) -> str:
@@ -290,8 +294,8 @@ def _before_fork(events: Iterable[Event], turn: int, forked_at: float) -> Iterat
 def _is_another_life(event: Event, forked_at: float) -> bool:
     """Whether something that makes a session freer came after another one was forked off.
 
-    What the person forgets or allows there is not said of this one. All else may count here, too: it makes
-    nothing freer, and which of two events came first is told by a clock that may have been set.
+    What the person forgets or allows there has no effect on this one. All else may count here, too: it makes
+    nothing freer, and the order of two events rests on a clock that may have been set.
     """
     match event:
         case ConversationCleared() | UrlsAdded() | Granted() | BreakerReset():
@@ -311,7 +315,7 @@ def _came_from(begun: Record) -> tuple[str, int] | None:
 
 
 async def _beginning(audit: AuditLogger, session: str) -> Record:
-    """Return the record of the beginning of a session; what stands before it in none could be missing.
+    """Return the record of the beginning of a session; records before it belong to no session.
 
     Raises:
         CliError: it is gone.

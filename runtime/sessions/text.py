@@ -1,4 +1,4 @@
-"""Format sessions: as a list, as a conversation, as a Markdown document, as JSON. Pure.
+"""Format sessions: as a list, a conversation, a Markdown document, or JSON. Pure.
 
 What a page, a program or a model wrote is stripped of all that a terminal would obey, and loses the marks
 that only models need. In the document it is put into code blocks, so that it cannot look like our own text
@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from leeward.memory.sessions import Charge, Conversation, SearchHit, TranscriptEntry
 from leeward.security.filters import Source, strip
-from leeward.security.kinds import Json
+from leeward.security.lazy import regex
 from leeward.security.text import visible
 from leeward.security.trust import Origin
 
-from ..conversation import HistorySnapshot
+if TYPE_CHECKING:
+    from leeward.memory.sessions import Charge, Conversation, SearchHit, TranscriptEntry
+    from leeward.security.kinds import Json
+
+    from ..conversation import HistorySnapshot
 
 __all__ = [
     "conversation_json",
@@ -33,8 +37,8 @@ __all__ = [
 _TITLE = 60
 _LINE = 200
 _EXCERPT = 120
-_MARK = re.compile(r"«(?:UNTRUSTED:[0-9a-f]{32}:[^»]{0,64}|END:[0-9a-f]{32})»")
-_WORD = re.compile(r"[^\W_]+")
+_MARK = regex(r"«(?:UNTRUSTED:[0-9a-f]{32}:[^»]{0,64}|END:[0-9a-f]{32})»")
+_WORD = regex(r"[^\W_]+")
 _MODEL = Source("model", Origin.MODEL)
 
 
@@ -51,7 +55,7 @@ def _turns(one: Conversation) -> str:
 
 
 def last_lines(one: Conversation, taken: HistorySnapshot) -> Iterator[str]:
-    """Yield where a session was left: its name, and what was said last."""
+    """Yield where a session was left: its name, and its last message."""
     yield session_line(one, where=False)
     for message in _last(taken):
         words = message[1].strip()
@@ -71,7 +75,7 @@ def _last(taken: HistorySnapshot) -> list[tuple[str, str]]:
 
 
 def found_line(found: SearchHit, words: str) -> str:
-    """Return where words were found, with what stands around them."""
+    """Return where words were found, with the text around them."""
     one, entry = found.conversation, found.entry
     role, text = _said_in(entry, words)
     head = f"{one.id}  turn {entry.turn:<4} {role:<9}"
@@ -114,9 +118,9 @@ def _shown(entry: TranscriptEntry) -> Iterator[str]:
         case "tool":
             yield f"    ← {entry.origin}: {_first(text)}"
         case "summary":
-            yield f"    ≡ what was said before is summed up for the model: {_cut(_line(text), _LINE)}"
+            yield f"    ≡ what came before is summarised for the model: {_cut(_line(text), _LINE)}"
         case "clear":
-            yield "    ■ what was said before is forgotten"
+            yield "    ■ what came before is forgotten"
 
 
 def _first(text: str) -> str:
@@ -129,7 +133,7 @@ def _first(text: str) -> str:
 def export_lines(
     one: Conversation, entries: Sequence[TranscriptEntry], charges: Sequence[Charge]
 ) -> Iterator[str]:
-    """Yield a session as a Markdown document; whatever was said stands in blocks of code."""
+    """Yield a session as a Markdown document; all messages are in blocks of code."""
     yield f"# {_escaped(visible(one.title)) or one.id}"
     yield ""
     yield from (f"- {_escaped(line.strip())}" for line in _head(one, charges))
@@ -145,7 +149,7 @@ def _document(entry: TranscriptEntry) -> Iterator[str]:
     text = _text(entry)
     heading = {"user": "The person", "assistant": "The assistant", "summary": "Summary for the model"}
     if entry.role == "clear":
-        yield from ("", "*What was said before is forgotten.*")
+        yield from ("", "*What came before is forgotten.*")
         return
     if entry.role in heading and text:
         yield from ("", f"### {heading[entry.role]}", "", *_block(text))
@@ -260,7 +264,7 @@ def _line(text: str) -> str:
 
 
 def _excerpt(text: str, words: str) -> str:
-    """Return what stands around the first of the words, on one line."""
+    """Return the text around the first of the words, on one line."""
     line = " ".join(text.split())
     folded = line.casefold()
     places = [folded.find(word) for word in _WORD.findall(words.casefold())]

@@ -1,5 +1,22 @@
 """Slash commands, the same in chats and scripts."""
 
-from .commands import COMMANDS, SlashCommand, SlashResult, dispatch, parse
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .commands import COMMANDS, SlashCommand, SlashResult, dispatch, parse
 
 __all__ = ["COMMANDS", "SlashCommand", "SlashResult", "dispatch", "parse"]
+
+_HOMES = {
+    "COMMANDS": ".commands",
+    "SlashCommand": ".commands",
+    "SlashResult": ".commands",
+    "dispatch": ".commands",
+    "parse": ".commands",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

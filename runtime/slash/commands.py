@@ -1,4 +1,4 @@
-"""The table of slash commands, in the chat and in scripts alike, and what each one does.
+"""The table of slash commands, for chats and scripts, and what each does.
 
 Slash commands are the person's words: the URLs in one become known before it does anything. Nothing is
 printed here; the text of a command, and the turn it wants, are returned as a value.
@@ -9,15 +9,16 @@ from __future__ import annotations
 import difflib
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from leeward.memory.audit import Record
 from leeward.security.call import Asker, Status
+from leeward.security.lazy import regex
 from leeward.security.outcome import ToolError
 from leeward.security.permissions import pattern_problem
-from leeward.security.session import BreakerReset, Grant, Granted, UrlsRemoved
+from leeward.security.policy import Autonomy
+from leeward.security.session import AutonomySet, BreakerReset, Grant, Granted, UrlsRemoved
 from leeward.security.text import redact_text, visible
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, Url, parse_place
@@ -25,16 +26,30 @@ from leeward.security.url import Provenance, Url, parse_place
 from ..app import Runtime
 from ..audit import explanation_of, record_lines, records_of
 from ..conversation import cost_lines
-from ..describe import known_lines, permission_lines, status_lines, tool_line, trust_line
+from ..describe import (
+    bound_lines,
+    bounds_of,
+    known_lines,
+    permission_lines,
+    status_lines,
+    tool_line,
+    trust_line,
+)
 from ..exits import CliError
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
-from .handlers import diff_told, jobs_told, notes_told, redo_told, undo_told
+from .handlers import diff_told, jobs_told, notes_told, redo_told, servers_told, undo_told
+from .labels import labels_told
+
+if TYPE_CHECKING:
+    from leeward.memory.audit import Record
+    from leeward.security.kinds import Json
 
 __all__ = ["COMMANDS", "SlashCommand", "SlashCommandSpec", "SlashResult", "dispatch", "parse"]
 
-_FORM = re.compile(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
-_TOOL = re.compile(r"[a-z0-9_*?\[\]!-]{1,64}")
+_FORM = regex(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
+_TOOL = regex(r"[a-z0-9_*?\[\]!-]{1,64}")
 _RECORDS = 20
+SERVER = "server:"
 _USAGE = 27  # columns; what is longer has a line of its own
 
 
@@ -44,7 +59,8 @@ class SlashResult:
 
     `turn` is a question of the person's, and fenced text that goes with it, to be run as a turn now.
     `failed` tells that the command could not be carried out; `text` then says why. `came_in` tells that
-    `text` is what a call brought, which listeners have heard of, and not ours.
+    `text` is what a call brought, which listeners have heard of, and not ours. `data` is for programs.
+    `opens` names what is to be opened in a pager, "" the latest, where there is one.
     """
 
     text: str = ""
@@ -52,6 +68,8 @@ class SlashResult:
     exit: bool = False
     failed: bool = False
     came_in: bool = False
+    data: Mapping[str, Json] | None = None
+    opens: str | None = None
 
 
 Handler: TypeAlias = Callable[[Runtime, str], Awaitable[SlashResult]]
@@ -70,7 +88,7 @@ class SlashCommandSpec:
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """A line that begins with a slash. `command` is None where there is none of that name."""
+    """A line that begins with a slash. `command` is None if the name is unknown."""
 
     line: str
     name: str
@@ -82,7 +100,8 @@ class SlashCommand:
         """Say why it cannot be carried out, with the nearest name, or None."""
         if self.command is not None:
             return None
-        near = difflib.get_close_matches(self.name, _BY_NAME, n=1, cutoff=0.5)
+        # Of short names, half the letters are not enough: /init is not a slip for /exit.
+        near = difflib.get_close_matches(self.name, _BY_NAME, n=1)
         hint = f"; did you mean /{_BY_NAME[near[0]].name}?" if near else "; /help lists them"
         return f"there is no /{self.name}{hint}"
 
@@ -141,7 +160,7 @@ async def _resume(runtime: Runtime, argument: str) -> SlashResult:
 async def _sessions(runtime: Runtime, _argument: str) -> SlashResult:
     found = await runtime.kept.catalog.sessions(_RECORDS, runtime.pipeline.session.policy.workspace)
     lines = [session_line(one, where=False) for one in found]
-    return SlashResult("\n".join(lines) or "nothing was said in this workspace yet")
+    return SlashResult("\n".join(lines) or "this workspace has no conversation yet")
 
 
 async def _fork(runtime: Runtime, argument: str) -> SlashResult:
@@ -165,7 +184,7 @@ async def _browse(runtime: Runtime, argument: str) -> SlashResult:
         return SlashResult("\n".join(known_lines(runtime.pipeline.session)))
     if url == "--forget":
         return await _forget(runtime, question.strip())
-    # Whoever types a bare host here means a web address, whatever else such a word could be.
+    # A bare host that is typed here means a web address, whatever else such a word could be.
     target = url if "://" in url else f"https://{url}"
     await runtime.give(target, Provenance.SLASH)
     result = await runtime.call("fetch", {"url": target}, Asker.PERSON)
@@ -177,14 +196,14 @@ async def _browse(runtime: Runtime, argument: str) -> SlashResult:
 
 
 async def _forget(runtime: Runtime, text: str) -> SlashResult:
-    """Withdraw one URL or address; another that is known may still stand for it, which is said."""
+    """Withdraw one URL or address; if another known one still covers it, the answer names that."""
     known = parse_place(text) or parse_place(f"https://{text}")
     if known is None or not text:
         return _usage("browse")
     session = runtime.pipeline.session
     await runtime.pipeline.note(UrlsRemoved.of(session.now, (known,)))
     left = runtime.pipeline.session.ledger.lookup(known).source if isinstance(known, Url) else None
-    still = f"; {visible(left.text)} still stands for it" if left is not None else ""
+    still = f"; {visible(left.text)} still covers it" if left is not None else ""
     return SlashResult(f"forgotten: {visible(known.text)}{still}")
 
 
@@ -221,10 +240,12 @@ async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
     match = pattern.strip() or None
     problem = pattern_problem(match) if match is not None else None
     if match is not None and redact_text(match, session.secrets) != match:
-        return _failed("the pattern holds a secret, and what is granted is kept and shown")
+        return _failed("the pattern contains a secret; grants are stored and shown, so they must not")
     if problem is not None:
         return _failed(f"{visible(pattern)}: {problem}")
-    grant = Grant(f"g_{secrets.token_hex(4)}", tool, match)
+    # The person allows the files as they are now, even if a call wrote them.
+    mark = await runtime.changes.latest()
+    grant = Grant(f"g_{secrets.token_hex(4)}", tool, match, files=(), mark=mark)
     await runtime.pipeline.note(Granted(session.now, grant))
     what = f"{tool}{f' {visible(match)}' if match is not None else ''}"
     return SlashResult(f"allowed for this session: {what} ({grant.id})")
@@ -250,11 +271,27 @@ async def _trust(runtime: Runtime, argument: str) -> SlashResult:
     tool, level = words[0], TrustLevel.__members__.get(words[1].upper())
     if level is None:
         return _failed(f"a level is one of {', '.join(name.lower() for name in TrustLevel.__members__)}")
+    if tool.startswith(SERVER):
+        return await _trust_server(runtime, tool, level)
     if runtime.tools.spec(tool) is None:
         near = difflib.get_close_matches(tool, [spec.name for spec in runtime.tools.specs()], n=1)
         return _failed(f"there is no tool {visible(tool)}{f'; did you mean {near[0]}?' if near else ''}")
     await runtime.set_trust(tool, level)
     return SlashResult(f"{tool} is {level.name.lower()} for this session")
+
+
+async def _trust_server(runtime: Runtime, source: str, level: TrustLevel) -> SlashResult:
+    """Set the level of each tool of a server, as it is now."""
+    names = [spec.name for spec in runtime.tools.specs() if spec.source == source]
+    if not names:
+        return _failed(f"there is no {visible(source)}; /mcp lists the servers")
+    for name in names:
+        await runtime.set_trust(name, level)
+    return SlashResult(f"{visible(source)} is {level.name.lower()} for this session: {', '.join(names)}")
+
+
+async def _labels(runtime: Runtime, argument: str) -> SlashResult:
+    return SlashResult(labels_told(runtime.pipeline.session, argument))
 
 
 async def _audit(runtime: Runtime, argument: str) -> SlashResult:
@@ -298,7 +335,24 @@ async def _overflow(runtime: Runtime, _argument: str) -> SlashResult:
 
 
 async def _status(runtime: Runtime, _argument: str) -> SlashResult:
-    return SlashResult("\n".join(status_lines(runtime.pipeline.session, runtime.provider.name)))
+    lines = [*status_lines(runtime.pipeline.session, runtime.provider.name, runtime.loaded.filters)]
+    lines += bound_lines(runtime.config, runtime.sandbox)
+    return SlashResult("\n".join(lines), data={"bounds": bounds_of(runtime.config, runtime.sandbox)})
+
+
+async def _show(_runtime: Runtime, argument: str) -> SlashResult:
+    if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
+        return _usage("show")
+    return SlashResult("results are opened at a terminal alone", failed=True, opens=argument)
+
+
+async def _autonomy(runtime: Runtime, argument: str) -> SlashResult:
+    session, wanted = runtime.pipeline.session, argument.lower()
+    if wanted and wanted.upper() not in Autonomy.__members__:
+        return _failed(f"a level is one of {', '.join(Autonomy)}")
+    if wanted:
+        await runtime.pipeline.note(AutonomySet(session.now, Autonomy(wanted), "the person, by /autonomy"))
+    return SlashResult(f"autonomy {runtime.pipeline.session.policy.autonomy}")
 
 
 async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
@@ -330,11 +384,9 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
     SlashCommandSpec("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
     SlashCommandSpec("new", "/new", "begin another session", _new),
     SlashCommandSpec("sessions", "/sessions", "the sessions of this workspace", _sessions),
-    SlashCommandSpec(
-        "resume", "/resume [ID]", "go on with a session, or with the latest before this", _resume
-    ),
+    SlashCommandSpec("resume", "/resume [ID]", "resume a session, or the latest before this", _resume),
     SlashCommandSpec("fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork),
-    SlashCommandSpec("compact", "/compact", "sum up what was said, so that more fits", _compact),
+    SlashCommandSpec("compact", "/compact", "summarise the conversation, so that more fits", _compact),
     SlashCommandSpec(
         "browse",
         "/browse [URL [QUESTION] | --forget URL]",
@@ -355,12 +407,28 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
         ("perms",),
     ),
     SlashCommandSpec(
+        "autonomy",
+        "/autonomy [LEVEL]",
+        "how much is done without asking; switch it for now",
+        _autonomy,
+    ),
+    SlashCommandSpec(
         "trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", _trust
+    ),
+    SlashCommandSpec(
+        "mcp", "/mcp [NAME | end NAME]", "servers and their tools; end one", _told(servers_told)
+    ),
+    SlashCommandSpec(
+        "labels",
+        "/labels [VALUE] [--json]",
+        "whose words were read, and where a value was first seen",
+        _labels,
     ),
     SlashCommandSpec("audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit),
     SlashCommandSpec(
         "why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why
     ),
+    SlashCommandSpec("show", "/show [NUMBER]", "all of a result, or of the latest, in a pager", _show),
     SlashCommandSpec("overflow", "/overflow", "outputs that were too long to show", _overflow),
     SlashCommandSpec(
         "memory",
@@ -374,7 +442,12 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
     SlashCommandSpec(
         "jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)
     ),
-    SlashCommandSpec("status", "/status", "model, limits, breaker, windows, labels", _status),
+    SlashCommandSpec(
+        "status",
+        "/status",
+        "model, limits, breaker, windows, labels, output filters and what they save",
+        _status,
+    ),
     SlashCommandSpec("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
 )
 """Every command, in the order in which `/help` lists them."""

@@ -1,4 +1,4 @@
-"""Handlers of /jobs, /memory, /undo, /redo and /diff.
+"""Handlers of /jobs, /mcp, /memory, /undo, /redo and /diff.
 
 A step of the workspace and how it is restored is defined in `tools/checkpoints/checkpoints.py`; here it is
 put on record first.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from leeward.memory.checkpoints import Revision, Step, Version
 from leeward.memory.notes import NoteNotFound
@@ -19,14 +20,17 @@ from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, Turn
 from leeward.tools.files import shown_name, unified
 from leeward.tools.shell import JobState
 
-from ..app import Runtime
-from ..describe import note_line, note_lines
+from ..describe import note_line, note_lines, tool_line
 from ..exits import CliError, Exit
 from ..sessions import job_lines
 
-__all__ = ["diff_told", "jobs_told", "notes_told", "redo_told", "undo_told"]
+if TYPE_CHECKING:
+    from ..app import Runtime
+
+__all__ = ["diff_told", "jobs_told", "notes_told", "redo_told", "servers_told", "undo_told"]
 
 
+_MCP_USAGE = "usage: /mcp [NAME | end NAME]"
 _OFF = "checkpoints are off: see [tools.shell] checkpoints"
 _MOST_LINES = 400
 
@@ -61,8 +65,10 @@ async def diff_told(runtime: Runtime, argument: str) -> str:
         raise CliError(Exit.ARG_ERROR, "USAGE", "usage: /diff [all]")
     points = _points(runtime)
     steps = [step for step in await points.steps() if not step.undone]
+    running = _running(runtime)
     if not steps:
-        raise CliError(Exit.NOT_FOUND, "NOTHING", "no call has changed anything that could be undone")
+        what = "no call has changed anything that could be undone"
+        raise CliError(Exit.NOT_FOUND, "NOTHING", "\n".join([what, *running]))
     changes: dict[bytes, Revision] = {}
     for step in steps if argument else steps[-1:]:
         for one in await points.store.revisions(step.id):
@@ -71,7 +77,7 @@ async def diff_told(runtime: Runtime, argument: str) -> str:
     lines = [line for path in sorted(changes) for line in await _difference(points, changes[path])]
     rest = [f"… {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
     head = f"{len(steps)} calls" if argument else _named(steps[-1])
-    return "\n".join([f"{head}: {_count(len(changes))} changed", *lines[:_MOST_LINES], *rest])
+    return "\n".join([f"{head}: {_count(len(changes))} changed", *lines[:_MOST_LINES], *rest, *running])
 
 
 async def _turned(runtime: Runtime, argument: str, *, undo: bool) -> str:
@@ -83,7 +89,7 @@ async def _turned(runtime: Runtime, argument: str, *, undo: bool) -> str:
         turned = await _points(runtime).turn(undo=undo, force=argument == "force", record=record)
     except NothingToUndo:
         what = "nothing is left to undo" if undo else "nothing was undone that could be done again"
-        raise CliError(Exit.NOT_FOUND, "NOTHING", what) from None
+        raise CliError(Exit.NOT_FOUND, "NOTHING", "\n".join([what, *_running(runtime)])) from None
     except Conflict as error:
         told = f"{error}; nothing was touched. /{word} force does it all the same"
         raise CliError(Exit.GENERAL_ERROR, "CONFLICT", told) from error
@@ -91,6 +97,15 @@ async def _turned(runtime: Runtime, argument: str, *, undo: bool) -> str:
         raise CliError(Exit.GENERAL_ERROR, "FAILED", f"/{word} failed: {error}") from error
     await runtime.pipeline.note(_event(runtime, word, turned, forced=argument == "force"))
     return "\n".join(_lines(turned, word))
+
+
+def _running(runtime: Runtime) -> list[str]:
+    """Say of each background command that runs that what it changes is no step yet."""
+    return [
+        f"{job.id} still runs: what it changes is shown and undone once it has ended (/jobs stop {job.id})"
+        for job in runtime.jobs.all()
+        if not job.over.is_set()
+    ]
 
 
 async def _record(runtime: Runtime, word: str, forced: bool, step: Step, paths: int) -> None:
@@ -204,3 +219,35 @@ async def notes_told(runtime: Runtime, argument: str) -> str:
             await notes.widen(note.id)
             return f"holds in every workspace now: {note_line(note)}"
     raise CliError(Exit.ARG_ERROR, "USAGE", _USAGE)
+
+
+async def servers_told(runtime: Runtime, argument: str) -> str:
+    """Show the servers, or one of them with its tools; end one, which the next call starts again.
+
+    Raises:
+        CliError: there is no such server, or nothing of that is meant.
+    """
+    servers, words = runtime.servers, argument.split()
+    if not words:
+        lines = [
+            visible(f"{name}: {server.state} · {server.settings.told}")
+            for name, server in servers.servers.items()
+        ]
+        lines += [
+            visible(f"{name}: not allowed · {one.told} (leeward mcp trust {name} quarantined allows it)")
+            for name, one in servers.names.waiting.items()
+        ]
+        return "\n".join(lines) or "there are no servers; leeward mcp add NAME -- COMMAND adds one"
+    server = servers.servers.get(words[-1])
+    if server is None:
+        why = f"there is no server {words[-1]}; /mcp lists them"
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", why)
+    if words[:-1] == ["end"]:
+        server.close()
+        return f"{words[-1]} is ended; the next call of a tool of it starts it again"
+    if len(words) > 1:
+        raise CliError(Exit.ARG_ERROR, "USAGE", _MCP_USAGE)
+    session, source = runtime.pipeline.session, server.settings.source
+    specs = [spec for spec in runtime.tools.specs() if spec.source == source]
+    heads = [visible(f"{words[0]}: {server.state} · {server.settings.told}")]
+    return "\n".join([*heads, *(tool_line(spec, session) for spec in specs)])

@@ -1,18 +1,56 @@
-"""The tables and questions behind the gates `arguments` and `grounding`."""
+"""The tables and checks behind the gates `arguments`, `grounding` and `hosts`."""
 
-from .arguments import PATTERNS, Rejection, rejected_pattern
-from .grounding import DOUBTS, UrlQuestion, destination_question, unread_url, url_question
-from .suggestion import instead_of, passing_url
+from .arguments import PATTERNS, rejected_pattern
+from .flowing import (
+    ACTING,
+    carries_out,
+    foreign_in,
+    risky_paths,
+    sent_to,
+    told_private,
+    told_untrusted,
+)
+from .grounding import UrlQuestion, asked_about, unread_url, url_question
+from .leaking import OUTWARD, carried_secret, confidential_source, is_confidential, is_random, let_out
+from .network import carries_secret, is_by_host, network_word, refused_host
+from .own_words import is_own_words
+from .rejections import pattern_errors, rejections
+from .sighting import WAY_OUT, destination_question, id_question, negated_question, seen_question
+from .suggestion import asked_to_write, instead_of, passing_url
 
 __all__ = [
-    "DOUBTS",
+    "ACTING",
+    "OUTWARD",
     "PATTERNS",
-    "Rejection",
+    "WAY_OUT",
     "UrlQuestion",
+    "asked_about",
+    "asked_to_write",
+    "carried_secret",
+    "carries_out",
+    "carries_secret",
+    "confidential_source",
     "destination_question",
+    "foreign_in",
+    "id_question",
     "instead_of",
+    "is_by_host",
+    "is_confidential",
+    "is_own_words",
+    "is_random",
+    "let_out",
+    "negated_question",
+    "network_word",
     "passing_url",
+    "pattern_errors",
+    "refused_host",
     "rejected_pattern",
+    "rejections",
+    "risky_paths",
+    "seen_question",
+    "sent_to",
+    "told_private",
+    "told_untrusted",
     "unread_url",
     "url_question",
 ]

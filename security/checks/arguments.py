@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..command import CommandLine
-from ..kinds import Kind, Unreadable
+from ..kinds import CommandLine, Kind, Unreadable
+from ..lazy import regex
 from ..paths import ResolvedPath
 from ..text import CONTROLS, INVISIBLE, find_control, find_invisible, find_tag, folded, without_invisible
 from ..url import Destination, Url, parse_url
@@ -53,7 +53,7 @@ class _Seen:
         self.decoded = folded(_decoded(self.folded))
 
     def gained(self, chars: str) -> bool:
-        """Whether decoding reveals more of some of these characters than stand there openly."""
+        """Whether decoding reveals more of some of these characters than are there openly."""
         if self.decoded is self.folded:
             return False
         return any(self.decoded.count(char) > self.folded.count(char) for char in chars)
@@ -62,49 +62,49 @@ class _Seen:
 Check: TypeAlias = Callable[[_Seen], bool]
 Table: TypeAlias = Sequence[tuple[str, Check]]
 
-_ESCAPE = re.compile(r"%(?:[0-9A-Fa-f]{2}|[uU][0-9A-Fa-f]{4})")
-_ESCAPE_BYTES = re.compile(rb"%(?:([0-9A-Fa-f]{2})|[uU]([0-9A-Fa-f]{4}))")
+_ESCAPE = regex(r"%(?:[0-9A-Fa-f]{2}|[uU][0-9A-Fa-f]{4})")
+_ESCAPE_BYTES = regex(rb"%(?:([0-9A-Fa-f]{2})|[uU]([0-9A-Fa-f]{4}))")
 # An ASCII character spelled in more bytes than it needs; lenient decoders take the low seven bits.
-_OVERLONG = re.compile(
+_OVERLONG = regex(
     rb"(?:[\xc0\xc1]|\xe0[\x80\x81]|\xf0\x80[\x80\x81]|\xf8\x80\x80[\x80\x81]|\xfc\x80\x80\x80[\x80\x81])[\x00-\xff]"
 )
 _DECODINGS = 4
 
 _METACHARS = ";|&$`()<>\n"
-_WITH_USER = re.compile(r"[a-z][a-z0-9+.-]*://[^/\\?#]*@", re.IGNORECASE)
-_WITH_CREDENTIALS = re.compile(
+_WITH_USER = regex(r"[a-z][a-z0-9+.-]*://[^/\\?#]*@", re.IGNORECASE)
+_WITH_CREDENTIALS = regex(
     r"(?:https?://[^/\\?#]*@|[a-z][a-z0-9+.-]*://[^/\\?#@:]*:[^/\\?#]*@)", re.IGNORECASE
 )
 _BLANKS = rf"[\s{CONTROLS}]*"
 _OPAQUE = r"(?:file|javascript|vbscript|view-source):(?=\S)|data:(?:[a-z]+/[a-z0-9.+-]+)?[;,]"
-_SCHEME = re.compile(
+_SCHEME = regex(
     rf"{_BLANKS}(?:[a-z][a-z0-9+.-]+://|(?:https?|ftps?|sftp|mailto):(?=\S)|{_OPAQUE})", re.IGNORECASE
 )
 # `https:notes.txt` is a file's name; what begins with a slash behind the colon is meant as a URL.
-_PATH_SCHEME = re.compile(
+_PATH_SCHEME = regex(
     rf"{_BLANKS}(?:[a-z][a-z0-9+.-]+://|(?:https?|ftps?|sftp):(?=[/\\])|{_OPAQUE})", re.IGNORECASE
 )
 # `ext::` and the like make git run a program; `fe80::1` is an address.
-_LOCAL_SCHEME = re.compile(rf"{_BLANKS}(?:{_OPAQUE}|(?![0-9a-f]{{1,4}}::)[a-z][a-z0-9-]+::)", re.IGNORECASE)
-_PLACEHOLDER = re.compile(
+_LOCAL_SCHEME = regex(rf"{_BLANKS}(?:{_OPAQUE}|(?![0-9a-f]{{1,4}}::)[a-z][a-z0-9-]+::)", re.IGNORECASE)
+_PLACEHOLDER = regex(
     r"<[\w .:-]+>|\{\{?[ ]*[A-Za-z_][\w .:]*\}|^\[[A-Za-z][\w .-]*\]$|^:[A-Za-z]\w*$"
     r"|(?<![A-Za-z])YOUR[_-]?[A-Z]|^(?i:your[_-](?:[a-z]+[_-]){0,4}(?:id|key|token|secret|uuid|project|repo|name|here))$"
     r"|^(?i:insert|replace|enter)[_-](?:[A-Za-z]+[_-]){0,6}(?i:here|me|id)$|[A-Z]_HERE$|^(?i:x{3,}(?:-x+)*)$"
     r"|^(?i:(?:[a-z]+[_-]){0,5}(?:id|uuid|guid|key|token|secret|value|name|slug|number|project|repo)[_-]here)$"
     r"|^(?i:placeholder|change[_-]?me)$|^(?:TODO|TBD|FIXME)$"
 )
-_SHELL = re.compile(r"[;|&$`<>*!'\"\\()\[\]{}]")
-_DESTINATION_SHELL = re.compile(r"[;|&$`<>*!'\"\\(){}]")
-_NULL = re.compile(r"(?i:null|undefined|none|nan|nil)")
+_SHELL = regex(r"[;|&$`<>*!'\"\\()\[\]{}]")
+_DESTINATION_SHELL = regex(r"[;|&$`<>*!'\"\\(){}]")
+_NULL = regex(r"(?i:null|undefined|none|nan|nil)")
 _EDGES = "".join(map(chr, (*range(0x21), *range(0x7F, 0xA1))))
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_ROOTED = re.compile(r"/|~(?:[\w.-]*/|$)|[A-Za-z]:[/\\]")
-_DOTS_ONLY = re.compile(r"(?:^|/)\.+(?:/|$)")
-# Beside the marks of ASCII those that stand within words of other scripts (UAX 31, table 3a).
+_SURROGATE = regex(r"[\ud800-\udfff]")
+_ROOTED = regex(r"/|~(?:[\w.-]*/|$)|[A-Za-z]:[/\\]")
+_DOTS_ONLY = regex(r"(?:^|/)\.+(?:/|$)")
+# Beside the marks of ASCII those that occur within words of other scripts (UAX 31, table 3a).
 _ID_MARKS = frozenset("_-.:/@+=~,\u00b7\u058a\u05be\u05f3\u05f4\u0f0b\u0f0c\u1361\u2027\u30a0\u30fb")
 _DESTINATION_MARKS = _ID_MARKS | frozenset("[]#")
 # A channel's name begins with this mark; anywhere else it sets a fragment apart.
-_BEHIND = re.compile("(?<=.)#", re.DOTALL)
+_BEHIND = regex("(?<=.)#", re.DOTALL)
 
 
 def climbs(text: str) -> int:
@@ -136,6 +136,14 @@ def _is_no_identifier(text: str, marks: frozenset[str]) -> bool:
     return any(not (char.isalnum() or char in marks or unicodedata.category(char)[0] == "M") for char in text)
 
 
+def _is_no_destination(text: str, marks: frozenset[str]) -> bool:
+    """Whether a text is no destination; a name in capitals and a number in groups may hold single blanks."""
+    words = text.split(" ")
+    if len(words) > 1 and (text[0].isupper() or text[0].isdigit() or text[0] == "+"):
+        return any(not word or word[0] == "-" for word in words) or _is_no_identifier("".join(words), marks)
+    return _is_no_identifier(text, marks)
+
+
 def _found(pattern: re.Pattern[str]) -> Check:
     return lambda seen: pattern.search(seen.raw) is not None
 
@@ -149,7 +157,7 @@ def _identifier(
     scheme: re.Pattern[str],
     shell: re.Pattern[str],
     fragment: re.Pattern[str],
-    marks: frozenset[str],
+    mismatch: Check,
 ) -> Table:
     """Return the table of the requirement in its order; identifiers and destinations differ in these."""
     return (
@@ -168,24 +176,32 @@ def _identifier(
         ("invisible_character", lambda seen: INVISIBLE.search(_SURROGATE.sub("", seen.raw)) is not None),
         ("shell_metachar", _found(shell)),
         ("literal_null", lambda seen: _NULL.fullmatch(seen.folded) is not None),
-        ("type_pattern_mismatch", lambda seen: _is_no_identifier(seen.raw, marks)),
+        ("type_pattern_mismatch", mismatch),
     )
 
 
 # A program that is given the identifier as an argument takes these for options. Others begin with a
 # dash as well: numbers of groups, and what base64url makes of random bytes.
-_OPTION = re.compile(
+_OPTION = regex(
     r"--[A-Za-z].*|-[A-Za-z]{1,3}|-[a-z]+|-[A-Za-z]{1,4}\d{1,4}|-[A-Za-z][\w-]*=+[^=].*", re.DOTALL
 )
 _IDENTIFIER: Table = (
-    *_identifier(_WITH_USER, _SCHEME, _SHELL, re.compile("#"), _ID_MARKS),
+    *_identifier(
+        _WITH_USER, _SCHEME, _SHELL, regex("#"), lambda seen: _is_no_identifier(seen.raw, _ID_MARKS)
+    ),
     ("type_pattern_mismatch", lambda seen: _OPTION.fullmatch(seen.raw) is not None),
 )
 PATTERNS = tuple(dict.fromkeys(name for name, _ in _IDENTIFIER))
 """The stable names, in the order in which they win."""
 
 _DESTINATION: Table = (
-    *_identifier(_WITH_CREDENTIALS, _LOCAL_SCHEME, _DESTINATION_SHELL, _BEHIND, _DESTINATION_MARKS),
+    *_identifier(
+        _WITH_CREDENTIALS,
+        _LOCAL_SCHEME,
+        _DESTINATION_SHELL,
+        _BEHIND,
+        lambda seen: _is_no_destination(seen.raw, _DESTINATION_MARKS),
+    ),
     # `-oProxyCommand=…` as a host is an option to ssh and its like.
     ("type_pattern_mismatch", lambda seen: seen.raw.startswith("-")),
 )
@@ -238,6 +254,9 @@ def rejected_pattern(
         return None
     if pattern == "path_traversal" and isinstance(canonical, ResolvedPath):
         candidate: str | None = canonical.text
+    elif isinstance(canonical, Destination):
+        # What mail programs write before it, `Ann Lee <ann@example.com>`, is no part of the address.
+        candidate = canonical.text
     else:
         candidate = _corrected(kind, pattern, raw)
     if candidate is None or candidate == raw or not _passes(kind, candidate, declared=declared):

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..call import Action, Atom
-from ..kinds import Kind, Unreadable
+from ..call import Atom
+from ..kinds import Unreadable
 from ..session import Session
 from ..text import redact_text
 from ..trust import Origin
-from ..url import Destination, Grounding, Provenance, Url, host_facts, percent_decoded
-from ..verdict import Deny
+from ..url import Grounding, Provenance, Url, host_facts, percent_decoded
+from ..verdict import Ask, Deny, Grounds
 
-__all__ = ["DOUBTS", "LONGEST_SEGMENT", "UrlQuestion", "destination_question", "unread_url", "url_question"]
+__all__ = ["LONGEST_SEGMENT", "UrlQuestion", "asked_about", "unread_url", "url_question"]
 
 LONGEST_SEGMENT = 64
 """Characters of a path segment that was not given, at most, before it is asked about."""
@@ -27,36 +27,53 @@ _LONGEST_IN_ALL = 512
 
 @dataclass(frozen=True, slots=True)
 class UrlQuestion:
-    """One reason to ask: `facts` are the values to show beside the question."""
+    """One reason to ask: `facts` are the values to show beside the question.
+
+    `where` says in our words where the value was first seen, `force` that only an answer about it counts.
+    """
 
     rule: str
     facts: tuple[tuple[str, str], ...]
+    where: str = ""
+    force: bool = False
 
 
-DOUBTS = {
+_DOUBTS = {
     "carries_value": "Send a value along that is secret or was read from something private?",
     "long_segment": "Open with a long path that you did not give?",
     "added_query": "Open with a query or fragment that you did not give?",
     "foreign_link": "Follow a link that leads to another site?",
-    "unknown_destination": "Send it there? What is meant by this destination cannot be told.",
-    "bare_host": "Is this name, which could also be a file or stand in a program, meant as a web address?",
+    "seen": "Use what you did not give?",
+    "unknown_id": "Use this id? You did not give it, and nothing showed it.",
+    "bare_host": "Is this name, which could also be a file or part of a program, meant as a web address?",
 }
 """The rules of the questions, the gravest first, each with its words."""
 
 
+def asked_about(doubts: list[tuple[Atom, UrlQuestion]], grounds: Grounds) -> Ask:
+    """Gather the questions about all of them into one; the gravest gives it its name."""
+    rule = min((doubt.rule for _, doubt in doubts), key=list(_DOUBTS).index)
+    facts = tuple(fact for _, doubt in doubts for fact in doubt.facts)
+    about = tuple(atom for atom, _ in doubts)
+    seen = "; ".join(dict.fromkeys(doubt.where for _, doubt in doubts if doubt.where))
+    question = f"{_DOUBTS[rule]} First seen in {seen}." if seen else _DOUBTS[rule]
+    force = any(doubt.force for _, doubt in doubts)
+    return Ask(rule, question, about, force=force, facts=facts, grounds=grounds)
+
+
 def unread_url(atom: Atom) -> Deny:
-    """Return the refusal of what stands where a URL is meant and was not read as one."""
+    """Return the refusal of a text that is meant as a URL and was not read as one."""
     why = atom.canonical.reason if isinstance(atom.canonical, Unreadable) else "it is not a URL"
     reason = f"fetch rejected: the URL cannot be read: {why}"
     return Deny("unreadable", reason, facts=(("url", atom.raw),))
 
 
 def url_question(url: Url, known: Grounding, session: Session) -> UrlQuestion | None:
-    """Return the gravest doubt about a URL that stands on something known, or None."""
+    """Return the gravest doubt about a URL that rests on something known, or None."""
     added = "/".join(known.below) + known.added
     warning = host_facts(url)
     if added and _carries_value(added, known, session):
-        return UrlQuestion("carries_value", (("added", added), *warning))
+        return UrlQuestion("carries_value", (("added", added), *warning), force=True)
     if len(added) > _LONGEST_IN_ALL or any(len(segment) > LONGEST_SEGMENT for segment in known.below):
         return UrlQuestion("long_segment", (("added", added), *warning))
     if known.added:
@@ -66,14 +83,6 @@ def url_question(url: Url, known: Grounding, session: Session) -> UrlQuestion | 
     if known.provenance is Provenance.HINT:
         return UrlQuestion("bare_host", (("url", url.text), *warning))
     return None
-
-
-def destination_question(atom: Atom, action: Action) -> UrlQuestion | None:
-    """Return a doubt where a destination was read as none of the places there are, nor judged as a URL."""
-    as_url = {(url.pointer, url.raw) for url in action.of_kind(Kind.URL)}
-    if isinstance(atom.canonical, Destination) or (atom.pointer, atom.raw.removeprefix("git+")) in as_url:
-        return None
-    return UrlQuestion("unknown_destination", (("destination", atom.raw),))
 
 
 def _carries_value(added: str, known: Grounding, session: Session) -> bool:

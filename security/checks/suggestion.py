@@ -1,31 +1,35 @@
-"""Select suggestions for a denied or questioned call; a suggestion that would be denied itself is left out.
+"""Choose what to suggest instead of a refused call; a suggestion that would itself be refused is dropped.
 
 Each candidate is checked against the person's deny rules, autonomy, trust, the host lists and the
 ledger of known URLs; command lines are judged by `command/judge/suggest.py`. A suggestion may still
-lead to a question, since a question is not a denial.
+lead to a question, since a question is not a denial. What a read-only run wanted to change makes one, too.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from .. import command
 from ..action import effects_at_most
 from ..call import Action, Atom, Checked, ToolSpec
-from ..command import CommandLine, Say, hosts_of, reach_of, suggestions_for
-from ..kinds import Effect, Kind
+from ..kinds import CommandLine, Effect, Kind
 from ..permissions import matched
 from ..policy import Autonomy, RuleAction
 from ..session import Session
 from ..url import Url, in_domains, judge_host, listed_problem, parse_url
+from ..verdict import Ask
 
-__all__ = ["instead_of", "passing_url"]
+__all__ = ["asked_to_write", "instead_of", "passing_url"]
+
+_MOST_WISHES = 20
+_WRITES = "Run it again, so that it can write? It ran read-only, and wanted to change something"
 
 
 def instead_of(atom: Atom, action: Action, session: Session) -> str | None:
     """Return the first thing that could be done instead of a command line and would not be refused itself."""
     if not isinstance(atom.canonical, CommandLine):
         return None
-    for found, line in suggestions_for(atom.canonical, session.policy, session.policy.shell_rules):
+    for found, line in command.suggestions_for(atom.canonical, session.policy, session.policy.shell_rules):
         if line is None:
             passes = passing_url(found.value, found.tool, action, session) is not None
         else:
@@ -63,8 +67,8 @@ def _refuses_line(line: CommandLine, text: str, action: Action, atom: Atom, sess
     instead = replace(instead, effects=declared & effects_at_most(instead, policy))
     if policy.autonomy is Autonomy.READONLY and instead.effects & ~Effect.READ:
         return True
-    reached = reach_of(line, session.ledger, policy.allow_networks)
-    if reached.say == Say.DENY or any(_is_unlisted(host, session) for host in hosts_of(line)):
+    reached = command.reach_of(line, session.ledger, policy.allow_networks)
+    if reached.say == command.Say.DENY or any(_is_unlisted(host, session) for host in command.hosts_of(line)):
         return True
     return _is_forbidden(instead, session)
 
@@ -81,3 +85,15 @@ def _is_forbidden(action: Action, session: Session) -> bool:
         return True
     denying = (rule for rule in policy.rules if rule.action is RuleAction.DENY)
     return any(matched(rule, action, policy) is not None for rule in denying)
+
+
+def asked_to_write(action: Action, facts: tuple[tuple[str, str], ...], *, force: bool) -> Ask:
+    """Return the question about a line that ran read-only; `facts` are further values to show.
+
+    The yes is to the line, as where it is asked about before it runs, and not to the named paths alone.
+    """
+    wished = tuple(("wanted to change", path) for path in action.wished[:_MOST_WISHES])
+    left = len(action.wished) - _MOST_WISHES
+    more = (("more paths", str(left)),) if left > 0 else ()
+    about = action.of_kind(Kind.COMMAND)
+    return Ask("wished", _WRITES, about=about, force=force, facts=(*wished, *more, *facts))

@@ -1,42 +1,40 @@
-"""Shell command lines, read and judged."""
+"""Parse and judge shell command lines. Nothing is loaded before the first line there is to read."""
 
-from .expand import parse_command
-from .judge import (
-    Ruling,
-    Say,
-    Wanted,
-    assess,
-    covers_words,
-    effects_of,
-    explain,
-    hosts_of,
-    is_shown_in_full,
-    matches_words,
-    reach_of,
-    ruling_of,
-    suggestions_for,
-    surveyed,
-    together,
-    wanted,
-)
-from .programs import (
-    ODD_SETTING,
-    PLAIN_SETTINGS,
-    UNREAD_PARTS,
-    is_plain_head,
-    leads_elsewhere,
-    odd_settings,
-    setting_names,
-    settings_in,
-)
-from .syntax import CommandFacts, CommandLine, Once
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ..kinds import UNKNOWN, CommandFacts, CommandLine, Once, Wanted
+    from .expand import parse_command
+    from .judge import (
+        ANYWHERE,
+        Ruling,
+        Say,
+        assess,
+        covers_words,
+        effects_of,
+        explain,
+        hosts_of,
+        is_shown_in_full,
+        matches_words,
+        reach_of,
+        ruling_of,
+        suggestions_for,
+        surveyed,
+        urls_by_proxy,
+        wanted,
+    )
+    from .syntax import Node, success_is_of_all
 
 __all__ = [
-    "ODD_SETTING",
-    "PLAIN_SETTINGS",
-    "UNREAD_PARTS",
+    "ANYWHERE",
+    "UNKNOWN",
     "CommandFacts",
     "CommandLine",
+    "Node",
     "Once",
     "Ruling",
     "Say",
@@ -46,18 +44,43 @@ __all__ = [
     "effects_of",
     "explain",
     "hosts_of",
-    "is_plain_head",
     "is_shown_in_full",
-    "leads_elsewhere",
     "matches_words",
-    "odd_settings",
     "parse_command",
     "reach_of",
     "ruling_of",
-    "setting_names",
-    "settings_in",
+    "success_is_of_all",
     "suggestions_for",
     "surveyed",
-    "together",
+    "urls_by_proxy",
     "wanted",
 ]
+
+_HOMES = {
+    "ANYWHERE": ".judge",
+    "CommandFacts": "..kinds",
+    "CommandLine": "..kinds",
+    "Node": ".syntax",
+    "Once": "..kinds",
+    "Ruling": ".judge",
+    "Say": ".judge",
+    "UNKNOWN": "..kinds",
+    "Wanted": "..kinds",
+    "assess": ".judge",
+    "covers_words": ".judge",
+    "effects_of": ".judge",
+    "explain": ".judge",
+    "hosts_of": ".judge",
+    "is_shown_in_full": ".judge",
+    "matches_words": ".judge",
+    "parse_command": ".expand",
+    "reach_of": ".judge",
+    "ruling_of": ".judge",
+    "success_is_of_all": ".syntax",
+    "suggestions_for": ".judge",
+    "surveyed": ".judge",
+    "urls_by_proxy": ".judge",
+    "wanted": ".judge",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

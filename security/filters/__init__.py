@@ -1,14 +1,27 @@
-"""What a text passes before it is seen; the order is `FILTERS` in `pipeline.py`."""
+"""The filters a text passes before the model sees it; their order is `FILTERS` in `pipeline.py`."""
 
 from .cap import cap
 from .distill import Excerpt, distill
 from .fence import fence, inline, label
 from .redact import redact
-from .screened import HARD_BOUND, Feeder, Filter, Screened, Source, Stepwise, applied
+from .screened import (
+    HARD_BOUND,
+    Distillation,
+    Distilled,
+    Feeder,
+    Filter,
+    Screened,
+    Source,
+    Stepwise,
+    applied,
+)
 from .strip import strip
+from .suspect import suspect
 
 __all__ = [
     "HARD_BOUND",
+    "Distillation",
+    "Distilled",
     "Excerpt",
     "Feeder",
     "Filter",
@@ -23,4 +36,5 @@ __all__ = [
     "label",
     "redact",
     "strip",
+    "suspect",
 ]

@@ -1,4 +1,4 @@
-"""How much of a text is looked at, at the very most: cut at a line's end below the hard bound."""
+"""Cut a text at a line end below the hard bound; nothing beyond it is screened."""
 
 from __future__ import annotations
 

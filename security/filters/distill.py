@@ -1,4 +1,4 @@
-"""What does the model see of a text that is too long to show: its head and its tail.
+"""Shorten a long text: output filters first, then its head and its tail.
 
 The pipeline stores the whole text and adds the notice that says where it is.
 """
@@ -13,17 +13,21 @@ from .screened import Screened, Source
 __all__ = ["Excerpt", "distill"]
 
 # Of the threshold: the head says what a text is, the tail of a log says how it ended.
-_HEAD_TENTHS = 3
-_TAIL_TENTHS = 2
+_HEAD_TENTHS, _TAIL_TENTHS = 3, 2
 
 
 def distill(screened: Screened, source: Source) -> Screened:
-    """Return texts up to `source.threshold` characters as they are, else head and tail at line ends."""
-    if len(screened.text) <= source.threshold:
-        return screened
+    """Return what output filters leave, up to `source.threshold` characters; of more, head and tail."""
+    whole = screened.sizes[0] or len(screened.text)
+    if source.begin is not None:
+        distillation = source.begin()
+        distillation.feed(screened.text)
+        screened = screened.distilled(distillation.finish(source.exit_code, source.threshold))
     excerpt = Excerpt(source.threshold)
     excerpt.feed(screened.text)
-    return replace(screened, text=excerpt.text, notices=(*screened.notices, *excerpt.notices), is_cut=True)
+    text, notices = excerpt.text, (*screened.notices, *excerpt.notices)
+    is_cut = screened.is_cut or excerpt.is_cut
+    return replace(screened, text=text, notices=notices, is_cut=is_cut, sizes=(whole, len(text)))
 
 
 class Excerpt:

@@ -1,14 +1,18 @@
-"""Marking text as data: nothing reaches the model but what this file wrote.
+"""Mark text as untrusted data; only text from this filter reaches the model.
 
-Each span has marks with a nonce of its own that whoever wrote the text could not know. The marks
-help a model that is willing to heed them; no gate relies on them.
+Each span has marks with a nonce of its own that the author of the text could not know; nonces of other spans
+in it are masked. By its origin a text has a margin on each line besides (`datamark`), or is encoded
+(`FenceMode`). The marks help a model that is willing to heed them; no gate relies on them.
 """
 
 from __future__ import annotations
 
-import re
+import base64
+from dataclasses import replace
 
-from ..text import new_nonce
+from ..kinds import FenceMode
+from ..lazy import regex
+from ..text import look_alike_flags, new_nonce, with_margins, without_nonces
 from ..trust import Origin
 from .redact import redact
 from .screened import Screened, Source
@@ -18,14 +22,15 @@ __all__ = ["LABEL_LENGTH", "fence", "inline", "label"]
 
 LABEL_LENGTH = 512
 _READ_LENGTH = 64 * 1024
-_NOT_KIND = re.compile(r"[^a-z0-9_-]+")
+_NOT_KIND = regex(r"[^a-z0-9_-]+")
 
 
 def fence(screened: Screened, source: Source) -> Screened:
     """Put the text between marks with a fresh 128-bit nonce; notices and facts follow, one line each."""
     nonce = new_nonce()
     kind = _NOT_KIND.sub("-", source.kind.lower())[:32] or "text"
-    marked = f"«UNTRUSTED:{nonce}:{kind}»{screened.text}«END:{nonce}»"
+    body, kind = _marked_by(without_nonces(screened.text), kind, nonce, source.mode)
+    marked = f"«UNTRUSTED:{nonce}:{kind}»{body}«END:{nonce}»"
     # A notice may name a value; it stays one line of its own, cleaned like any text.
     notices = [f"[{' '.join(_cleaned(notice, source).split())}]" for notice in screened.notices]
     facts = [(name, inline(value, source)) for name, value in screened.facts]
@@ -34,7 +39,15 @@ def fence(screened: Screened, source: Source) -> Screened:
     below = "\n".join([*notices, *shown])
     gap = "\n" if below and screened.text and not screened.text.endswith("\n") else ""
     plain = f"{screened.text}{gap}{below}"
-    return Screened("\n".join((marked, *notices, *told)), plain=plain, is_cut=screened.is_cut)
+    text = "\n".join((marked, *notices, *told))
+    return replace(screened, text=text, notices=(), facts=(), plain=plain)
+
+
+def _marked_by(text: str, kind: str, nonce: str, mode: FenceMode) -> tuple[str, str]:
+    """Return the text between the marks, and its kind."""
+    if mode is FenceMode.ENCODE:
+        return base64.b64encode(text.encode("utf-8", "replace")).decode("ascii"), f"{kind}-base64"
+    return (with_margins(text, nonce) if mode is FenceMode.DATAMARK else text), kind
 
 
 def label(text: str, source: Source | None = None) -> str:
@@ -43,14 +56,17 @@ def label(text: str, source: Source | None = None) -> str:
 
 
 def inline(text: str, source: Source | None = None) -> Screened:
-    """Return a short value as `label` does, and as `plain` what stands between the marks."""
+    """Return a short value as `label` does, and as `plain` the text between the marks."""
     source = source or Source("label", Origin.MODEL)
     # Cleaned before it is cut: half a secret would no longer be known as one.
     clean = _cleaned(text[:_READ_LENGTH], source)
     line = clean.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
     if len(line) > LABEL_LENGTH or len(text) > _READ_LENGTH:
         line = line[:LABEL_LENGTH] + "…"
-    return fence(Screened(line), source)
+    marked = fence(Screened(line), replace(source, mode=FenceMode.DELIMIT))
+    flags = "; ".join(look_alike_flags(line))
+    said = f" [{flags}]" if flags else ""
+    return replace(marked, text=marked.text + said, plain=marked.plain + said)
 
 
 def _cleaned(text: str, source: Source) -> str:

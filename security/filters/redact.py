@@ -1,4 +1,4 @@
-"""Filter that masks secrets in a tool result.
+"""Mask secrets in a tool result.
 
 Secrets are recognised by `text/secrets.py` with the table `text/secrets.toml`.
 """

@@ -1,21 +1,52 @@
-"""What filters take and give: a text on its way to the model, and what is known of where it came from."""
+"""The input and output of a filter: the text, notices of ours, and where the text comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 import trio
 
+from ..kinds import FenceMode
 from ..trust import Origin
 
-__all__ = ["HARD_BOUND", "Feeder", "Filter", "Screened", "Source", "Stepwise", "applied"]
+__all__ = [
+    "HARD_BOUND",
+    "Distillation",
+    "Distilled",
+    "Feeder",
+    "Filter",
+    "Screened",
+    "Source",
+    "Stepwise",
+    "applied",
+]
 
 HARD_BOUND = 64 * 1024 * 1024
 """Bytes above which no text is ever screened in memory."""
 
 _PIECE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Distilled:
+    """What output filters leave of a text, and notices in our words; without a `text` all of it is shown."""
+
+    text: str | None
+    notices: tuple[str, ...] = ()
+
+
+class Distillation(Protocol):
+    """Output filters at work on one output; it is fed what is stripped and redacted."""
+
+    def feed(self, piece: str) -> None:
+        """Take the next piece."""
+        ...
+
+    def finish(self, exit_code: int | None, room: int) -> Distilled | None:
+        """Return what to show of all there was in about `room` characters; None if that is all of it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +57,11 @@ class Source:
 
     `secrets` are values known to be secret; `max_bytes` is the cap on the whole text, `threshold`
     the number of characters above which only head and tail are shown. `is_private` tells that what
-    stands in it is nobody else's business.
+    it holds is nobody else's business. `begin` starts the output filters of the program that printed
+    it, if there are any, and `exit_code` is how that ended. `shows` tells that its values become known by it,
+    as brought by `call`; what is in `echoes` that call had brought along itself. `parts` are its stretches of
+    several authors, `origin` is then that of the least trusted. What `is_confidential`
+    marks the session, and must not leave unasked. `mode` is how `fence` marks it.
     """
 
     kind: str
@@ -36,6 +71,14 @@ class Source:
     max_bytes: int = HARD_BOUND
     threshold: int = 50_000
     is_private: bool = True
+    begin: Callable[[], Distillation] | None = None
+    exit_code: int | None = None
+    shows: bool = False
+    call: str = ""
+    echoes: str = ""
+    parts: tuple[tuple[str, Origin], ...] = ()
+    is_confidential: bool = False
+    mode: FenceMode = FenceMode.DELIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +87,8 @@ class Screened:
 
     `facts` are values that somebody else chose, each with a name of ours; `fence` gives each marks of
     its own. `plain` is what `fence` was given, notices included: for the person's eyes, never for the
-    model. `is_cut` tells that the text is not all there was.
+    model. `is_cut` tells that the text is not all there was. `sizes` are the characters before `distill`, and
+    those shown, once they are known. `suspicion` names what `suspect` pointed out.
     """
 
     text: str
@@ -52,6 +96,16 @@ class Screened:
     facts: tuple[tuple[str, str], ...] = ()
     plain: str = ""
     is_cut: bool = False
+    sizes: tuple[int, int] = field(default=(0, 0), compare=False)
+    suspicion: tuple[str, ...] = ()
+
+    def distilled(self, found: Distilled | None) -> Screened:
+        """Return it with what output filters leave of it."""
+        if found is None:
+            return self
+        text = self.text if found.text is None else found.text
+        is_cut, notices = self.is_cut or found.text is not None, (*self.notices, *found.notices)
+        return replace(self, text=text, notices=notices, is_cut=is_cut)
 
 
 class Feeder(Protocol):

@@ -1,4 +1,4 @@
-"""Filter that removes terminal escape sequences and reveals invisible characters in a tool result.
+"""Remove terminal escape sequences from a tool result and make invisible characters visible.
 
 Both are found by `text/ansi.py` and `text/unicode.py`.
 """

@@ -1,12 +1,14 @@
-"""One file, one function, one question each; the order is `GATES` in `pipeline.py`."""
+"""The gates: one pure function per file; their order is `GATES` in `pipeline.py`."""
 
 from .anomaly import anomaly
 from .arguments import arguments
 from .budget import budget
 from .commands import commands
+from .flow import flow
 from .grounding import grounding
 from .hosts import hosts
 from .known import known
+from .leaks import leaks
 from .paths import paths
 from .permissions import permissions
 from .trust import trust
@@ -16,9 +18,11 @@ __all__ = [
     "arguments",
     "budget",
     "commands",
+    "flow",
     "grounding",
     "hosts",
     "known",
+    "leaks",
     "paths",
     "permissions",
     "trust",

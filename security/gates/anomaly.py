@@ -1,4 +1,4 @@
-"""Denies what is blocked, and asks about effects once a session was denied too often.
+"""Deny blocked tools; after too many denials in a session, ask about every effect.
 
 Counting is `session/anomaly.py`'s, setting the level `record/journal.py`'s. This gate says what follows.
 """

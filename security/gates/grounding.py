@@ -1,37 +1,49 @@
-"""Denies URLs and destinations that came neither from the person nor from a source that may be followed.
+"""Deny URLs and destinations that nobody gave; ask about those that a text showed.
 
-What to ask about a grounded one is in `checks/grounding.py`. Whether its host is allowed is for the
-`hosts` gate, its spelling for `arguments`.
+What to ask about a grounded one is in `checks/grounding.py`, about one that was seen in `checks/sighting.py`.
+Whether its host is allowed is for the `hosts` gate, its spelling for `arguments`.
 """
 
 from __future__ import annotations
 
 from ..call import Action, Atom
-from ..checks import DOUBTS, UrlQuestion, destination_question, passing_url, unread_url, url_question
+from ..checks import (
+    WAY_OUT,
+    UrlQuestion,
+    asked_about,
+    destination_question,
+    id_question,
+    negated_question,
+    passing_url,
+    seen_question,
+    unread_url,
+    url_question,
+)
 from ..kinds import Kind
 from ..session import Session
-from ..url import Destination, Grounding, Provenance, Url, host_facts
-from ..verdict import Allow, Ask, Deny, Grounds, Verdict
+from ..url import Grounding, Provenance, Url, host_facts
+from ..verdict import Allow, Deny, Verdict
 
 __all__ = ["grounding"]
 
 _NOT_PROVIDED = "fetch rejected: URL was not provided by the user"
-_NOT_NAMED = "send rejected: destination was not provided by the user"
 
 
 def grounding(action: Action, session: Session) -> Verdict:
-    """Deny what stands on nothing known; ask about whatever the person did not give in full."""
+    """Deny a value that nobody gave or showed; ask about one the person did not give in full."""
     if not session.policy.url_grounding:
         return Allow("off")
     doubts: list[tuple[Atom, UrlQuestion]] = []
     grounds: list[tuple[Url, Provenance]] = []
-    for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
+    for atom in action.of_kind(Kind.URL, Kind.DESTINATION, Kind.RESOURCE_ID):
         said: Deny | UrlQuestion | None
-        if atom.kind is Kind.DESTINATION:
-            said = _of_destination(atom, action, session)
+        if atom.kind is Kind.RESOURCE_ID:
+            said = id_question(atom, action, session)
+        elif atom.kind is Kind.DESTINATION:
+            said = destination_question(atom, action, session)
         elif isinstance(atom.canonical, Url):
             known = session.ledger.lookup(atom.canonical)
-            said = _of_url(atom.canonical, known, action, session)
+            said = _of_url(atom, atom.canonical, known, action, session)
             if known.provenance is not None:
                 grounds.append((atom.canonical, known.provenance))
         else:
@@ -40,20 +52,17 @@ def grounding(action: Action, session: Session) -> Verdict:
             return said
         if said is not None:
             doubts.append((atom, said))
-    return _asked(doubts, tuple(grounds)) if doubts else Allow(grounds=tuple(grounds))
+    return asked_about(doubts, tuple(grounds)) if doubts else Allow(grounds=tuple(grounds))
 
 
-def _of_url(url: Url, known: Grounding, action: Action, session: Session) -> Deny | UrlQuestion | None:
+def _of_url(
+    atom: Atom, url: Url, known: Grounding, action: Action, session: Session
+) -> Deny | UrlQuestion | None:
+    if session.is_endorsed(atom.kind, atom.shown):
+        return None
     if known.source is not None:
-        return url_question(url, known, session)
-    return _not_provided(url, known.nearest, action, session)
-
-
-def _of_destination(atom: Atom, action: Action, session: Session) -> Deny | UrlQuestion | None:
-    place = atom.canonical
-    if isinstance(place, Destination) and session.ledger.provenance_of(place) is None:
-        return Deny("not_provided", _NOT_NAMED, facts=(("destination", place.text),))
-    return destination_question(atom, action)
+        return url_question(url, known, session) or negated_question(atom, session)
+    return seen_question(atom, session) or _not_provided(url, known.nearest, action, session)
 
 
 def _not_provided(url: Url, nearest: Url | None, action: Action, session: Session) -> Deny:
@@ -61,12 +70,11 @@ def _not_provided(url: Url, nearest: Url | None, action: Action, session: Sessio
     if nearest is not None:
         facts.append(("nearest known", nearest.text))
     suggestion = passing_url(nearest.text, action.call.tool, action, session) if nearest is not None else None
-    return Deny("not_provided", _NOT_PROVIDED, suggestion=suggestion, facts=tuple(facts))
-
-
-def _asked(doubts: list[tuple[Atom, UrlQuestion]], grounds: Grounds) -> Ask:
-    """Gather the questions about all of them into one; the gravest gives it its name."""
-    rule = min((doubt.rule for _, doubt in doubts), key=list(DOUBTS).index)
-    facts = tuple(fact for _, doubt in doubts for fact in doubt.facts)
-    about = tuple(atom for atom, _ in doubts)
-    return Ask(rule, DOUBTS[rule], about, force=rule == "carries_value", facts=facts, grounds=grounds)
+    return Deny(
+        "not_provided",
+        _NOT_PROVIDED,
+        suggestion=suggestion,
+        facts=tuple(facts),
+        detail=WAY_OUT,
+        advice="you never gave this URL. Write it in a message or use /browse URL.",
+    )

@@ -1,26 +1,30 @@
-"""Denies hosts that are not allowed or not public, and plain http where it is not allowed.
+"""Deny hosts that are not allowed or not public, and plain http; ask about hosts a command wants to reach.
 
 The name or literal is judged as written, before any DNS lookup; the address a name resolves to is
 judged by the same `judge_address` when it is used. Whether the person gave the URL is for the
-`grounding` gate.
+`grounding` gate. A command that has no network but single hosts is asked about them before it runs; what it
+may reach is in `checks/network.py`.
 """
 
 from __future__ import annotations
 
+from .. import command
 from ..call import Action, Atom
-from ..checks import passing_url, unread_url
-from ..command import CommandLine, hosts_of
-from ..kinds import Kind
+from ..checks import network_word, passing_url, refused_host, unread_url
+from ..kinds import CommandLine, Kind
 from ..policy import Policy
 from ..session import Session
-from ..url import Destination, DestinationKind, Url, host_facts, in_domains, judge_host, listed_problem
-from ..verdict import Allow, Deny, Verdict
+from ..url import Destination, DestinationKind, Url, host_facts, in_domains, listed_problem
+from ..verdict import Deny, Verdict
 
 __all__ = ["hosts"]
 
 
 def hosts(action: Action, session: Session) -> Verdict:
-    """Deny the first place that is unreadable, not listed, not public, or not spoken to over https."""
+    """Deny the first place that is unreadable, not listed, not public, or not spoken to over https.
+
+    Else ask about the hosts that a command is to reach, all at once.
+    """
     for atom in action.of_kind(Kind.URL, Kind.DESTINATION):
         denial = _of_destination(atom, session.policy) or _of_url(atom, action, session)
         if denial is not None:
@@ -29,12 +33,12 @@ def hosts(action: Action, session: Session) -> Verdict:
         denial = _of_command(atom, session.policy)
         if denial is not None:
             return denial
-    return Allow()
+    return network_word(action, session)
 
 
 def _of_command(atom: Atom, policy: Policy) -> Deny | None:
     """Hold the hosts a command names against the lists; where else it may reach is for `commands`."""
-    for host in hosts_of(atom.canonical) if isinstance(atom.canonical, CommandLine) else ():
+    for host in command.hosts_of(atom.canonical) if isinstance(atom.canonical, CommandLine) else ():
         unlisted = listed_problem(host, policy.domain_allowlist, policy.domain_denylist)
         if unlisted is not None:
             facts = (("host", host),)
@@ -43,11 +47,11 @@ def _of_command(atom: Atom, policy: Policy) -> Deny | None:
 
 
 def _of_destination(atom: Atom, policy: Policy) -> Deny | None:
-    """Judge the host of a destination; mail goes to whoever takes it in for a domain, not to its host."""
+    """Judge the host of a destination; mail goes to the servers that a domain names, not to its host."""
     place = atom.canonical
     if not isinstance(place, Destination) or place.kind is DestinationKind.MAIL:
         return None
-    return _of_host(place.host, policy, (("destination", place.text),))
+    return refused_host(place.host, policy, (("destination", place.text),))
 
 
 def _of_url(atom: Atom, action: Action, session: Session) -> Deny | None:
@@ -57,19 +61,8 @@ def _of_url(atom: Atom, action: Action, session: Session) -> Deny | None:
     if not isinstance(url, Url):
         return unread_url(atom)
     facts = (("url", url.text), ("host", url.host), *host_facts(url))
-    denial = _of_host(url.host, policy, facts)
+    denial = refused_host(url.host, policy, facts)
     if denial is None and url.scheme != "https" and not in_domains(url.host, policy.allow_http):
         secure = passing_url("https" + url.text.removeprefix(url.scheme), action.call.tool, action, session)
-        return Deny("https_only", "fetch rejected: only https is spoken", suggestion=secure, facts=facts)
+        return Deny("https_only", "fetch rejected: only https is allowed", suggestion=secure, facts=facts)
     return denial
-
-
-def _of_host(host: str, policy: Policy, facts: tuple[tuple[str, str], ...]) -> Deny | None:
-    unlisted = listed_problem(host, policy.domain_allowlist, policy.domain_denylist)
-    if unlisted is not None:
-        return Deny(unlisted[0], f"fetch rejected: {unlisted[1]}", facts=facts)
-    what = judge_host(host, policy.allow_networks)
-    if what is not None:
-        reason = f"fetch rejected: the host is not on the public internet ({what})"
-        return Deny("refused_host", reason, facts=facts)
-    return None

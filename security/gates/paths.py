@@ -1,4 +1,4 @@
-"""Denies secret and protected files; asks about paths outside the workspace and files that run later.
+"""Deny secret and protected files; ask about paths outside the workspace and files that run later.
 
 Each path is judged by its normalised text and by its resolved target, since either may be the one that
 leaves the workspace.
@@ -14,6 +14,8 @@ from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
 
 __all__ = ["paths"]
+
+_CHANGING = Effect.CREATE | Effect.WRITE
 
 
 def paths(action: Action, session: Session) -> Verdict:
@@ -32,7 +34,7 @@ def paths(action: Action, session: Session) -> Verdict:
             is_inside(path, policy.workspace, *policy.allowed_paths) for path in _both(atom.canonical)
         ):
             outside.append(atom)
-        why = _runs_later(atom.canonical) if Effect.WRITE in effects else None
+        why = _runs_later(atom.canonical) if effects & _CHANGING else None
         if why is not None:
             later[atom] = why
     return _asked(later, outside)
@@ -44,7 +46,7 @@ def _asked(later: dict[Atom, str], outside: list[Atom]) -> Verdict:
     if later:
         left = " and leaves the workspace" if outside else ""
         reasons = "; ".join(dict.fromkeys(later.values()))
-        question = f"this changes what acts later without being named{left}: {reasons}"
+        question = f"this changes a file that is executed later{left}: {reasons}"
         return Ask("runs_later", question, about, by_name=True, facts=facts)
     return Ask("outside", "this leaves the workspace", about, facts=facts) if outside else Allow()
 
@@ -58,7 +60,7 @@ def _forbidden(place: ResolvedPath, effects: Effect, policy: Policy) -> Deny | N
         why = secret_reason(path, policy)
         if why is not None:
             return Deny("secret", f"this file is secret: {why}", facts=(("path", path),))
-        why = protected_reason(path, policy) if effects & (Effect.WRITE | Effect.EXECUTE) else None
+        why = protected_reason(path, policy) if effects & (_CHANGING | Effect.EXECUTE) else None
         if why is not None:
             return Deny("protected", f"this file must not be changed: {why}", facts=(("path", path),))
     return None

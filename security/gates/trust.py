@@ -1,4 +1,4 @@
-"""Denies blocked tools, and quarantined ones more than reading; asks about effects of verified ones."""
+"""Deny blocked tools, and effects of quarantined ones beyond reading; ask about effects of verified ones."""
 
 from __future__ import annotations
 

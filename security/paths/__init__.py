@@ -1,4 +1,4 @@
-"""Paths: inside the workspace or not, protected, secret, or run by something later."""
+"""Classify paths: inside the workspace, protected, secret, or executed later."""
 
 from .autorun import is_meant_to_run_later, runs_later_reason
 from .pattern import literally, matches_parts

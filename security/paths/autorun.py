@@ -1,4 +1,4 @@
-"""Recognise files that some program runs or obeys later, when nobody names them.
+"""Recognise files that a program executes or obeys later without being named.
 
 A write to such a file takes effect unattended: at the next commit, build, test run, login or session.
 So `gates/paths.py` asks about it whatever else is allowed, and an answer given in advance covers it
@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..lazy import regex
 from .pattern import as_one_name
 
 __all__ = ["is_meant_to_run_later", "runs_later_reason"]
@@ -34,7 +35,7 @@ _UPPER = {parts[0]: why for parts, why in _FOLDERS.items() if parts[0].startswit
 
 
 # An environment of Python's, by what people call it; what lies there is run by name, from the end of PATH.
-_ENVIRONMENT = re.compile(r"[^/]*env[^/]*")
+_ENVIRONMENT = regex(r"[^/]*env[^/]*")
 _PROGRAMS_OF_ENVIRONMENT = (
     "a command finds it by its name, as a program of the workspace's Python environment"
 )

@@ -40,7 +40,7 @@ def matches_parts(parts: Sequence[str], wanted: Sequence[str], *, below: bool = 
 
 
 def _behind(reached: set[int], wanted: Sequence[str]) -> set[int]:
-    """Add the places behind each `**` that may stand for nothing, which the last one may not."""
+    """Add the places behind each `**` that may match nothing, which the last one may not."""
     for place, part in enumerate(wanted[:-1]):
         if part == "**" and place in reached:
             reached.add(place + 1)
@@ -76,7 +76,7 @@ def _wanted(
 
 
 def _parts_of(pattern: str, workspace: str, home: str) -> tuple[str, ...]:
-    """Return the parts of an absolute glob; what stands for all in a folder means the folder, too."""
+    """Return the parts of an absolute glob; a pattern for all in a folder means the folder, too."""
     if pattern == "~" or pattern.startswith("~/"):
         pattern = literally(home) + pattern[1:]
     elif "/" not in pattern.rstrip("/"):

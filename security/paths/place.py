@@ -1,4 +1,4 @@
-"""Values that describe a path: its text, its resolved target, its state on disk, and a call's preview.
+"""Values that describe a path: its text, its resolved target, its state on disk, and a preview of changes.
 
 Reading a call fills in the text, the surveyor the target and the state, a tool's own `preview` the
 change it would make.
@@ -13,7 +13,7 @@ __all__ = ["FileState", "Preview", "ResolvedPath"]
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What stood at a path when a call was looked up; two are equal unless something that matters changed.
+    """The state of a path when a call was looked up; two are equal unless something that matters changed.
 
     `kind` is in words ("a file", "a folder"), "" where there was nothing. `mark` is the SHA-256 (hex) of
     a file's content, or of one that is too large for that what tells it from others. `identity` is its
@@ -31,7 +31,7 @@ class ResolvedPath:
     """A path as it was read and as it lies on disk, both absolute.
 
     `text` is normalised without looking; `real` has every link resolved. `escaped` tells that a
-    relative spelling climbed out of the workspace. `state` is what stood there, looked up only for
+    relative spelling climbed out of the workspace. `state` is its state then, looked up only for
     tools that show what they would change: their verdict rests on it. As text, and to whatever opens a path,
     it is `real`: what was judged.
     """

@@ -1,7 +1,7 @@
-"""Say which files nothing may write: what configures git or Leeward, what shells run at start, the system.
+"""Recognise files that no tool may write: configuration of git and Leeward, shell start files, the system.
 
 Paths are judged by their text alone; nothing here reads a disk. What runs later without being named, and is
-asked about, stands in `autorun.py`.
+asked about, is in `autorun.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def protected_reason(path: str, policy: Policy) -> str | None:
     if is_below(path_as_one, policy.protected_paths):
         return "it belongs to Leeward or to what runs it"
     folder, _, name = path_as_one.rpartition("/")
-    # Both names are hidden ones, which most paths hold none of.
+    # Both names are hidden ones, which most paths do not have.
     parts = path_as_one.split("/") if "/." in path_as_one else ()
     reason = next((why for part in parts if (why := _CONTROL_FOLDERS.get(part))), None)
     if reason is not None:

@@ -1,4 +1,4 @@
-"""Say which files are secret: by where credentials are kept, by what a name says, or as part of the system.
+"""Recognise secret files: by known folders of credentials, by name, or as files of the system.
 
 Paths are judged by their text alone; nothing here reads a disk. What the person's configuration names as
 secret, or as not secret, counts beside the tables. `text/secrets.py` finds secrets within texts.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ..lazy import regex
 from ..policy import Policy
 from .pattern import as_one_name, means_path
 from .workspace import DEVICES, at_home, is_below
 
 __all__ = ["NAMED_SECRET", "NOT_TO_BE_READ", "secret_places", "secret_reason"]
 
-# What of a home holds credentials, whole folders and single files; `/` stands for the folders between.
+# What of a home holds credentials, whole folders and single files; `/` replaces the folders between.
 _SECRET_OF_HOMES = (
     ".ssh",
     ".aws",
@@ -157,15 +158,15 @@ NAMED_SECRET = "its name says that it holds a key or passwords"  # noqa: S105 â€
 """Why a file is secret where the configuration decides: the one lifts what the other says."""
 
 _HOMES = ("/root", "/home/[^/]+", "/Users/[^/]+")
-_SWAP = re.compile(r"(?is)(\.?)(.+)\.sw[a-p]")
-_BACKUP = re.compile(
+_SWAP = regex(r"(?is)(\.?)(.+)\.sw[a-p]")
+_BACKUP = regex(
     r"(?is)#(?P<draft>.+)#"
     r"|(?P<copied>.+?)(?:\.~\d{1,8}~|~+|\.\d{1,8}| ?\(\d{1,8}\)"
     r"|[. _-](?:bak|backup|old|orig|save|tmp|copy)\d{0,8})"
 )
 _LONGEST_NAME = 255
 _TEMPLATE = r"(?:example|sample|template|dist|schema|defaults?)"
-_SECRET_NAME = re.compile(
+_SECRET_NAME = regex(
     r"(?is)id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?(?:[_-][\w@-]+)?(?:\.(?:pem|priv|private))?"
     rf"|\.env(?:rc)?(?:[._-](?!{_TEMPLATE}$)[\w.-]+)?"
     # `process.env` is what programs call their environment, in words that may look like a path.
@@ -174,13 +175,19 @@ _SECRET_NAME = re.compile(
     r"|(?!.*pub)(?:.*[._-])?(?:priv(?:ate)?[._-]?)?key\d*\.pem"
     r"|[._](?:netrc|pgpass|npmrc|pypirc|git-credentials|htpasswd|my\.cnf|mylogin\.cnf|s3cfg|boto|vault-token)"
     r"|[._](?:databrickscfg|authinfo|msmtprc|fetchmailrc|terraformrc)(?:\.gpg)?"
-    r"|ssh_host_\w+_key"
+    r"|pip\.(?:conf|ini)|ssh_host_\w+_key"
+    # Data, and no code or prose, about credentials: what clouds and frameworks hand out under such names.
+    r"|(?!(?:.*[._-])?(?:example|sample|template|dist|schema|mock|fake|dummy)[._-])"
+    r"(?:(?:.*[._-])?credentials?(?:[._-]?\d+)?|secrets?|client_secrets?(?:_[\w.-]+)?"
+    r"|(?:.*[._-])?service[._-]?account(?:[._-]?key)?|.*access[_-]?keys?|(?:.*[._-])?oauth[_-]creds)"
+    r"(?:[._-](?:prod|production|staging|dev|development|local))?"
+    r"\.(?:json|ya?ml|ini|csv|cfg|conf|properties|xml|plist)"
 )
-# What stands in every such name, so that most names are looked at once.
-_HINT = re.compile(
-    r"id_|env|key|p12|pfx|jks|kdbx|ppk|rc|pgpass|credentials|htpasswd|cnf|cfg|boto|token|authinfo"
+# Something of this is in every such name, so most names are looked at once.
+_HINT = regex(
+    r"id_|env|key|p12|pfx|jks|kdbx|ppk|pip\.|rc|pgpass|cred|secret|account|htpasswd|cnf|cfg|boto|token|authinfo"
 )
-_PROC = re.compile(
+_PROC = regex(
     r"/proc/(?:self|thread-self|\d+)/(?:environ|mem|root|cwd|fd|fdinfo|exe|maps|map_files|task)(?:/|$)"
 )
 _SECRET_SYSTEM = (

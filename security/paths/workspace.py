@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from ..kinds import Unreadable
+from ..lazy import regex
 from ..policy import Policy
 from .pattern import as_one_name
 from .place import ResolvedPath
@@ -29,8 +30,8 @@ __all__ = [
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/shm")  # noqa: S108 — named, not used
 """Devices that hold nothing and do no harm."""
 
-_DOT_COMPONENT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
-_ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
+_DOT_COMPONENT = regex(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+_ENCODED = regex(r"%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
 
 
 def is_inside(path: str, *roots: str) -> bool:
@@ -65,7 +66,7 @@ def _one_spelling(roots: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ..
 def locate(raw: str, policy: Policy) -> ResolvedPath | Unreadable:
     """Return the absolute, normalised path a text means; `real` is still the same text.
 
-    `~` and `~/…` are the home; `~name` is another user's and cannot be told from here.
+    `~` and `~/…` are the home; `~name` is another user's, which is not known here.
     """
     if not raw:
         return Unreadable("the path is empty")

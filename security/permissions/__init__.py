@@ -1,24 +1,80 @@
-"""Rules, grants, and the questions they answer in advance."""
+"""Rules, grants, and the Asks they answer in advance."""
 
-from .answers import APPROVAL, Asks, grants_behind, recheck, resolve_asks, who_lets_it_run
-from .grants import Always, Patterns, granted_by, problem_with, proposed_grants, wider_grants
-from .matching import JUDGED, holding_back, matched, pattern_problem
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .answers import (
+        APPROVAL,
+        CHANGED_SINCE,
+        Asks,
+        answers_for_changes,
+        grants_behind,
+        lapsed_behind,
+        open_hosts,
+        recheck,
+        resolve_asks,
+        who_lets_it_run,
+    )
+    from .grants import Always, Patterns, granted_by, problem_with, proposed_grants, wider_grants
+    from .lending import lending_word, lent_names, lent_to, reads_lent
+    from .matching import JUDGED, holding_back, matched, pattern_problem
 
 __all__ = [
     "APPROVAL",
+    "CHANGED_SINCE",
     "JUDGED",
     "Always",
     "Asks",
     "Patterns",
+    "answers_for_changes",
     "granted_by",
     "grants_behind",
     "holding_back",
+    "lapsed_behind",
+    "lending_word",
+    "lent_names",
+    "lent_to",
     "matched",
+    "open_hosts",
     "pattern_problem",
     "problem_with",
     "proposed_grants",
+    "reads_lent",
     "recheck",
     "resolve_asks",
     "who_lets_it_run",
     "wider_grants",
 ]
+
+_HOMES = {
+    "APPROVAL": ".answers",
+    "Always": ".grants",
+    "Asks": ".answers",
+    "CHANGED_SINCE": ".answers",
+    "JUDGED": ".matching",
+    "Patterns": ".grants",
+    "answers_for_changes": ".answers",
+    "granted_by": ".grants",
+    "grants_behind": ".answers",
+    "holding_back": ".matching",
+    "lapsed_behind": ".answers",
+    "lending_word": ".lending",
+    "lent_names": ".lending",
+    "lent_to": ".lending",
+    "matched": ".matching",
+    "open_hosts": ".answers",
+    "pattern_problem": ".matching",
+    "problem_with": ".grants",
+    "proposed_grants": ".grants",
+    "reads_lent": ".lending",
+    "recheck": ".answers",
+    "resolve_asks": ".answers",
+    "who_lets_it_run": ".answers",
+    "wider_grants": ".grants",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -19,15 +19,16 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from ..call import Action, Atom
-from ..command import CommandLine
-from ..kinds import Kind
+from ..kinds import CommandLine, Kind
+from ..lazy import regex
 from ..paths import ResolvedPath, is_inside
-from ..policy import HISTORY, Policy
+from ..policy import HISTORY, LEND, NETWORK, NOT_YOURS, Policy
 from ..question import is_taken_in, too_long
-from ..session import Grant, Scope, Session
+from ..session import ENDORSEMENT, Grant, Scope, Session
 from ..text import redact_text, visible
-from ..url import url_pattern
-from .answers import Asks, resolve_asks
+from ..url import reach_rule, url_pattern
+from ..verdict import Ask
+from .answers import Asks, is_about_values, resolve_asks
 from .matching import covers_action, exact_patterns, exact_words, path_glob, pattern_problem, starts
 
 __all__ = ["LONGEST", "Always", "Patterns", "granted_by", "problem_with", "proposed_grants", "wider_grants"]
@@ -39,9 +40,9 @@ LONGEST = 366 * 86_400.0
 """Seconds that an expiry may lie ahead, at most."""
 
 _MOST_RULES = 8  # that a person looks at one by one
-_WILDCARD = re.compile(r"[*?\[]")
-_WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
-_LITERAL_WILDCARD = re.compile(r"\[([*?\[])\]")
+_WILDCARD = regex(r"[*?\[]")
+_WILDCARDS = regex(r"\[[^]]*\]|[*?]+")
+_LITERAL_WILDCARD = regex(r"\[([*?\[])\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +60,38 @@ def proposed_grants(asks: Asks, action: Action, session: Session) -> Patterns | 
     It is none where a person has to look each time, where no rule can say exactly what was asked about,
     and where the call is more than a person takes in at once: an answer that lasts is given at a glance.
     """
+    every, values = asks, _endorsements(asks)
+    asks = tuple(one for one in asks if not is_about_values(*one) and not _is_each_time(*one))
+    if not asks and not values:
+        return None
     about = _about(asks)
     # A yes to that lasts for the session, and is no leave to run anything.
-    if any(ask.rule == HISTORY for _, ask in asks) or too_long(action) or not all(map(is_taken_in, about)):
+    if (
+        any(ask.rule in {HISTORY, LEND} for _, ask in asks)
+        or too_long(action)
+        or not all(map(is_taken_in, about))
+    ):
         return None
     patterns = [exact_patterns(atom) for atom in about]
-    rules: Patterns = ((action.call.tool, None),)
+    rules: Patterns = ((action.call.tool, None),) if asks else ()
     if about:
-        rules = tuple((action.call.tool, pattern) for group in patterns for pattern in group)
-    rules = tuple(dict.fromkeys(rules))
+        named = zip(about, patterns, strict=True)
+        rules = tuple((_tool(atom, action), pattern) for atom, group in named for pattern in group)
+    rules = tuple(dict.fromkeys((*values, *rules)))
     if not all(patterns) or len(rules) > _MOST_RULES:
         return None
-    return rules if problem_with(Always(rules), asks, action, session) is None else None
+    return rules if problem_with(Always(rules), every, action, session) is None else None
+
+
+def _is_each_time(gate: str, ask: Ask) -> bool:
+    """Whether a person is asked anew in any case: what a call says may be somebody else's words."""
+    return gate == "flow" and ask.force and ask.rule == NOT_YOURS
+
+
+def _endorsements(asks: Asks) -> Patterns:
+    """Return trust in each value that was not given: its kind and its canonical form, no more."""
+    values = (atom for gate, ask in asks if is_about_values(gate, ask) for atom in ask.about)
+    return tuple(dict.fromkeys((f"{ENDORSEMENT}{atom.kind}", atom.shown) for atom in values))
 
 
 def wider_grants(asks: Asks, action: Action, session: Session) -> Patterns | None:
@@ -88,6 +109,11 @@ def wider_grants(asks: Asks, action: Action, session: Session) -> Patterns | Non
     return rules if problem_with(Always(rules), asks, action, session) is None else None
 
 
+def _tool(atom: Atom, action: Action) -> str:
+    """Return what a rule about an atom is called for: its tool, or that commands may reach hosts."""
+    return NETWORK if atom.kind is Kind.HOST else action.call.tool
+
+
 def _about(asks: Asks) -> list[Atom]:
     """Return what a rule has to speak of, in the order of the arguments; a text is nothing of that kind."""
     found = {atom for _, ask in asks for atom in ask.about if atom.kind is not Kind.TEXT}
@@ -97,21 +123,28 @@ def _about(asks: Asks) -> list[Atom]:
 def problem_with(always: Always, asks: Asks, action: Action, session: Session) -> str | None:
     """Say why an "always" cannot be granted in answer to these questions, or None where it can."""
     if always.seconds is not None and not (math.isfinite(always.seconds) and 0 < always.seconds <= LONGEST):
-        return f"an expiry lies ahead, and at most {LONGEST / 86_400:.0f} days"
+        return f"an expiry must be in the future, at most {LONGEST / 86_400:.0f} days ahead"
     if not always.rules:
         return "there is no rule to grant"
-    about = _about(asks)
+    about, values = _about(asks), _endorsements(asks)
+    tools = {_tool(atom, action) for atom in about} or {action.call.tool}
     for tool, match in always.rules:
-        if tool != action.call.tool:
-            return f"what is granted here is about {action.call.tool}"
-        problem = _pattern_problem(match, about, session)
-        if problem is not None:
+        if (tool, match) in values:
+            if problem := _cannot_be_kept("the value", match or "", session):
+                return problem
+            continue
+        if tool not in tools:
+            return f"only rules for {' and '.join(sorted(tools))} can be granted here"
+        if problem := _pattern_problem(
+            match, [atom for atom in about if _tool(atom, action) == tool], session
+        ):
             return problem
     given = granted_by(always, asks, action, session.policy)
     problem = next(filter(None, (_folder_problem(grant.folder, session) for grant in given)), None)
     if problem is not None:
         return problem
     left, _ = resolve_asks(asks, action, replace(session, grants=(*session.grants, *given)))
+    left = tuple(one for one in left if not _is_each_time(*one))
     gates = ", ".join(dict.fromkeys(gate for gate, _ in left))
     return f"this call would still be asked about, by {gates}" if gates else None
 
@@ -119,13 +152,27 @@ def problem_with(always: Always, asks: Asks, action: Action, session: Session) -
 def granted_by(always: Always, asks: Asks, action: Action, policy: Policy) -> tuple[Grant, ...]:
     """Return what an "always" grants for these questions: each rule for each folder it is meant in.
 
-    What a trial run changed is kept for the commands that changed it, exactly as they ran.
+    What a trial run changed is kept for the commands that changed it, exactly as they ran. What answers for
+    commands is bound to the files that they run by name, as these were when they were looked at.
     """
     lines = [atom.canonical for atom in _about(asks) if isinstance(atom.canonical, CommandLine)]
+    looked_at = action.bound
+    is_bound = lines or action.of is not None
+    bound = Grant(
+        "",
+        action.call.tool,
+        None,
+        always.scope,
+        files=tuple(sorted(looked_at.code.items())) if is_bound else None,
+        mark=looked_at.changed.get(policy.workspace, 0) if is_bound else 0,
+    )
     found: dict[Grant, None] = {}
     for tool, match in always.rules:
+        if tool == NETWORK:
+            found[Grant("", tool, match, always.scope)] = None
+            continue
         for command, folder in _ran(action.of, policy) if action.of is not None else ():
-            found[Grant("", tool, match, always.scope, folder=folder, command=command)] = None
+            found[replace(bound, tool=tool, match=match, folder=folder, command=command)] = None
         if action.of is not None:
             continue
         folders = [
@@ -136,7 +183,7 @@ def granted_by(always: Always, asks: Asks, action: Action, policy: Policy) -> tu
         ]
         for folder in folders or [policy.workspace]:
             elsewhere = None if folder == policy.workspace else folder
-            found[Grant("", tool, match, always.scope, folder=elsewhere)] = None
+            found[replace(bound, tool=tool, match=match, folder=elsewhere)] = None
     return tuple(found)
 
 
@@ -162,11 +209,11 @@ def _folder_problem(folder: str | None, session: Session) -> str | None:
 
 
 def _cannot_be_kept(what: str, text: str, session: Session) -> str | None:
-    """Say why a text cannot stand in a grant, which is kept and shown, or None where it can."""
+    """Return why a text cannot be part of a grant, which is kept and shown, or None if it can."""
     if visible(text) != text or not text.isprintable():
-        return f"{what} holds characters that cannot be shown"
+        return f"{what} contains unprintable characters"
     if redact_text(text, session.secrets) != text:
-        return f"{what} holds a secret, and what is granted is kept and shown"
+        return f"{what} contains a secret; grants are stored and shown, so they must not"
     return None
 
 
@@ -178,6 +225,8 @@ def _too_wide(pattern: str, kind: Kind, policy: Policy) -> str | None:
             return _too_wide_path(pattern, policy)
         case Kind.URL:
             return _too_wide_url(pattern)
+        case Kind.HOST:
+            return _host_problem(pattern)
     is_open = re.search(r"\w", _WILDCARDS.sub("", pattern)) is None
     return "too wide: it would cover anything" if is_open else None
 
@@ -189,7 +238,7 @@ def _too_wide_command(pattern: str, policy: Policy) -> str | None:
     except ValueError:
         return "the pattern is not words of a command"
     if _has_wildcard(program):
-        return "too wide: name the program; wildcards may stand behind it"
+        return "too wide: name the program; wildcards may follow it"
     if not set(program) <= set("<>") or not any(map(_has_wildcard, words)):
         return None
     if "/" not in _WILDCARD.split(words[0])[0]:
@@ -216,6 +265,17 @@ def _too_wide_url(pattern: str) -> str | None:
     if read is not None and read.host.startswith("*") and "." not in read.host.removeprefix("*."):
         return "too wide: name the host"
     return None
+
+
+def _host_problem(pattern: str) -> str | None:
+    """Refuse what is no rule about hosts in this form, and one of which not even two labels are fixed."""
+    try:
+        is_canonical = reach_rule(pattern) == pattern
+    except ValueError as error:
+        return str(error)
+    if not is_canonical:
+        return f"write it as it is looked up: {reach_rule(pattern)}"
+    return "too wide: name the host" if "." not in pattern.removeprefix("*.") else None
 
 
 def _has_wildcard(text: str) -> bool:

@@ -22,12 +22,13 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TypeAlias
 
+from .. import command
 from ..call import Action, Atom
-from ..command import CommandLine, assess, covers_words, matches_words
-from ..kinds import Kind
+from ..kinds import CommandLine, Kind
+from ..lazy import regex
 from ..paths import ResolvedPath, literally, locate, matches_parts
-from ..policy import KEEP, Autonomy, Policy, Rule, RuleAction
-from ..url import Destination, Url, url_pattern, url_problem
+from ..policy import KEEP, NETWORK, Autonomy, Policy, Rule, RuleAction
+from ..url import Destination, Url, is_reached, parse_url, url_pattern, url_problem
 
 __all__ = [
     "JUDGED",
@@ -37,19 +38,20 @@ __all__ = [
     "exact_words",
     "holding_back",
     "matched",
+    "opening",
     "path_glob",
     "pattern_problem",
     "starts",
 ]
 
-_RANGE = re.compile(r"\[!?(.)-(.)[^]]*\]")
-_WILDCARDS = re.compile(r"\[[^]]*\]|[*?]+")
+_RANGE = regex(r"\[!?(.)-(.)[^]]*\]")
+_WILDCARDS = regex(r"\[[^]]*\]|[*?]+")
 _QUOTES = str.maketrans("", "", "\"'\\")
-_ANY_TOOL = re.compile(r"[*?\[]")
+_ANY_TOOL = regex(r"[*?\[]")
 # What a shell puts in the place of such a piece of a word is only known when it runs; a glob was looked up.
-_OPEN = re.compile(r"⟨(?![*?\[~])")
+_OPEN = regex(r"⟨(?![*?\[~])")
 _MARKS = str.maketrans("", "", "⟨⟩")
-_OPERATOR = re.compile(r"[;|&]+|[<>]+")
+_OPERATOR = regex(r"[;|&]+|[<>]+")
 _GIT = "git"
 
 Actions: TypeAlias = tuple[tuple[str, ...], ...]
@@ -90,7 +92,7 @@ def _speaks_of(pattern: str, atom: Atom, policy: Policy) -> bool:
 
 
 def _called(actions: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:
-    """Yield every way to say what a line does, so that no denial is lost by how it is said.
+    """Yield every spelling of what a line does, so that a deny rule matches any of them.
 
     A program called by its path, or in other letters where a disk folds them, is the same program, an open
     word its text, and a file it is given as input one that it reads.
@@ -106,7 +108,7 @@ def _called(actions: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, ...]]:
 
 def _begins_with(argv: tuple[str, ...], pattern: str) -> bool:
     words = _words(pattern)
-    return matches_words(argv[: len(words)], words)
+    return command.matches_words(argv[: len(words)], words)
 
 
 def _names_path(actions: tuple[tuple[str, ...], ...], pattern: str, policy: Policy) -> bool:
@@ -171,7 +173,7 @@ def covers_change(rules: tuple[Rule, ...], of: Action, atom: Atom, policy: Polic
         for rule in rules
         if rule.tool == KEEP and rule.match is not None and _speaks_alike(rule.match, atom)
     ]
-    # A folder that stands for all in it is covered by what covers all in it.
+    # A folder that represents all in it is covered by what covers all in it.
     named = [rule for rule, pattern in about if match(pattern) or match(pattern.removesuffix("/**"))]
     anything = [rule for rule in named if rule.command is None and rule.folder is None]
     if anything:
@@ -187,8 +189,16 @@ def covers_change(rules: tuple[Rule, ...], of: Action, atom: Atom, policy: Polic
     return tuple(dict.fromkeys(found))
 
 
+def opening(rules: tuple[Rule, ...], atom: Atom) -> tuple[Rule, ...]:
+    """Return a rule that opens the host of an atom to commands, or none."""
+    url = parse_url(f"https://{atom.shown}/")
+    about = [rule for rule in rules if rule.tool == NETWORK and rule.match is not None]
+    reached = (rule for rule in about if isinstance(url, Url) and is_reached(url, (str(rule.match),)))
+    return tuple(reached)[:1]
+
+
 def _speaks_alike(pattern: str, atom: Atom) -> bool:
-    """Whether a pattern speaks of repositories where the atom is one: `**` is said of paths."""
+    """Whether a pattern matches a repository if the atom is one: `**` is about paths only."""
     return not isinstance(atom.canonical, str) or pattern.startswith(_GIT)
 
 
@@ -215,7 +225,7 @@ def starts(
 
     Without `actions` it is those that an answer in advance must cover before they run.
     """
-    grounds = assess(line, line.facts, policy).grounds
+    grounds = command.assess(line, line.facts, policy).grounds
     wanted = line.open_actions if actions is None else actions
     return tuple((argv, folder) for argv in wanted for folder in sorted(grounds.get(argv) or ()) or (None,))
 
@@ -265,7 +275,7 @@ def exact_words(argv: tuple[str, ...]) -> str:
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Say why a pattern can match nothing as it stands, or None; used where rules are read."""
+    """Return why a pattern can match nothing, or None; used where rules are read."""
     if not pattern.strip():
         return "the pattern is empty"
     if pattern.count("[") != pattern.count("]"):
@@ -297,7 +307,7 @@ def _words_problem(pattern: str) -> str | None:
 
 def covers_action(line: CommandLine, policy: Policy, argv: tuple[str, ...], pattern: str) -> bool:
     """Whether a pattern covers one command of a line, wherever it starts."""
-    return covers_words(argv, _words(pattern), line.facts, policy)
+    return command.covers_words(argv, _words(pattern), line.facts, policy)
 
 
 def _covers_url(url: Url, pattern: str) -> bool:
@@ -326,7 +336,7 @@ def path_glob(pattern: str, policy: Policy) -> list[str]:
 
 
 def _words_appear(pattern: str, raw: str) -> bool:
-    """Whether all that a pattern says plainly stands somewhere in a text that was not read, quoted or not."""
+    """Whether all literal words of a pattern occur somewhere in a text that was not read, quoted or not."""
     plain = [part for word in _words(pattern) for part in _WILDCARDS.split(word)]
     readings = (raw.lower(), raw.translate(_QUOTES).lower())
     return all(any(part.lower() in reading for reading in readings) for part in plain)

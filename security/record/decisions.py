@@ -1,4 +1,4 @@
-"""What of a judgement is written down: from decisions and results to events.
+"""Build the audit events of decisions and results.
 
 Every text passes `redaction.py` on its way: secrets are masked and what is long is cut before anything is
 hashed or written.
@@ -9,12 +9,25 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from ..action import MAX_NAME
-from ..call import Action, Asker, Status, ToolResult
-from ..kinds import Runs
+from ..action import MAX_NAME, texts_of
+from ..call import AGAIN, Action, Asker, Status, ToolResult
+from ..checks import OUTWARD, let_out, sent_to
+from ..kinds import Effect, Kind, Runs
 from ..outcome import Category
-from ..permissions import APPROVAL, Always, Asks, granted_by, grants_behind, proposed_grants
-from ..session import LONGEST_PART, ActionRecord, Asked, Decided, Finished, GateVerdict, Session
+from ..paths import ResolvedPath
+from ..permissions import (
+    APPROVAL,
+    Always,
+    Asks,
+    granted_by,
+    grants_behind,
+    lent_names,
+    lent_to,
+    open_hosts,
+    proposed_grants,
+)
+from ..provenance import path_marks, used_marks
+from ..session import LONGEST_PART, ActionRecord, Asked, Decided, Finished, GateVerdict, Session, Use
 from ..trust import TrustLevel
 from ..verdict import Decision
 from .redaction import RedactedArguments, redact_arguments
@@ -38,15 +51,24 @@ def decided_event(
     waited: float = 0.0,
     *,
     runs: Runs = Runs.REAL,
+    covers: str = "",
 ) -> Decided:
-    """Return the event of a decision: allowed if nothing was denied, whoever answered the Asks.
+    """Return the event of a decision: allowed if nothing was denied and every Ask was answered with yes.
 
-    Who said yes to what changed meanwhile is named, too: it is no refusal of what the tool or model did.
+    `runs` and `covers` are as in `Judgement`; only what runs for real is covered.
+
+    If a yes lapsed meanwhile, its author is named, too: it is no refusal of what the tool or model did.
     """
     judged = replace(_judged(session, action, decision), waited=round(waited, 3))
     if decision.denial is None:
         grants = grants_behind(decision, action, session)
-        return replace(judged, allowed=True, approver=approver, grants=grants, runs=runs)
+        lent = lent_to(action, session.policy) if runs is Runs.REAL else ()
+        use, overlay = _use_of(action, runs, session), runs is Runs.REAL and bool(covers or lent)
+        hosts = lent[0][0].hosts if lent else _hosts_of(action, decision, session)
+        allowed = replace(
+            judged, allowed=True, approver=approver, grants=grants, lends=lent_names(lent, action)
+        )
+        return replace(allowed, runs=runs, overlay=overlay, hosts=hosts, use=use)
     gate, denial = decision.denial
     return replace(
         judged,
@@ -57,6 +79,13 @@ def decided_event(
         category=denial.category,
         approver=approver if gate == APPROVAL else "",
     )
+
+
+def _hosts_of(action: Action, decision: Decision, session: Session) -> tuple[str, ...]:
+    """Return the rules for what a call reaches; another program has its own, and none that commands have."""
+    if action.spec is not None and action.spec.definition:
+        return action.spec.hosts
+    return open_hosts(decision.asks, session) if action.effects & Effect.EXECUTE else ()
 
 
 def declined_event(
@@ -103,12 +132,32 @@ def _judged(session: Session, action: Action, decision: Decision) -> Decided:
         always=_always(decision, action, session, kept),
         reading=ActionRecord.of(action, kept, session.keyed),
         of=_of(action),
-        rung=session.policy.sandbox.rung if action.may_be_tried else Runs.REAL,
+        rung=session.policy.sandbox.rung if action.may_be_tried or action.wished else Runs.REAL,
     )
 
 
+def _use_of(action: Action, runs: Runs, session: Session) -> Use | None:
+    """Return what a call that may run uses, writes and runs, None if it does nothing of that."""
+    declared = action.spec.effects if action.spec is not None else Effect.ALL
+    executes = Effect.EXECUTE in declared or bool(action.of_kind(Kind.COMMAND))
+    if action.call.asker is Asker.PERSON:
+        return Use(executes=True) if executes else None
+    written: list[str] = []
+    if action.effects & (Effect.WRITE | Effect.CREATE):
+        places = (atom.canonical for atom in action.of_kind(Kind.PATH) if not atom.only_read)
+        written = [place.real for place in places if isinstance(place, ResolvedPath)]
+    if Effect.EXECUTE in action.effects and runs is Runs.REAL:
+        written.append(session.policy.workspace)
+    key = session.values_key
+    values = used_marks(texts_of(action), session.values, key)
+    out = let_out(action, session) if action.effects & OUTWARD else ()
+    sent = sent_to(action, session)
+    use = Use(values, *path_marks(written, key), executes, out, sent)
+    return use if values or written or executes or out or sent else None
+
+
 def words_of(decision: Decision, action: Action, session: Session) -> tuple[GateVerdict, ...]:
-    """Return what every gate said, as it goes on record."""
+    """Return the answer of every gate, as it goes on record."""
     kept = redact_arguments(action, session)
     return _words(decision, session, kept)
 
@@ -121,7 +170,7 @@ def _trust(action: Action, session: Session) -> tuple[str, str]:
     """Return how far a tool was trusted, and by whose word."""
     if action.spec is None:
         return "", ""
-    said = session.level_of(action.spec.name) if action.spec.name not in session.capped else None
+    said = session.word_on(action.spec)
     level = TrustLevel(session.trust_in(action.spec)).name.lower()
     if said is not None:
         return level, said[1]
@@ -163,11 +212,16 @@ def finished_event(
         seconds=round(seconds, 6),
         detail=detail,
         truncated=result.truncated,
+        caches=result.caches,
+        chars_in=result.sizes[0],
+        chars_out=result.sizes[1],
     )
 
 
 def _of(action: Action) -> str:
-    """Return the id of the call whose trial run an action is about."""
+    """Return the id of the call whose trial or read-only run an action follows from."""
+    if action.wished:
+        return action.call.id.removesuffix(AGAIN)
     return "" if action.of is None else action.of.call.id
 
 

@@ -1,7 +1,7 @@
 """Build the audit events of every attempt to open a URL.
 
 An attempt is recorded twice: when it was decided (allowed or denied, and by which rule) and, if it was
-made, with its result. Both rows have the same call, hop and URL.
+made, with its result. Both rows have the same call, hop and URL. A connection of a running command is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..url import Url
 from ..verdict import Decision
 from .decisions import decided_event, declined_event
 
-__all__ = ["attempt_events", "redirect_events", "response_event"]
+__all__ = ["attempt_events", "connection_event", "redirect_events", "response_event"]
 
 _MOST = 20
 
@@ -48,7 +48,7 @@ def _attempt(decided: Decided, atom: Atom, decision: Decision, session: Session)
 
 
 def _ground(atom: Atom, decision: Decision, session: Session, approver: str) -> str:
-    """Say what an allowed URL stands on: how it became known, and who answered what was asked about it."""
+    """Return the ground of an allowed URL: how it became known, and who answered a question about it."""
     if not session.policy.url_grounding:
         return "off"
     ground = decision.grounds.get(atom.canonical, "") if isinstance(atom.canonical, Url) else ""
@@ -71,11 +71,29 @@ def redirect_events(
     if decision.denial is None and left:
         decided = declined_event(session, action, decision, left, "nobody")
     else:
-        decided = decided_event(session, action, decision, approver)
+        # Where a server leads to is nothing that the model came up with.
+        decided = replace(decided_event(session, action, decision, approver), use=None)
         if problem and decided.allowed:
             decided = replace(decided, allowed=False, gate="follow", rule="too_many", reason=problem)
     decided = replace(decided, hop=number)
     return decided, *attempt_events(decided, action, decision, session)
+
+
+def connection_event(
+    action: Action, url: str, number: int, session: Session, *, allowed: bool, rule: str, problem: str
+) -> Egress:
+    """Return the event of a connection that a running command asked for, and that may be made or not."""
+    return Egress(
+        at=session.now,
+        call=action.call.id,
+        tool=action.call.tool,
+        hop=number,
+        url=_masked(url.encode("utf-8", "replace").decode(), session.secrets),
+        allowed=allowed,
+        gate="hosts",
+        rule=rule,
+        problem=_masked(problem, session.secrets),
+    )
 
 
 def response_event(action: Action, exchange: Exchange, number: int, session: Session) -> Egress:

@@ -1,4 +1,4 @@
-"""The session and its record, kept in step: what counts, what is written, what is still owed.
+"""Keep the session and its audit in step: what is counted, what is written, and what is still owed.
 
 Two ways for an event to happen. `fold` counts at once, and the caller must `write` before anything
 follows from it. `note` counts whatever the disk says; what is not known to be written is owed, and no

@@ -7,21 +7,18 @@ the surrounding words that identified it as a secret are missing.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from ..action import canonical_json, secrets_in, shown_arguments, thaw, without_secrets
 from ..call import Action, pointer_step
+from ..lazy import regex
 from ..session import Session
-from ..text import redact_text
+from ..text import mask_form, mask_of, redact_text
 from ..url import percent_decoded
 
-__all__ = ["CUT", "MASKED", "RedactedArguments", "is_below", "redact_arguments"]
-
-MASKED = "[redacted]"
-"""What stands for the canonical form of a text that holds a secret, which may be spelled otherwise there."""
+__all__ = ["CUT", "RedactedArguments", "is_below", "redact_arguments"]
 
 CUT = "…"
 """The end of a text of which only the beginning is kept."""
@@ -30,8 +27,7 @@ _LONGEST = 64 * 1024
 _LONGEST_UNREAD = 4096
 _LONGEST_STRINGS = (4096, 256)
 _LONGEST_VALUE = 500
-_MASK = re.compile(r"\[redacted:[A-Za-z0-9_-]+\]")
-_QUOTES = re.compile(r"['\"\\]")
+_QUOTES = regex(r"['\"\\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class RedactedArguments:
     """The arguments as they are kept: canonical JSON, or what came instead of it.
 
     `masked` and `cut` are the JSON pointers of what is not there as it was ("" is all of it), `secrets`
-    the values not to be said.
+    the values to be masked.
     """
 
     arguments: str
@@ -53,8 +49,8 @@ class RedactedArguments:
         return said if len(said) <= longest else said[:longest] + CUT
 
     def text_at(self, pointer: str, text: str, longest: int = _LONGEST_VALUE) -> str:
-        """Return another spelling of the value at a pointer as it may be kept: none of what was masked."""
-        return MASKED if self.is_masked(pointer) else self.text(text, longest)
+        """Return another spelling of the value at a pointer for the record, without masked parts."""
+        return mask_of("secret", text) if self.is_masked(pointer) else self.text(text, longest)
 
     def is_masked(self, pointer: str) -> bool:
         """Whether the value at a pointer holds something that was masked."""
@@ -102,7 +98,7 @@ def _spelled(action: Action, secrets: frozenset[str]) -> Iterator[str]:
         shown = atom.shown
         if shown == atom.raw or (masked := _redacted(shown, secrets)) == shown:
             continue
-        if len(_MASK.findall(masked)) > len(_MASK.findall(_redacted(atom.raw, secrets))):
+        if len(mask_form().findall(masked)) > len(mask_form().findall(_redacted(atom.raw, secrets))):
             yield atom.pointer.removesuffix("#")
 
 
@@ -125,7 +121,7 @@ def _bounded(
     if tree is None:
         values = frozenset(_strings(thaw(action.arguments)))
         return RedactedArguments(text[:_LONGEST], ("",), (), secrets | values)
-    tree = _rewritten(tree, lambda pointer, said: MASKED if pointer in spelled else said)
+    tree = _rewritten(tree, lambda pointer, said: mask_of("secret", said) if pointer in spelled else said)
     changes = tuple(_changes(thaw(action.arguments), tree))
     masked = tuple(pointer for pointer, _, _ in changes)
     for _, was, now in changes:
@@ -139,7 +135,7 @@ def _bounded(
 
 
 def _changes(was: object, now: object, pointer: str = "") -> Iterator[tuple[str, object, object]]:
-    """Yield where two trees differ, and what stands there in both."""
+    """Yield where two trees differ, and the value of each there."""
     if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
         for key, value in was.items():
             yield from _changes(value, now[key], pointer + pointer_step(key))
@@ -152,13 +148,13 @@ def _changes(was: object, now: object, pointer: str = "") -> Iterator[tuple[str,
 
 def _taken_out(was: object, now: object) -> Iterator[str]:
     """Yield the values that masks took the place of, and how else they may be written."""
-    found = _between(was, _MASK.split(now)) if isinstance(was, str) and isinstance(now, str) else None
+    found = _between(was, mask_form().split(now)) if isinstance(was, str) and isinstance(now, str) else None
     for value in _strings(was) if found is None else found:
         yield from (value, _QUOTES.sub("", value), percent_decoded(value))
 
 
 def _between(was: str, pieces: list[str]) -> list[str] | None:
-    """Return what stood between some pieces of a text, or None where they are not found in it."""
+    """Return the text between some pieces of a text, or None where they are not found in it."""
     first, *others = pieces
     if not others or not was.startswith(first):
         return None

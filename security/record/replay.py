@@ -8,30 +8,30 @@ call. Where the record does not hold a value as it was, the gates that read it c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from functools import reduce
 from operator import or_
 from typing import Any
 
+from .. import command
 from ..action import MAX_DEPTH, ActionBuilder, depth_of
-from ..call import Action, Asker, SchemaProblem, ToolCall, ToolSpec
+from ..call import Action, Again, Asker, SchemaProblem, ToolCall, ToolSpec
 from ..call import Checked as _Checked
-from ..command import CommandFacts, parse_command
-from ..kinds import Effect, Kind
+from ..kinds import CommandFacts, Effect, Kind
 from ..outcome import Category
 from ..paths import could_be_path, is_user_or_file
 from ..policy import Policy
 from ..schema import Leaf
 from ..session import ActionRecord, AtomRecord, Decided, Session
-from ..trust import TrustLevel
+from ..trust import Origin, TrustLevel
 from ..url import Provenance, Url, parse_url
 from .redaction import CUT, is_below
 
 __all__ = ["OF_THE_CALL", "action_from_record", "gates_not_replayable", "not_looked_up", "session_at"]
 
 OF_THE_CALL = frozenset({"known", "arguments"})
-"""The gates that judge a call alone, without session or policy: what they said once, they always say."""
+"""The gates that judge a call alone, without session or policy: their answer never changes."""
 
 _NOTHING: frozenset[Kind] = frozenset()
 _PLACES = frozenset({Kind.URL, Kind.DESTINATION, Kind.UNDECLARED})
@@ -52,6 +52,13 @@ _READS: Mapping[str, frozenset[Kind]] = {
 }
 
 
+# When a gate that reads all values reads any: where something goes out, or others had a say.
+_READ_WHEN: Mapping[str, Callable[[Decided, ActionRecord], bool]] = {
+    "leaks": lambda _, reading: not {"send", "bring_in"}.isdisjoint(reading.effects),
+    "flow": lambda decided, _: not {Origin.WEB, Origin.MCP, Origin.SECRET}.isdisjoint(decided.labels),
+}
+
+
 def action_from_record(decided: Decided, policy: Policy) -> Action | None:
     """Return the Action that a decision was about; None where an older record does not say enough.
 
@@ -65,16 +72,23 @@ def action_from_record(decided: Decided, policy: Policy) -> Action | None:
     problems = tuple(SchemaProblem(where, what, Category(kind)) for where, what, kind in reading.problems)
     arguments = _arguments(decided)
     strings = _strings(arguments, reading.parts)
-    lines = {leaf.text: parse_command(leaf.text) for leaf in strings if _has(reading, leaf, Kind.COMMAND)}
+    lines = {
+        leaf.text: command.parse_command(leaf.text) for leaf in strings if _has(reading, leaf, Kind.COMMAND)
+    }
     spec = _spec(decided.tool, reading)
     draft = ActionBuilder(call, spec, reading.nearest or None, arguments, problems, strings, lines)
     places = _places(strings, reading.parts)
     action = draft.read(policy, places, _facts(reading), _named(strings, reading.parts))
     if _is_hidden(reading, Kind.COMMAND):
-        # What a line does that is not all there was told when it was.
+        # Effects of a line that were not complete when they were recorded.
         action = replace(action, effects=_effects(reading.effects))
-    of = _of(decided, arguments, asker, policy) if decided.of else None
-    return replace(action, digest=decided.digest, lasts=reading.lasts, is_cut=reading.is_cut, of=of)
+    action = replace(action, digest=decided.digest, lasts=reading.lasts, is_cut=reading.is_cut)
+    again = Again(*reading.again) if reading.again is not None else None
+    action = replace(action, covered_by=reading.covered_by, again=again)
+    action = replace(action, usual=reading.usual, free=reading.free)
+    if reading.wished:
+        return replace(action, wished=reading.wished)
+    return replace(action, of=_of(decided, arguments, asker, policy) if decided.of else None)
 
 
 def _of(decided: Decided, arguments: Mapping[str, object], asker: Asker, policy: Policy) -> Action:
@@ -83,9 +97,10 @@ def _of(decided: Decided, arguments: Mapping[str, object], asker: Asker, policy:
     lines = [line for line in (said if isinstance(said, list) else [said]) if isinstance(line, str)]
     is_line = frozenset({Kind.COMMAND})
     leaves = tuple(Leaf(f"/command/{index}", line, is_line) for index, line in enumerate(lines))
-    parsed = {line: parse_command(line) for line in lines}
+    parsed = {line: command.parse_command(line) for line in lines}
     call = ToolCall(decided.of, "", "{}", asker)
-    return ActionBuilder(call, None, None, {}, (), leaves, parsed).read(policy, {})
+    facts = _facts(decided.reading) if decided.reading is not None else None
+    return ActionBuilder(call, None, None, {}, (), leaves, parsed).read(policy, {}, facts)
 
 
 def session_at(decided: Decided, session: Session) -> Session:
@@ -103,9 +118,11 @@ def session_at(decided: Decided, session: Session) -> Session:
 
 
 def gates_not_replayable(gate: str, decided: Decided) -> tuple[str, ...]:
-    """Return the pointers of what a gate reads and the record does not hold; it cannot be told then."""
+    """Return the pointers a gate reads and the record lacks; its answer is unknown then."""
     reading = decided.reading
     if reading is None:
+        return ()
+    if gate in _READ_WHEN and not _READ_WHEN[gate](decided, reading):
         return ()
     wanted = _READS.get(gate)
     return tuple(
@@ -120,14 +137,14 @@ def not_looked_up(decided: Decided, action: Action, policy: Policy) -> bool:
     reading, lines = decided.reading, {atom.raw: atom.canonical for atom in action.of_kind(Kind.COMMAND)}
     if reading is None or not lines:
         return False
-    parsed = {text: parse_command(text) for text in lines}
+    parsed = {text: command.parse_command(text) for text in lines}
     wanted = ActionBuilder(action.call, action.spec, None, action.arguments, (), (), parsed).wanted(policy)
     known = reading.looked_up
     return any({*getattr(wanted, name)} - {*_table(known, name)} for name in _ALWAYS_ANSWERED)
 
 
 # The surveyor leaves out where a path leads if it leads nowhere; to all else there is an answer.
-_ALWAYS_ANSWERED = ("programs", "matches", "trees")
+_ALWAYS_ANSWERED = ("programs", "matches")
 
 
 def _table(known: Mapping[str, object], name: str) -> Mapping[str, object]:
@@ -200,11 +217,13 @@ def _spec(tool: str, reading: ActionRecord) -> ToolSpec | None:
     if reading.declared is None:
         return None
     level = TrustLevel[reading.level.upper()] if reading.level else TrustLevel.BLOCKED
-    return ToolSpec(tool, "", {}, _Checked, _effects(reading.declared), level, reading.source)
+    effects, told = _effects(reading.declared), (reading.definition, reading.version)
+    spec = ToolSpec(tool, "", {}, _Checked, effects, level, reading.source)
+    return replace(spec, definition=told[0], version=told[1])
 
 
 def _places(strings: Iterable[Leaf], parts: Iterable[AtomRecord]) -> dict[str, str]:
-    """Return where paths led to, as the surveyor had said it."""
+    """Return where paths led to, as the surveyor had found it."""
     raw = {leaf.pointer: leaf.text for leaf in strings}
     found: dict[str, str] = {}
     for part in parts:

@@ -1,37 +1,45 @@
-"""The confinement of a program, as values, and what one has tampered with."""
+"""The confinement of a program as values, and the detection of tampering."""
 
-from .confinement import (
-    SYSTEM_FOLDERS,
-    Confinement,
-    Masks,
-    PathGrant,
-    PathRight,
-    SandboxLevel,
-    Spot,
-    bubblewrap_arguments,
-    confinement_of,
-    folders_in_between,
-    landlock_grants,
-    trial_confinement,
-)
-from .git_index import Index, IndexEntry, OddIndex, is_like_git, read_index
-from .git_layout import (
-    REPOSITORY_PARTS,
-    Logged,
-    OddRefs,
-    Part,
-    denied_because,
-    is_ref_name,
-    is_stored,
-    logged,
-    packed_refs,
-    part_of,
-    ref_kind,
-    ref_value,
-)
-from .git_settings import SettingsJudged, judge_settings, settings_listed
-from .tampering import HOOK_NAMES, Mark, MarkChange, MarkKind, Role, changes_to_undo, places_named
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
 from .toolchains import PACKAGE_FOLDERS, TOOLCHAIN_VARIABLES, toolchains
+
+if TYPE_CHECKING:
+    from .confinement import (
+        SYSTEM_FOLDERS,
+        Confinement,
+        Masks,
+        PathGrant,
+        PathRight,
+        SandboxLevel,
+        Spot,
+        bubblewrap_arguments,
+        confinement_of,
+        folders_in_between,
+        landlock_grants,
+        read_only_confinement,
+        trial_confinement,
+    )
+    from .git_index import Index, IndexEntry, OddIndex, is_like_git, read_index
+    from .git_layout import (
+        REPOSITORY_PARTS,
+        Logged,
+        OddRefs,
+        Part,
+        denied_because,
+        is_ref_name,
+        is_stored,
+        logged,
+        packed_refs,
+        part_of,
+        ref_kind,
+        ref_value,
+    )
+    from .git_settings import SettingsJudged, judge_settings, settings_listed
+    from .tampering import HOOK_NAMES, Mark, MarkChange, MarkKind, Role, changes_to_undo, places_named
 
 __all__ = [
     "HOOK_NAMES",
@@ -71,9 +79,55 @@ __all__ = [
     "part_of",
     "places_named",
     "read_index",
+    "read_only_confinement",
     "ref_kind",
     "ref_value",
     "settings_listed",
     "toolchains",
     "trial_confinement",
 ]
+
+_HOMES = {
+    "Confinement": ".confinement",
+    "HOOK_NAMES": ".tampering",
+    "Index": ".git_index",
+    "IndexEntry": ".git_index",
+    "Logged": ".git_layout",
+    "Mark": ".tampering",
+    "MarkChange": ".tampering",
+    "MarkKind": ".tampering",
+    "Masks": ".confinement",
+    "OddIndex": ".git_index",
+    "OddRefs": ".git_layout",
+    "Part": ".git_layout",
+    "PathGrant": ".confinement",
+    "PathRight": ".confinement",
+    "REPOSITORY_PARTS": ".git_layout",
+    "Role": ".tampering",
+    "SYSTEM_FOLDERS": ".confinement",
+    "SandboxLevel": ".confinement",
+    "SettingsJudged": ".git_settings",
+    "Spot": ".confinement",
+    "bubblewrap_arguments": ".confinement",
+    "changes_to_undo": ".tampering",
+    "confinement_of": ".confinement",
+    "denied_because": ".git_layout",
+    "folders_in_between": ".confinement",
+    "is_like_git": ".git_index",
+    "is_ref_name": ".git_layout",
+    "is_stored": ".git_layout",
+    "judge_settings": ".git_settings",
+    "landlock_grants": ".confinement",
+    "logged": ".git_layout",
+    "packed_refs": ".git_layout",
+    "part_of": ".git_layout",
+    "places_named": ".tampering",
+    "read_index": ".git_index",
+    "read_only_confinement": ".confinement",
+    "ref_kind": ".git_layout",
+    "ref_value": ".git_layout",
+    "settings_listed": ".git_settings",
+    "trial_confinement": ".confinement",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -26,6 +26,7 @@ __all__ = [
     "confinement_of",
     "folders_in_between",
     "landlock_grants",
+    "read_only_confinement",
     "trial_confinement",
 ]
 
@@ -46,6 +47,12 @@ SYSTEM_FOLDERS = (
 
 _SCRATCH = ("/tmp", "/run", "/var/tmp")  # noqa: S108 — empty ones are put there
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 — the same
+_ABOUT_THE_MACHINE = tuple(
+    f"/proc/{name}"
+    for name in (
+        "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "sys", "uptime", "version", "vmstat",
+    )
+)  # fmt: skip
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 _MOST_MASKS = 2_000
 
@@ -143,6 +150,12 @@ def trial_confinement(confinement: Confinement) -> Confinement:
     )
 
 
+def read_only_confinement(confinement: Confinement) -> Confinement:
+    """Return what a program is kept to that only reads: what one on trial is, the workspace included."""
+    tried = trial_confinement(confinement)
+    return replace(tried, readable=(*tried.readable, tried.workspace), writable=(), kept=())
+
+
 # ------------------------------------------------------------------ bubblewrap
 
 
@@ -178,7 +191,7 @@ def bubblewrap_arguments(
 def _mounts(confinement: Confinement, masks: Masks, memory: int) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what is mounted where; of two on one path the later one holds."""
     yield "/proc", ("--proc", "/proc")
-    # The kernel lets whoever is root anywhere set these, and bubblewrap takes them for closed already.
+    # The kernel lets a process that is root anywhere set these, and bubblewrap takes them for closed already.
     yield "/proc/sys", ("--ro-bind-try", "/proc/sys", "/proc/sys")
     yield "/dev", ("--dev", "/dev")
     size = ("--size", str(memory)) if memory else ()
@@ -205,7 +218,7 @@ def _mounts(confinement: Confinement, masks: Masks, memory: int) -> Iterator[tup
 def _empty_home(confinement: Confinement) -> tuple[str, ...]:
     """Return the home, unless the workspace holds it or it is a folder of the system, as a daemon's is."""
     home = confinement.home
-    is_kept = is_inside(home, *confinement.writable, *SYSTEM_FOLDERS) or home == "/"
+    is_kept = is_inside(home, confinement.workspace, *confinement.writable, *SYSTEM_FOLDERS) or home == "/"
     return () if is_kept else (home,)
 
 
@@ -255,7 +268,12 @@ def folders_in_between(roots: Iterable[str], paths: Iterable[str]) -> set[str]:
 
 
 def landlock_grants(
-    confinement: Confinement, masks: Masks, scratch: str, entries: Mapping[str, Sequence[str]]
+    confinement: Confinement,
+    masks: Masks,
+    scratch: str,
+    entries: Mapping[str, Sequence[str]],
+    *,
+    sees_processes: bool = True,
 ) -> tuple[PathGrant, ...]:
     """Return what is granted, around what must stay closed.
 
@@ -267,11 +285,14 @@ def landlock_grants(
         masks: what is closed; what can be put back stays open for writing.
         scratch: the folder for temporary files.
         entries: the names in every folder that `folders_in_between` finds on the way to what is closed.
+        sees_processes: whether it reads in `/proc` of processes: those of others show their arguments, and
+            its own look the same.
     """
     hidden = frozenset(spot.path for spot in masks.hidden)
     fixed = frozenset(spot.path for spot in masks.unwritable) - masks.replaceable
     grants = [PathGrant(path, PathRight.DEVICE) for path in _DEVICES]
-    grants += [PathGrant("/proc", PathRight.READ), PathGrant(scratch, PathRight.WRITE)]
+    told = ("/proc",) if sees_processes else _ABOUT_THE_MACHINE
+    grants += [*(PathGrant(path, PathRight.READ) for path in told), PathGrant(scratch, PathRight.WRITE)]
     grants += _around(confinement.readable, hidden, PathRight.READ, entries)
     if confinement.resolver is not None:
         grants.append(PathGrant(confinement.resolver, PathRight.READ))

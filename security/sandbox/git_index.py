@@ -1,7 +1,7 @@
-"""Read the index of a git repository strictly: what is staged, and nothing that git would take otherwise.
+"""Parse the index of a git repository strictly; anything git could read differently is an error.
 
 An index holds more than entries: hashes of whole folders that git commits without looking again, and
-offsets at which it reads the entries in parts. Whoever forges these has git commit something that no listing
+offsets at which it reads the entries in parts. A forger of these has git commit something that no listing
 shows, so all that git believes is held against the entries. What git itself does not write is refused.
 """
 
@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..lazy import regex
 from ..text import INVISIBLE
 
 __all__ = ["Index", "IndexEntry", "OddIndex", "is_like_git", "read_index"]
@@ -24,11 +25,11 @@ _FILE, _PROGRAM, _LINK, _MODULE, _TREE = 0o100644, 0o100755, 0o120000, 0o160000,
 _FLAGS = {_VALID: "assume-unchanged", _SKIPPED: "skip-worktree", _INTENDED: "intent-to-add"}
 # Written at ease by git: what was in conflict, and what only says what has been looked at.
 _ALLOWED = frozenset({b"TREE", b"REUC", b"EOIE", b"IEOT", b"UNTR", b"FSMN"})
-_NODE = re.compile(rb"([^\0]*)\0(-?[0-9]{1,9}) ([0-9]{1,9})\n")
+_NODE = regex(rb"([^\0]*)\0(-?[0-9]{1,9}) ([0-9]{1,9})\n")
 _DEEPEST, _MOST_BYTES = 128, 1 << 27
 """How deep a path lies at most, and how many bytes all paths have together: one may share with the last."""
 
-_LIKE_GIT = re.compile(r"(?:\.git|git~[0-9])[ .]*(?::.*)?", re.DOTALL)
+_LIKE_GIT = regex(r"(?:\.git|git~[0-9])[ .]*(?::.*)?", re.DOTALL)
 
 
 class OddIndex(ValueError):
@@ -250,7 +251,7 @@ def _hold_trees(told: bytes, entries: list[IndexEntry], width: int) -> None:
 
 
 def _trees(entries: list[IndexEntry], width: int) -> dict[bytes, tuple[bytes, int] | None]:
-    """Return hash and number of entries of every folder; None of one that cannot be committed as it is."""
+    """Return hash and number of entries of every folder; None for one that cannot be committed as it is."""
     held: dict[bytes, list[tuple[bytes, int, bytes]]] = {b"": []}
     counts: dict[bytes, int] = {b"": 0}
     open_ones: set[bytes] = set()

@@ -1,6 +1,6 @@
-"""Say what each file of a git repository is to git, and read the small ones strictly: references and logs.
+"""Classify the files of a git repository, and parse the small ones (references, logs) strictly.
 
-What is not known here is what nothing may be said of, and so is never kept. A name that another file system
+A file that is not known here has no description, and so is never kept. A name that another file system
 takes for a known one is not known either.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 from typing import TypeAlias
+
+from ..lazy import regex
 
 __all__ = [
     "REPOSITORY_PARTS",
@@ -79,7 +81,7 @@ _PARTS = (
     (Part.SHALLOW, r"shallow"),
 )
 _NOT_STORED = frozenset({Part.DENIED, Part.LEFTOVER, Part.MULTI_PACK_INDEX})
-_COMPILED = tuple((part, re.compile(pattern, re.DOTALL)) for part, pattern in _PARTS)
+_COMPILED = tuple((part, regex(pattern, re.DOTALL)) for part, pattern in _PARTS)
 
 REPOSITORY_PARTS = frozenset(
     "head index config packed-refs orig_head merge_head fetch_head objects refs logs hooks info modules "
@@ -98,7 +100,7 @@ _REASONS = (
     (r"refs/replace(?:/.*)?", "it changes what objects mean"),
     (r"shallow(?:\.lock)?", "it cuts the history off"),
 )
-_DENYING = tuple((re.compile(pattern, re.DOTALL | re.IGNORECASE), why) for pattern, why in _REASONS)
+_DENYING = tuple((regex(pattern, re.DOTALL | re.IGNORECASE), why) for pattern, why in _REASONS)
 
 
 def part_of(rest: str) -> Part:
@@ -128,14 +130,14 @@ class OddRefs(ValueError):
     """What is read is no list of references, and no log, as git writes it; the message says what is odd."""
 
 
-_VALUE = re.compile(rf"(?:({_OID})|ref: ([^\n]+))\n")
+_VALUE = regex(rf"(?:({_OID})|ref: ([^\n]+))\n")
 # What `git check-ref-format` refuses.
-_ODD_NAME = re.compile(
+_ODD_NAME = regex(
     r"(?s).*(?:[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$)|(?!refs/.)|refs/$"
 )
-_PACKED = re.compile(rf"({_OID}) ([^\n]+)\n(?:\^({_OID})\n)?")
-_TRAITS = re.compile(r"# pack-refs with:((?: [a-z-]+)*) ?\n")
-_LOGGED = re.compile(rf"({_OID}) ({_OID}) [^\n<]*<[^\n>]*> [0-9]{{1,20}} [+-][0-9]{{4,5}}(?:\t([^\n]*))?\n")
+_PACKED = regex(rf"({_OID}) ([^\n]+)\n(?:\^({_OID})\n)?")
+_TRAITS = regex(r"# pack-refs with:((?: [a-z-]+)*) ?\n")
+_LOGGED = regex(rf"({_OID}) ({_OID}) [^\n<]*<[^\n>]*> [0-9]{{1,20}} [+-][0-9]{{4,5}}(?:\t([^\n]*))?\n")
 
 _KINDS = {
     "heads": "branch {}",
@@ -152,13 +154,13 @@ def is_ref_name(name: str) -> bool:
 
 
 def ref_kind(name: str) -> str:
-    """Return what a reference is called by whoever works with it."""
+    """Return the usual name of a reference."""
     folder, _, rest = name.removeprefix("refs/").partition("/")
     return _KINDS.get(folder, "ref {}").format(rest if folder in _KINDS else name)
 
 
 def ref_value(content: bytes) -> str:
-    """Return the hash that a reference holds, or the name (`refs/…`) of the one that it stands for.
+    """Return the hash that a reference holds, or the name (`refs/…`) of the one that it refers to.
 
     Raises:
         OddRefs: it holds something else.
@@ -170,7 +172,7 @@ def ref_value(content: bytes) -> str:
 
 
 def packed_refs(content: bytes) -> dict[str, tuple[str, str | None]]:
-    """Return what each packed reference holds, and what git is told that a tag leads to.
+    """Return what each packed reference holds, and the object that a tag leads to by this file.
 
     Raises:
         OddRefs: git would read something else, or nothing.

@@ -1,4 +1,4 @@
-"""Judge which settings of a git repository a program may change, and say in git's words what they become.
+"""Decide which settings of a git repository a program may change, and describe the change in git's words.
 
 Settings are compared key by key. Where remotes lie and what branches follow is asked about; any other key can
 start a program, lead git elsewhere or speak in somebody's name, so it is never changed from a trial run.
@@ -6,13 +6,21 @@ start a program, lead git elsewhere or speak in somebody's name, so it is never 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..lazy import regex
 from ..text import visible
 
-__all__ = ["SettingsJudged", "judge_settings", "settings_listed"]
+__all__ = [
+    "ODD_SETTING",
+    "PLAIN_SETTINGS",
+    "SettingsJudged",
+    "judge_settings",
+    "setting_names",
+    "settings_in",
+    "settings_listed",
+]
 
 Settings = Mapping[str, tuple[str, ...]]
 
@@ -28,19 +36,19 @@ _DEFAULTS = {
 _REBASES = {"true", "false", "merges", "interactive", "m", "i"}
 
 # A name that git takes for no path, URL or option; and a reference below one of git's own folders.
-_NAME = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*")
+_NAME = regex(r"\w[\w.+-]*(?:/\w[\w.+-]*)*")
 _REF = r"refs/[^\x00-\x20\x7f~^:?*\[\\]+"
-_MERGED = re.compile(_REF)
+_MERGED = regex(_REF)
 _STARRED = r"refs/[^\x00-\x20\x7f~^:?\[\\]+"
-_FETCHED = re.compile(
+_FETCHED = regex(
     rf"\+?{_STARRED}:refs/(?:remotes|tags)/[^\x00-\x20\x7f~^:?\[\\]+|\^{_STARRED}|\+?{_STARRED}|HEAD"
 )
 _USER = r"(?:[\w.%+~-]+(?::[^\s/@]*)?@)?"
-_HTTPS = re.compile(rf"https://{_USER}\w[\w.-]*(?::\d+)?(?:/\S*)?")
-_SSH = re.compile(r"ssh://(?:\w[\w.-]*@)?\w[\w.-]*(?::\d+)?/\S*|(?:\w[\w.-]*@)?\w[\w.-]*:(?![:/-])[^\s:]\S*")
-_FOLDER = re.compile(r"(?:file://)?/.*|\.\.?/.*")
-_PASSWORD = re.compile(r"(//[^/@:]*):[^/@]*@")
-_LEADS_ON = re.compile(r"(?s).*(?:^|/)\.\.(?:/|$)|.*(?:/\.git(?:/|$)|//|@\{|\.lock(?:/|$))")
+_HTTPS = regex(rf"https://{_USER}\w[\w.-]*(?::\d+)?(?:/\S*)?")
+_SSH = regex(r"ssh://(?:\w[\w.-]*@)?\w[\w.-]*(?::\d+)?/\S*|(?:\w[\w.-]*@)?\w[\w.-]*:(?![:/-])[^\s:]\S*")
+_FOLDER = regex(r"(?:file://)?/.*|\.\.?/.*")
+_PASSWORD = regex(r"(//[^/@:]*):[^/@]*@")
+_LEADS_ON = regex(r"(?s).*(?:^|/)\.\.(?:/|$)|.*(?:/\.git(?:/|$)|//|@\{|\.lock(?:/|$))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +190,50 @@ _SAYING = {
     ("branch", "merge"): _merge,
     ("branch", "rebase"): _rebase,
 }
+
+
+# Possessive: a line is gone through once, whatever is missing at its end.
+_HEADER = regex(r'\[\s*+([A-Za-z0-9.-]++)(?:\s*+"((?:[^"\\\n]|\\.)*)")?\s*+\]')
+# Longer than a setting is: such a line is not even looked through.
+_LONGEST_LINE = 4096
+_UNSURE = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\\$")
+_SETTING_KEY = regex(r"[A-Za-z][A-Za-z0-9-]*")
+
+PLAIN_SETTINGS = (
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|symlinks|ignorecase|precomposeunicode"
+    r"|autocrlf|eol|safecrlf|quotepath)|user\.(?:name|email)|init\.defaultbranch"
+    r"|remote\..+\.(?:url|pushurl|fetch|tagopt|prune|gh-resolved)"
+    r"|branch\..+\.(?:remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)"
+    r"|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote)|fetch\.prune"
+)
+"""What `git clone` and everyday use write down: it starts no program and names no file."""
+
+ODD_SETTING = "a line that cannot be read"
+"""What `setting_names` yields for a line that does not read as a setting."""
+
+
+def setting_names(config: str) -> Iterator[str]:
+    """Yield every key as `section.subsection.key`, in lower case."""
+    return (name for name, _ in settings_in(config))
+
+
+def settings_in(config: str) -> Iterator[tuple[str, str]]:
+    """Yield every key, as `setting_names` does, and its value without quotes."""
+    section = ""
+    for line in config.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"):
+        if len(line) > _LONGEST_LINE or _UNSURE.search(line):
+            # What continues a line depends on where comments and quotes are: no setting needs it.
+            yield ODD_SETTING, ""
+            continue
+        rest = line.strip()
+        while rest.startswith("[") and (header := _HEADER.match(rest)) is not None:
+            section = ".".join(filter(None, header.groups())).lower()
+            rest = rest[header.end() :].strip()
+        if not rest or rest[0] in "#;":
+            continue
+        key = _SETTING_KEY.match(rest)
+        if key is None or not section:
+            yield ODD_SETTING, ""
+        else:
+            value = rest[key.end() :].partition("=")[2].strip()
+            yield f"{section}.{key[0].lower()}", value.strip('"')

@@ -1,4 +1,4 @@
-"""Detect changes a program made to files that git or Leeward would obey, and select those to undo.
+"""Detect changes a program made to files that git or Leeward would execute, and choose those to undo.
 
 Git runs hooks and whatever its settings name; Leeward reads `.leeward`. A sandbox cannot mask a path
 that does not exist yet, so the tree is compared before and after. Pure: `tools/sandbox/scan.py` reads
@@ -8,13 +8,13 @@ the tree and undoes. An ordinary `git init`, `git clone` or `git worktree add` i
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from ..command import ODD_SETTING, PLAIN_SETTINGS, setting_names, settings_in
+from ..lazy import regex
 from ..paths import is_inside
+from .git_settings import ODD_SETTING, PLAIN_SETTINGS, setting_names, settings_in
 
 __all__ = [
     "HOOK_NAMES",
@@ -27,16 +27,16 @@ __all__ = [
     "places_named",
 ]
 
-# None of what everyday use writes down beside the plain settings names a program or another folder, either.
-_HARMLESS = re.compile(
+# What everyday use writes down beside the plain settings names no program and no other folder, either.
+_HARMLESS = regex(
     PLAIN_SETTINGS + r"|core\.(?:abbrev|longpaths|compression|untrackedcache|preloadindex|whitespace"
     r"|sharedrepository|sparsecheckout|sparsecheckoutcone|multipackindex|commitgraph)"
     r"|remote\..*\.(?:push|mirror)|extensions\.(?:objectformat|compatobjectformat|refstorage)"
     r"|submodule\..*\.(?:url|active|branch|path)|submodule\.active|merge\.(?:conflictstyle|ff)"
     r"|fetch\.parallel|receive\.denycurrentbranch|(?:gc|pack|index|feature|color|advice)\.[a-z.]+"
 )
-_BRINGS_IN = re.compile(r"include(?:if\..*)?\.path")
-_GITFILE = re.compile(r"gitdir: ([^\0\r\n]+)\n?")
+_BRINGS_IN = regex(r"include(?:if\..*)?\.path")
+_GITFILE = regex(r"gitdir: ([^\0\r\n]+)\n?")
 _KEPT_IN_GIT = ("modules", "worktrees")
 
 
@@ -51,7 +51,7 @@ HOOK_NAMES = tuple(
 
 
 class MarkKind(Enum):
-    """What stands at a path."""
+    """The entry at a path."""
 
     FILE = auto()
     LINK = auto()
@@ -72,7 +72,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What stood at a path at one time.
+    """The entry at a path at one time.
 
     `digest` tells contents (or a link's target) apart, `content` is them where they are small. `owner` is
     the repository it belongs to, "" for none; `is_inner` tells that a folder above it has a mark like it.

@@ -1,4 +1,4 @@
-"""Name the folders of toolchains below a home: programs, libraries, and nothing kept beside them.
+"""List the folders of toolchains below a home that programs may read, and nothing else there.
 
 Settings, caches and credentials of the same programs lie next to these and are left out. Pure: whether
 anything is there is for `tools/process/programs.py` and the sandbox to find.
@@ -13,7 +13,8 @@ __all__ = ["PACKAGE_FOLDERS", "TOOLCHAIN_VARIABLES", "toolchains"]
 
 
 _CARGO = ("bin", "registry", "git")
-_RUSTUP = ("toolchains", "settings.toml")
+# What rustup made once and would make again is there, so that it has nothing to write.
+_RUSTUP = ("toolchains", "settings.toml", "update-hashes")
 _PYENV = ("bin", "libexec", "shims", "versions", "version", "pyenv.d", "plugins", "completions")
 _NVM = ("versions", "alias")
 _GO = ("bin", "pkg")
@@ -55,7 +56,7 @@ _AT_HOME: Mapping[str, tuple[str, ...]] = {
     ".julia": ("juliaup",),
     ".dotnet": ("dotnet", "host", "sdk", "shared", "packs", "templates", "tools"),
 }
-"""Folders of a home, and what of each is a toolchain's; `*` stands for any part of one name."""
+"""Folders of a home, and what of each is a toolchain's; `*` is any part of one name."""
 
 TOOLCHAIN_VARIABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -1,9 +1,10 @@
-"""What a gate sees of the past: recorded events and their fold."""
+"""What a gate sees of the past: recorded events, and the session they fold into."""
 
 from .anomaly import AnomalyDetector
 from .events import (
     THE_PERSON,
     Asked,
+    AutonomySet,
     BreakerReset,
     Configured,
     ConversationCleared,
@@ -22,18 +23,23 @@ from .events import (
     TurnStarted,
     UrlsAdded,
     UrlsRemoved,
+    Use,
+    WordsGiven,
 )
 from .evidence import LONGEST_PART, ActionRecord, AtomRecord, GateVerdict
-from .grant import Grant, GrantEntry, Scope
+from .grant import ENDORSEMENT, OPEN, Grant, GrantEntry, Scope
 from .state import Session, apply_events
 
 __all__ = [
+    "ENDORSEMENT",
     "LONGEST_PART",
+    "OPEN",
     "THE_PERSON",
     "ActionRecord",
     "AnomalyDetector",
     "Asked",
     "AtomRecord",
+    "AutonomySet",
     "BreakerReset",
     "Configured",
     "ConversationCleared",
@@ -57,5 +63,7 @@ __all__ = [
     "TurnStarted",
     "UrlsAdded",
     "UrlsRemoved",
+    "Use",
+    "WordsGiven",
     "apply_events",
 ]

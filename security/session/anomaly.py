@@ -1,6 +1,6 @@
-"""Counts the failures of a tool and the denials of a session; acts on neither.
+"""Count the failures of a tool and the denials of a session; the gates act on the counts.
 
-What counts is told in `state.py`; `record/journal.py` sets and records the block, `gates/anomaly.py` says it.
+What counts is in `state.py`; `record/journal.py` sets and records the block, `gates/anomaly.py` denies by it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 from ..call import Status
-from ..kinds import Runs
+from ..kinds import Json, Runs
 from ..outcome import Category
+from ..policy import Autonomy
 from ..trust import Origin, TrustLevel
 from ..url import Known, Provenance, parse_place
 from .evidence import ActionRecord, GateVerdict
@@ -22,6 +23,7 @@ __all__ = [
     "COUNTING",
     "THE_PERSON",
     "Asked",
+    "AutonomySet",
     "BreakerReset",
     "Configured",
     "ConversationCleared",
@@ -40,6 +42,8 @@ __all__ = [
     "TurnStarted",
     "UrlsAdded",
     "UrlsRemoved",
+    "Use",
+    "WordsGiven",
 ]
 
 
@@ -52,9 +56,9 @@ THE_PERSON = "the person"
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """The person said something: a turn begins. Times are seconds since the epoch, everywhere below.
+    """A message of the person: a turn begins. Times are seconds since the epoch, everywhere below.
 
-    `turn` counts the turns of the conversation from 1; 0 stands in records of earlier releases.
+    `turn` counts the turns of the conversation from 1; it is 0 in records of earlier releases.
     """
 
     at: float
@@ -74,7 +78,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class _OfPlaces:
-    """What is told of URLs and destinations: their canonical texts, which alone are recorded and compared.
+    """URLs and destinations by their canonical texts, which alone are recorded and compared.
 
     `places` are the parsed ones that the event was made of; one read from a record parses its texts, once.
     """
@@ -85,7 +89,7 @@ class _OfPlaces:
 
     @property
     def places(self) -> tuple[Known, ...]:
-        """What the texts stand for; one that cannot be read any more grounds nothing."""
+        """The values of the texts; one that cannot be read any more grounds nothing."""
         if self._places is None:
             self._keep(place for place in map(parse_place, self.urls) if place is not None)
         return self._places or ()
@@ -118,6 +122,42 @@ class UrlsRemoved(_OfPlaces):
 
 
 @dataclass(frozen=True, slots=True)
+class WordsGiven:
+    """The person's words, as keyed hashes: `negated` are those of sentences that say no, `marked` short ones.
+
+    They are a yes in this turn where they are its `own`; `acts` is what they ask to be done.
+    """
+
+    at: float
+    values: str
+    negated: str = ""
+    marked: str = ""
+    own: bool = False
+    acts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a call that may run does with values; they and paths are keyed hashes (`provenance/values.py`).
+
+    `values` nobody had given or shown before, `written` are the paths it writes, `above` the folders these
+    lie in. `executes`: what it brings back is the output of something it ran. `let_out` are the keyed marks
+    of pieces of secrets that it carries outward, `sent` that of its tool and those it sends to.
+    """
+
+    values: str = ""
+    written: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
+    executes: bool = False
+    let_out: tuple[str, ...] = ()
+    sent: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it in the form of a record."""
+        return {name: value for name in self.__slots__ if (value := getattr(self, name))}
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationCleared:
     """`/clear`: conversation, URLs, labels, grants of the session and repeat counters are gone."""
 
@@ -126,11 +166,24 @@ class ConversationCleared:
 
 @dataclass(frozen=True, slots=True)
 class TextSeen:
-    """Text of these origins reached the model; `marks` are the fingerprints of private values in it."""
+    """Text of these origins reached the model; `marks` are the fingerprints of private values in it.
+
+    `values` are the keyed hashes of its tokens (`provenance/values.py`), where it makes values known: then
+    `origin` is whose words it is, `source` what it was (a tool, a file), `by` which call brought it. With
+    `private` the text was confidential; its tokens are there whatever it makes known, which `shows` tells.
+    `suspicion` names what in it looks like orders to an assistant; nothing is decided by that.
+    """
 
     at: float
     labels: tuple[Origin, ...]
     marks: tuple[str, ...] = ()
+    values: str = ""
+    origin: Origin | None = None
+    source: str = ""
+    by: str = ""
+    suspicion: tuple[str, ...] = ()
+    private: bool = False
+    shows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +203,7 @@ class Decided:
     """A call was allowed or denied.
 
     `digest` is the keyed hash of the tool and its arguments, `arguments` the redacted canonical JSON,
-    `reading` what they were read as, and `words` what every gate said of that at `judged`, with the
+    `reading` what they were read as, and `words` the answer of every gate at `judged`, with the
     `labels` and the `trust` (and where it came from) of that moment. `asker` is who asked for the call,
     and `model` who answered then, if that was it. `approver` names the rule, grant, autonomy level or
     person that answered the Asks, or "nobody" where an Ask found none; `grants` are the ids of the grants
@@ -160,8 +213,11 @@ class Decided:
     `hop` is not 0 where the decision is about a redirect, or a second try, of a call that runs: such a
     decision neither books a call nor counts as a refusal of one. `led` is then the URL that was known for
     this one request because it was led to. `runs` is what command lines run in, and `rung` the strictest
-    that could be had; what was written before either was recorded ran for real. `of` is the call whose
-    trial run changed what the decision is about: such a decision counts as little as one about a redirect.
+    that could be had; what was written before either was recorded ran for real. With `overlay` what they
+    changed of the workspace was held apart until they had ended. `hosts` are the rules for what they may
+    reach, where they have no network, `lends` the secrets they are lent and to what (`NAME to PROGRAM`).
+    `of` is the call whose run changed what the decision is about: such a decision counts as little as one
+    about a redirect. `use` is what a call that was allowed does with values, None where that is nothing.
     """
 
     at: float
@@ -192,6 +248,10 @@ class Decided:
     runs: Runs = Runs.REAL
     rung: Runs = Runs.REAL
     of: str = ""
+    overlay: bool = False
+    use: Use | None = None
+    hosts: tuple[str, ...] = ()
+    lends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +259,7 @@ class Egress:
     """An attempt to open a URL: once when it was decided, and once more when it had `ended`.
 
     `hop` counts the attempts of a call from 0. `url` is canonical, its secrets masked; `rule` is what
-    allowed or refused it. The rest is told by who made the attempt, and stands only where it ended;
+    allowed or refused it. The rest is reported by the client, and present only where it ended;
     sizes are bytes on the wire.
     """
 
@@ -226,7 +286,9 @@ class Finished:
     """A call that was allowed came to an end.
 
     `result` is the keyed hash of what came back, redacted; `size` is its bytes, `truncated` tells that
-    the model was shown less than that, and `overflow` names the whole where it was stored.
+    the model was shown less than that, and `overflow` names the whole where it was stored. `caches` counts
+    the paths of caches that a trial run changed, which are never kept. `chars_in` are the characters that
+    its tool brought, `chars_out` those of them the model was shown.
     """
 
     at: float
@@ -242,6 +304,9 @@ class Finished:
     seconds: float = 0.0
     detail: str = ""
     truncated: bool = False
+    caches: int = 0
+    chars_in: int = 0
+    chars_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,17 +348,21 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class LevelSet:
-    """A tool's trust level changed for this session, by `/trust` or by the anomaly window."""
+    """A tool's trust level changed for this session, by `/trust` or by the anomaly window.
+
+    `definition` is the one of the tool it is about: for another one, it can only weaken what holds.
+    """
 
     at: float
     tool: str
     level: TrustLevel
     cause: str
+    definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The person said "always"; in a record the fields of the grant stand beside those of the event.
+    """The person's "always"; in a record the fields of the grant are beside those of the event.
 
     `call` is the one it was given in answer to, `workspace` the only one it holds in. A `stored` one was
     given in an earlier session and is only taken in.
@@ -333,7 +402,7 @@ class BreakerReset:
 
 @dataclass(frozen=True, slots=True)
 class ModelSet:
-    """Another model answers from here on: `cause` says whether the person chose it or it stands in."""
+    """Another model answers from here on: `cause` says whether the person chose it or it is a fallback."""
 
     at: float
     model: str
@@ -341,11 +410,20 @@ class ModelSet:
 
 
 @dataclass(frozen=True, slots=True)
+class AutonomySet:
+    """The person switched how much is done without asking, for as long as this session is at work."""
+
+    at: float
+    autonomy_now: Autonomy
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """Under which configuration a session goes on.
 
-    `digest` is the hash of all values, `files` were read, and `sources` are (key, where it was said) of
-    each that is not the default. What else judging rests on stands beside it: folders, whether anybody
+    `digest` is the hash of all values, `files` were read, and `sources` are (key, where it was set) of
+    each that is not the default. What else judging rests on is beside it: folders, whether anybody
     can be asked, and which gates are switched off. `counting` is as in `Session`; a record that does not
     say was written under the rules 0.
     """
@@ -369,6 +447,7 @@ Event: TypeAlias = (
     | UrlsRemoved
     | ConversationCleared
     | TextSeen
+    | WordsGiven
     | Asked
     | Decided
     | Egress
@@ -380,5 +459,6 @@ Event: TypeAlias = (
     | Revoked
     | BreakerReset
     | ModelSet
+    | AutonomySet
     | Configured
 )

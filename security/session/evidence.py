@@ -1,7 +1,7 @@
-"""The evidence within a decision: what each gate said and what the call was read as, with its JSON form.
+"""The evidence within a decision: what each gate answered and how the call was read, with its JSON form.
 
 Texts in it are redacted and bounded (`record/redaction.py`), and hold all that is needed to explain the
-decision and to make it again (`record/replay.py`). A field that is as it is by default does not stand in a
+decision and to make it again (`record/replay.py`). A field with its default value is left out of a
 record, so what is added here leaves older records as they are.
 """
 
@@ -15,9 +15,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
-from ..call import Action, Atom
-from ..command import CommandFacts, CommandLine
-from ..kinds import Effect, Json, Kind, Unreadable
+from ..call import Action, Again, Atom
+from ..kinds import CommandFacts, CommandLine, Effect, Json, Kind, Unreadable
 from ..paths import ResolvedPath
 from ..policy import Rule
 from ..verdict import Allow, Ask, Deny, GateWord
@@ -76,7 +75,7 @@ class GateVerdict:
 
     @classmethod
     def of(cls, word: GateWord, kept: Redacted, rules: Iterable[Rule]) -> Self:
-        """Return the word of a gate, and where the rule stands if it is one of the person's `rules`."""
+        """Return the answer of a gate, and the place of the rule if it is one of the person's `rules`."""
         rule = kept.text(word.verdict.rule)
         match word.verdict:
             case Allow():
@@ -91,12 +90,12 @@ class GateVerdict:
         return replace(said, where=_where(told.rule, rules), suggestion=suggestion, facts=facts)
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as it stands in a record."""
+        """Return it in the form of a record."""
         return _said_of(self)
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any] | list[Any]) -> GateVerdict:
-        """Return what stands in a record; an older one has gate, word and rule only, as a list."""
+        """Return it from a record; an older one has gate, word and rule only, as a list."""
         if isinstance(said, list):
             return cls(*said)
         return cls(**{**said, "facts": _pairs(said.get("facts", ()))})
@@ -107,7 +106,7 @@ class AtomRecord:
     """One string of a call as one reader took it: an atom, as it was shown.
 
     `pointer` is a JSON pointer into the arguments. Of a path, `real` is where it lies if that is
-    elsewhere, and `mark` the keyed hash of what stood there when a change of it was shown. `unread`
+    elsewhere, and `mark` the keyed hash of its content when a change of it was shown. `unread`
     says why it could not be read; `text` is then as it came. `declared` is False for what an argument of
     no declared kind could be, too; `only_read` is as in the atom.
     """
@@ -142,15 +141,15 @@ class AtomRecord:
     @property
     def is_altered(self) -> bool:
         """Whether a text is not there as it was; that of a file's place is needed so, to be judged again."""
-        return any(len(text) > LONGEST_PART or "[redacted" in text for text in (self.text, self.real))
+        return any(len(text) > LONGEST_PART or "[redacted" in text.lower() for text in (self.text, self.real))
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as it stands in a record."""
+        """Return it in the form of a record."""
         return _said_of(self)
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> AtomRecord:
-        """Return what stands in a record."""
+        """Return it from a record."""
         return cls(**said)
 
 
@@ -159,10 +158,11 @@ class ActionRecord:
     """A call as it was read.
 
     `effects` are those of this call, `declared` those of its tool (None: there is no such tool), `level`
-    and `source` what the tool declared. `looked_up` holds what the machine was asked about command
-    lines. `problems` are (pointer, message, category). `hidden` are the pointers of the values that do
-    not stand in the record as they were, "" for all; `nearest` is the tool that may have been meant,
-    `lasts` and `is_cut` are as in the Action.
+    and `source` what the tool declared, and `definition` and `version` what another program did.
+    `looked_up` holds what the machine was asked about command lines. `problems` are (pointer, message,
+    category). `hidden` are the pointers of the values that are not recorded unchanged, ""
+    for all; `nearest` is the tool that may have been meant, `lasts`, `is_cut`, `wished`, `covered_by`,
+    `usual` and `free` are as in the Action, and `again` is what its `again` holds.
     """
 
     effects: tuple[str, ...] = ()
@@ -176,6 +176,13 @@ class ActionRecord:
     nearest: str = ""
     lasts: bool = False
     is_cut: bool = False
+    covered_by: str = ""
+    again: tuple[str, int, str] | None = None
+    wished: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+    definition: str = ""
+    version: str = ""
 
     @classmethod
     def of(cls, action: Action, kept: Redacted, keyed: Callable[[str], str]) -> Self:
@@ -195,6 +202,8 @@ class ActionRecord:
             declared=_names(spec.effects) if spec is not None else None,
             level=spec.level.name.lower() if spec is not None else "",
             source=kept.text(spec.source) if spec is not None else "",
+            definition=spec.definition if spec is not None else "",
+            version=kept.text(spec.version) if spec is not None else "",
             parts=parts,
             looked_up=looked_up,
             problems=tuple(problems),
@@ -202,16 +211,21 @@ class ActionRecord:
             nearest=action.nearest or "",
             lasts=action.lasts,
             is_cut=action.is_cut,
+            covered_by=kept.text(action.covered_by),
+            again=None if action.again is None else _again(action.again, kept),
+            wished=tuple(kept.text(path) for path in action.wished[:_MOST_PARTS]),
+            usual=action.usual[:_MOST_PARTS],
+            free=tuple(kept.text(name) for name in action.free[:_MOST_PARTS]),
         )
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as it stands in a record."""
+        """Return it in the form of a record."""
         said = _said_of(self)
         return {**said, "parts": [part.to_json() for part in self.parts]} if self.parts else said
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any] | None) -> ActionRecord | None:
-        """Return what stands in a record; an older one does not say."""
+        """Return it from a record; an older one does not say."""
         if said is None:
             return None
         declared = said.get("declared")
@@ -221,8 +235,14 @@ class ActionRecord:
             "parts": tuple(map(AtomRecord.from_json, said.get("parts", ()))),
             "problems": _pairs(said.get("problems", ())),
             "hidden": tuple(said.get("hidden", ())),
+            "again": tuple(said["again"]) if said.get("again") else None,
+            **{name: tuple(said.get(name, ())) for name in ("wished", "usual", "free")},
         }
         return cls(**{**said, **restored})
+
+
+def _again(again: Again, kept: Redacted) -> tuple[str, int, str]:
+    return kept.text(again.reason), again.disk, kept.text(again.covers)
 
 
 def _said_of(value: GateVerdict | AtomRecord | ActionRecord) -> dict[str, Any]:
@@ -254,13 +274,16 @@ def _looked_up(action: Action, kept: Redacted) -> tuple[Mapping[str, Json], list
     """Return what the machine was asked about the command lines; if it is too much, their pointers."""
     commands = action.of_kind(Kind.COMMAND)
     facts = next(filter(None, map(_facts_of, commands)), None)
+    if action.of is not None:
+        # Of what ran before, only this is judged by.
+        facts = CommandFacts(code=action.bound.code, changed=action.bound.changed)
     if facts is None:
         return {}, []
     tables = ((told.name, _plain(getattr(facts, told.name))) for told in fields(facts))
     known = {name: table for name, table in tables if table}
     text = json.dumps(known, ensure_ascii=False)
     if len(text) > _LONGEST_LOOKED_UP or kept.text(text, _LONGEST_LOOKED_UP) != text:
-        return {}, [atom.pointer for atom in commands]
+        return {}, [atom.pointer for atom in commands] or ["/command"]
     return known, []
 
 
@@ -269,7 +292,7 @@ def _facts_of(atom: Atom) -> CommandFacts | None:
 
 
 def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table as it stands in a record, where a tuple is a list."""
+    """Return a table in the form of a record, where a tuple is a list."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from ..kinds import UNKNOWN, Kind
 from ..paths import literally
 from ..policy import Rule, RuleAction
 
-__all__ = ["Grant", "GrantEntry", "Scope"]
+__all__ = ["ENDORSEMENT", "OPEN", "Grant", "GrantEntry", "Scope"]
+
+OPEN = 2**62
+"""In the place of the number of a change: a call is at work that may make one at any time."""
+
+ENDORSEMENT = "trust:"
+"""The text before a kind where a grant is about a value of it; no tool can be called so."""
 
 
 class Scope(StrEnum):
@@ -39,6 +47,10 @@ class Grant:
     It answers for commands that start in `folder`, an absolute path with links resolved. None is the root of
     the workspace it is used in, which is what a grant means that was given at the root. Where `tool` is
     `keep`, it answers for paths that commands like `command` change in a trial run.
+
+    `files` are those that the commands run by name, with the hash of what each held (`CommandFacts.code`);
+    `mark` is a number that every later change by a call is higher than. None: it is bound to no file, as
+    those of earlier releases, which have none on record.
     """
 
     id: str
@@ -48,18 +60,27 @@ class Grant:
     until: float | None = None
     folder: str | None = None
     command: str | None = None
+    files: tuple[tuple[str, str], ...] | None = None
+    mark: int = 0
 
     @property
     def rule(self) -> Rule:
-        """The rule; where it stands is told as where it holds, and by which name it can be revoked."""
+        """The rule; its place is where it holds, with the name by which it can be revoked."""
         name = f" ({self.id})" if self.id else ""
         folder = None if self.folder is None else literally(self.folder)
         where = f"{self.holds}{name}"
         return Rule(self.tool, RuleAction.ALLOW, self.match, where=where, folder=folder, command=self.command)
 
+    def endorses(self, kind: Kind, value: str) -> bool:
+        """Whether it is the person's trust in a value of a kind, in canonical form."""
+        return self.tool == f"{ENDORSEMENT}{kind}" and self.match == value
+
     @property
     def what(self) -> str:
         """What it allows, as a person reads it; a folder is named where it is not the workspace's root."""
+        if self.tool.startswith(ENDORSEMENT):
+            kind = self.tool.removeprefix(ENDORSEMENT).replace("_", " ")
+            return f"the {kind} {self.match}, whatever showed it"
         what = f"every call of {self.tool}" if self.match is None else f"{self.tool} {self.match}"
         what += f" changed by {self.command}" if self.command is not None else ""
         return what if self.folder is None else f"{what} in {self.folder}"
@@ -75,6 +96,22 @@ class Grant:
     def holds_at(self, now: float) -> bool:
         """Whether it has not expired."""
         return self.until is None or now < self.until
+
+    def changed_since(self, code: Mapping[str, str], changed: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the files that hold something else than they did, where a call changed them since.
+
+        What a person edits alone is theirs. What both changed counts as changed by a call: whatever tools of
+        the person did to it afterwards, nobody was shown what the call wrote.
+        """
+        if self.files is None:
+            return ()
+        held = dict(self.files)
+        return tuple(
+            path
+            for path, number in changed.items()
+            if number > self.mark and path in code.keys() | held.keys()
+            if code.get(path, "") != held.get(path, "") or code.get(path) == UNKNOWN
+        )
 
 
 @dataclass(frozen=True, slots=True)

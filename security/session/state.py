@@ -1,4 +1,4 @@
-"""What a gate may see of the past: a pure fold over recorded events.
+"""The session: what gates may see of the past, a pure fold over recorded events.
 
 `apply_events(session, event)` is the only way a `Session` changes, and every event that counts is
 recorded, so a session read back from the audit is the session that was. The ledger is an
@@ -7,16 +7,19 @@ append-only view and is never copied.
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..call import Asker, Status, ToolSpec
-from ..kinds import Effect
+from ..kinds import Effect, Kind, Runs
 from ..outcome import Category
-from ..policy import HISTORY, Policy
+from ..policy import HISTORY, RANDOM_ADDITION, SEEN, Policy
+from ..provenance import Sighting, Values, forms_of
 from ..trust import Origin, TrustLevel, min_trust
 from ..url import Fingerprints, Ledger, Provenance
 from .anomaly import AnomalyDetector, Breaker
@@ -24,6 +27,7 @@ from .events import (
     COUNTING,
     THE_PERSON,
     Asked,
+    AutonomySet,
     BreakerReset,
     Configured,
     ConversationCleared,
@@ -42,6 +46,8 @@ from .events import (
     TurnStarted,
     UrlsAdded,
     UrlsRemoved,
+    Use,
+    WordsGiven,
 )
 from .grant import Grant
 
@@ -55,13 +61,19 @@ __all__ = ["Session", "apply_events"]
 class Session:
     """The past and the policy, as a gate sees them. `now` is seconds since the epoch.
 
-    `secrets` are the values that must never leave; they come from the configuration and stand in no
-    event. `root` is the session this one was forked from at first, "" if it was not. The levels of the
-    tools in `capped` were set for another workspace or configuration, and can only weaken what holds now.
+    `secrets` are the values that must never leave; they come from the configuration and are in no
+    event. `root` is the session this one was forked from at first, "" if it was not. `definitions` are those
+    of the tools in `levels` whose word is about one. The levels of the tools in `capped` were set for another
+    workspace or configuration, and can only weaken what holds now.
     Of the calls in `running`, a person asked for those in `typed`. `counting` numbers the rules by which
     denials and failures count, so that a record counts as it did when it was written.
-    With `reads_history` the person said that commands may read what git holds of secret files.
-    `model` is who answers. With `key`, which stands in no event either, hashes on record are made; where
+    With `reads_history` the person allowed commands to read what git holds of secret files, and with
+    `wrote_later` something was written that runs later without being named.
+    `lent` are the secrets that the person let command lines have, as `Decided.lends` names them; `lent_calls`
+    are the calls of these, and `lent_files` the paths that they changed and the person kept.
+    `chars_in` are the characters that tools brought, `chars_out` those of them the model was shown.
+    `suspicion` names what looked like orders to an assistant in texts that were read; no gate decides by it.
+    `model` is who answers. With `key`, which is in no event either, hashes on record are made; where
     it is empty, they are plain.
     """
 
@@ -73,9 +85,11 @@ class Session:
     model: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     seen: Fingerprints = field(default_factory=Fingerprints)
+    values: Values = field(default_factory=Values)
     labels: frozenset[Origin] = frozenset()
     grants: tuple[Grant, ...] = ()
     levels: Mapping[str, tuple[TrustLevel, str]] = field(default_factory=lambda: MappingProxyType({}))
+    definitions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     capped: frozenset[str] = frozenset()
     anomaly: AnomalyDetector = field(default_factory=AnomalyDetector)
     breaker: Breaker = field(default_factory=Breaker)
@@ -85,19 +99,54 @@ class Session:
     running: frozenset[str] = frozenset()
     typed: frozenset[str] = frozenset()
     reads_history: bool = False
+    wrote_later: bool = False
+    lent: frozenset[str] = frozenset()
+    lent_calls: frozenset[str] = frozenset()
+    lent_files: frozenset[str] = frozenset()
     last: tuple[str, str] = ("", "")
     repeats: int = 0
     root: str = ""
     counting: int = COUNTING
+    chars_in: int = 0
+    chars_out: int = 0
+    suspicion: tuple[str, ...] = ()
 
     @property
     def marks_key(self) -> str:
-        """The key its fingerprints are taken with: a fork goes on with those it was given."""
+        """The key its fingerprints are taken with: a fork keeps the key of its session."""
         return self.root or self.id
+
+    @property
+    def uses_overlays(self) -> bool:
+        """Whether allowed commands write to the workspace through an overlay.
+
+        The person may switch that off until something untrusted could have a say in what commands do.
+        """
+        sandbox = self.policy.sandbox
+        return sandbox.rung is Runs.TRIAL and (sandbox.overlay or self.is_untrusted or self.wrote_later)
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether a text of the web or of an MCP server was read: it may have a say in what is asked for."""
+        return not self.labels.isdisjoint({Origin.WEB, Origin.MCP})
+
+    @property
+    def values_key(self) -> bytes:
+        """The key of the hashes of values: it is never on record, and a fork keeps it."""
+        return _values_key(self.marks_key, self.key)
+
+    @property
+    def canary(self) -> str:
+        """The marker at the end of this session's prompt: sending it on means sending the prompt."""
+        return _canary(self.marks_key, self.key)
 
     def active_grants(self) -> tuple[Grant, ...]:
         """The grants that have not expired by now."""
         return tuple(grant for grant in self.grants if grant.holds_at(self.now))
+
+    def is_endorsed(self, kind: Kind, value: str) -> bool:
+        """Whether the person trusts a value, whatever showed it, by a grant about that very value."""
+        return any(grant.endorses(kind, value) for grant in self.active_grants())
 
     def keyed(self, digest: str) -> str:
         """Return a hash as it goes on record: without the key nobody can try out what it may be of."""
@@ -109,11 +158,16 @@ class Session:
         """The level this session set for a tool and why, or None where it set none."""
         return self.levels.get(tool)
 
+    def word_on(self, spec: ToolSpec) -> tuple[TrustLevel, str] | None:
+        """The level and its cause where this session set one for the tool as it is, for what holds now."""
+        is_of_this = self.definitions.get(spec.name, "") == spec.definition
+        return self.level_of(spec.name) if is_of_this and spec.name not in self.capped else None
+
     def trust_in(self, spec: ToolSpec) -> TrustLevel:
         """The person's word in this session, else the weakest of what is configured and declared."""
+        if (word := self.word_on(spec)) is not None:
+            return word[0]
         said = self.level_of(spec.name)
-        if said is not None and spec.name not in self.capped:
-            return said[0]
         configured = (self.policy.levels.get(key) for key in (spec.name, spec.source))
         found = (*configured, said[0] if said is not None else None)
         return min_trust(spec.level, *(level for level in found if level is not None))
@@ -148,18 +202,26 @@ def _changes(session: Session, event: Event) -> dict[str, object]:
         case Finished():
             return _finished(session, event)
         case TurnStarted():
-            return {"calls_this_turn": 0, "last": ("", ""), "repeats": 0}
+            values = session.values.in_new_turn()
+            return {"calls_this_turn": 0, "last": ("", ""), "repeats": 0, "values": values}
         case Resumed():
             return _resumed(session, event)
         case UrlsAdded():
             return {"ledger": session.ledger.with_urls(event.places, event.provenance)}
         case UrlsRemoved():
-            return {"ledger": session.ledger.without(event.places)}
+            forms = (forms_of(Kind.DESTINATION, place, place.text) for place in event.places)
+            forgotten = session.values.without(forms, session.values_key)
+            return {"ledger": session.ledger.without(event.places), "values": forgotten}
         case ConversationCleared():
             return _forgotten(session)
         case TextSeen():
             labels, seen = session.labels.union(event.labels), session.seen.with_marks(event.marks)
-            return {"labels": labels, "seen": seen}
+            suspicion = tuple(sorted({*session.suspicion, *event.suspicion}))
+            values = _with_text(session.values, event)
+            return {"labels": labels, "seen": seen, "values": values, "suspicion": suspicion}
+        case WordsGiven():
+            marks = (event.values, event.negated, event.marked, event.acts)
+            return {"values": session.values.with_words(*marks, own=event.own)}
         case Asked():
             if event.of:
                 return {}
@@ -174,10 +236,37 @@ def _changes(session: Session, event: Event) -> dict[str, object]:
             return {"breaker": Breaker()}
         case ModelSet():
             return {"model": event.model}
+        case AutonomySet():
+            return {"policy": replace(session.policy, autonomy=event.autonomy_now)}
         case Configured():
             return {"counting": event.counting}
-        case Egress() | JobChanged() | Restored():
+        case JobChanged():
+            return {"values": session.values.hiding(event.call, event.job, event.overflow)}
+        case Egress() | Restored():
             return {}
+
+
+def _with_use(values: Values, call: str, use: Use) -> Values:
+    known = values.with_use(call, use.values, use.written, use.above, ran=use.executes)
+    return replace(known, outward=known.outward.with_call(use.let_out, use.sent))
+
+
+def _with_text(values: Values, event: TextSeen) -> Values:
+    if not event.values or event.origin is None:
+        return values
+    sighting = Sighting(event.origin, event.source, event.by, event.private)
+    return values.with_text(event.values, sighting, shows=event.shows)
+
+
+@lru_cache(maxsize=64)
+def _values_key(name: str, key: bytes) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=32, key=key[:64], person=b"values").digest()
+
+
+@lru_cache(maxsize=64)
+def _canary(name: str, key: bytes) -> str:
+    digest = hashlib.blake2b(name.encode(), digest_size=15, key=key[:64], person=b"canary").digest()
+    return base64.b32encode(digest).decode().lower()
 
 
 def _granted(session: Session, event: Granted) -> dict[str, object]:
@@ -200,6 +289,7 @@ def _resumed(session: Session, event: Resumed) -> dict[str, object]:
         changes |= {
             "grants": (),
             "reads_history": False,
+            "lent": nothing,
             "ledger": ledger,
             "capped": frozenset(session.levels),
         }
@@ -211,9 +301,12 @@ def _forgotten(session: Session) -> dict[str, object]:
     return {
         "ledger": Ledger(),
         "seen": Fingerprints(),
+        "values": session.values.cleared(),
         "labels": frozenset(),
+        "suspicion": (),
         "grants": tuple(grant for grant in session.grants if grant.scope.is_lasting),
         "reads_history": False,
+        "lent": frozenset(),
         "last": ("", ""),
         "repeats": 0,
     }
@@ -228,22 +321,68 @@ def _booked(session: Session) -> dict[str, object]:
 
 def _decided(session: Session, event: Decided) -> dict[str, object]:
     """Book the call unless it was booked while it waited, and count a refusal where it belongs."""
+    later = event.allowed and any((word.word, word.rule) == ("ask", "runs_later") for word in event.words)
+    changes: dict[str, object] = {"wrote_later": True} if later else {}
     if event.hop or event.of:
-        return {}
+        changes |= _kept_of_lent(session, event)
+        return (
+            changes
+            if event.use is None
+            else changes | {"values": _with_use(session.values, event.call, event.use)}
+        )
     if event.call in session.pending:
-        changes: dict[str, object] = {"pending": session.pending - {event.call}}
+        changes["pending"] = session.pending - {event.call}
     else:
-        changes = _booked(session)
+        changes |= _booked(session)
     if event.allowed:
         changes["running"] = session.running | {event.call}
+        if event.use is not None:
+            changes["values"] = _with_use(session.values, event.call, event.use)
         if any((word.gate, word.word, word.rule) == ("commands", "ask", HISTORY) for word in event.words):
             changes["reads_history"] = True
+        if event.lends:
+            changes["lent"] = session.lent | set(event.lends)
+            changes["lent_calls"] = session.lent_calls | {event.call}
+    changes |= _answered(session, event, changes)
     if session.counting == 0:
         return changes | _counted_before(session, event)
     if event.asker == Asker.PERSON.value:
         # What a person typed says nothing of the model, and little of the tool.
         return changes | ({"typed": session.typed | {event.call}} if event.allowed else {})
     return changes | _counted(session, event)
+
+
+def _kept_of_lent(session: Session, event: Decided) -> dict[str, object]:
+    """Note which files are kept of a command that was lent a secret: they may hold it in any form."""
+    if event.of not in session.lent_calls or not event.allowed or event.reading is None:
+        return {}
+    paths = [part for part in event.reading.parts if part.kind == Kind.PATH]
+    # Where a name is not on record as it is, nobody can say which file it is.
+    whole = [session.policy.workspace] if any(part.is_altered for part in paths) else []
+    return {"lent_files": session.lent_files.union(whole, (part.text for part in paths))}
+
+
+def _answered(session: Session, event: Decided, changes: Mapping[str, object]) -> dict[str, object]:
+    """Take down what a yes is good for again: a host for random additions, a text for a tool's values."""
+    asked = [word for word in event.words if word.word == "ask" and word.rule in (RANDOM_ADDITION, SEEN)]
+    if not event.allowed or not asked:
+        return {}
+    hosts, texts = (
+        {
+            value
+            for word in asked
+            if word.rule == rule and not word.force
+            for name, value in word.facts
+            if name == what
+        }
+        for rule, what in ((RANDOM_ADDITION, "host"), (SEEN, "seen by call"))
+    )
+    if event.approver.partition(";")[0] != THE_PERSON:
+        texts = set()
+    values = changes.get("values", session.values)
+    assert isinstance(values, Values)
+    confirmed = [(event.tool, text) for text in texts]
+    return {"values": replace(values, outward=values.outward.with_yes(hosts, confirmed))}
 
 
 def _counted(session: Session, event: Decided) -> dict[str, object]:
@@ -269,7 +408,12 @@ def _finished(session: Session, event: Finished) -> dict[str, object]:
     """Count an outcome once, however often it had to be written."""
     if event.call not in session.running:
         return {}
-    changes: dict[str, object] = {"running": session.running - {event.call}}
+    changes: dict[str, object] = {
+        "running": session.running - {event.call},
+        "chars_in": session.chars_in + event.chars_in,
+        "chars_out": session.chars_out + event.chars_out,
+        "values": session.values.hiding(event.call, event.overflow),
+    }
     is_typed = event.call in session.typed
     if is_typed:
         changes["typed"] = session.typed - {event.call}
@@ -295,7 +439,7 @@ def _measured(session: Session, event: Finished) -> dict[str, object]:
 
 
 def _counted_before(session: Session, event: Decided) -> dict[str, object]:
-    """Count a decision as it was when nothing on record told by which rules.
+    """Count a decision as it was when nothing on record named the rules.
 
     A person's own calls counted like a model's, refusals by a block counted, and no yes lifted the breaker.
     """
@@ -313,10 +457,13 @@ def _counted_before(session: Session, event: Decided) -> dict[str, object]:
 def _levelled(session: Session, event: LevelSet) -> dict[str, object]:
     """Set the level; lifting a block empties the window, else the next failure would block again."""
     levels = MappingProxyType({**session.levels, event.tool: (event.level, event.cause)})
+    changes: dict[str, object] = {"levels": levels}
+    if event.definition or event.tool in session.definitions:
+        changes["definitions"] = MappingProxyType({**session.definitions, event.tool: event.definition})
     if event.level is TrustLevel.BLOCKED:
-        return {"levels": levels}
+        return changes
     anomaly, capped = session.anomaly.emptied(event.tool), session.capped - {event.tool}
-    return {"levels": levels, "anomaly": anomaly, "capped": capped}
+    return changes | {"anomaly": anomaly, "capped": capped}
 
 
 def _is_blocked(session: Session, event: Decided) -> bool:

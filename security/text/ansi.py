@@ -3,13 +3,15 @@
 Removed are escape sequences (ECMA-48 and xterm's additions) and other controls; an unterminated
 sequence loses its introducer only, so that it cannot swallow the text after it. No written text is
 lost: text that a carriage return would overwrite becomes a line of its own. Invisible characters are
-spelled out by `unicode.py`.
+spelled out by `unicode.py`; letters that pass for others stay, and are pointed out by `scripts.py`.
 """
 
 from __future__ import annotations
 
 import re
 
+from ..lazy import regex
+from .scripts import LookAlikeFinder
 from .unicode import Revealer
 
 __all__ = ["Stripper"]
@@ -17,13 +19,13 @@ __all__ = ["Stripper"]
 _BODY = r"[^\x00-\x08\x0a-\x1f\x7f-\x9f]{0,4000}+"  # a title or link is short; longer, it has no end
 _STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_BODY}"
 _CSI = r"(?:\x1b\[|\x9b)[0-?]{0,256}+[ -/]{0,16}+"
-_SEQUENCE = re.compile(
+_SEQUENCE = regex(
     rf"{_STRING}(?:\x07|\x1b\\|\x9c)|{_CSI}[@-~]|\x1b[ -/]{{1,16}}+[0-~]|\x1b[0-OQ-WYZ\\`a-~]"
     r"|\x1b[\[\]PX^_]|[\x90\x98\x9b\x9d-\x9f]"
 )
 # What these are does not depend on anything behind them, so that a long run of them is one step.
 _OPENER = r"[\x90\x98\x9b\x9d-\x9f]"
-_LONE = re.compile(
+_LONE = regex(
     r"(?P<colours>(?:\x1b\[[0-?]{0,256}+[ -/]{0,16}+[@-~])+)"
     r"|(?P<controls>[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x8f\x91-\x97\x99\x9a\x9c]+)"
     r"|(?P<escapes>\x1b+(?=\x1b))"
@@ -33,8 +35,8 @@ _LONE = re.compile(
     r"|(?P<lines>(?:\r\n|\r(?!\Z)|[\x0b\x0c\x85])+)"
 )
 _LONGEST_UNDECIDED = 4_100
-_UNDECIDED = re.compile(rf"(?:{_STRING}\x1b?|{_CSI}|\x1b[ -/]{{0,16}}+|\r|\x08)\Z")
-_SPECIAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNDECIDED = regex(rf"(?:{_STRING}\x1b?|{_CSI}|\x1b[ -/]{{0,16}}+|\r|\x08)\Z")
+_SPECIAL = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Stripper:
@@ -42,6 +44,7 @@ class Stripper:
 
     def __init__(self) -> None:
         self._revealer = Revealer()
+        self._look_alikes = LookAlikeFinder()
         self._sequences = 0
         self._controls = 0
         self._held = ""
@@ -49,22 +52,29 @@ class Stripper:
 
     def feed(self, piece: str) -> str:
         """Take the next piece and return what is certain by now."""
-        return self._revealer.feed(self._advance(self._held + piece, is_last=False))
+        return self._seen(self._revealer.feed(self._advance(self._held + piece, is_last=False)))
 
     def flush(self) -> str:
         """Return what was held back."""
-        return self._revealer.feed(self._advance(self._held, is_last=True)) + self._revealer.flush()
+        rest = self._revealer.feed(self._advance(self._held, is_last=True)) + self._revealer.flush()
+        self._seen(rest)
+        self._look_alikes.finish()
+        return rest
+
+    def _seen(self, text: str) -> str:
+        self._look_alikes.feed(text)
+        return text
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What was removed and what was spelled out."""
+        """What was removed, what was spelled out, and which letters pass for others."""
         counts = (
             (self._sequences, "terminal escape sequences removed"),
             (self._controls, "control characters removed"),
             (self._revealer.shown, "invisible characters shown as \\u{…}"),
         )
         said = ", ".join(f"{what}: {count}" for count, what in counts if count)
-        return (said,) if said else ()
+        return tuple(filter(None, (said, self._look_alikes.notice)))
 
     def _advance(self, text: str, *, is_last: bool) -> str:
         parts: list[str] = []

@@ -1,4 +1,4 @@
-r"""Mask what a set of rules matches in text that arrives in pieces.
+r"""Mask the matches of a set of rules in text that arrives in pieces.
 
 The output does not depend on where the pieces were cut. Invisible characters, and their visible
 spelling (`\u{200b}`), cannot hide a match: they are skipped while matching, and kept where nothing was
@@ -10,41 +10,69 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import re2
 
+from ..lazy import regex
+from .mask import MaskHash
 from .unicode import INVISIBLE
 
-__all__ = ["CONTEXT", "Masker", "RuleSet", "SecretRule", "without_hidden"]
+__all__ = ["CONTEXT", "Masker", "RuleSet", "SecretRule", "one_byte_each", "without_hidden"]
 
-CONTEXT = 8
+CONTEXT = 48
 """How many characters before its match a rule may look at."""
 
 _MORE_LOOKAHEAD = 512
+# Bytes. With less than its states need, the automaton of all anchors forgets them and is built over and over.
+_SET_MEMORY = 128 << 20
 _SPELLED = r"\\u\{[0-9a-f]{1,6}\}"
-_HIDDEN = re.compile(rf"(?:{_SPELLED}|{INVISIBLE.pattern})+")
-_HIDDEN_BEGUN = re.compile(r"\\(?:u(?:\{[0-9a-f]{0,6})?)?\Z")
+_HIDDEN = regex(rf"(?:{_SPELLED}|{INVISIBLE.pattern})+")
+_SPELLED_RUN = regex(rf"(?:{_SPELLED})+")
+_HIDDEN_BEGUN = regex(r"\\(?:u(?:\{[0-9a-f]{0,6})?)?\Z")
 _LONGEST_BEGUN = 9
+_LONGEST_MASK = 64
+_ASCII = bytes(range(128))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SecretRule:
     """How one kind of secret is found.
 
-    `head` is its beginning; it looks at `longest` characters and never past the end of a line, and
-    at most `CONTEXT` characters back. `tail` is what belongs to the secret behind that, and `more`
-    what it may continue with, on other lines too. A text without any of the `anchors` holds none.
+    `anchor` (an expression of re2 over `one_byte_each`) is what every match holds, and `lead` how many
+    characters may precede it. `head` is the beginning of the secret: it looks at `longest` characters,
+    never past the end of a line, and at most `CONTEXT` characters back. Its group `value`, where it has
+    one, is what is masked, and `accepts` may still refuse it. `tail` is what belongs to the secret behind
+    that, and `more` what it may continue with, on other lines too. What the mask is a hash of begins at the
+    group `hashed`, where there is one, or is what `spelled` makes of the match.
     """
 
     name: str
-    anchors: tuple[str, ...]
+    anchor: bytes
+    lead: int
     head: re.Pattern[str]
     longest: int
     tail: re.Pattern[str] | None = None
     more: re.Pattern[str] | None = None
+    accepts: Callable[[re.Match[str]], bool] | None = None
+    spelled: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a rule matched: from `start` it was read, from `first` to `end` it is the secret.
+
+    The mask is a hash of what begins at `hashed`.
+    """
+
+    rule: SecretRule
+    start: int
+    first: int
+    hashed: int
+    end: int
 
 
 class RuleSet:
@@ -54,32 +82,40 @@ class RuleSet:
         self._rules = tuple(rules)
         self.longest = max(rule.longest for rule in self._rules)
         self.names = frozenset(rule.name for rule in self._rules)
-        anchors = {_bytes(anchor) for rule in self._rules for anchor in rule.anchors}
-        # Most texts hold no anchor at all, which one automaton for all of them sees at a glance.
-        self._anchor = re2.compile(b"|".join(map(re2.escape, sorted(anchors))), _as_bytes())
+        self._anchors = tuple(dict.fromkeys(rule.anchor for rule in self._rules))
+        # Most texts hold the anchors of a few rules only; one automaton tells of which.
+        self._present = re2.Set.SearchSet(_as_bytes(_SET_MEMORY))
+        for anchor in self._anchors:
+            self._present.Add(anchor)
+        self._present.Compile()
 
-    def possible(self, text: str) -> list[SecretRule]:
-        """Return the rules whose secrets the text may hold: a quick look that is wrong in one direction."""
-        if not text or self._anchor.search(_bytes(text)) is None:
+    def anchors_in(self, text: str) -> list[tuple[SecretRule, Sequence[int]]]:
+        """Return the rules that may match somewhere in a text, in order, and where their anchors begin."""
+        if not text:
             return []
-        return [rule for rule in self._rules if any(anchor in text for anchor in rule.anchors)]
+        encoded, places = one_byte_each(text), {}
+        for index in self._present.Match(encoded) or ():
+            anchor = self._anchors[index]
+            places[anchor] = [match.start() for match in _compiled(anchor).finditer(encoded)]
+        return [(rule, places[rule.anchor]) for rule in self._rules if rule.anchor in places]
 
 
 class Masker:
-    """Masks what the rules of a set find by `[redacted:NAME]`, piece by piece.
+    """Masks what the rules of a set find, piece by piece; a mask comes out where its secret has ended.
 
     Holds back, of the last line only, as many characters as the longest beginning has, and 512 inside
     something that spans lines.
     """
 
-    def __init__(self, rules: RuleSet) -> None:
+    def __init__(self, rules: RuleSet, masks: re.Pattern[str]) -> None:
         self.masked: Counter[str] = Counter()
-        self._rules = rules
+        self._rules, self._masks = rules, masks
         self._inside: SecretRule | None = None
+        self._hash = MaskHash()
         self._begun = ""
         self._held = ""
         self._from = 0
-        # What is looked past, each with the index of the visible character it stands before.
+        # Characters that are looked past, each with the index of the visible character behind it.
         self._gaps: list[tuple[int, str]] = []
 
     def feed(self, piece: str, *, is_last: bool = False) -> str:
@@ -88,24 +124,30 @@ class Masker:
             return ""
         text = self._held + self._visible(self._begun + piece, is_last=is_last)
         position = self._from
-        # No beginning spans two lines, so whatever stands before the last one is decided.
+        # No beginning spans two lines, so everything before the last one is decided.
         certain = len(text) if is_last else max(len(text) - self._rules.longest + 1, text.rfind("\n") + 1)
-        search = _Search(self._rules.possible(text), text, position, [gap for gap, _ in self._gaps])
+        search = _Search(self._rules, self._masks, text, [gap for gap, _ in self._gaps])
         done: list[str] = []
         while True:
             if self._inside is not None:
+                begun = position
                 position, has_ended = _skipped(self._inside, text, position, is_last=is_last)
+                if self._inside.spelled is None:
+                    self._hash.update(text[begun:position])
                 if not has_ended:
                     break
+                done.append(self._hash.mask(self._inside.name))
                 self._inside = None
-            rule, start, end = search.next(position) or (None, certain, certain)
-            if rule is None or start >= certain:
-                done.append(self._shown(text, position, certain))
-                position = max(position, certain)
+            match, decided = search.next(position, certain)
+            if match is None:
+                done.append(self._shown(text, position, decided))
+                position = max(position, decided)
                 break
-            done += [self._shown(text, position, start), f"[redacted:{rule.name}]"]
-            self.masked[rule.name] += 1
-            position, self._inside = end, rule
+            done.append(self._shown(text, position, match.first))
+            self.masked[match.rule.name] += 1
+            value = text[match.hashed : match.end]
+            self._hash = MaskHash(value if match.rule.spelled is None else match.rule.spelled(value))
+            position, self._inside = match.end, match.rule
         if is_last:
             done += [hidden for gap, hidden in self._gaps if gap == len(text)]
         self._hold(text, position)
@@ -115,11 +157,13 @@ class Masker:
         """Return a text without what nobody sees, which is kept aside; a spelling that has begun waits."""
         begun = None if is_last else _HIDDEN_BEGUN.search(raw, max(0, len(raw) - _LONGEST_BEGUN))
         raw, self._begun = (raw, "") if begun is None else (raw[: begun.start()], begun[0])
-        if "\\u{" not in raw and (raw.isascii() or not INVISIBLE.search(raw)):
+        is_unseen = not raw.isascii() and INVISIBLE.search(_not_ascii(raw)) is not None
+        if not is_unseen and "\\u{" not in raw:
             return raw
         parts: list[str] = []
         length, position = len(self._held), 0
-        for found in _HIDDEN.finditer(raw):
+        # An expression that begins with a literal is found several times as fast.
+        for found in (_HIDDEN if is_unseen else _SPELLED_RUN).finditer(raw):
             parts.append(raw[position : found.start()])
             length += found.start() - position
             position = found.end()
@@ -130,7 +174,7 @@ class Masker:
         return "".join((*parts, raw[position:]))
 
     def _shown(self, text: str, start: int, end: int) -> str:
-        """Return a part of the text that nothing was found in, with what stood hidden in it."""
+        """Return a part of the text that nothing was found in, with what was hidden in it."""
         if not self._gaps or start >= end:
             return text[start:end]
         first = bisect_left(self._gaps, start, key=_index)
@@ -142,10 +186,16 @@ class Masker:
         return "".join((*parts, text[position:end]))
 
     def _hold(self, text: str, position: int) -> None:
-        """Keep what is not decided, and what stands before it, for the next piece."""
+        """Keep the undecided part, and the text before it, for the next piece."""
         start = max(0, position - CONTEXT)
         self._held, self._from = text[start:], position - start
         self._gaps = [(gap - start, hidden) for gap, hidden in self._gaps if gap >= start]
+
+
+def _not_ascii(text: str) -> str:
+    """Return a text without its ASCII characters."""
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return rest.decode("utf-8", "surrogatepass")
 
 
 def without_hidden(text: str) -> str:
@@ -157,12 +207,24 @@ def _index(gap: tuple[int, str]) -> int:
     return gap[0]
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def one_byte_each(text: str) -> bytes:
+    """Return a text with one byte for each character, `?` for those that have none.
+
+    So an index is the same in both. Where that makes an anchor of something else, the rule does not match.
+    """
+    return text.encode("latin-1", "replace")
 
 
-def _as_bytes() -> re2.Options:
+@lru_cache(maxsize=1024)
+def _compiled(anchor: bytes) -> re2._Regexp:
+    """Compile the expression of an anchor: of all there are, a process meets few."""
+    return re2.compile(anchor, _as_bytes())
+
+
+def _as_bytes(memory: int | None = None) -> re2.Options:
     options = re2.Options()
+    if memory is not None:
+        options.max_mem = memory
     options.encoding = re2.Options.Encoding.LATIN1
     return options
 
@@ -190,37 +252,81 @@ def _skipped(rule: SecretRule, text: str, position: int, *, is_last: bool) -> tu
 class _Search:
     """The leftmost match of several rules; each of them walks the text once.
 
-    Where something hidden stood, a secret may go on, but one may begin there as well: the text is read
+    Where something was hidden, a secret may go on, but one may begin there as well: the text is read
     both as if there were nothing and as if it broke off. All indices are those of the visible text.
     """
 
-    def __init__(self, rules: list[SecretRule], text: str, position: int, gaps: list[int]) -> None:
-        self._text = text
-        self._gaps = gaps if rules else []
-        marks = (0, *self._gaps, len(text))
-        self._broken = "\n".join(text[start:end] for start, end in pairwise(marks)) if self._gaps else ""
-        ways = (False, True) if self._gaps else (False,)
-        found = {(rule, way): self._find(rule, way, position) for rule in rules for way in ways}
-        self._ahead = {key: span for key, span in found.items() if span is not None}
+    def __init__(self, rules: RuleSet, masks: re.Pattern[str], text: str, gaps: list[int]) -> None:
+        self._gaps = gaps
+        self._walks = [_Walk(rule, masks, text, places) for rule, places in rules.anchors_in(text)]
+        self._broken: list[_Walk] = []
+        if gaps:
+            broken = "\n".join(text[start:end] for start, end in pairwise((0, *gaps, len(text))))
+            self._broken = [_Walk(rule, masks, broken, places) for rule, places in rules.anchors_in(broken)]
 
-    def next(self, position: int) -> tuple[SecretRule, int, int] | None:
-        """Return the first match at or behind a position; among equals, that of the earlier rule."""
-        for key in [key for key, (start, _) in self._ahead.items() if start < position]:
-            found = self._find(*key, position)
-            if found is None:
-                del self._ahead[key]
-            else:
-                self._ahead[key] = found
-        first = min(self._ahead.items(), key=lambda pair: pair[1][0], default=None)
-        return None if first is None else (first[0][0], *first[1])
+    def next(self, position: int, certain: int) -> tuple[Match | None, int]:
+        """Return the match whose secret comes first at or behind a position, if it begins before `certain`.
 
-    def _find(self, rule: SecretRule, is_broken: bool, position: int) -> tuple[int, int] | None:
-        if not is_broken:
-            match = rule.head.search(self._text, position)
-            return None if match is None else match.span()
-        match = rule.head.search(self._broken, position + bisect_right(self._gaps, position))
-        return None if match is None else (self._in_text(match.start()), self._in_text(match.end()))
+        Among equals it is that of the earlier rule. With it comes how far is decided that nothing else
+        comes before: a match that begins early may hold a secret behind another one.
+        """
+        found = [match for walk in self._walks if (match := walk.next(position)) is not None]
+        shifted = position + bisect_right(self._gaps, position)
+        found += [self._moved(match) for walk in self._broken if (match := walk.next(shifted)) is not None]
+        first = min(found, key=lambda match: match.first, default=None)
+        if first is not None and first.start < certain:
+            return first, first.start
+        return None, min([certain, *(match.start for match in found)])
+
+    def _moved(self, match: Match) -> Match:
+        places = (match.start, match.first, match.hashed, match.end)
+        return Match(match.rule, *map(self._in_text, places))
 
     def _in_text(self, index: int) -> int:
         """Return the index in the text of one in the broken text; no match spans a break."""
         return index - bisect_right(range(len(self._gaps)), index, key=lambda gap: self._gaps[gap] + gap + 1)
+
+
+class _Walk:
+    """The matches of one rule in a text, from left to right; no place is tried twice."""
+
+    def __init__(self, rule: SecretRule, masks: re.Pattern[str], text: str, places: Sequence[int]) -> None:
+        self._rule, self._masks, self._text, self._places = rule, masks, text, places
+        self._index = self._tried = 0
+        self._match: Match | None = None
+
+    def next(self, position: int) -> Match | None:
+        """Return the first match whose secret is at or behind a position, which never goes back."""
+        if self._match is not None and self._match.first >= position:
+            return self._match
+        self._match = None
+        while self._match is None and self._index < len(self._places):
+            place = self._places[self._index]
+            if place >= position:
+                self._match = self._at(place, max(position, self._tried, place - self._rule.lead))
+                self._tried = place + 1 if self._match is None else self._match.start + 1
+            if self._match is None:
+                self._index += 1
+        return self._match
+
+    def _at(self, place: int, start: int) -> Match | None:
+        """Return the match that holds the anchor at `place` and begins at `start` or later."""
+        rule, limit = self._rule, place + self._rule.longest
+        read = rule.head.search if rule.lead else rule.head.match
+        while start <= place:
+            match = read(self._text, start, limit)
+            if match is None or match.start() > place:
+                return None
+            groups = rule.head.groupindex
+            first = match.start("value") if "value" in groups else match.start()
+            if not self._is_masked(first, match.end()) and (rule.accepts is None or rule.accepts(match)):
+                hashed = match.start("hashed") if "hashed" in groups else first
+                return Match(rule, match.start(), first, hashed, match.end())
+            start = match.start() + 1
+        return None
+
+    def _is_masked(self, first: int, end: int) -> bool:
+        """Whether a part of the text is a mask already, or lies in one."""
+        begun = self._text.rfind("[", max(0, first - _LONGEST_MASK), first + 1)
+        mask = self._masks.match(self._text, begun) if begun >= 0 else None
+        return mask is not None and mask.end() >= end

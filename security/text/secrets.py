@@ -1,7 +1,7 @@
 """Find and mask secrets in text, as a whole or in a stream.
 
 Secrets are values the caller knows, in any encoding, and credentials recognised by their issuer's
-prefix or their shape (`secrets.toml`). Each is replaced by `[redacted:NAME]`; `masking.py` does so
+prefix or their shape (`secrets.toml`). Each is replaced by a mask (`mask.py`); `masking.py` does so
 across the pieces of a stream. Whether a secret may be sent somewhere is not decided here.
 """
 
@@ -12,14 +12,19 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from .masking import Masker, RuleSet, SecretRule, without_hidden
+import re2
 
-__all__ = ["MASK_NAMES", "MIN_KNOWN_LENGTH", "Redactor", "redact_text"]
+from ..lazy import regex
+from .assigned import assigned_rules, is_no_stand_in
+from .mask import mask_pattern
+from .masking import Masker, RuleSet, SecretRule, one_byte_each, without_hidden
+
+__all__ = ["MIN_KNOWN_LENGTH", "Redactor", "mask_form", "mask_names", "redact_text"]
 
 MIN_KNOWN_LENGTH = 6
 """Known values below this many characters are not looked for: they would be found in ordinary words."""
@@ -29,7 +34,7 @@ _KNOWN_PART = 256
 _BASE64_PARTS = (0, 12, 24)
 _BASE64_PART = 12
 _BASE64_MORE = r"\r?\n(?:[A-Za-z0-9+/_-]{16,120}={0,2}|[A-Za-z0-9+/_-]{2,15}={1,2})"
-# A credential begins where no letter or digit stands before it, unless that one ends an escape:
+# A credential begins where no letter or digit precedes it, unless that one ends an escape:
 # `\n` in JSON text, `%3D` in a URL.
 _BEFORE = (
     "(?<![A-Za-z0-9]{0})",
@@ -39,11 +44,13 @@ _BEFORE = (
 )
 
 
+@cache
 def _written_rules() -> RuleSet:
-    """Read `secrets.toml`."""
+    """Read `secrets.toml`, when a text is first looked through."""
     written = tomllib.loads(Path(__file__).with_name("secrets.toml").read_text(encoding="utf-8"))
     prefixed = (rule for name, line in written["prefixed"].items() for rule in _prefixed(name, line))
-    return RuleSet((*prefixed, *(_shaped(name, line) for name, line in written["shaped"].items())))
+    shaped = (_shaped(name, line) for name, line in written["shaped"].items())
+    return RuleSet((*prefixed, *shaped, *assigned_rules()))
 
 
 def _prefixed(name: str, line: Mapping[str, Any]) -> Iterator[SecretRule]:
@@ -52,15 +59,26 @@ def _prefixed(name: str, line: Mapping[str, Any]) -> Iterator[SecretRule]:
     needed = f"(?=[{chars}]{{0,{least - 1}}}[{line['needs']}])" if "needs" in line else ""
     for prefix in line["prefix"]:
         literal = re.escape(prefix)
-        head = re.compile(f"{literal}{_start(literal)}{needed}[{chars}]{{{least}}}")
-        yield SecretRule(name, (prefix,), head, len(prefix) + least, re.compile(f"[{chars}]*"))
+        head = regex(f"{literal}{_start(literal)}{needed}[{chars}]{{{least}}}")
+        anchor = _any_of([prefix]) + f"[{chars}]{{{min(least, 16)}}}".encode()
+        longest, tail = len(prefix) + least, regex(f"[{chars}]*")
+        yield SecretRule(name, anchor, 0, head, longest, tail, None, _is_no_filler)
+
+
+def _is_no_filler(match: re.Match[str]) -> bool:
+    """Say whether a token is more than its prefix and a row of x."""
+    return not set(match[0][-12:]) <= {"x", "X"}
 
 
 def _shaped(name: str, line: Mapping[str, Any]) -> SecretRule:
-    tail = re.compile(f"[{line['chars']}]*") if line["chars"] else None
-    more = re.compile(line["more"]) if "more" in line else None
-    head = re.compile(line["pattern"].replace("<start>", _start("")))
-    return SecretRule(name, tuple(line["anchor"]), head, line["longest"], tail, more)
+    tail = regex(f"[{line['chars']}]*") if line["chars"] else None
+    more = regex(line["more"]) if "more" in line else None
+    head = regex(line["pattern"].replace("<start>", _start("")))
+    accepts = is_no_stand_in if name.endswith("-password") else None
+    if "find" in line:
+        return SecretRule(name, line["find"].encode(), 0, head, line["longest"], tail, more, accepts)
+    longest = line["longest"]
+    return SecretRule(name, _any_of(line["anchor"]), longest, head, longest, tail, more, accepts)
 
 
 def _start(literal: str) -> str:
@@ -70,24 +88,47 @@ def _start(literal: str) -> str:
 
 @lru_cache(maxsize=32)
 def _known_rules(known: frozenset[str]) -> RuleSet | None:
-    """Return the rules for known values: as they are, JSON-escaped, percent-encoded, in base64."""
-    parts = {part for value in known for form in (value, without_hidden(value)) for part in _parts(form)}
-    if not parts:
+    """Return the rules for known values: as they are, backwards, in hex, JSON, percent-encoded, in base64.
+
+    Whatever the form, the mask is that of the value.
+    """
+    values = {part: value for value in sorted(known) for part in _parts_of(value)}
+    if not values:
         return None
-    literals = _longest_first({form for part in parts for form in (part, json.dumps(part)[1:-1])})
-    plain = re.compile("|".join(map(re.escape, literals)))
-    percent = re.compile("|".join("".join(map(_percent_pattern, part)) for part in _longest_first(parts)))
-    percent_length = max(3 * len(part.encode("utf-8", "surrogatepass")) for part in parts)
-    cores = _longest_first({core for value in known for core in _base64_cores(value.strip())})
-    is_plus_space = any(" " in part for part in parts)
-    more = re.compile(_BASE64_MORE)
-    encoded = re.compile("|".join(map(re.escape, cores)))
+    forms = {form: value for part, value in values.items() for form in _spellings(part)}
+    cores = {core: value for value in sorted(known) for core in _base64_cores(value.strip())}
+    spelled = [("".join(map(_percent_pattern, part)), values[part]) for part in _longest_first(values)]
+    percent, each = (
+        re.compile("|".join(one for one, _ in spelled)),
+        [(re.compile(one), value) for one, value in spelled],
+    )
+    percent_length = max(3 * len(part.encode("utf-8", "surrogatepass")) for part in values)
+    marks = _any_of("%+" if any(" " in part for part in values) else "%")
+    literals, more = _longest_first(forms), re.compile(_BASE64_MORE)
+    plain, encoded = (re.compile("|".join(map(re.escape, one))) for one in (literals, _longest_first(cores)))
+    tail, decoded = re.compile("[A-Za-z0-9+/=_-]*"), partial(_value_of, each)
     rules = (
-        SecretRule(_KNOWN, literals, plain, len(literals[0])),
-        SecretRule(_KNOWN, ("%", "+") if is_plus_space else ("%",), percent, percent_length),
-        SecretRule(_KNOWN, cores, encoded, _BASE64_PART, re.compile("[A-Za-z0-9+/=_-]*"), more),
+        SecretRule(_KNOWN, _any_of(literals), 0, plain, len(literals[0]), spelled=forms.__getitem__),
+        SecretRule(_KNOWN, marks, percent_length, percent, percent_length, spelled=decoded),
+        SecretRule(_KNOWN, _any_of(cores), 0, encoded, _BASE64_PART, tail, more, spelled=cores.__getitem__),
     )
     return RuleSet(rules)
+
+
+def _parts_of(value: str) -> Iterator[str]:
+    """Yield the parts of a value, with and without what nobody sees."""
+    for form in (value, without_hidden(value)):
+        yield from _parts(form)
+
+
+def _value_of(patterns: Sequence[tuple[re.Pattern[str], str]], text: str) -> str:
+    """Return the value whose pattern a text was found by."""
+    return next(value for pattern, value in patterns if pattern.fullmatch(text))
+
+
+def _any_of(literals: Iterable[str]) -> bytes:
+    """Return the expression of re2 for one of some literals."""
+    return b"|".join(re2.escape(one_byte_each(literal)) for literal in literals)
 
 
 def _longest_first(forms: Iterable[str]) -> tuple[str, ...]:
@@ -99,10 +140,16 @@ def _parts(value: str) -> Iterator[str]:
     """Yield what one match can span: the lines of a value, in parts of bounded length."""
     for line in map(str.strip, value.splitlines()):
         for start in range(0, len(line), _KNOWN_PART):
-            # A rest too short to be looked for is covered together with what stands before it.
+            # A rest too short to be looked for is covered together with the text before it.
             first = max(0, min(start, len(line) - MIN_KNOWN_LENGTH))
             if len(line) - first >= MIN_KNOWN_LENGTH:
                 yield line[first : start + _KNOWN_PART]
+
+
+def _spellings(part: str) -> Iterator[str]:
+    """Yield the spellings of a part of a value in a text other than base64 and percent-encoded ones."""
+    encoded = part.encode("utf-8", "surrogatepass").hex()
+    yield from (part, json.dumps(part)[1:-1], part[::-1], encoded, encoded.upper())
 
 
 def _base64_cores(value: str) -> Iterator[str]:
@@ -124,10 +171,16 @@ def _percent_pattern(char: str) -> str:
     return f"(?:{re.escape(char)}|{encoded}{'|[+]' if char == ' ' else ''})"
 
 
-_WRITTEN = _written_rules()
+@cache
+def mask_names() -> frozenset[str]:
+    """Return every kind that a mask can have."""
+    return frozenset({_KNOWN, *_written_rules().names})
 
-MASK_NAMES = frozenset({_KNOWN, *_WRITTEN.names})
-"""Every NAME that a mask can have."""
+
+@cache
+def mask_form() -> re.Pattern[str]:
+    """Return what masks look like; anybody can write one."""
+    return mask_pattern(mask_names())
 
 
 class Redactor:
@@ -140,7 +193,7 @@ class Redactor:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         rules = _known_rules(frozenset(value for value in known if len(value.strip()) >= MIN_KNOWN_LENGTH))
-        self._maskers = [Masker(found) for found in (rules, _WRITTEN) if found is not None]
+        self._maskers = [Masker(one, mask_form()) for one in (rules, _written_rules()) if one is not None]
 
     def feed(self, piece: str) -> str:
         """Take the next piece and return what is certain by now."""
@@ -163,5 +216,5 @@ class Redactor:
 
 
 def redact_text(text: str, known: Iterable[str] = ()) -> str:
-    """Return the text with known values and well-known credentials masked as `[redacted:NAME]`."""
+    """Return the text with known values and well-known credentials masked."""
     return Redactor(known).flush(text)

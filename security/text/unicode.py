@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
+
+from ..lazy import regex
 
 __all__ = [
     "CONTEXT",
@@ -22,6 +25,7 @@ __all__ = [
     "find_invisible",
     "find_tag",
     "folded",
+    "hidden_spans",
     "is_invisible",
     "is_ordinary",
     "visible",
@@ -45,16 +49,16 @@ _UNSEEN = (
     r"\U000e0080-\U000e00ff\U000e01f0-\U000e0fff\ud800-\udfff"
 )
 
-INVISIBLE = re.compile(f"[{_UNSEEN}{_TAGS}{_SELECTORS}]")
-"""One invisible character, whatever stands around it."""
+INVISIBLE = regex(f"[{_UNSEEN}{_TAGS}{_SELECTORS}]")
+"""One invisible character, in any context."""
 
-# Whatever stands around them, no writing needs these: a run of them is spelled out in one step.
+# In any context, no writing needs these: a run of them is spelled out in one step.
 _NEVER = f"[{_UNSEEN}]".replace(r"\xad", "").replace(r"\u200b-\u200f", r"\u200b\u200e\u200f")
-_INVISIBLE_RUN = re.compile(f"{INVISIBLE.pattern}(?:(?<={_NEVER}){_NEVER}+)?")
+_INVISIBLE_RUN = regex(f"{INVISIBLE.pattern}(?:(?<={_NEVER}){_NEVER}+)?")
 
-_CONTROL = re.compile(f"[{CONTROLS}]")
-_HIDDEN = re.compile(f"[{CONTROLS}{_UNSEEN}{_TAGS}{_SELECTORS}]")
-_TAG = re.compile(f"[{_TAGS}]")
+_CONTROL = regex(f"[{CONTROLS}]")
+_HIDDEN = regex(f"[{CONTROLS}{_UNSEEN}{_TAGS}{_SELECTORS}]")
+_TAG = regex(f"[{_TAGS}]")
 
 # Drawn like a dot, slash or backslash, or turned into one by a character set (¥ and ₩ are the
 # backslash of Japanese and Korean code pages). NFKC takes care of the full-width forms.
@@ -68,25 +72,25 @@ _EMOJI = (
     r"\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f"
     r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
-_IS_EMOJI = re.compile(f"[{_EMOJI}]")
-_ENDS_IN_EMOJI = re.compile(f"[{_EMOJI}]\ufe0f?[\U0001f3fb-\U0001f3ff]?" + r"\Z")
-_TAKES_STYLE = re.compile(f"[{_EMOJI}#*0-9]")
+_IS_EMOJI = regex(f"[{_EMOJI}]")
+_ENDS_IN_EMOJI = regex(f"[{_EMOJI}]\ufe0f?[\U0001f3fb-\U0001f3ff]?" + r"\Z")
+_TAKES_STYLE = regex(f"[{_EMOJI}#*0-9]")
 
 # A flag of a region is a black flag, two letters of the country and one to four characters of the
 # region, spelled in tags (UTS 51, ED-14a). More would be a text, not a flag.
-_FLAG = re.compile(
+_FLAG = regex(
     "\U0001f3f4[\U000e0061-\U000e007a]{2}[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,4}\U000e007f"
 )
 
-_IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_IDEOGRAPH = regex(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _STANDARD_SELECTORS = "\ufe00\ufe01\ufe02"
-_MONGOLIAN = re.compile(r"[\u1820-\u18aa]")
+_MONGOLIAN = regex(r"[\u1820-\u18aa]")
 _MONGOLIAN_SELECTORS = "\u180b\u180c\u180d\u180f"
 
 # Scripts whose letters change shape with their neighbours: from Arabic to Sinhala, Tibetan and
 # Burmese, Khmer and Mongolian, Balinese and its kin, the Arabic presentation forms, and the
 # historic and Brahmic scripts beyond the first plane.
-_JOINING = re.compile(
+_JOINING = regex(
     r"[\u0600-\u0dff\u0f00-\u109f\u1700-\u18af\u1a20-\u1aaf\u1b00-\u1bff\ua840-\ua8ff\ua980-\uabff"
     r"\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010fff\U00011000-\U00011fff\U0001e900-\U0001e95f]"
 )
@@ -111,7 +115,7 @@ def _looks_like(char: str) -> str:
 
 
 def is_invisible(char: str) -> bool:
-    """Whether a character draws nothing of its own, wherever it stands."""
+    """Whether a character draws nothing of its own, in any context."""
     return INVISIBLE.fullmatch(char) is not None
 
 
@@ -182,7 +186,7 @@ def _selects(before: str, char: str) -> bool:
 
 
 def without_invisible(text: str) -> str:
-    """Return the text without the invisible characters that writing does not need where they stand."""
+    """Return the text without the invisible characters that its writing does not need at their places."""
     if text.isascii():
         return text
     return INVISIBLE.sub(lambda found: found[0] if is_ordinary(text, found.start()) else "", text)
@@ -199,7 +203,7 @@ _escaped_once = lru_cache(maxsize=1024)(escaped)
 def visible(text: str) -> str:
     """Return the text on one line, with controls and invisible characters spelled out.
 
-    Invisible characters that ordinary writing needs where they stand are left alone.
+    Invisible characters that ordinary writing needs at their places are left alone.
     """
     if text.isprintable() and text.isascii():
         return text
@@ -211,6 +215,29 @@ def _spelled(found: re.Match[str]) -> str:
     if is_invisible(char) and is_ordinary(found.string, found.start()):
         return char
     return escaped(char)
+
+
+def _only_breaks(text: str, index: int) -> bool:
+    """Whether a soft hyphen between letters says no more than where a line may break."""
+    is_between = text[index - 1 : index].isalpha() and text[index + 1 : index + 2].isalpha()
+    return is_between and text[index] == "\xad"
+
+
+def hidden_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each run of invisible characters that `Revealer` would spell out."""
+    start = end = -1
+    begin = 1 if text.startswith("\ufeff") else 0
+    for found in () if text.isascii() else INVISIBLE.finditer(text, begin):
+        index = found.start()
+        if is_ordinary(text, index) or _only_breaks(text, index):
+            continue
+        if index != end:
+            if start >= 0:
+                yield start, end
+            start = index
+        end = index + 1
+    if start >= 0:
+        yield start, end
 
 
 class Revealer:
@@ -260,7 +287,7 @@ class Revealer:
         char = text[index]
         if is_ordinary(text, index):
             return char
-        if char == "\xad" and text[index - 1 : index].isalpha() and text[index + 1 : index + 2].isalpha():
+        if _only_breaks(text, index):
             return ""
         self.shown += 1
         return escaped(char)

@@ -1,8 +1,8 @@
 """Read a pattern of file names as a shell and `find` do: wildcards, sets in brackets, escaped characters.
 
-What a token stands for is never narrower than what any shell takes it for. A set stands for any one
+The meaning of a token is never narrower than what any shell takes it for. A set matches any one
 character, since what is in it depends on the language. Where shells disagree about the end of a set, the
-rest of the pattern stands for any text. A bracket behind which none closes is a character like any other.
+rest of the pattern matches any text. A bracket behind which none closes is a character like any other.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 
+from ..lazy import regex
+
 __all__ = ["WildcardToken", "wildcard_expression", "wildcard_tokens"]
 
 _PLAIN = r"\*+|\?|\\.|."
@@ -19,13 +21,13 @@ _PLAIN = r"\*+|\?|\\.|."
 # character, nor escaped, nor the end of a named class; one that never ends, or holds `[.`, `[=` or `[:`
 # without a class, takes all that is left, so no text is gone through more than a few times. The group is not
 # possessive, for what begins it differs: before Python 3.11.5 such groups of alternatives match too little.
-_PIECE = re.compile(
+_PIECE = regex(
     r"(?P<one>\[[*?\[]\])"
     r"|(?P<set>\[(?:\^(?!\])|(?!\^)!?+\]?+)(?:\[:\w{0,32}:\]|\\.|(?!\[[.=:])[^\]\\])*\])"
     rf"|(?P<rest>\[.*+)|{_PLAIN}",
     re.DOTALL,
 )
-_UNCLOSED_PIECE = re.compile(_PLAIN, re.DOTALL)
+_UNCLOSED_PIECE = regex(_PLAIN, re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def _plain_token(text: str) -> WildcardToken:
 def wildcard_expression(tokens: Sequence[WildcardToken]) -> re.Pattern[str]:
     """Return what matches all names that these tokens match.
 
-    The library's expression stays with the first match of what stands behind a star, so it never goes back
+    The library's expression stays with the first match of the part behind a star, so it never goes back
     further than to that.
     """
     return re.compile(translate("".join(token.wildcard or _escaped(token.text) for token in tokens)))

@@ -1,7 +1,7 @@
-"""URLs: the one parser, the hosts that may be reached, and what is known of a URL."""
+"""URLs: the one parser, the hosts that may be reached, and the ledger of known URLs."""
 
 from .destination import Destination, DestinationKind, destinations_given, destinations_in, parse_destination
-from .extract import suspects_in, urls_given, urls_hinted, urls_in
+from .extract import is_host_like, suspects_in, urls_given, urls_hinted, urls_in
 from .fingerprints import Fingerprints, fingerprints_in, percent_decoded
 from .hosts import (
     covers_domain,
@@ -17,6 +17,7 @@ from .hosts import (
 from .ledger import Grounding, Known, Ledger, Provenance, parse_place
 from .parse import MAX_BYTES, Url, join_url, parse_url, same_site
 from .pattern import url_pattern, url_problem
+from .reach import is_reached, reach_of_url, reach_rule
 
 __all__ = [
     "MAX_BYTES",
@@ -37,6 +38,8 @@ __all__ = [
     "host_warning",
     "in_domains",
     "is_address",
+    "is_host_like",
+    "is_reached",
     "join_url",
     "judge_address",
     "judge_host",
@@ -45,6 +48,8 @@ __all__ = [
     "parse_place",
     "parse_url",
     "percent_decoded",
+    "reach_of_url",
+    "reach_rule",
     "same_site",
     "suspects_in",
     "url_pattern",

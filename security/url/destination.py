@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..lazy import regex
 from .extract import without_urls
 from .parse import Url, parse_url
 
@@ -61,18 +62,18 @@ _USER = r"[A-Za-z0-9](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+-])?"
 _NAME = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+(?:[A-Za-z]{2,63}|xn--[A-Za-z0-9-]{2,59})"
 _PATH = r"/?[A-Za-z0-9_~.-]+(?:/[A-Za-z0-9_~.-]+)*/?"
 
-_MAIL = re.compile(rf"(?:mailto:)?(?P<user>{_USER})@(?P<host>{_NAME})")
-_WITH_NAME = re.compile(r"[^<>@,;:\"\\]*<(?P<address>[^<>]*)>")
+_MAIL = regex(rf"(?:mailto:)?(?P<user>{_USER})@(?P<host>{_NAME})")
+_WITH_NAME = regex(r"[^<>@,;:\"\\]*<(?P<address>[^<>]*)>")
 # A name with a dot inside, found without going back: the first dot behind the first character tells.
-_HOST = re.compile(
+_HOST = regex(
     r"(?P<host>(?=[^\s@/?#:][^\s@/?#:.]*+\.[^\s@/?#:])[^\s@/?#:]++|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?"
 )
-_SCP = re.compile(rf"(?:(?P<user>{_USER})@)?(?P<host>{_NAME}):(?P<path>(?!\d+(?:/|$)){_PATH})")
-_SSH = re.compile(
+_SCP = regex(rf"(?:(?P<user>{_USER})@)?(?P<host>{_NAME}):(?P<path>(?!\d+(?:/|$)){_PATH})")
+_SSH = regex(
     rf"(?:git\+)?ssh://(?:(?P<user>{_USER})@)?(?P<host>{_NAME})(?::(?P<port>\d{{1,5}}))?(?P<path>/{_PATH})"
 )
 
-_SPOKEN = re.compile(
+_SPOKEN = regex(
     rf"(?<![A-Za-z0-9._+@/:-])(?:{_SSH.pattern.replace('?P<', '?P<ssh_')}"
     rf"|{_USER}@{_NAME}:(?!\d+(?:/|\b)){_PATH}|(?:mailto:)?{_USER}@{_NAME})(?![A-Za-z0-9@_-])"
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from ..lazy import regex
 from ..text import folded
 from .fingerprints import percent_decoded
 from .parse import Url, parse_url
@@ -65,14 +66,14 @@ _ROOTS = frozenset(
     "self cls this super os sys np pd plt tf torch process window document navigator console module exports "
     "require import request response req res ctx args kwargs com org net edu gov io".split()
 )
-_VERSION = re.compile(r"v?\d+(?:\.\d+)+", re.IGNORECASE)
-_CODE_BEFORE = re.compile(r"(?:[\w)\]][(\[{<\"'`]+|->|::|#include\s*[<\"])\Z", re.ASCII)
-_LINK_BEFORE = re.compile(r"\][(\[]<?\Z")
-_CODE_AFTER = re.compile(r"[\[{]|::|->|[\"'`)\]]*\.[A-Za-z_]|[\"'`)]+[(\[]|\s+(?:=(?!>)|import\s)|/\w+\.h\b")
-_INNER_CAPITAL = re.compile(r"[a-z][A-Z]")
+_VERSION = regex(r"v?\d+(?:\.\d+)+", re.IGNORECASE)
+_CODE_BEFORE = regex(r"(?:[\w)\]][(\[{<\"'`]+|->|::|#include\s*[<\"])\Z", re.ASCII)
+_LINK_BEFORE = regex(r"\][(\[]<?\Z")
+_CODE_AFTER = regex(r"[\[{]|::|->|[\"'`)\]]*\.[A-Za-z_]|[\"'`)]+[(\[]|\s+(?:=(?!>)|import\s)|/\w+\.h\b")
+_INNER_CAPITAL = regex(r"[a-z][A-Z]")
 
 _LONGEST_HOST = 1024
-_NEAR = 12  # Characters beside a word that tell whether it stands in code.
+_NEAR = 12  # Characters beside a word that show whether it is part of code.
 _LONGEST = 9000  # A little more than `url.MAX_BYTES`, so that what is cut off here is refused there.
 
 # Scripts written without blanks, where a word may follow a URL directly.
@@ -84,9 +85,9 @@ _QUOTES = '"`«»‹›“”„‘’'
 _WIDE = "。、，；：！？（）「」『』【】〔〕《》〈〉［］｛｝｜～…‥・·｡､｢｣．"
 _MARKS = r"\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 _OUTSIDE = rf"\s\x00-\x1f\x7f-\x9f{_MARKS}\u2014\u2015\\<>{_QUOTES}{_WIDE}"
-_STOP = re.compile(rf"[{_OUTSIDE}()\[\]{{}}?#]|(?<![/=?&#:])https?:[/\\]", re.IGNORECASE)
-_HOST = re.compile(rf"[^{_OUTSIDE}/?#'(){{}}|,;!*$&+=^~\u2012\u2013]*")
-_UNBROKEN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f<>/?#\\^|]*")
+_STOP = regex(rf"[{_OUTSIDE}()\[\]{{}}?#]|(?<![/=?&#:])https?:[/\\]", re.IGNORECASE)
+_HOST = regex(rf"[^{_OUTSIDE}/?#'(){{}}|,;!*$&+=^~\u2012\u2013]*")
+_UNBROKEN = regex(r"[^\s\x00-\x1f\x7f-\x9f<>/?#\\^|]*")
 _CLOSERS = {
     "'": "'",
     "|": "|",
@@ -103,32 +104,32 @@ _CLOSERS |= {"«": "»", "（": "）", "「": "」", "『": "』", "【": "】",
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _CUTS = {"'": "'", "|": "|", "<": "|"}
 _EMPHASIS = "*_~"
-_UNSPACED_WORD = re.compile(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])")
-_DOUBTFUL_END = re.compile(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])|(?<=[A-Za-z0-9/)])(?=[\u2012\u2013])")
+_UNSPACED_WORD = regex(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])")
+_DOUBTFUL_END = regex(rf"(?<=[A-Za-z0-9])(?=[{_UNSPACED}])|(?<=[A-Za-z0-9/)])(?=[\u2012\u2013])")
 
-_EXPLICIT = re.compile(r"(?<![A-Za-z0-9])https?://", re.IGNORECASE)
-_LOOSE = re.compile(
+_EXPLICIT = regex(r"(?<![A-Za-z0-9])https?://", re.IGNORECASE)
+_LOOSE = regex(
     r"https?:(?:[/\\]+(?=[^\s/\\])|(?=\[|localhost\b|[^\s/\\?#:]*[.。．｡][^\s/\\?#.]))", re.IGNORECASE
 )
-_WHOLE = re.compile(r"https?:[/\\]*[^\s/\\]\S*", re.IGNORECASE)
+_WHOLE = regex(r"https?:[/\\]*[^\s/\\]\S*", re.IGNORECASE)
 # A user name may hold blanks, so that `https://good.com (@evil.net` leads to evil.net.
-_WITH_USER = re.compile(r"https?:[/\\]*[^/?#\\]*@", re.IGNORECASE)
+_WITH_USER = regex(r"https?:[/\\]*[^/?#\\]*@", re.IGNORECASE)
 # Where any other scheme ends; a digit before it hides it from nobody who looks for `scheme://`.
-_ANY_SCHEME = re.compile(r"(?<=[A-Za-z0-9+.-])://(?=[^\s.,;:!?)\]}>'\"`])")
-_SCHEME_NAME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,63}\Z")
+_ANY_SCHEME = regex(r"(?<=[A-Za-z0-9+.-])://(?=[^\s.,;:!?)\]}>'\"`])")
+_SCHEME_NAME = regex(r"[A-Za-z][A-Za-z0-9+.-]{0,63}\Z")
 _DECODINGS = 4
-_OTHER_OPENED = re.compile(
+_OTHER_OPENED = regex(
     r"file:(?:\S|[\t\r\n]*[/\\])|(?:ftps?|sftp|tftp|gopher|dict|ldaps?|wss?):[/\\]+[^\s/\\]", re.IGNORECASE
 )
 
 _LETTERS = "A-Za-z0-9\u00c0-\u024f\u0370-\u052f"
 _LABEL = rf"[{_LETTERS}](?>[{_LETTERS}_-]*)"
-_BARE = re.compile(
+_BARE = regex(
     rf"(?<![{_LETTERS}@/\\._~$%#&=:+-])(?>{_LABEL}(?:\.{_LABEL})+)(?>:\d+)?"
     rf"(?![{_LETTERS}_@\\(=-]|\.[{_LETTERS}])"
 )
-_GOES_ON = re.compile(r"^@|[.。．｡@]\w", re.ASCII)
-_NEW_SENTENCE = re.compile(r"[a-z0-9)]\.[A-Z][a-z]*$")
+_GOES_ON = regex(r"^@|[.。．｡@]\w", re.ASCII)
+_NEW_SENTENCE = regex(r"[a-z0-9)]\.[A-Z][a-z]*$")
 
 
 def urls_in(text: str) -> tuple[Url, ...]:
@@ -139,7 +140,7 @@ def urls_in(text: str) -> tuple[Url, ...]:
 def urls_given(text: str, names_file: Callable[[str], bool] = lambda _: False) -> tuple[Url, ...]:
     """Return the URLs a person gave: those written out, and bare hosts such as `example.com/docs`.
 
-    A bare host is taken as https. It has to stand alone as a word that can only be a host: nothing in the
+    A bare host is taken as https. It has to be a word of its own that can only be a host: nothing in the
     workspace has its name, which `names_file` tells, it does not end like a file (`main.rs`), and no
     program could be meant (`user.id`, `app.services/user`, `settings.database.com`).
     """
@@ -160,7 +161,7 @@ def urls_hinted(text: str, names_file: Callable[[str], bool] = lambda _: False) 
 
 
 def _is_given(word: str, whole: str, names_file: Callable[[str], bool]) -> bool:
-    """Whether a word of a text is meant as a URL; below a domain only where nothing else is said."""
+    """Whether a word of a text is meant as a URL; below a domain only where no other reading is likely."""
     is_plain = word == whole or _is_registered(word)
     return is_plain and _is_surely_host(word) and not _could_be_file(word, names_file)
 
@@ -272,7 +273,7 @@ def _end(text: str, position: int, limit: int) -> int:
     """Return where a URL ends.
 
     That is at a character no URL holds, at a bracket that closes nothing in it, or before another
-    URL, unless that one is a part of this one's path or stands in its query.
+    URL, unless that one is a part of this one's path or query.
     """
     opened = dict.fromkeys(_PAIRS.values(), 0)
     in_path = True
@@ -313,13 +314,18 @@ def _is_top_level(label: str) -> bool:
 def _bare_words(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the words that are a host under a well-known domain, with their port and path.
 
-    With each, whether it stands alone: what touches it is no code.
+    With each, whether it is a word of its own: what touches it is no code.
     """
     rest = without_urls(text)
     for match in _BARE.finditer(rest):
+        glued = _NEW_SENTENCE.search(match[0])
+        if glued and match[0].startswith("www.") and _is_host(match[0][: glued.start() + 1]):
+            # The next sentence begins without a blank: `www.host.com.They`.
+            yield match[0][: glued.start() + 1], True
+            continue
         if not _is_host(match[0].partition(":")[0]):
             continue
-        if _NEW_SENTENCE.search(match[0]) and not match[0][0].isupper():
+        if glued and not match[0][0].isupper():
             continue
         word = _natural(rest, match.start(), match.start())
         word = word if len(word) >= len(match[0]) else match[0]

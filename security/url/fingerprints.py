@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from ..lazy import regex
+
 __all__ = ["MOST_AT_ONCE", "Fingerprints", "fingerprints_in", "percent_decoded"]
 
 MOST_AT_ONCE = 2_000
@@ -23,21 +25,19 @@ MOST_AT_ONCE = 2_000
 _SHORTEST, _SHORTEST_ASSIGNED, _LONGEST = 6, 4, 64
 _LONGEST_PIECE = 512
 
-_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{}|\\,;:=/?&#]{6,256}")
-_SECRET_NAME = re.compile(
+_TOKEN = regex(r"[^\s\"'`<>()\[\]{}|\\,;:=/?&#]{6,256}")
+_SECRET_NAME = regex(
     r"pass(?:word|wd|phrase|code)|pwd|secret|token|credential|(?:api|access|private)[_-]?key|\bpin\b",
     re.IGNORECASE,
 )
-_ASSIGNMENT = re.compile(
-    r"[\w.-]*[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;()]{4,256})[\"',;]*[ \t]*$", re.MULTILINE
-)
+_ASSIGNMENT = regex(r"[\w.-]*[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"',;()]{4,256})[\"',;]*[ \t]*$", re.MULTILINE)
 _NOT_VALUES = frozenset({"none", "null", "true", "false", "string", "bytes", "bool", "float", "optional"})
-_DIGIT = re.compile(r"\d")
-_NOT_ALNUM = re.compile(r"[\W_]+")
-_TURN = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
-_HEX = re.compile(r"(?:[0-9A-Fa-f]{2}){4,}")
-_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
+_DIGIT = regex(r"\d")
+_NOT_ALNUM = regex(r"[\W_]+")
+_TURN = regex(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
+_BASE64 = regex(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_HEX = regex(r"(?:[0-9A-Fa-f]{2}){4,}")
+_PERCENT = regex(rb"%([0-9A-Fa-f]{2})")
 
 
 @dataclass(slots=True)

@@ -4,18 +4,18 @@ The address table is that of the IANA special-purpose address registries (IPv4 a
 here so that the answer does not change with the Python version. The dialler asks again with every address it
 gets. A pattern is a host as it is, or `*.` and a host for every name below it but not the host itself. Hosts
 are shown in ASCII, as sent; how a name would look in a browser, and that it mixes scripts or is drawn like
-Latin letters, is shown beside it by the "highly restrictive" level of UTS 39, 5.2.
+Latin letters (`text/scripts.py`), is shown beside it by the "highly restrictive" level of UTS 39, 5.2.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
+from ..text import mixes_scripts, skeleton
 from .parse import Url, parse_url
 
 __all__ = [
@@ -33,20 +33,6 @@ __all__ = [
 
 _ENCODED = "xn--"
 
-# Written together in ordinary Japanese, Korean and Chinese (UTS 39, 5.1); each may stand beside Latin.
-_TOGETHER = (
-    frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}),
-    frozenset({"LATIN", "CJK", "HANGUL"}),
-    frozenset({"LATIN", "CJK", "BOPOMOFO"}),
-)
-
-# Small letters of other scripts that are drawn like a Latin letter, and the letter they are drawn like.
-_CYRILLIC = dict(zip("авсԁеһіјӏкмпорԛгѕтцѵԝхуᴢь", "abcdehijlkmnopqrstuvwxyzb", strict=True))
-_GREEK = dict(zip("αβγεηικνορτυχω", "abyenikvoptuxw", strict=True))
-_ARMENIAN = dict(zip("ացգհոսւքօզ", "wgqhnuvpoq", strict=True))
-_LATIN = {"ı": "i", "ɑ": "a", "ɡ": "g", "ɩ": "i", "ʟ": "l", "ʀ": "r", "ɴ": "n", "ᴏ": "o", "ꞓ": "c"}
-_DRAWN_AS = {**_CYRILLIC, **_GREEK, **_ARMENIAN, **_LATIN}
-
 
 def host_warning(host: str) -> str | None:
     """Return what is odd about a canonical host, with what it looks like, or None for an ordinary one.
@@ -57,9 +43,9 @@ def host_warning(host: str) -> str | None:
     shown = ".".join(labels)
     if shown == host:
         return None
-    if any(_mixes(label) for label in labels):
+    if any(mixes_scripts(label) for label in labels):
         return f"the host mixes scripts: {shown} is not what it looks like"
-    drawn = ["".join(_DRAWN_AS.get(char, char) for char in label) for label in labels]
+    drawn = [skeleton(label) for label in labels]
     if any(one.isascii() and not other.isascii() for one, other in zip(drawn, labels, strict=True)):
         return f"the host is drawn like {'.'.join(drawn)} in letters of another script: {shown}"
     return None
@@ -80,19 +66,6 @@ def _decoded(label: str) -> str:
         return label
 
 
-def _mixes(label: str) -> bool:
-    scripts = {script for char in label if (script := _script(char))}
-    return len(scripts) > 1 and not any(scripts <= together for together in _TOGETHER)
-
-
-def _script(char: str) -> str:
-    """Return the script of a letter, by the first word of its name; "" for digits, marks and the like."""
-    if not char.isalpha():
-        return ""
-    name = unicodedata.name(char, "UNNAMED").split(" ")[0]
-    return "CJK" if name in {"IDEOGRAPHIC", "KANGXI"} else name
-
-
 _BELOW = "*."
 
 
@@ -107,12 +80,12 @@ def domain_pattern(text: str) -> str:
     if "*" in host:
         raise ValueError("a wildcard is a leading *. and nothing else")
     if any(mark in host for mark in "/?#@\\: \t"):
-        raise ValueError("a host stands alone, without scheme, port or path")
+        raise ValueError("give a host alone, without scheme, port or path")
     url = parse_url(f"https://{host}/")
     if not isinstance(url, Url):
         raise ValueError(url.reason)  # noqa: TRY004 — the text is wrong, not its type
     if is_below and is_address(url.host):
-        raise ValueError("nothing lies below an address")
+        raise ValueError("an address has no subdomains")
     return f"{_BELOW}{url.host}" if is_below else url.host
 
 
@@ -189,7 +162,7 @@ _METADATA = frozenset(
 
 _PUBLIC = None
 
-# The first network that contains an address names it, so exceptions stand before what they are part of.
+# The first network that contains an address names it, so exceptions come before what they are part of.
 _IPV4: tuple[tuple[IPv4Network, str], ...] = tuple(
     (IPv4Network(network), name)
     for network, name in (

@@ -1,6 +1,6 @@
-"""Which URLs may be opened, which destinations sent to, and why.
+"""The ledger: which URLs may be opened and which destinations sent to, and why.
 
-Both become known by what the person said, wrote into the configuration, or by a page that was
+Both become known by the person's words or configuration, or by a page that was
 opened by permission; how they became known says how far they reach. A `Ledger` is a view of an
 append-only log: adding or forgetting gives a longer view of the same log, and earlier views stay
 what they were. Finding URLs in a text is left to `extract.py`, the verdict to `gates/grounding.py`.
@@ -21,7 +21,7 @@ from .parse import DEFAULT_PORTS, Url, comparable, parse_url
 __all__ = ["Grounding", "Known", "Ledger", "Provenance", "parse_place"]
 
 Known: TypeAlias = Url | Destination
-"""What can stand in a ledger."""
+"""An entry of a ledger."""
 
 _HOSTS_COMPARED = 64
 _ALIKE = 0.6
@@ -62,8 +62,8 @@ _DOUBTFUL = frozenset({Provenance.HINT, Provenance.FOREIGN})
 class Grounding:
     """What the ledger knows of a URL.
 
-    `source` is the entry it stands on, None where there is none; then `nearest` is the known URL
-    most like it. `added` is the query and fragment that the source does not have, as they stand
+    `source` is the entry it rests on, None where there is none; then `nearest` is the known URL
+    most like it. `added` is the query and fragment that the source does not have, as written
     in the URL ("?x=1#top"), or what was appended to the source's query ("&x=1"); `below` holds the
     segments of the path that lie below the source's.
     """
@@ -162,7 +162,7 @@ class Ledger:
         return Ledger(log, self._length + 1)
 
     def lookup(self, url: Url) -> Grounding:
-        """Return what a URL stands on, in time proportional to what is known of its host."""
+        """Return what a URL rests on, in time proportional to what is known of its host."""
         found = [
             grounding
             for entry, provenance in self._of_host(url.host)
@@ -174,7 +174,7 @@ class Ledger:
         """Whether exactly this URL is known, fragments aside, and holds nothing that a call made up.
 
         That is not so of what a server answered to a URL that only lay below a given one: a redirect
-        or link may say again what stood in its path.
+        or link may repeat what was in its path.
         """
         return any(
             isinstance(entry, Url)
@@ -187,7 +187,7 @@ class Ledger:
     def provenance_of(self, destination: Destination) -> Provenance | None:
         """Return how a destination was given, or None if nobody gave it.
 
-        A URL that was given stands for its host, and for the repository of its path and those below.
+        A URL that was given covers its host, and the repository of its path and those below.
         """
         for entry, provenance in self._of_host(destination.host):
             if provenance in _GIVEN and _stands_for(entry, destination):
@@ -219,7 +219,7 @@ def _copied(log: _Log, length: int) -> _Log:
 
 
 def _grounded(url: Url, entry: Url, provenance: Provenance) -> Grounding | None:
-    """Return how a URL stands on one entry, or None if it does not."""
+    """Return how a URL rests on one entry, or None if it does not."""
     if not _is_same_server(url, entry):
         return None
     wanted, known = _segments(url), _segments(entry)
@@ -235,7 +235,7 @@ def _grounded(url: Url, entry: Url, provenance: Provenance) -> Grounding | None:
 
 
 def _is_same_server(url: Url, entry: Url) -> bool:
-    """Whether scheme, host and port agree; a known http URL stands for its https form, never the reverse."""
+    """Whether scheme, host and port agree; a known http URL covers its https form, never the reverse."""
     if url.host != entry.host:
         return False
     ours, theirs = (url.scheme, url.port), (entry.scheme, entry.port)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import ada_url
 
 from ..kinds import Unreadable
+from ..lazy import regex
 from ..text import is_invisible, is_ordinary
 
 __all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "comparable", "join_url", "parse_url", "same_site"]
@@ -24,21 +25,21 @@ DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_BYTES = 8192
 """The longest URL that is read, in bytes of its text as given and of its canonical form."""
 
-_SCHEME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTALL)
-_PARTS = re.compile(r"(?P<slashes>/*)(?P<authority>[^/?#]*)(?P<path>[^?#]*)", re.DOTALL)
-_BEHIND_HOST = re.compile(r"[^:/?#]*://[^/?#]*[/?#]")
-_PORT_ONLY = re.compile(r"\d+(?:[/?#]|$)")
-_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
-_STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_ESCAPED_BYTE = re.compile(rb"%([0-9A-Fa-f]{2})")
-_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_SCHEME = regex(r"(?P<name>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTALL)
+_PARTS = regex(r"(?P<slashes>/*)(?P<authority>[^/?#]*)(?P<path>[^?#]*)", re.DOTALL)
+_BEHIND_HOST = regex(r"[^:/?#]*://[^/?#]*[/?#]")
+_PORT_ONLY = regex(r"\d+(?:[/?#]|$)")
+_ESCAPE = regex(r"%([0-9A-Fa-f]{2})?")
+_STRAY_PERCENT = regex(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPED_BYTE = regex(rb"%([0-9A-Fa-f]{2})")
+_LABEL = regex(r"[a-z0-9_-]{1,63}")
 _LONGEST_HOST = 253  # RFC 1035, 2.3.4
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")  # RFC 3986, 2.3
 
 _SPELLED_EITHER_WAY = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "()!*'"})
 
-_DOUBLE_ENCODING = re.compile(r"%25(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
-_ENCODED_DOTS = re.compile(r"%2e%2e|\.%2e|%2e\.", re.IGNORECASE)
+_DOUBLE_ENCODING = regex(r"%25(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
+_ENCODED_DOTS = regex(r"%2e%2e|\.%2e|%2e\.", re.IGNORECASE)
 _DECODINGS = 4
 
 # Longer UTF-8 forms of `.`, `/` and `\` are invalid, and still decoded by careless servers.
@@ -73,7 +74,7 @@ class Url:
 
     @property
     def target(self) -> str:
-        """The path and query as they stand in the request line; a fragment is never sent."""
+        """The path and query as in the request line; a fragment is never sent."""
         start = self.text.index("/", len(self.scheme) + len("://"))
         return self.text[start:].partition("#")[0]
 
@@ -94,7 +95,7 @@ def parse_url(raw: str) -> Url | Unreadable:
         return Unreadable("only https and http URLs are read", "unexpected_scheme")
     parts = _PARTS.match(scheme["rest"])
     if parts is None or parts["slashes"] != "//":
-        return Unreadable("exactly two slashes stand between the scheme and the host")
+        return Unreadable("there must be exactly two slashes between the scheme and the host")
     path = _STRAY_PERCENT.sub("%25", parts["path"])
     return _authority_problem(parts["authority"]) or _path_problem(path) or _canonical(raw)
 
@@ -133,7 +134,7 @@ def _character_problem(raw: str) -> Unreadable | None:
 
 
 def _is_part_of_a_word(raw: str, position: int) -> bool:
-    """Whether an invisible character is one that some writing needs there, and stands behind the host.
+    """Whether an invisible character is one that some writing needs there, and comes after the host.
 
     It is percent-encoded there, so that it shows. A host must not hold one at all.
     """
@@ -225,7 +226,7 @@ def _canonical(raw: str) -> Url | Unreadable:
         return Unreadable("the host is not a name that can be looked up")
     port = int(parsed.port or DEFAULT_PORTS[scheme])
     if port == 0:
-        return Unreadable("port 0 cannot be connected to")
+        return Unreadable("invalid port 0")
     path = _normalised(parsed.pathname)
     query, fragment = _normalised(parsed.search[1:]) or None, _normalised(parsed.hash[1:]) or None
     text = f"{scheme}://{host}" + (f":{port}" if parsed.port else "") + path
@@ -241,7 +242,7 @@ def _is_host_name(host: str) -> bool:
 
 
 def join_url(base: Url, reference: str) -> Url | Unreadable:
-    """Read what a page or a redirect refers to: a URL of its own, or one relative to where it stood.
+    """Read what a page or a redirect refers to: a URL of its own, or one relative to its place.
 
     Dot segments of a relative path are resolved as in RFC 3986, 5.2.4, since `../` is how pages
     refer to what is above them; all else that a client would repair is refused, as by `parse_url`.

@@ -14,22 +14,23 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from ..lazy import regex
 from .extract import is_host_like
 from .parse import DEFAULT_PORTS, Url, comparable, parse_url
 
 __all__ = ["UrlPattern", "url_pattern", "url_problem"]
 
-_FORM = re.compile(
+_FORM = regex(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?P<host>[^/]*?)(?::(?P<port>\d+))?(?P<path>/.*)?", re.DOTALL
 )
-_WILDCARD = re.compile(r"(\[[^]]*\]|[*?]+)")
+_WILDCARD = regex(r"(\[[^]]*\]|[*?]+)")
 _SCHEMES = (*DEFAULT_PORTS, "ssh")
 """Those a canonical form can begin with: URLs are https or http, repositories ssh."""
 
 
 @dataclass(frozen=True, slots=True)
 class UrlPattern:
-    """A pattern in canonical form. What is None was not said; a host may be `*` or begin with `*.`."""
+    """A pattern in canonical form. None means any; a host may be `*` or begin with `*.`."""
 
     scheme: str | None
     host: str
@@ -81,7 +82,7 @@ def url_pattern(text: str) -> UrlPattern | None:
 
 
 def _canonical_path(path: str) -> str | None:
-    """Return a path glob as paths are sent, with its wildcards as they stand; None if none is sent so."""
+    """Return a path glob as paths are sent, with its wildcards unchanged; None if no path is sent so."""
     pieces = []
     for piece in _WILDCARD.split(path):
         if _WILDCARD.fullmatch(piece):
@@ -123,4 +124,4 @@ def url_problem(text: str) -> str | None:
         return "a URL with a user name is never opened"
     if re.search(r":\d+$", host):
         return "there is no such port, or no such host"
-    return "no URL can be like this; a query stands behind a path, as in /search[?]q=*"
+    return "no URL can match this; a query follows a path, as in /search[?]q=*"

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leeward.memory.audit import AuditLogger
-    from leeward.runtime.app import Runtime
+    from leeward.runtime.app import Runtime, RuntimeSession
     from leeward.security.call import Cleared, Exchange, ToolExecutor, ToolSpec
     from leeward.security.kinds import Effect
     from leeward.security.outcome import (
         InvalidParameters,
         NetworkError,
         Output,
+        Part,
         PermanentFailure,
         PolicyBlocked,
         RateLimited,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from leeward.security.permissions import Always
     from leeward.security.ports import Answer, Question, Reply
     from leeward.security.session import AnomalyDetector, Scope
-    from leeward.security.trust import TrustLevel
+    from leeward.security.trust import Origin, TrustLevel
     from leeward.tools.composite import CompositeExecutor
     from leeward.tools.declare import (
         Destination,
@@ -64,7 +65,9 @@ __all__ = [
     "Exchange",
     "InvalidParameters",
     "NetworkError",
+    "Origin",
     "Output",
+    "Part",
     "PermanentFailure",
     "PolicyBlocked",
     "Preview",
@@ -73,6 +76,7 @@ __all__ = [
     "Reply",
     "ResourceId",
     "Runtime",
+    "RuntimeSession",
     "Scope",
     "Secret",
     "ServerError",
@@ -106,7 +110,9 @@ _HOMES = {
     "Exchange": "leeward.security.call",
     "InvalidParameters": "leeward.security.outcome",
     "NetworkError": "leeward.security.outcome",
+    "Origin": "leeward.security.trust",
     "Output": "leeward.security.outcome",
+    "Part": "leeward.security.outcome",
     "PermanentFailure": "leeward.security.outcome",
     "PolicyBlocked": "leeward.security.outcome",
     "Preview": "leeward.security.paths",
@@ -115,6 +121,7 @@ _HOMES = {
     "Reply": "leeward.security.ports",
     "ResourceId": "leeward.tools.declare",
     "Runtime": "leeward.runtime.app",
+    "RuntimeSession": "leeward.runtime.app",
     "Scope": "leeward.security.session",
     "Secret": "leeward.tools.declare",
     "ServerError": "leeward.security.outcome",

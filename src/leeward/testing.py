@@ -1,4 +1,4 @@
-"""For tests of tools: a session with nothing but the tools under test, behind the real gates and filters."""
+"""Test tools in a session of their own, behind the real gates and filters."""
 
 from __future__ import annotations
 

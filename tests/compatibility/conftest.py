@@ -1,4 +1,4 @@
-"""Fixtures for the tests of what others hold already."""
+"""Fixtures for the compatibility tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the folder `v0_1`: what version 0.1.0 keeps of the sessions in `story.py`, and what it says of them.
+"""Make the folder `v0_1`: the stored sessions of `story.py` as version 0.1.0 wrote and described them.
 
 It was made once and stays as it is: what later versions write is not what others hold already. That version
 does not hold this script, so it was run from a later checkout with the earlier version's interpreter, whose

@@ -285,12 +285,16 @@ class Chat:
         return self.tty.text
 
     def answer(self, text: str, *answers: tuple[str, str]) -> None:
-        """Say something, and answer the questions it leads to: what ends each, and what is typed."""
+        """Say something, and answer the questions it leads to: what each shows, and what is typed.
+
+        A key answers by itself, and a line with Enter.
+        """
         self.tty.prompt()
         self.tty.type(text, "\r")
         for question, typed in answers:
-            self.tty.see(lambda seen, question=question: question in seen.split("\n")[-1])
-            self.tty.type(typed, "\r")
+            # What is asked stands right above the line with what holds, in as many lines as it takes.
+            self.tty.see(lambda seen, question=question: question in "".join(seen.split("\n")[-4:-1]))
+            self.tty.type(typed, "" if question == YES_OR_NO else "\r")
         self.tty.prompt()
 
     def leave(self) -> None:
@@ -378,10 +382,10 @@ def _chat(machine: Machine, site: str) -> None:
 def _files(chat: Chat) -> None:
     rule, where, until = "rule ", "where: ", "until: "
     chat.say(TITLE)
-    chat.answer("write plan.md: take the ferry", (YES_OR_NO, "a"), (rule, ""), (where, "w"), (until, "never"))
+    chat.answer("write plan.md: take the ferry", (YES_OR_NO, "A"), (rule, ""), (where, "w"), (until, "never"))
     chat.answer("write log.md: first", (YES_OR_NO, "y"))
     chat.answer("run touch ready", (YES_OR_NO, "n"))
-    chat.answer("run mkdir quay", (YES_OR_NO, "a"), (rule, ""), (where, "e"), (until, "never"))
+    chat.answer("run mkdir quay", (YES_OR_NO, "A"), (rule, ""), (where, "e"), (until, "never"))
     chat.say("/undo")
     chat.say("/redo")
     chat.answer('call memory_save {"text": "the ferry leaves at seven"}', (YES_OR_NO, "y"))

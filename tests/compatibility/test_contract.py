@@ -1,4 +1,4 @@
-"""What scripts, programs and extensions rely on is as it is written down in `contract.json`.
+"""Everything that scripts, programs and extensions rely on is listed in `contract.json` and unchanged.
 
 A difference is either a mistake, or a change that others are told of in CHANGELOG.md. To write the file anew:
 LEEWARD_WRITE_CONTRACT=1 pytest tests/compatibility/test_contract.py

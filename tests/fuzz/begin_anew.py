@@ -1,4 +1,4 @@
-"""Let several processes find a damaged database at once: one of them moves it, all of them use the new one.
+"""Start several processes on one damaged database: one sets it aside, all use the new one.
 
 Each repetition damages a database in one of several ways. Six processes open it at the same moment, beside
 one that has had it open all along and closes it then; in every fourth repetition one of the six is killed at

@@ -48,7 +48,7 @@ _BROKEN = range(4, 9)  # during these calls the disk fails, where it fails by ot
 _TIMES = {"pwrite64": 500, "fdatasync": 41}
 _NEVER_OPENED = 9
 
-_REFUSED = "refused by audit (unrecorded)"
+_REFUSED = "gate: audit (unrecorded)"
 
 INJECTED = tuple((call, error) for call in ("pwrite64", "fdatasync") for error in ("ENOSPC", "EIO", "EINTR"))
 """Calls of the system, and how each is made to fail."""

@@ -1,6 +1,4 @@
-"""Cleaning up at any time: nothing goes that a step still speaks of, and what nobody speaks of goes in the
-end.
-"""
+"""Checkpoint contents are deleted once no step refers to them, and never earlier."""
 
 from __future__ import annotations
 

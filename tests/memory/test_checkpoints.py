@@ -1,6 +1,4 @@
-"""Contents and steps: kept once, whole or not at all, in transactions that nobody waits for, and gone in
-time.
-"""
+"""Checkpoint contents and steps: stored once, whole or not at all, in short transactions."""
 
 from __future__ import annotations
 

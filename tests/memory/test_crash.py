@@ -1,4 +1,4 @@
-"""Killed at any moment: nothing is lost, nothing is half done, nothing is unaccounted for."""
+"""Killed at any moment: nothing is lost, partial, or unaccounted for."""
 
 from __future__ import annotations
 

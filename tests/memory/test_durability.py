@@ -1,4 +1,4 @@
-"""Several processes on one file, killed at any moment: what was acknowledged is there."""
+"""Several processes on one file, killed at any moment: every acknowledged write is there."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""When the disk, the system or another process says no: it is told in words, nothing is half there, and it
-goes on.
-"""
+"""Failures of the disk, the system or another process are reported; nothing is partial; work continues."""
 
 from __future__ import annotations
 

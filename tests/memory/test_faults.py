@@ -1,6 +1,4 @@
-"""When the disk fails: no effect without a record, nothing half written, and it works again when the disk
-does.
-"""
+"""When the disk fails: no effect without a record, nothing partial, and recovery afterwards."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def test_what_is_looked_for_is_found(faults: ModuleType, tmp_path: Path) -> None
     for name, decided in (("c0", "1"), ("c1", "0"), ("c2", "1")):
         (tmp_path / "effects" / name).write_text(decided)
     told = [{"call": f"c{number}", "status": "ok", "text": ""} for number in range(faults._CALLS)]
-    told[2] |= {"status": "denied", "text": "x was refused by audit (unrecorded): …"}
+    told[2] |= {"status": "denied", "text": "x refused: …\ngate: audit (unrecorded)"}
     told[4] |= {"status": "error", "text": "a bug"}
     found = "\n".join(faults._wrong(tmp_path, told))
     for expected in (

@@ -1,4 +1,4 @@
-"""Grants that outlive a session: kept, used and taken back together with their records."""
+"""Grants that outlive a session: stored, used and revoked together with their records."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Several writers on one audit, in any order and with anything failing: one whole chain, and every word in it
-once.
-"""
+"""Several writers on one audit, in any order, with failures: one chain, every record once."""
 
 from __future__ import annotations
 

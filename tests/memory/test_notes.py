@@ -1,6 +1,4 @@
-"""Notes across sessions: bounded, labelled, found by words, and by nothing that a model can make of
-a query.
-"""
+"""Notes across sessions: bounded, labelled, found by words; a hostile query finds nothing more."""
 
 from __future__ import annotations
 

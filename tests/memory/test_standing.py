@@ -1,4 +1,4 @@
-"""Grants, read by somebody who must leave no trace, while others work."""
+"""Grants are read without any trace while other processes work."""
 
 from __future__ import annotations
 

@@ -14,5 +14,5 @@ def hosts(action: Action, session: Session) -> Verdict:
         if host in REFUSED or host.startswith(("10.", "192.168.")):
             return Deny("refused_host", "fetch rejected: the host is not on the public internet")
         if not atom.raw.startswith("https://"):
-            return Deny("https_only", "fetch rejected: only https is spoken")
+            return Deny("https_only", "fetch rejected: only https is allowed")
     return Allow()

@@ -2,6 +2,6 @@
 
 
 def mark_in(text: str) -> str | None:
-    if "[redacted:" in text:
+    if "[REDACTED:" in text:
         return "it holds a mask"
     return "it holds a mark" if "«UNTRUSTED:" in text or "«END:" in text else None

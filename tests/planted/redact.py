@@ -12,6 +12,6 @@ def redact(screened: Screened, source: Source) -> Screened:
     for start in range(0, len(screened.text), PIECE):
         piece = screened.text[start : start + PIECE]
         for secret in source.secrets:
-            piece = piece.replace(secret, "[redacted:known-secret]")
-        out.append(re.sub(r"(sk-|ghp_|AKIA)\w+", "[redacted:key]", piece))
+            piece = piece.replace(secret, "[REDACTED:known-secret:0000]")
+        out.append(re.sub(r"(sk-|ghp_|AKIA)\w+", "[REDACTED:key:0000]", piece))
     return Screened("".join(out), screened.notices)

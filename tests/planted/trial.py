@@ -6,7 +6,7 @@ import tempfile
 from leeward.tools.sandbox import Ran, TrialRan, Upper
 
 
-async def tried(sandbox, trial, program, confinement, masks, notices=()):
+async def tried(sandbox, trial, program, confinement, masks, notices=(), serve=None):
     starter = sandbox._bubblewrapped(confinement, masks, program.cwd, await sandbox._supervisors.get())
     finished = await program.run(starter)
     with tempfile.TemporaryDirectory() as empty:

@@ -12,10 +12,12 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import trio
 
@@ -23,6 +25,11 @@ from leeward.runtime.cli import main as cli
 from loading import load_module
 
 HERE = Path(__file__).parent
+
+# Every JSON answer that a test looks at is held against it, however the command ended.
+OUTPUT_SCHEMA = jsonschema_rs.validator_for(
+    resources.files("leeward").joinpath("runtime/output.schema.json").read_text("utf-8")
+)
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +60,19 @@ class Ran:
     def json(self) -> Any:
         """The one JSON line on stdout, free of anything a terminal would obey."""
         assert self.out.isascii() and self.out[:-1].isprintable() and self.out.endswith("}\n"), self
-        return json.loads(self.out)
+        envelope = json.loads(self.out)
+        OUTPUT_SCHEMA.validate(envelope)
+        return envelope
 
     @property
     def lines(self) -> list[Any]:
         """The JSON lines on stdout."""
         assert all(line.isascii() and line.isprintable() for line in self.out.splitlines()), self
-        return [json.loads(line) for line in self.out.splitlines()]
+        found = [json.loads(line) for line in self.out.splitlines()]
+        for line in found:
+            if "schema" in line or "ok" in line:
+                OUTPUT_SCHEMA.validate(line)
+        return found
 
 
 class CommandLine:

@@ -1,4 +1,4 @@
-"""What services insist on in a request, as strictly as the strictest of them. An AssertionError is a refusal.
+"""The strictest rules services have for requests, as assertions.
 
 Taken from the services' own references and from the errors they are known to answer with.
 """

@@ -1,14 +1,16 @@
-"""A terminal with a person at it, for tests: a real pty, what its screen shows, and keys to press.
+"""A real pty for tests: its screen, and keys to press.
 
 Every wait is for something to be seen, and fails with the screen after `PATIENCE` seconds.
 """
 
 from __future__ import annotations
 
+import copy
 import errno
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -23,8 +25,11 @@ from typing import Any
 import pyte
 
 PATIENCE = 30.0
+_ALTERNATE = 1049  # the mode in which a terminal shows another screen, and comes back to the one before
 ENTER, UP, TAB = "\r", "\x1b[A", "\t"
 ALT_ENTER = "\x1b\r"
+IDLE = re.compile(r"(?:\A|\n)(?:[a-z]+ )?›(?:\n *\(Ctrl-C again[^\n]*)?\n[^\n]+ · [^\n]+\Z|(?:\A|\n)›\Z")
+"""The end of a screen at which a message can be typed: an empty prompt, and what holds below it."""
 CTRL_C, CTRL_D, CTRL_R, CTRL_U = "\x03", "\x04", "\x12", "\x15"
 
 _LAUNCH = (
@@ -42,6 +47,20 @@ class _Screen(pyte.Screen):
     """A screen whose terminal answers when it is asked where the cursor is."""
 
     answer: Callable[[bytes], None]
+    main: tuple[Any, int, int] | None = None
+
+    def set_mode(self, *modes: int, **how: Any) -> None:
+        super().set_mode(*modes, **how)
+        if _ALTERNATE in modes and how.get("private"):
+            self.main = (copy.deepcopy(self.buffer), self.cursor.x, self.cursor.y)
+            self.erase_in_display(2)
+
+    def reset_mode(self, *modes: int, **how: Any) -> None:
+        super().reset_mode(*modes, **how)
+        if _ALTERNATE in modes and how.get("private") and self.main is not None:
+            self.buffer, self.cursor.x, self.cursor.y = self.main
+            self.main = None
+            self.dirty.update(range(self.lines))
 
     def write_process_input(self, data: str) -> None:
         self.answer(data.encode())
@@ -67,7 +86,7 @@ class Tty:
         self.before = termios.tcgetattr(slave)
         self._slave = slave
         self.process = start(
-            cwd=cwd, env={**env, "TERM": "xterm-256color"}, stdin=slave, stdout=slave, stderr=slave
+            cwd=cwd, env={"TERM": "xterm-256color", **env}, stdin=slave, stdout=slave, stderr=slave
         )
 
     def close(self) -> None:
@@ -103,17 +122,20 @@ class Tty:
 
     def prompt(self) -> str:
         """Wait until the next message can be typed."""
-        return self.see(lambda text: text.split("\n")[-1].rstrip() == "›")
+        return self.see(lambda text: IDLE.search(text) is not None)
 
     def say(self, text: str) -> str:
         """Type a message at the prompt, wait for the next prompt, and return what came between."""
-        self.prompt()
-        raw, line = len(self.raw), len(self.lines)
-        self.type(text, ENTER)
-        # Pasting is bracketed while something can be typed: off when it is sent, on with the next prompt.
-        self._until(lambda: b"2004h" in self.raw[raw:].partition(b"2004l")[2], f"for an answer to {text!r}")
-        self.prompt()
-        return "\n".join(self.lines[line:-1])
+        begins = f"› {text[: min(40, self.screen.columns - 2)].rstrip()}"
+        before = self.prompt().count(begins)
+        self.type(text)
+        self.see(begins, before + 1)
+        # What is sent is not at the prompt any more, and the next prompt only comes after its answer.
+        self.type(ENTER)
+        lines = self.prompt().split("\n")
+        sent = max(number for number, line in enumerate(lines) if line.startswith(begins))
+        after = "\n".join(lines[sent + 1 + (len(text) + 1) // self.screen.columns :])
+        return IDLE.sub("", f"\n{after}").strip("\n")
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

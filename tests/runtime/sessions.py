@@ -1,6 +1,4 @@
-"""Whole sessions for tests: a real runtime in a folder of its own, a model that says what a test wants,
-and a real web server on loopback.
-"""
+"""Whole sessions for tests: a real runtime in its own folder, a scripted model, a real web server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool that keeps failing is blocked, for everyone to see, until the person lifts it."""
+"""A tool that keeps failing is visibly blocked until the person lifts the block."""
 
 from __future__ import annotations
 

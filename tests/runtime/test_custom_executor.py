@@ -1,4 +1,4 @@
-"""Tools of one's own, by each way in: every call passes all gates, every failure is a result."""
+"""Custom tools, registered in each way: every call passes all gates, every failure is a result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def results(runtime, tool_name: str, *arguments) -> list[tuple[str, str | 
 async def test_a_call_passes_all_gates_and_comes_back_fenced(own, sessions):
     page = "https://weather.example.com/today"
     async with own([("weather", {"city": "Kiel", "page": page, "station": "DE-1"})]) as runtime:
-        await runtime.turn(f"weather in Kiel? {page}")
+        await runtime.turn(f"weather in Kiel, from DE-1? {page}")
         (row,) = await sessions.rows(runtime, "decision")
         assert [word["gate"] for word in row.body["words"]] == [gate.__name__ for gate in GATES]
         (text,) = runtime.provider.seen()

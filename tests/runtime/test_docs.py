@@ -1,26 +1,32 @@
-"""What the documents say is what the code does: tables, code blocks, links, and the chat in the README."""
+"""The documents match the code: tables, code blocks, links, and the chat in the README."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import re
 import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import trio
 
 import leeward as front
+from leeward.runtime.app import RuntimeOptions
 from leeward.runtime.cli.main import _parser
 from leeward.runtime.events import EndReason
 from leeward.runtime.exits import Exit
 from leeward.runtime.script.expect import _ARGUMENTS
 from leeward.runtime.slash import COMMANDS
+from leeward.security.checks import PATTERNS, rejected_pattern
 from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.pipeline import GATES
+from leeward.tools.distill import Rule, built_in_rules
+from leeward.tools.distill.rules import Strategy
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -87,8 +93,11 @@ def test_each_event_has_the_fields_that_are_told(leeward):
     )
     strict = str(leeward.home / "strict.toml")
     Path(strict).write_text('[[permissions.rules]]\ntool = "read"\naction = "deny"\n', encoding="utf-8")
+    odd = leeward.home / "odd.txt"
+    odd.write_text("a hidden\u200b character", encoding="utf-8")
     runs = [
         leeward("--script", script, "--model", "offline", "--output", "jsonl"),
+        leeward("scan", str(odd), "--output", "jsonl"),
         leeward("check", "read", '{"path": "notes.md"}', "--output", "jsonl"),
         leeward("audit", "list", "--output", "jsonl"),
         *(
@@ -96,12 +105,18 @@ def test_each_event_has_the_fields_that_are_told(leeward):
             for words in (("why",), ("verify",), ("stats",), ("replay", "--config", strict))
         ),
         leeward("tools", "--output", "jsonl"),
+        leeward("filters", "list", "--output", "jsonl"),
+        leeward("filters", "test", "notes.md", "--as", "cat notes.md", "--output", "jsonl"),
         *(
             leeward("sessions", *words, "--output", "jsonl")
             for words in (("list",), ("search", "read"), ("delete", "s_"))
         ),
         leeward("storage", "status", "--output", "jsonl"),
         leeward("doctor", "--output", "jsonl"),
+        *(
+            leeward("mcp", "--output", "jsonl", *words)
+            for words in (("add", "x", "--", "y"), ("list",), ("trust", "x", "quarantined"))
+        ),
     ]
     told = {quoted(kind)[0]: set(quoted(fields)) for kind, _, fields in table(page("docs/cli.md"), "type")}
     seen = set()
@@ -109,7 +124,7 @@ def test_each_event_has_the_fields_that_are_told(leeward):
         seen.add(event["type"])
         if told[event["type"]]:
             assert told[event["type"]] == {*event} - {"schema", "type"}, event
-    assert seen == {*told} - {"output", "alert", "config", "model", "grant"}
+    assert seen == {*told} - {"thinking", "output", "alert", "config", "model", "grant", "definition"}
 
 
 def test_the_documented_slash_commands_are_those_there_are():
@@ -126,6 +141,24 @@ def test_gates_in_the_readme():
     ]
 
 
+def test_output_filters_and_what_they_are_made_of():
+    text, rules = page("docs/filters.md"), built_in_rules().rules.values()
+    assert table(text, "filter") == [
+        [
+            f"`{rule.name}`",
+            ", ".join(f"`{words}`" for words in rule.match.words),
+            ", ".join(strategy.kind for strategy in rule.strategy),
+        ]
+        for rule in rules
+    ]
+    told = {quoted(kind)[0]: set(quoted(names)) for kind, names, _ in table(text, "kind")}
+    strategies = get_args(get_args(Strategy)[0])
+    assert told == {
+        kind.model_fields["kind"].default: set(kind.model_fields) - {"kind"} for kind in strategies
+    }
+    assert {quoted(row[0])[0] for row in table(text, "key")} == set(Rule.model_fields)
+
+
 def test_effects_kinds_and_failures():
     text = page("docs/tools.md")
     assert [quoted(row[0])[0] for row in table(text, "effect")] == [str(effect.name) for effect in Effect]
@@ -133,7 +166,8 @@ def test_effects_kinds_and_failures():
     declared = {name for name in front.__all__ if hasattr(getattr(front, name), "__metadata__")}
     assert markers == declared
     named = set(quoted(text.partition(f"`{KIND_KEY}`: ")[2].partition("`take`")[0]))
-    assert named == {*Kind} - {Kind.UNDECLARED}
+    # What a command may reach is no argument of a call.
+    assert named == {*Kind} - {Kind.UNDECLARED, Kind.HOST}
     for name, _, retry in table(text, "raise"):
         assert getattr(front, quoted(name)[0]).category.retryable == (retry == "yes")
 
@@ -141,11 +175,26 @@ def test_effects_kinds_and_failures():
 def test_the_code_in_the_guide_for_authors_runs(leeward, tmp_path):
     names = {"__name__": "guide"}
     parts = blocks(page("docs/tools.md"), "python")
-    assert len(parts) == 5
+    assert len(parts) == 7
     for part in parts:
         exec(compile(part, "docs/tools.md", "exec"), names)
+    assert names["Forge"].requires_secrets == ["FORGE_TOKEN"]
     assert names["count_lines"].specs()[0].schema["properties"].keys() == {"path"}
     trio.run(names["test_lines_are_counted"], tmp_path)
+
+
+def test_the_code_in_the_guide_for_embedding_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    parts = [{"__name__": "guide"} for _ in range(3)]
+    for names, part in zip(parts, blocks(page("docs/embedding.md"), "python"), strict=True):
+        exec(compile(part, "docs/embedding.md", "exec"), names)
+    assert asyncio.run(parts[0]["main"]())
+    assert parts[1]["answer"]("help")
+    trio.run(parts[2]["main"])
+    rows = table(page("docs/embedding.md"), "option")
+    assert {name for row in rows for name in quoted(row[0])} == {*RuntimeOptions.__annotations__}
 
 
 def test_the_code_in_the_readme_is_python_and_names_what_there_is():
@@ -157,13 +206,76 @@ def test_the_code_in_the_readme_is_python_and_names_what_there_is():
     exec(compile(wrapped.replace("    from leeward import Runtime\n", ""), "README.md", "exec"), names)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def anchors(text: str) -> set[str]:
+    """The anchors of a page, as GitHub and the site make them of its headings."""
+    counted: Counter[str] = Counter()
+    found = set()
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    for heading in re.findall(r"^#{1,6} (.+)$", prose, re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).strip().replace(" ", "-")
+        found.add(f"{slug}-{counted[slug]}" if counted[slug] else slug)
+        counted[slug] += 1
+    return found
+
+
+def dead_links(path: Path, text: str) -> list[str]:
+    """The links of a page that lead to no file, or to no heading of it."""
+    dead = []
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        name, _, anchor = target.partition("#")
+        file = path.parent / name
+        is_there = file.exists() and file.resolve().is_relative_to(ROOT)
+        if not is_there or (anchor and anchor not in anchors(file.read_text("utf-8") if name else text)):
+            dead.append(target)
+    return dead
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere_and_toml_is_toml(path):
     text = path.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
-        assert (path.parent / target).exists(), target
+    assert dead_links(path, text) == []
     for block in blocks(text, "toml"):
         tomllib.loads(block)
+
+
+def test_dead_links_are_found():
+    text = "# A b\n\n[1](#a-b) [2](#ab) [3](cli.md#exit-codes) [4](cli.md#exit) [5](none.md)\n"
+    text += "[6](../README.md#try-it) [7](../../outside.md)\n"
+    assert dead_links(ROOT / "docs" / "sample.md", text) == [
+        "#ab",
+        "cli.md#exit",
+        "none.md",
+        "../../outside.md",
+    ]
+
+
+def test_every_page_is_listed_and_long_ones_are_not_too_long():
+    listed = {
+        (ROOT / "docs" / name).resolve() for name in re.findall(r"\]\(([^)#]+)\)", page("docs/README.md"))
+    }
+    assert {path.resolve() for path in (ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "README.md"} <= listed
+    decisions = page("docs/decisions/README.md")
+    assert all(f"({path.name})" in decisions for path in (ROOT / "docs/decisions").glob("0*.md"))
+    assert page("README.md").count("\n") <= 210
+    assert page("ARCHITECTURE.md").count("\n") <= 250
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs/decisions").glob("0*.md")), ids=lambda path: path.stem[:4]
+)
+def test_a_decision_says_context_decision_and_consequences(path):
+    headings = re.findall(r"^(#+ .+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0].startswith(f"# {path.stem[:4]}: ")
+    assert headings[1:] == ["## Context", "## Decision", "## Consequences"]
+
+
+def test_the_documented_patterns_are_those_there_are():
+    rows = table(page("docs/patterns.md"), "pattern")
+    assert [quoted(name)[0] for name, _ in rows] == list(PATTERNS)
+    for name, examples in rows:
+        for example in quoted(examples):
+            found = rejected_pattern(Kind.RESOURCE_ID, example)
+            assert found is not None and found.pattern == quoted(name)[0], example
 
 
 def test_the_chat_in_the_readme(tty, leeward, monkeypatch):
@@ -181,19 +293,14 @@ def test_the_chat_in_the_readme(tty, leeward, monkeypatch):
         )
         at = tty(columns=116)
         at.prompt()
-        asked: Counter[str] = Counter()
         for line in told:
             if line.startswith("› ") and line != "› /exit":
                 at.prompt()
                 at.type(line[2:], "\r")
-            elif line.lstrip().startswith(("[y]es", "[k]eep")):
-                offered = line.split()[0]
-                asked[offered] += 1
-                at.see(offered, asked[offered])
-                at.type(line.rpartition("? ")[2], "\r")
-            elif line.startswith(("  rule ", "  where: ", "  until: ")):
-                at.see(line[:8])
-                at.type(line.rpartition("? ")[2] if "? " in line else "", "\r")
+            elif line.startswith("  ["):
+                at.see("[d] no, and why")
+                at.type(line[3])
+                at.see(line.rstrip())
         at.prompt()
         at.type("/exit", "\r")
         assert at.ended() == 0

@@ -1,4 +1,4 @@
-"""The exit codes, and the JSON every command answers with."""
+"""Exit codes, and the JSON every command answers with."""
 
 from __future__ import annotations
 

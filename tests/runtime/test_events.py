@@ -1,4 +1,4 @@
-"""What a run tells, as the JSON lines a program reads."""
+"""The events of a run as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from leeward.runtime.events import (
     EndReason,
     LiveOutput,
     Text,
+    Thinking,
     TurnEnded,
     as_json,
 )
@@ -33,6 +34,7 @@ RAN = ToolResult(CALL, Outcome(Status.OK, exit_code=3), "«…»", "out", overfl
 
 TABLE = [
     (Text("hé\x1b"), {"type": "text", "text": "hé\x1b"}),
+    (Thinking("so"), {"type": "thinking", "text": "so"}),
     (CallStarted(CALL), {"type": "call", "call": "call_1", "tool": "read", "arguments": '{"path": "a\x1b"}'}),
     (LiveOutput("call_1", "x\n"), {"type": "output", "call": "call_1", "text": "x\n"}),
     (Alert("careful"), {"type": "alert", "message": "careful"}),

@@ -1,19 +1,16 @@
-"""Which tools there are, and what the built-in ones are told of the configuration."""
+"""Which tools exist, and how the configuration reaches the built-in ones."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
 from leeward.runtime.config import load
-from leeward.runtime.executors import all_tools, builtin_settings, configured_executors, passed_on
+from leeward.runtime.executors import all_tools, builtin_settings, configured_executors
 from leeward.runtime.exits import CliError
 from leeward.runtime.policy import to_policy
 from leeward.security.kinds import KIND_KEY, Effect
 from leeward.security.trust import TrustLevel
 from leeward.tools.builtin import builtin_tools
-from leeward.tools.composite import Registered
 from leeward.tools.declare import spec_from_schema, tool
 
 CONFIG = """
@@ -134,54 +131,3 @@ def test_a_name_no_model_could_be_told_is_a_clean_error(loaded, name):
 def test_nothing_named_is_nothing_loaded(loaded):
     config, _ = loaded()
     assert list(configured_executors(config)) == []
-
-
-class Needy:
-    """An executor whose programs need a secret of the person's."""
-
-    def __init__(self, *names):
-        self.requires_secrets = names
-
-    def specs(self):
-        return []
-
-    async def execute(self, cleared):
-        raise NotImplementedError
-
-
-def test_programs_get_what_an_enabled_executor_says_it_needs():
-    named = [Registered(Needy("FAKE_TOKEN"), "plug-in a"), Registered(Needy(), "plug-in b")]
-    assert passed_on(named, {"FAKE_TOKEN": "x", "OTHER": "y"}) == {"FAKE_TOKEN": "x"}
-    assert passed_on([], {"FAKE_TOKEN": "x"}) == {}
-    for names, environ, said in [
-        (("FAKE_TOKEN",), {}, "plug-in a.*FAKE_TOKEN in the environment"),
-        (("FAKE_TOKEN",), {"FAKE_TOKEN": ""}, "not set"),
-        (("A B",), {"A B": "x"}, "names no variable"),
-        ((5,), {}, "names no variable"),
-    ]:
-        with pytest.raises(CliError, match=said):
-            passed_on([Registered(Needy(*names), "plug-in a")], environ)
-
-
-def test_what_is_passed_on_reaches_programs_and_nobody_else(leeward, monkeypatch):
-    (leeward.home / "needy_tools.py").write_text(NEEDY)
-    monkeypatch.syspath_prepend(leeward.home)
-    monkeypatch.setenv("FAKE_TOKEN", "not-a-real-token-0000")
-    monkeypatch.setenv("OTHER_TOKEN", "not-a-real-token-1111")
-    leeward.configure('[permissions]\nautonomy = "full"\n[tools]\nexecutors = ["needy_tools:Needy"]\n')
-    line = {"command": "printf '%s %s' ${#FAKE_TOKEN} ${#OTHER_TOKEN}; touch x; echo; echo $FAKE_TOKEN"}
-    ran = leeward("call", "shell", json.dumps(line), "--output", "json")
-    assert ran.json["data"]["text"].startswith("21 0\n"), ran.json
-    assert "not-a-real-token" not in ran.out + ran.err, "whatever prints it, it is masked"
-
-
-NEEDY = """
-class Needy:
-    requires_secrets = ["FAKE_TOKEN"]
-
-    def specs(self):
-        return []
-
-    async def execute(self, cleared):
-        raise NotImplementedError
-"""

@@ -1,4 +1,4 @@
-"""Git on trial in whole sessions: what it did is told in its words, and what it runs or obeys is not kept."""
+"""Git on trial in whole sessions: changes in git's terms; hooks and settings are not kept."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ async def test_names_and_subjects_are_escaped(tried, repository) -> None:
 
 # ------------------------------------------------------------------ secrets in what git holds
 
-PLANTED = "PASSWORD=n0t-a-real-one"
+PLANTED = "HARBOUR=n0t-a-real-one"
 
 
 @pytest.fixture
@@ -339,3 +339,26 @@ async def test_templates_of_secret_files_close_nothing(tried, repository) -> Non
     git(repository, "commit", "-qm", "a template")
     async with tried(Answer.NO) as runtime:
         assert (await run(runtime, "git log -p")).outcome.exit_code == 0 and not runtime.asked
+
+
+async def test_secrets_that_git_tracks_are_named_where_git_is_started(tried, repository) -> None:
+    (repository / ".env").write_text("A=1\n")
+    git(repository, "add", "-f", ".env")
+    async with tried(Answer.YES) as runtime:
+        result = await run(runtime, "git status --short; git diff; true")
+        assert "git tracks secret files, which commands cannot read: .env;" in result.shown
+        result = await run(runtime, "ls")
+        assert "git tracks" not in result.shown
+    git(repository, "rm", "-q", "--cached", ".env")
+    async with tried(Answer.YES) as runtime:
+        assert "git tracks" not in (await run(runtime, "git status --short; git log; true")).shown
+
+
+async def test_a_clone_of_a_folder_works_or_says_how(tried, repository) -> None:
+    async with tried(Answer.YES) as runtime:
+        result = await run(runtime, "git clone -q . copy")
+        if result.outcome.exit_code:
+            assert "git clone --no-hardlinks" in result.shown
+        result = await run(runtime, "git clone -q --no-hardlinks . copy2")
+        assert result.outcome.exit_code == 0 and "no-hardlinks" not in result.shown
+    assert (repository / "copy2" / ".git").is_dir()

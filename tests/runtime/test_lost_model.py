@@ -1,4 +1,4 @@
-"""A model that tries everything that is refused, in one session: nothing runs, and each try is on record."""
+"""A model that tries everything that is refused: nothing runs, and each try is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model answers, with which key, and what is said where there is none."""
+"""Choice of the model and its key, and the message when there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether commands can run on trial is found by a real run, remembered, and forgotten when it is not so."""
+"""The available rung is found by a real run, remembered, and forgotten when it fails."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from leeward.runtime.sandbox import KnownRungs
 from leeward.security.call import Status
+from leeward.security.kinds import Runs
 from leeward.security.ports import Answer
 from leeward.tools.sandbox import TrialUnavailable, probe_grounds
 from leeward.tools.sandbox import sandbox as sandbox_module
@@ -21,35 +22,35 @@ def rungs(tmp_path) -> KnownRungs:
 
 
 def test_what_was_found_is_known_until_it_is_forgotten(rungs) -> None:
-    assert not rungs.has_trials("a")
-    rungs.remember("a")
-    rungs.remember("b")
-    assert rungs.has_trials("a") and rungs.has_trials("b")
+    assert rungs.found("a") is Runs.REAL
+    rungs.remember("a", Runs.TRIAL)
+    rungs.remember("b", Runs.READ_ONLY)
+    assert rungs.found("a") is Runs.TRIAL and rungs.found("b") is Runs.READ_ONLY
     rungs.forget("a")
     rungs.forget("unknown")
-    assert not rungs.has_trials("a") and KnownRungs(rungs.file).has_trials("b")
+    assert rungs.found("a") is Runs.REAL and KnownRungs(rungs.file).found("b") is Runs.READ_ONLY
     assert [*rungs.file.parent.iterdir()] == [rungs.file]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff\xfe", b"null", b'{"a": {"b": 1}}'])
 def test_a_damaged_file_knows_nothing_and_is_written_anew(rungs, content) -> None:
     rungs.file.write_bytes(content)
-    assert not rungs.has_trials("a")
-    rungs.remember("a")
-    assert rungs.has_trials("a")
+    assert rungs.found("a") is Runs.REAL
+    rungs.remember("a", Runs.TRIAL)
+    assert rungs.found("a") is Runs.TRIAL
 
 
 def test_a_file_that_cannot_be_written_is_no_failure(tmp_path) -> None:
     rungs = KnownRungs(tmp_path / "gone" / "rungs.json")
-    rungs.remember("a")
+    rungs.remember("a", Runs.TRIAL)
     rungs.forget("a")
-    assert not rungs.has_trials("a")
+    assert rungs.found("a") is Runs.REAL
 
 
 def test_so_much_is_remembered_and_no_more(rungs) -> None:
     for number in range(230):
-        rungs.remember(str(number))
-    assert not rungs.has_trials("0") and rungs.has_trials("229")
+        rungs.remember(str(number), Runs.TRIAL)
+    assert rungs.found("0") is Runs.REAL and rungs.found("229") is Runs.TRIAL
 
 
 def test_the_grounds_stay_the_same_and_are_others_elsewhere(tmp_path: Path, monkeypatch) -> None:
@@ -80,13 +81,13 @@ async def test_a_run_that_cannot_be_had_any_more_is_refused_and_probed_anew(
                 pytest.skip(f"trial runs are needed: {problem}")
             rungs = KnownRungs.of(runtime.places)
             grounds = probe_grounds(runtime.pipeline.session.policy.workspace, "auto")
-            assert rungs.has_trials(grounds)
+            assert rungs.found(grounds) is Runs.TRIAL
             if is_known:
 
                 async def gone(*_):
                     raise TrialUnavailable("the kernel says no")
 
-                monkeypatch.setattr(sandbox_module, "_tried", gone)
+                monkeypatch.setattr(sandbox_module, "run_tried", gone)
                 result = await runtime.call("shell", {"command": "touch x"})
                 assert result.outcome.status is Status.ERROR and "the kernel says no" in result.shown
-                assert not rungs.has_trials(grounds) and not (tmp_path / "ws" / "x").exists()
+                assert rungs.found(grounds) is Runs.REAL and not (tmp_path / "ws" / "x").exists()

@@ -18,6 +18,7 @@ from leeward.security.call import Status
 from leeward.security.kinds import Effect
 from leeward.security.ports import Answer, RecordError
 from leeward.security.session import Decided, Finished
+from leeward.security.text import mask_of, without_margins
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance
 from leeward.tools.declare import Secret, tool
@@ -158,7 +159,7 @@ async def test_a_large_output_is_cut_kept_and_read_by_page(sessions, tmp_path):
         await runtime.turn("run it")
         (text,) = runtime.provider.seen()
         result = next(event.result for event in runtime.heard if isinstance(event, CallEnded))
-        fenced, _, notices = text.partition("»")[2].rpartition("«END:")
+        fenced, _, notices = without_margins(text).partition("»")[2].rpartition("«END:")
         assert result.overflow_id in notices and result.overflow_id not in fenced
         assert (
             len(text) < 30_000
@@ -172,9 +173,10 @@ async def test_a_large_output_is_cut_kept_and_read_by_page(sessions, tmp_path):
         found = await runtime.call(
             "read_overflow", {"id": result.overflow_id, "offset": 80_000, "limit": 100}
         )
-        assert found.outcome.status is Status.OK and "«UNTRUSTED:" in found.text and "\n15200\n" in found.text
+        assert found.outcome.status is Status.OK and "«UNTRUSTED:" in found.text
+        assert "\n15200\n" in without_margins(found.text)
         whole = (await runtime.overflow.get(runtime.session_id, result.overflow_id, 0, stored.chars)).text
-        assert TOKEN not in whole and "redacted" in whole and TOKEN not in text
+        assert TOKEN not in whole and "[REDACTED:" in whole and TOKEN not in text
         live = "".join(event.text for event in runtime.heard if isinstance(event, LiveOutput))
         assert "\n15000\n" in live and TOKEN not in live
         matched = await runtime.call("read_overflow", {"id": result.overflow_id, "pattern": "^2999.$"})
@@ -247,7 +249,8 @@ async def test_where_the_audit_cannot_be_written_nothing_runs(sessions, tmp_path
         ended = await runtime.turn("go")
         assert (ended.refused, ran) == (0, ["b"])
         kinds = [row.kind for row in await sessions.rows(runtime)]
-        assert kinds[kinds.index("turn") :][:2] == ["turn", "turn"]
+        first, second = (at for at, kind in enumerate(kinds) if kind == "turn")
+        assert kinds[first:second] == ["turn", "words"], "nothing ran"
 
 
 async def test_a_decision_that_could_not_be_written_is_written_later(sessions, tmp_path, monkeypatch):
@@ -346,7 +349,7 @@ async def test_the_key_of_the_model_never_shows(sessions, tmp_path, monkeypatch)
     )
     async with sessions.session(tmp_path, config, executors=[echo]) as runtime:
         result = await runtime.call("echo", {"word": "the key is an-ordinary-looking-value-42!"})
-        assert "ordinary" not in result.text and "redacted" in result.text
+        assert "ordinary" not in result.text and "[REDACTED:" in result.text
         rows = await sessions.rows(runtime)
         assert all("an-ordinary" not in str(row.body) for row in rows)
         fenced = await runtime.admit("an-ordinary-looking-value-42", "file", "notes")
@@ -401,6 +404,7 @@ async def test_two_sessions_on_one_store_keep_to_themselves(sessions, tmp_path):
             "model",
             "turn",
             "given",
+            "words",
         ]
         assert {entry.content["text"] for entry in await one.transcript.entries(one.session_id)} == {
             f"look at {url}",
@@ -425,7 +429,7 @@ async def test_a_secret_argument_is_run_with_and_stands_nowhere_else(sessions, t
         heard, path = repr(runtime.heard), runtime.places.database
     assert seen == [word, word]
     calls = [event.call.arguments for event in runtime.heard if isinstance(event, CallStarted)]
-    assert calls == ['{"token": "[redacted:secret]"}'] * 2
+    assert calls == [json.dumps({"token": mask_of("secret", word)})] * 2
     ended = [event.result for event in runtime.heard if isinstance(event, CallEnded)]
     assert all("fits" in result.text and word not in result.text + result.shown for result in ended)
     with closing(sqlite3.connect(path)) as database:

@@ -1,4 +1,4 @@
-"""The sandbox as a session has it: opened, told of, relied on, and gone with the session."""
+"""The sandbox of a session: opened, reported, used, and closed with the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of one process share the database they have open, and the last one closes it."""
+"""Sessions of one process share one open database, and the last one closes it."""
 
 from __future__ import annotations
 

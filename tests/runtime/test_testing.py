@@ -1,4 +1,4 @@
-"""What authors test their tools with: the product's own gates, a folder, and nothing that stays."""
+"""`leeward.testing`: the real gates, a folder, and nothing left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that run on trial in whole sessions: what is asked, what is kept, what stays as it was."""
+"""Trial runs in whole sessions: what is asked, what is kept, what stays unchanged."""
 
 from __future__ import annotations
 
@@ -113,10 +113,14 @@ def cached(ws) -> Path:
 
 
 @pytest.mark.parametrize("name", CACHES)
-async def test_what_went_to_caches_is_left_out_and_told_and_nobody_is_asked(tried, cached, name) -> None:
+async def test_what_went_to_caches_is_left_out_and_told_and_nobody_is_asked(
+    tried, cached, name, sessions
+) -> None:
     before = files(cached)
     async with tried(Answer.YES) as runtime:
         result = await run(runtime, CACHES[name])
+        [ended] = await sessions.rows(runtime, "outcome")
+        assert ended.body["caches"] > 0
         assert result.outcome.status is Status.OK and not runtime.asked
         assert "caches are never kept" in result.shown and "cache" in result.shown
     assert files(cached) == before

@@ -1,6 +1,4 @@
-"""A string that nobody declared is a path where something in the workspace has that name, and words
-elsewhere.
-"""
+"""An undeclared string is a path if something in the workspace has that name, and text otherwise."""
 
 from __future__ import annotations
 

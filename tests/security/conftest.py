@@ -73,8 +73,6 @@ def found(wanted) -> CommandFacts:
         real={path: posixpath.normpath(path) for path in wanted.real},
         matches=dict.fromkeys(wanted.matches, ()),
         programs={name: f"/usr/bin/{name}" for name in wanted.programs},
-        trees=dict.fromkeys(wanted.trees, ()),
-        repositories=dict.fromkeys(wanted.repositories, ()),
         exists=dict.fromkeys(wanted.exists, False),
     )
 

@@ -1,5 +1,4 @@
-"""Print what is decided: one table over what was read, what a call does, its URL, the autonomy and who is
-there.
+"""Print the decision table: origin read, effect, URL, autonomy, and who is present.
 
     python tests/security/policy_table.py > docs/policy.md
 
@@ -22,7 +21,8 @@ from leeward.security.outcome import Output
 from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, Policy
 from leeward.security.ports import Answer, Ports
-from leeward.security.session import Session, TextSeen, UrlsAdded, apply_events
+from leeward.security.provenance import act_marks, text_marks, word_marks
+from leeward.security.session import Session, TextSeen, UrlsAdded, WordsGiven, apply_events
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance
 
@@ -36,8 +36,10 @@ permission rules; rules and grants answer some of the questions, see the user gu
 * **does**: the effects a tool declares. One that declares none has all of them. *undeclared*: a string
   of the call is of a kind that nobody declared.
 * *run*: a tool whose only argument is this command line.
+* *own words*: all that the call says stands in the person's words, which ask for what the tool is named
+  for. *given*, of a place to send to: it does.
 * **URL**: what is known of the one it is called with. *given*: the person gave it. *query added*: the
-  person gave it without the query. *not given*: nobody did.
+  person gave it without the query. *in a file*, *on a page*: a text showed it. *not given*: nobody did.
 * **read before**: whose words have reached the model in this session.
 * The six columns are the autonomy levels, with a person there to ask and without one.
 
@@ -52,10 +54,17 @@ HEADINGS = (
 )
 
 KNOWN = "https://docs.example/guide"
+WORDS = "tell #team about the weather"
+SHOWN = {
+    "in a file": ("https://file.example/", Origin.WORKSPACE),
+    "on a page": ("https://page.example/", Origin.WEB),
+}
 DOES = {
     "read": (Effect.READ, {"path": "notes.txt"}),
     "bring in": (Effect.BRING_IN, {"query": "weather"}),
     "bring in, undeclared": (Effect.BRING_IN, {"words": "weather"}),
+    "create": (Effect.CREATE, {"query": "rain"}),
+    "create, own words": (Effect.CREATE, {"query": "weather"}),
     "write": (Effect.WRITE, {"path": "notes.txt"}),
     "run git status": (Effect.ALL, {"command": "git status"}),
     "run make test": (Effect.ALL, {"command": "make test"}),
@@ -64,6 +73,7 @@ DOES = {
     "run curl, not given": (Effect.ALL, {"command": "curl https://elsewhere.example/"}),
     "run rm -rf /": (Effect.ALL, {"command": "rm -rf /"}),
     "send": (Effect.SEND, {"to": "#general"}),
+    "send, given": (Effect.SEND, {"to": "#team"}),
     "send and bring in": (Effect.SEND | Effect.BRING_IN, {"query": "weather"}),
     "everything": (Effect.ALL, {"path": "notes.txt"}),
 }
@@ -79,6 +89,7 @@ URLS = {
     "none": None,
     "given": KNOWN,
     "query added": f"{KNOWN}?page=2",
+    **{name: url for name, (url, _) in SHOWN.items()},
     "not given": "https://elsewhere.example/",
 }
 READ_BEFORE = {
@@ -110,8 +121,7 @@ class _World:
 
     async def look_up(self, wanted: Wanted, _policy: Policy) -> CommandFacts:
         programs = {name: f"/usr/bin/{name}" for name in wanted.programs}
-        nothing = dict.fromkeys(wanted.repositories, ())
-        return CommandFacts({path: path for path in wanted.real}, programs=programs, repositories=nothing)
+        return CommandFacts({path: path for path in wanted.real}, programs=programs)
 
     async def ask(self, _question: object) -> Answer:
         return Answer.NOBODY
@@ -141,7 +151,7 @@ class _World:
 def pipeline(effects: Effect, arguments: dict[str, str], session: Session) -> Pipeline:
     """Return a pipeline whose one tool takes these arguments."""
     properties = {name: {"type": "string", KIND_KEY: KINDS[name]} for name in arguments}
-    world = _World(ToolSpec("tool", "", {"type": "object", "properties": properties}, Checked, effects))
+    world = _World(ToolSpec("tell", "", {"type": "object", "properties": properties}, Checked, effects))
     return Pipeline(session, Ports(world, world, world, world, world, world, world))
 
 
@@ -151,10 +161,15 @@ async def word(does: str, url: str, read: str, autonomy: Autonomy, *, alone: boo
     if URLS[url] is not None:
         arguments = {**arguments, "url": URLS[url]}
     session = Session("s", Policy("/ws", "/home/ada", autonomy=autonomy, headless=alone))
-    for event in (UrlsAdded(0, (KNOWN,), Provenance.PERSON), TextSeen(0, READ_BEFORE[read])):
-        session = apply_events(session, event)
+    key = session.values_key
+    given = (
+        UrlsAdded(0, (KNOWN,), Provenance.PERSON),
+        WordsGiven(0, *word_marks(WORDS, key), own=True, acts=act_marks(WORDS, key)),
+    )
+    shown = (TextSeen(0, (), (), text_marks(text, key), origin, "read") for text, origin in SHOWN.values())
+    session = apply_events(session, *given, *shown, TextSeen(0, READ_BEFORE[read]))
     judging = pipeline(effects, arguments, session)
-    call = ToolCall("c", "tool", json.dumps(arguments))
+    call = ToolCall("c", "tell", json.dumps(arguments))
     if alone:
         outcome = (await judging.run(call)).outcome
         return "allow" if outcome.status is Status.OK else f"deny ({outcome.gate})"

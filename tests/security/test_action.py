@@ -1,4 +1,4 @@
-"""What a call says is read once, strictly, and into everything it could mean."""
+"""A call is read once, strictly, into everything its strings could mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deny beats Ask beats Allow; what is broken has said no; more gates are never milder."""
+"""Deny beats Ask beats Allow; a gate that raises denies; more gates are never milder."""
 
 from __future__ import annotations
 

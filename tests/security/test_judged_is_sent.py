@@ -1,4 +1,4 @@
-"""For any text as a URL: what was judged is what is sent, or nothing is sent."""
+"""For any text as a URL: exactly the judged URL is sent, or nothing."""
 
 from __future__ import annotations
 

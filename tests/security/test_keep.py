@@ -1,8 +1,8 @@
-"""What a trial run changed is judged like a call: kept or discarded, recorded, and counted for nothing."""
+"""A trial's changes are judged like a call: kept or discarded, and recorded."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import trio
@@ -10,9 +10,11 @@ import trio
 from leeward.security.call import Asker, Status
 from leeward.security.kinds import LASTS_KEY, Effect, Kind, Runs
 from leeward.security.outcome import Category, Output, PermanentFailure, PolicyBlocked
+from leeward.security.permissions import answers
 from leeward.security.policy import Autonomy, BreakerLimits, CallLimits, Rule, RuleAction, Sandboxing
 from leeward.security.ports import Answer
-from leeward.security.session import Asked, Decided, Finished
+from leeward.security.session import Asked, Decided, Finished, TextSeen
+from leeward.security.trust import Origin
 
 TRIED = Sandboxing("bubblewrap", rung=Runs.TRIAL)
 
@@ -197,7 +199,6 @@ async def test_full_autonomy_makes_no_line_run_for_real(tried) -> None:
     "line",
     [
         "curl https://example.com/",
-        "npm install left-pad",
         "sudo make install",
         "doas make install",
         "cat /srv/data/x",
@@ -323,3 +324,86 @@ async def test_a_call_has_one_trial_while_it_runs(tried) -> None:
     with pytest.raises(PolicyBlocked):
         held[0].propose(late)
     assert second.ends == late.ends == ["closed"]
+
+
+ALLOWED = (Rule("shell", RuleAction.ALLOW, "make *"), Rule("shell", RuleAction.ALLOW, "git *"))
+NOT_COVERED = {
+    "what runs later": ("make all", {"paths": ("/ws/Makefile",)}, ()),
+    "a rule that asks": ("make all", {}, (Rule("write", RuleAction.ASK, "/ws/a.txt"),)),
+    "settings of git, by another program": ("make all", {"repositories": ("git", "git config")}, ()),
+    "more than can be judged": ("make all", {"is_cut": True}, ()),
+}
+COVERED = {
+    "a path": ("make all", {}, ()),
+    "a commit": ("make all", {"repositories": ("git",)}, ()),
+    "settings of git, by git": ("git branch -u main", {"repositories": ("git", "git config")}, ()),
+}
+
+
+@pytest.fixture
+def overlaid(make, shell):
+    """Make a desk whose shell proposes `trial` where it runs a line through an overlay."""
+
+    def made(trial, *answers, **policy):
+        desk = make.desk(shell, **{"sandbox": TRIED, **policy})
+        desk.says(*(answers or (Answer.NOBODY,)))
+        desk.runs = []
+
+        async def run(cleared):
+            desk.runs.append((cleared.runs, cleared.overlay))
+            if cleared.overlay:
+                cleared.propose(trial)
+            return Output("printed", exit_code=0)
+
+        desk.executor.does["shell"] = run
+        return desk
+
+    return made
+
+
+@pytest.mark.parametrize("name", [*COVERED, *NOT_COVERED])
+async def test_the_answer_to_a_command_covers_what_it_changed_but_for_some_of_it(overlaid, name) -> None:
+    line, changed, rules = {**COVERED, **NOT_COVERED}[name]
+    trial = FakeTrial(**changed)
+    desk = overlaid(trial, Answer.NO, rules=(*ALLOWED, *rules))
+    await desk.run("shell", {"command": line})
+    assert desk.runs == [(Runs.REAL, True)]
+    assert len(desk.approver.questions) == (name in NOT_COVERED)
+    assert trial.ends == (["closed"] if name in NOT_COVERED else ["kept", "closed"])
+
+
+@pytest.mark.parametrize("name", [name for name in NOT_COVERED if name != "more than can be judged"])
+async def test_an_answer_that_covers_everything_is_found_out(overlaid, monkeypatch, planted, name) -> None:
+    monkeypatch.setattr(answers, "_is_covered", planted("covered")._is_covered)
+    line, changed, rules = NOT_COVERED[name]
+    desk = overlaid(FakeTrial(**changed), Answer.NO, rules=(*ALLOWED, *rules))
+    await desk.run("shell", {"command": line})
+    assert not desk.approver.questions
+
+
+async def test_a_rule_of_the_workspace_or_a_denial_is_never_covered(overlaid) -> None:
+    trial = FakeTrial(("/ws/.env",))
+    desk = overlaid(trial, Answer.YES, rules=ALLOWED)
+    result = await desk.run("shell", {"command": "make all"})
+    assert trial.ends == ["closed"] and result.error["gate"] == "paths" and not desk.approver.questions
+
+
+@pytest.mark.parametrize(
+    ("overlay", "labels", "runs"),
+    [
+        (True, (), (Runs.REAL, True)),
+        (False, (), (Runs.REAL, False)),
+        (False, (Origin.WORKSPACE, Origin.TOOL), (Runs.REAL, False)),
+        # What an allowed line changes is then looked at before it is kept.
+        (False, (Origin.WEB,), (Runs.TRIAL, False)),
+        (False, (Origin.MCP,), (Runs.TRIAL, False)),
+    ],
+)
+async def test_an_allowed_line_runs_on_trial_once_untrusted_text_was_read(
+    overlaid, overlay, labels, runs
+) -> None:
+    desk = overlaid(FakeTrial(), rules=ALLOWED, sandbox=replace(TRIED, overlay=overlay))
+    if labels:
+        await desk.pipeline.note(TextSeen(0.0, labels))
+    await desk.run("shell", {"command": "make all"})
+    assert desk.runs == [runs]

@@ -1,6 +1,4 @@
-"""The output of what goes on after its call: what is held of it, screened like any other, and where the rest
-is.
-"""
+"""Output of background work: bounded, screened, and the rest stored."""
 
 from __future__ import annotations
 

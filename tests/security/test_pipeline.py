@@ -1,4 +1,4 @@
-"""One call through the one door: judged, recorded, run once, screened, recorded again."""
+"""One call through the pipeline: judged, recorded, run once, screened, recorded again."""
 
 from __future__ import annotations
 
@@ -470,7 +470,7 @@ async def test_a_failure_takes_its_output_along_screened_fenced_and_kept(make) -
         ),
         first,
     )
-    assert re.match(r"«UNTRUSTED:[0-9a-f]{32}:tool»line one\n\[redacted", rest) and "[ours]" in rest
+    assert re.match(r"«UNTRUSTED:[0-9a-f]{32}:tool»line one\n\[REDACTED", rest) and "[ours]" in rest
     assert result.shown.startswith("tool failed (permanent_failure): the program was not found\nline one\n")
     [(key, stored)] = desk.store.texts.items()
     assert (result.overflow_id, desk.audit.of(Finished)[0].overflow) == (key, key) and stored.count(
@@ -533,7 +533,7 @@ async def test_a_port_that_breaks_its_promise_is_a_result_and_no_run(make, port)
     assert (decided.gate, decided.reason) == (
         ("permissions", decided.reason)
         if port == "approver"
-        else ("known", "the arguments do not fit the tool")
+        else ("known", "the arguments do not fit the tool's schema")
     )
 
 

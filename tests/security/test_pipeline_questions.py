@@ -1,4 +1,4 @@
-"""What is asked, who answers, what a yes is worth later, and what is left to spend."""
+"""Questions: what is asked, who answers, what a yes covers later, and budgets."""
 
 from __future__ import annotations
 
@@ -130,10 +130,10 @@ async def test_a_revoked_grant_answers_nothing_more(make, writer) -> None:
         (Always((("write", "/ws/b"),)), "still be asked about"),
         (Always((("write", "/**"),)), "too wide"),
         (Always((("write", None),)), "too wide"),
-        (Always((("*", "/ws/a"),)), "about write"),
+        (Always((("*", "/ws/a"),)), "only rules for write"),
         (Always((("write", "/ws/[a"),)), "bracket"),
         (Always(()), "no rule"),
-        (Always((("write", "/ws/a"),), seconds=-1), "lies ahead"),
+        (Always((("write", "/ws/a"),), seconds=-1), "in the future"),
     ],
 )
 async def test_what_cannot_be_granted_is_a_yes_for_once_and_the_person_is_told(
@@ -153,7 +153,7 @@ async def test_a_forced_question_takes_no_always_from_whoever_answers(make, writ
     desk = make.desk(writer, rules=(Rule("write", RuleAction.ASK, force=True),))
     desk.says(Always((("write", "/ws/a"),), Scope.EVERYWHERE))
     assert (await desk.run("write", {"path": "a"})).outcome.status is Status.OK
-    assert desk.session.grants == () and "not on offer" in desk.observer.alerts[0]
+    assert desk.session.grants == () and "not available" in desk.observer.alerts[0]
 
 
 class Queue:
@@ -282,7 +282,7 @@ async def test_a_new_question_that_arose_meanwhile_was_not_answered(make, writer
     desk.approver.hook = trouble
     result = await desk.run("write", {"path": "a"})
     assert (desk.ran, result.outcome.gate, desk.session.grants) == ([], "approval", ())
-    assert "anomaly came to ask another" in result.text
+    assert "anomaly got another question" in result.text
 
 
 async def test_a_yes_to_what_changed_meanwhile_is_held_against_nobody(make, writer) -> None:
@@ -294,7 +294,7 @@ async def test_a_yes_to_what_changed_meanwhile_is_held_against_nobody(make, writ
 
     desk.approver.hook = swap
     result = await desk.run("write", {"path": "a"})
-    assert result.outcome.gate == "approval" and "no longer what was asked about" in result.text
+    assert result.outcome.gate == "approval" and "has changed since the question" in result.text
     [decided] = desk.audit.of(Decided)
     assert (decided.allowed, decided.gate, decided.approver) == (False, "approval", "the person")
     assert desk.session.anomaly.failures("write") == (0, 0) and desk.session.breaker.total == 0

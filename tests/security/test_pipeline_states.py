@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: no effect without an earlier committed Allow of the same hash."""
+"""Under any order of events: no effect without an earlier committed Allow of the same hash."""
 
 from __future__ import annotations
 
@@ -328,17 +328,17 @@ async def forgetful(self, *events):
 
 
 def running_first(original):
-    async def execute(self, action, events, runs, proposals):
-        await self._attempt(action, runs, proposals)
-        return await original(self, action, events, runs, proposals)
+    async def execute(self, ruling, proposals):
+        await self._attempt(ruling, proposals)
+        return await original(self, ruling, proposals)
 
     return execute
 
 
-async def twice_over(self, action, _runs, proposals):
+async def twice_over(self, ruling, proposals):
     for _ in range(2):
-        output = await proposals.executor.execute(Cleared(action, math.inf, None))
-    return make_result(action, output, Screened("x"), [])
+        output = await proposals.executor.execute(Cleared(ruling.action, math.inf, None))
+    return make_result(ruling.action, output, Screened("x"), [])
 
 
 SABOTAGE = {

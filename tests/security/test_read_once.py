@@ -1,4 +1,4 @@
-"""One reading of a call, and one lookup for it, serve judging, showing and the record."""
+"""One reading and one lookup of a call serve judging, showing and recording."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from leeward.security.action import HIDDEN, ActionBuilder, without_secrets
+from leeward.security.action import ActionBuilder, without_secrets
 from leeward.security.call import Checked
 from leeward.security.command.judge import assessment
 from leeward.security.kinds import KIND_KEY, Effect, Kind
 from leeward.security.ports import Answer
 from leeward.security.session import Decided, Egress
 from leeward.security.url import Ledger
+from masks import kinds
 
 LONG = "x" * 5000
 
@@ -89,14 +90,15 @@ def test_what_a_check_does_to_its_arguments_changes_no_other_reading_of_the_call
     first, again = (ActionBuilder.of(call, {tool.name: tool}) for _ in range(2))
     assert [problem.pointer for problem in first.problems] == ["/key"]
     assert again.problems == first.problems
-    assert HIDDEN in without_secrets(call.arguments, tool, call.once)
+    assert "[secret]" in kinds(without_secrets(call.arguments, tool, call.once))
 
 
 def test_the_words_of_a_call_with_other_arguments_are_its_own(make):
     tool, call = login(make), make.call("login", '{"key": "opensesame"}')
-    assert json.loads(without_secrets(call.arguments, tool, call.once)) == {"key": HIDDEN}
+    assert json.loads(kinds(without_secrets(call.arguments, tool, call.once))) == {"key": "[secret]"}
     other = replace(call, arguments='{"name": "bob", "key": "other"}')
-    assert json.loads(without_secrets(other.arguments, tool, other.once)) == {"name": "bob", "key": HIDDEN}
+    shown = kinds(without_secrets(other.arguments, tool, other.once))
+    assert json.loads(shown) == {"name": "bob", "key": "[secret]"}
 
 
 def test_a_kind_declared_below_a_reference_is_hidden_by_what_was_parsed(make):

@@ -1,4 +1,4 @@
-"""Hops of a running call: judged by the same gates, on record before anything goes out, within bounds."""
+"""Redirects of a running call: judged by the same gates, recorded before sending, bounded."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from leeward.security.session import Decided, Egress, Session, UrlsAdded, apply_
 from leeward.security.trust import TrustLevel
 from leeward.security.url import Provenance, parse_url
 from loading import rows_beside
+from masks import kinds
 
 ROWS = rows_beside(__file__)
 
@@ -118,10 +119,10 @@ async def test_redirects_that_are_refused_fail_the_request_with_the_hop_named(
     assert tool.opened == [url]
     assert result.outcome.category is Category.POLICY_BLOCKED
     message = (
-        result.error["message"]
+        kinds(result.error["message"])
         .replace("\\", "")
         .replace("u{200b}", "")
-        .replace("[redacted:url-password]", "user:pw")
+        .replace("[url-password]", "user:pw")
     )
     assert message.startswith("a redirect was not followed: ") and why in message
     assert "; it leads to " + hop[:40].partition("\n")[0].replace("\\", "").replace("\u200b", "") in message
@@ -242,7 +243,7 @@ async def test_the_call_over_nothing_is_followed_or_reported(make) -> None:
     for tool in (Opens(), Opens("https://10.0.0.1/")):
         desk, _ = await run(make, tool, A)
         before = len(desk.audit.committed)
-        with pytest.raises(PolicyBlocked, match="the call is over"):
+        with pytest.raises(PolicyBlocked, match="the call has ended"):
             await tool.cleared.follow("/b")
         tool.cleared.report(Exchange(parse_url(A), "GET"))
         await desk.pipeline.note()

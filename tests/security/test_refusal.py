@@ -1,6 +1,4 @@
-"""How refusals and failures are told: our words outside the marks, everybody else's inside, whatever they
-are.
-"""
+"""Texts of refusals and failures: ours outside the marks, foreign ones inside."""
 
 from __future__ import annotations
 

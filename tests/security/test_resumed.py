@@ -1,4 +1,4 @@
-"""What comes back when a session is gone on with, and what lapses when that happens elsewhere."""
+"""What a resumed session keeps, and what lapses when it is resumed elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A string has every kind that any branch of its schema names, and none is lost on the way."""
+"""A string has every kind that any branch of its schema declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked up of strings nobody declared, and which of them are paths by what was found."""
+"""Which undeclared strings are looked up, and which of them turn out to be paths."""
 
 from __future__ import annotations
 

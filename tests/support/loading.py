@@ -1,4 +1,4 @@
-"""Load what lies in files for tests: modules beside them, and tables in TOML.
+"""Load modules and TOML tables that lie beside tests.
 
 Tests are no packages and cannot import each other; this folder alone stands in the path of pytest. There is
 no second loader.

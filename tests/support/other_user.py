@@ -1,4 +1,4 @@
-"""Run tests of a file once more as another user, who has none of the rights of root."""
+"""Run a test file again as an unprivileged user."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,19 @@ def assert_passes_as(uid: int, file: str, selected: str) -> None:
         shutil.rmtree(base)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert "passed" in done.stdout and "skipped" not in done.stdout, done.stdout[-2000:]
+
+
+def run_as(uid: int, argv: list[str], variables: Mapping[str, str]) -> int | None:
+    """Run a program of this checkout as a user, with more variables.
+
+    Returns its exit code, None where no interpreter with these packages can be run by that user.
+    """
+    python = _interpreter(uid) if shutil.which("setpriv") else None
+    if python is None:
+        return None
+    given = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    words = [*_as_user(uid), *(f"{name}={value}" for name, value in given.items()), python, *argv]
+    return subprocess.run(words, cwd=ROOT, check=False).returncode
 
 
 def _as_user(uid: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Cleared calls for executors, made from real actions: read, surveyed, judged by nobody."""
+"""Cleared calls for executors, made from real actions that were read and surveyed but not judged."""
 
 from __future__ import annotations
 

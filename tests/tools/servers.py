@@ -1,4 +1,4 @@
-"""Servers on loopback for tests: TLS with a private authority, answers written byte by byte, and HTTP/2."""
+"""Loopback servers for tests: TLS with a private CA, byte-exact responses, HTTP/2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever lies on the disk: what is looked up for a verdict takes a counted number of steps."""
+"""Lookups for a verdict take a counted number of steps, whatever is on the disk."""
 
 from __future__ import annotations
 
@@ -80,16 +80,6 @@ def test_the_parts_of_a_pattern_that_are_spelled_out_are_work_too(tmp_path):
     assert bounded.MOST_STEPS - work.left > 1340
 
 
-def test_the_parts_of_a_repository_are_work_of_the_same_call(tmp_path):
-    (tmp_path / ".git" / "objects").mkdir(parents=True)
-    (tmp_path / ".git" / "refs").mkdir()
-    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    (tmp_path / ".git" / "config").write_text("")
-    assert facts(tmp_path, Work(50), repositories=(str(tmp_path),)).repositories == {str(tmp_path): ()}
-    told = facts(tmp_path, Work(2), repositories=(str(tmp_path),)).repositories
-    assert told == {str(tmp_path): (".git is too big to tell",)}
-
-
 def test_links_are_followed_as_far_as_a_kernel_does(tmp_path):
     """A farm of links, each of which goes through many folders: nothing on a disk may multiply."""
     top = tmp_path.resolve()
@@ -119,7 +109,6 @@ def test_links_that_lead_in_circles_lead_nowhere(tmp_path):
     for name in ("a", "b/x", "self", "in", "in/y"):
         assert followed(f"{top}/{name}", Work()) is None
     assert followed(f"{top}/up/up/up/x", Work()) == f"{top}/x"
-    assert facts(top, trees=(str(top),)).trees[str(top)] is not None
 
 
 PARTS = st.lists(st.sampled_from(["d", "f", "out", "in", "gone", "x", "..", ".", "", "deep"]), max_size=7)
@@ -148,8 +137,8 @@ def test_a_path_in_a_folder_that_may_not_be_entered_leads_nowhere(tmp_path, as_n
 
 def test_fifos_and_devices_are_looked_at_and_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    found = facts(tmp_path, matches=(f"{tmp_path}/*",), trees=(f"{tmp_path}/pipe",), real=("/dev/tty",))
-    assert found.matches[f"{tmp_path}/*"] == (f"{tmp_path}/pipe",) and found.trees == {f"{tmp_path}/pipe": ()}
+    found = facts(tmp_path, matches=(f"{tmp_path}/*",), real=("/dev/tty",))
+    assert found.matches[f"{tmp_path}/*"] == (f"{tmp_path}/pipe",)
     found = states([f"{tmp_path.resolve()}/pipe", "/dev/zero"], Policy(str(tmp_path), "/home/ada"))
     assert all(state.content is None for state in found.values())
 

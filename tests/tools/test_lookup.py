@@ -1,4 +1,4 @@
-"""What is found on the disk for a command line: where words lead, what patterns match, what trees hide."""
+"""Lookups for a command line: resolved words, matched patterns, hidden files."""
 
 from __future__ import annotations
 
@@ -157,6 +157,17 @@ def test_links_are_followed_and_what_cannot_be_is_left_out(tmp_path) -> None:
     }
 
 
+def test_where_what_others_write_is_taken_from_is_left_out(tmp_path) -> None:
+    """Who reads a FIFO takes what was meant for another: that is asked about where it runs for real."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    (tmp_path / "file").write_text("x")
+    found = facts(tmp_path, real=tuple(f"{tmp_path}/{name}" for name in ("fifo", "link", "file")))
+    assert found.real == {f"{tmp_path}/file": f"{tmp_path}/file"}
+    matched = facts(tmp_path, matches=(f"{tmp_path}/fi*",))
+    assert matched.real == found.real and len(matched.matches[f"{tmp_path}/fi*"] or ()) == 2
+
+
 def test_programs_are_those_of_the_given_path_and_nothing_else(tmp_path) -> None:
     (tmp_path / "bin").mkdir()
     for name, mode in (("tool", 0o755), ("plain", 0o644)):
@@ -197,39 +208,3 @@ def test_what_is_judged_of_an_environment_in_the_workspace_is_what_runs(tmp_path
     there = shutil.which(name, path=SEARCH_PATH)
     is_of_workspace = there is None or name in {"python3", "pip"}
     assert found == (str(own / name) if is_of_workspace else os.path.realpath(there))
-
-
-def test_a_tree_tells_what_is_secret_in_it_and_which_links_lead_out(tmp_path) -> None:
-    top, home = (tmp_path / "ws").resolve(), (tmp_path / "home").resolve()
-    for path in (top / "src" / "deep", home / ".ssh"):
-        path.mkdir(parents=True)
-    (home / ".ssh" / "id_rsa").write_text("fake")
-    (top / "src" / "a.py").write_text("x")
-    (top / "src" / "inside").symlink_to("a.py")
-    policy = Policy(str(top), str(home), secret_paths=(str(top / "src" / "kept"),))
-    assert facts(top, policy, trees=(str(top),)).trees == {str(top): ()}
-    (top / "src" / "deep" / "out").symlink_to("/etc/passwd")
-    (top / "src" / "deep" / "key").symlink_to(home / ".ssh" / "id_rsa")
-    (top / "src" / "kept").write_text("x")
-    found = facts(top, policy, trees=(str(top), str(top / "src" / "a.py"))).trees
-    assert (
-        set(found[str(top)]) == {str(top / "src" / name) for name in ("deep/out", "deep/key", "kept")}
-        and found[str(top / "src" / "a.py")] == ()
-    )
-
-
-def test_all_trees_together_are_bounded(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(lookup, "MOST_ENTRIES", 15)
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        for number in range(10):
-            (tmp_path / name / str(number)).touch()
-    found = facts(tmp_path, trees=(f"{tmp_path}/a", f"{tmp_path}/b")).trees
-    assert found == {f"{tmp_path}/a": (), f"{tmp_path}/b": None}
-
-
-def test_what_a_pattern_matches_is_gone_through_where_that_is_asked(tmp_path) -> None:
-    (tmp_path / "one").mkdir()
-    pattern = f"{tmp_path}/*"
-    assert facts(tmp_path, matches=(pattern,), trees=(pattern,)).trees == {f"{tmp_path}/one": ()}
-    assert facts(tmp_path, matches=(pattern,)).trees == {}

@@ -1,4 +1,4 @@
-"""A short run of the fuzz of hostile file names: every verdict is there in counted steps."""
+"""A short run of the file name fuzz: every verdict takes counted steps."""
 
 from __future__ import annotations
 

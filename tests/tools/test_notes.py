@@ -1,4 +1,4 @@
-"""The tools that save and find notes: what led to one goes along with it, and nothing hides in it."""
+"""The note tools: labels travel along, and nothing can hide in a note."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_nothing_secret_goes_along(bench) -> None:
     said = await bench.save(f"the key is {KEY} and hunter2hunter2")
     assert said.notices == ("a secret in it was masked",)
     text = (await bench.search(words="key")).text
-    assert KEY not in text and "hunter2" not in text and "[redacted:" in text
+    assert KEY not in text and "hunter2" not in text and "[REDACTED:" in text
     bench.has_read(Origin.SECRET)
     with pytest.raises(PolicyBlocked, match="secret"):
         await bench.save("what I have just read")

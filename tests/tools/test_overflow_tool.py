@@ -1,4 +1,4 @@
-"""The tool `read_overflow` on a real store: pages, lines, matches, and how to go on from each."""
+"""`read_overflow` on a real store: pages, lines, matches, and how to continue from each."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_page_is_returned_with_where_to_go_on(read):
     output = await read(offset=7, limit=6)
     assert output.text == "line 2"
     assert output.notices == (
-        f"characters 7 to 13 of {len(TEXT)}, from line 2 of 30000; go on with offset=13",
+        f"characters 7 to 13 of {len(TEXT)}, from line 2 of 30000; continue with offset=13",
     )
     output = await read(offset=len(TEXT) - 11, limit=40_000)
     assert output.text == "line 30000\n" and output.notices == (

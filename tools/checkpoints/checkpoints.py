@@ -19,7 +19,8 @@ from typing import BinaryIO
 
 import trio
 
-from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, Version
+from leeward.memory.changes import ANYTHING, LEFT_OUT
+from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, Version, changed_paths
 from leeward.security.call import BUILT_IN, Action
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Output, PermanentFailure, ToolError
@@ -28,10 +29,11 @@ from leeward.security.ports import RecordError
 from leeward.security.text import visible
 
 from ..files import Guard, shown_name
+from .record import ChangeRecord, is_changing
 from .restore import Content, RestoreTarget, restore
 from .snapshot import Look, Node, Snapshot, SnapshotLimits, Stamp, changed_at, revisions
 
-__all__ = ["BlockingStore", "Checkpoints", "Conflict", "NothingToUndo", "Turned", "is_changing"]
+__all__ = ["BlockingStore", "Checkpoints", "Conflict", "NothingToUndo", "Turned"]
 
 _AFTERWARDS = 10.0
 _RECHECKED = 6 * 3600.0
@@ -88,22 +90,21 @@ class BlockingStore:
         return None if content is None else BytesIO(content)
 
 
-def is_changing(action: Action) -> bool:
-    """Whether a call may change something in the workspace."""
-    return bool(action.effects & (Effect.WRITE | Effect.EXECUTE))
-
-
 @dataclass(slots=True)
 class Checkpoints:
-    """The steps of the session that `session` names; `alert` tells the person what they do not cover."""
+    """The steps of the session that `session` names; `alert` tells the person what they do not cover.
+
+    `record` receives the changes of models' calls.
+    """
 
     store: CheckpointStore
     guard: Guard
     limits: SnapshotLimits
     session: Callable[[], str]
     alert: Callable[[str], None]
+    record: ChangeRecord | None = None
     turned: list[Turned] = field(default_factory=list)
-    """What the person undid, or did again, and the model was not told of yet."""
+    """What the person undid or redid since the model last heard of it."""
     _known: dict[str, Node] = field(default_factory=dict)
     _checked: float = float("-inf")
     _jobs: dict[str, _Taken] = field(default_factory=dict)
@@ -132,12 +133,14 @@ class Checkpoints:
 
     @asynccontextmanager
     async def around(self, action: Action) -> AsyncGenerator[Callable[[Output], None], None]:
-        """Keep what a call may change, and write down what it changed; it is told what came of the call.
+        """Keep what a call may change, and write down what it changed, once the call's outcome is known.
 
         Raises:
             PermanentFailure: it could not be kept, so the call must not begin.
         """
         taken = await self._before(action)
+        if self.record is not None:
+            await self.record.begin(action)
         goes_on = False
         if taken is not None:
             self._at_work[action.call.id] = taken
@@ -154,6 +157,8 @@ class Checkpoints:
             elif taken is not None:
                 with trio.move_on_after(_AFTERWARDS, shield=True):
                     await self._after(taken)
+            elif not goes_on:
+                self._recorded(action.call.id)
 
     async def job_ended(self, call: str) -> None:
         """Write down what a call changed that went on in the background."""
@@ -161,6 +166,8 @@ class Checkpoints:
         if taken is not None:
             self._at_work[call] = taken
             await self._after(taken)
+        else:
+            self._recorded(call)
 
     async def steps(self) -> list[Step]:
         """Return the steps of the session, oldest first.
@@ -234,7 +241,7 @@ class Checkpoints:
             snapshot = await self._looked(look, paths)
             snapshot.uncovered.outside += _outside(action, self._root)
         except RecordError as error:
-            raise PermanentFailure(f"what it may change could not be kept for /undo: {error}") from error
+            raise PermanentFailure(f"what it may change could not be saved for /undo: {error}") from error
         except (OSError, ToolError) as error:
             self.alert(f"/undo will not know what {visible(action.call.tool)} changes: {error}")
             return None
@@ -249,10 +256,12 @@ class Checkpoints:
 
     async def _after(self, taken: _Taken) -> None:
         look, call = Look(self._root, self.guard, self.limits, BlockingStore(self.store)), taken.action.call
+        changed: tuple[str, ...] = (ANYTHING,)
         try:
             after = await self._looked(look, taken.paths)
+            changed = _changed_by(taken, after)
             others: frozenset[bytes] = frozenset().union(*self._claims[taken.claims :])
-            # What is at work and names its paths has changed them, or says what became of them when it ends.
+            # A call at work that names its paths has changed them, or reports their state when it ends.
             at_work = self._at_work.values() if taken.paths is None else ()
             named = [path for other in at_work for path in other.paths or ()]
             changes = [
@@ -271,9 +280,14 @@ class Checkpoints:
         except (OSError, ToolError, RecordError) as error:
             self.alert(f"/undo does not know what {visible(call.tool)} changed: {error}")
         finally:
+            self._recorded(call.id, changed)
             del self._at_work[call.id]
             if not self._at_work and not self._jobs:
                 self._claims.clear()
+
+    def _recorded(self, call: str, paths: tuple[str, ...] = (ANYTHING,)) -> None:
+        if self.record is not None:
+            self.record.end(call, paths)
 
     def _is_certain(self, one: Revision) -> bool:
         """Whether something was there before, and is really gone if it was not found again.
@@ -314,6 +328,14 @@ class Checkpoints:
         return tuple(_first_missing(self._root, path) for path in inside)
 
 
+def _changed_by(taken: _Taken, after: Snapshot) -> tuple[str, ...]:
+    """Return what a call may have changed, even if another call claims it too."""
+    if taken.snapshot.uncovered.is_cut or after.uncovered.is_cut:
+        return (ANYTHING,)
+    left_out = (LEFT_OUT,) if taken.paths is None else ()
+    return (*changed_paths(revisions(taken.snapshot, after)), *left_out)
+
+
 def _changed(action: Action) -> list[object]:
     """Return what the paths say that a call may change; what it only reads stays as it is."""
     atoms = (atom for atom in action.of_kind(Kind.PATH) if atom.declared and not atom.only_read)
@@ -338,7 +360,7 @@ def _first_missing(root: str, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One path of a step: what the step made of it, until when (`at`), and what stands there now."""
+    """One path of a step: what the step made of it, until when (`at`), and its state now."""
 
     change: Revision
     node: Node | None
@@ -356,7 +378,7 @@ class _Pair:
 
     @property
     def is_kept(self) -> bool:
-        """Whether what stands there now could be had back, or is what the step wrote and nobody changed."""
+        """Whether the current content could be restored, or is what the step wrote, unchanged since."""
         if self.node is None or self.node.version.kind != "file" or self.node.version.digest is not None:
             return True
         made = self.change.after if self.undo else self.change.before
@@ -388,7 +410,7 @@ class _Pair:
         return self.is_open and (is_lost or not _is_as(now, expected))
 
     def as_found(self) -> Revision:
-        """Return the change with what stood there in place of what the step had made."""
+        """Return the change with the previous state in place of what the step had made."""
         now = None if self.node is None else self.node.version
         return replace(self.change, after=now) if self.undo else replace(self.change, before=now)
 

@@ -15,28 +15,30 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
-from typing import BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from leeward.memory.checkpoints import Version
 from leeward.security.outcome import ToolError
 
 from ..files import DirHandle, Guard, open_folder
 from ..linux import exchange_names, rename_to_new
 from .snapshot import Stamp, stamp_of
 
+if TYPE_CHECKING:
+    from leeward.memory.checkpoints import Version
+
 __all__ = ["PARTIAL", "Content", "RestoreTarget", "restore"]
 
 PARTIAL = ".part"
-"""What a temporary name ends in besides while what it stands for is not complete."""
+"""A further suffix of a temporary name while its content is not complete."""
 
 Content: TypeAlias = Callable[[str], BinaryIO | None]
-"""Opens what a digest stands for; None where it is kept no longer."""
+"""Opens the content of a digest; None if it is stored no longer."""
 
 _PIECE = 1024 * 1024
 _ACCESS_LIST = "system.posix_acl_access"
 
-_SOMEBODY = "somebody else changed it meanwhile"
-_NOT_KEPT = "what it held was not kept"
+_SOMEBODY = "it was changed by something else meanwhile"
+_NOT_KEPT = "its previous content was not saved"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -46,11 +48,11 @@ class _Left(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """What is to stand at a path of the workspace (None: nothing), and the stamp of what stands there now.
+    """The wanted state of a path of the workspace (None: nothing), and the stamp of its state now.
 
-    `is_kept` tells that what stands there now could be had back, `is_mode_only` that it holds the content
+    `is_kept`: the current content could be restored. `is_mode_only`: it already has the content
     already. With `with_time` a file gets the time that its version knows. What replaces or is replaced is
-    called `temporary` for an instant, in the same folder: whoever looks after a killed process knows it.
+    called `temporary` for an instant, in the same folder, so that clean-up after a kill recognises it.
     """
 
     path: str
@@ -63,19 +65,19 @@ class RestoreTarget:
 
     @property
     def is_folder(self) -> bool:
-        """Whether a folder is to stand there."""
+        """Whether the path is to be a folder."""
         return self.version is not None and self.version.kind == "folder"
 
     @property
     def is_going(self) -> bool:
-        """Whether what stands there now has to go before anything else can be there."""
+        """Whether the current entry has to go before anything else can be there."""
         if self.stamp is None or self.version is None:
             return self.version is None
         return stat.S_ISDIR(self.stamp[0]) != self.is_folder
 
     @property
     def is_locked(self) -> bool:
-        """Whether a folder stands there whose owner may not change it as it is."""
+        """Whether it is now a folder that its owner may not change."""
         mode = 0 if self.stamp is None else self.stamp[0]
         return stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU
 
@@ -96,9 +98,9 @@ def restore(
 
     Args:
         root: the workspace, absolute and resolved.
-        wanted: what is to stand where.
+        wanted: the wanted state of each path.
         guard: says which paths are left alone.
-        content: what a digest stands for, None where that is kept no longer.
+        content: opens a digest's content, None if it is stored no longer.
         top: a handle on the workspace, where one is held already.
         removals_last: remove when all that comes is there, and not before; what is in the way goes first
             in any case.
@@ -269,7 +271,7 @@ def _removed(folder: DirHandle, name: str, one: RestoreTarget) -> None:
     _must_be(found, one)
     if not one.is_kept:
         # It may have come from where nobody looks, and nothing would bring it back.
-        raise _Left("what it holds is not kept, so it is not deleted")
+        raise _Left("its content was not saved, so it is not deleted")
     if one.temporary is None:
         os.unlink(name, dir_fd=folder.handle)
         return
@@ -283,7 +285,7 @@ def _removed(folder: DirHandle, name: str, one: RestoreTarget) -> None:
 
 
 def _unlocked(folder: DirHandle, name: str, one: RestoreTarget) -> None:
-    """Let the owner change what lies in a folder that stands there."""
+    """Let the owner change the entries of an existing folder."""
     assert one.stamp is not None
     found = folder.stat(name)
     if found is None or not stat.S_ISDIR(found.st_mode):

@@ -34,6 +34,7 @@ __all__ = [
     "Stamp",
     "Uncovered",
     "changed_at",
+    "is_left_out",
     "revisions",
     "stamp_of",
 ]
@@ -52,7 +53,7 @@ Stamp: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class Contents(Protocol):
-    """Whoever keeps contents, as a thread may ask."""
+    """Where contents are kept, for calls from a thread."""
 
     def missing(self, digests: Iterable[str]) -> set[str]:
         """Return which of them are not kept."""
@@ -69,6 +70,11 @@ class SnapshotLimits:
 
     max_bytes: int
     max_entries: int = 50_000
+
+
+def is_left_out(name: str) -> bool:
+    """Whether a folder of this name is left out of a look at all of a workspace."""
+    return name in _LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +316,7 @@ def _kept(batch: Mapping[str, bytes], contents: Contents) -> None:
 
 
 def _entries(top: DirHandle, folder: str, known: Mapping[str, Node], most: int) -> list[Found]:
-    """Return what lies in a folder, as far as that can be told, and so many entries at most."""
+    """Return the entries of a folder, as far as they can be listed, and so many at most."""
     prefix = f"{folder}/" if folder else ""
     found: list[Found] = []
     trio.from_thread.check_cancelled()
@@ -336,7 +342,7 @@ def _at(top: DirHandle, path: str, known: Mapping[str, Node]) -> Found | None:
 
 
 def _plain(top: DirHandle, path: str, stamp: Stamp) -> Version | None:
-    """Return a folder or a link as it stands."""
+    """Return a folder or a link unchanged."""
     if stat.S_ISDIR(stamp[0]):
         return Version("folder", stat.S_IMODE(stamp[0]))
     folder, _, name = path.rpartition("/")

@@ -14,8 +14,10 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, overload
 
+import trio
 from pydantic_core import PydanticSerializationError, to_json
 
 from leeward.security.action import NAME_RULE, is_tool_name
@@ -23,6 +25,7 @@ from leeward.security.call import Action, Cleared, ToolSpec
 from leeward.security.kinds import Effect
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.paths import Preview
+from leeward.security.trust import Origin
 
 from .judged import as_text
 from .validation import Signature, checker, own_schema
@@ -30,7 +33,7 @@ from .validation import Signature, checker, own_schema
 __all__ = ["SingleTool", "check_name", "schema_tool", "spec_from_schema", "tool"]
 
 Run: TypeAlias = Callable[[Cleared], Awaitable[object]]
-Function: TypeAlias = Callable[..., Awaitable[object]]
+Function: TypeAlias = Callable[..., object]
 
 _TIMEOUT = 30.0
 
@@ -63,6 +66,8 @@ def tool(
     name: str | None = ...,
     idempotent: bool = ...,
     preview: Callable[[Action], Preview | None] | None = ...,
+    result: Origin | None = ...,
+    confidential: bool = ...,
 ) -> Callable[[Function], SingleTool]: ...
 
 
@@ -75,21 +80,27 @@ def tool(
     name: str | None = None,
     idempotent: bool = False,
     preview: Callable[[Action], Preview | None] | None = None,
+    result: Origin | None = None,
+    confidential: bool = False,
 ) -> SingleTool | Callable[[Function], SingleTool]:
-    """Make an async function a tool: its signature the schema, its docstring the description.
+    """Make a function a tool: its signature the schema, its docstring the description.
 
-    The function returns a str, an `Output`, or anything JSON can say; it tells a failure by raising a
-    `ToolError`. It gets paths and URLs as they were judged. A parameter annotated `Cleared` gets the leave
+    An `async def` runs under trio. A plain `def` runs in a thread: after a time-out, or when the call is
+    cancelled, nobody waits for it any more, but it is not stopped. The function returns a str, an `Output`,
+    or anything JSON can say; it tells a failure by raising a `ToolError`. It gets paths and URLs as they
+    were judged. In an `async def` a parameter annotated `Cleared` gets the permission
     to run (deadline, `emit`, `follow`) and is no argument of the tool.
 
     Args:
         function: what runs; left out where the decorator is called.
-        effects: what it does to the world; not said means everything.
+        effects: what it does to the world; without it, everything.
         timeout: seconds until it is stopped.
         name: what models call it, if not as the function is called.
         idempotent: whether a failed call may be repeated.
-        preview: what a call would change, for the person who is asked. What stands at the judged paths
+        preview: what a call would change, for the person who is asked. The state of the judged paths
             is in `Action.places` then, and the tool refuses where that is no longer so.
+        result: whose words its results are, if not as its effects say; an `Output` may say otherwise.
+        confidential: whether what it brings is asked about before it leaves.
 
     Raises:
         TypeError: the function cannot be a tool; the message says why.
@@ -97,7 +108,7 @@ def tool(
     """
 
     def declared(function: Function) -> SingleTool:
-        _must_be_async(function)
+        _must_return(function)
         signature = Signature.of(function)
         spec = ToolSpec(
             name=check_name(name or str(getattr(function, "__name__", ""))),
@@ -108,6 +119,8 @@ def tool(
             timeout=_seconds(timeout),
             idempotent=idempotent,
             preview=preview,
+            result=result,
+            confidential=confidential,
         )
         return SingleTool(spec, _runner(function, signature))
 
@@ -122,6 +135,8 @@ def spec_from_schema(
     effects: Effect = Effect.ALL,
     timeout: float = _TIMEOUT,
     idempotent: bool = False,
+    result: Origin | None = None,
+    confidential: bool = False,
 ) -> ToolSpec:
     """Return the spec of a tool whose arguments a JSON Schema describes, for executors of one's own.
 
@@ -135,7 +150,18 @@ def spec_from_schema(
         check = checker(own)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    return ToolSpec(name, description, own, check, effects, timeout=_seconds(timeout), idempotent=idempotent)
+    seconds = _seconds(timeout)
+    return ToolSpec(
+        name,
+        description,
+        own,
+        check,
+        effects,
+        timeout=seconds,
+        idempotent=idempotent,
+        result=result,
+        confidential=confidential,
+    )
 
 
 def schema_tool(
@@ -147,6 +173,7 @@ def schema_tool(
     effects: Effect = Effect.ALL,
     timeout: float = _TIMEOUT,
     idempotent: bool = False,
+    result: Origin | None = None,
 ) -> SingleTool:
     """Return an executor with one tool described by a JSON Schema; `run` takes the arguments itself.
 
@@ -154,13 +181,19 @@ def schema_tool(
         ValueError: as `spec_from_schema`.
     """
     spec = spec_from_schema(
-        name, description, schema, effects=effects, timeout=timeout, idempotent=idempotent
+        name,
+        description,
+        schema,
+        effects=effects,
+        timeout=timeout,
+        idempotent=idempotent,
+        result=result,
     )
     return SingleTool(spec, run)
 
 
 def check_name(name: str) -> str:
-    """Return a tool's name if models can be told it.
+    """Return a tool's name if every model accepts it.
 
     Raises:
         ValueError: it is not 1 to 64 characters of a-z, 0-9 and _.
@@ -176,18 +209,48 @@ def _seconds(timeout: float) -> float:
     return float(timeout)
 
 
-def _must_be_async(function: Function) -> None:
-    if not inspect.iscoroutinefunction(function):
+def _must_return(function: Function) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         name = getattr(function, "__qualname__", repr(function))
-        raise TypeError(f"{name} must be an 'async def' that returns: a tool runs beside others")
+        raise TypeError(f"{name} yields; a tool returns its result")
 
 
 def _runner(function: Function, signature: Signature) -> Run:
+    if not inspect.iscoroutinefunction(function):
+        return _in_thread(function, signature)
+
     async def run(cleared: Cleared) -> object:
         values = signature.values(cleared)
         if signature.injected is not None:
             values[signature.injected] = cleared
         return await function(**values)
+
+    return run
+
+
+# Functions that hang keep their threads; those of ours must not run out because of them.
+_MOST_THREADS = 40
+_threads: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("threads of tools")
+
+
+def _in_thread(function: Function, signature: Signature) -> Run:
+    """Return how a function runs that may block.
+
+    Raises:
+        TypeError: it asks for the `Cleared`, which belongs to the trio thread.
+    """
+    if signature.injected is not None:
+        name = getattr(function, "__qualname__", repr(function))
+        raise TypeError(f"{name} asks for the Cleared, so it must be an 'async def'")
+
+    async def run(cleared: Cleared) -> object:
+        work = partial(function, **signature.values(cleared))
+        try:
+            limiter = _threads.get()
+        except LookupError:
+            limiter = trio.CapacityLimiter(_MOST_THREADS)
+            _threads.set(limiter)
+        return await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
 
     return run
 

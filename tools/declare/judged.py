@@ -1,4 +1,4 @@
-"""Put what was judged where the text of an argument stands, and text where a judged value is returned.
+"""Replace argument texts by their judged values (paths, URLs) before a function runs, and back in results.
 
 The check leaves text in the values it makes, so validators of a tool always see text. When the call runs,
 each argument declared a path or a URL becomes the value that the gates judged at its place, and a command
@@ -62,7 +62,7 @@ def judged_values(
 
 
 def with_judged(value: object, judged: object) -> object:
-    """Return a copy of a checked value with the judged values in it; `judged` is what stands at this place.
+    """Return a copy of a checked value with the judged values in it; `judged` belongs to this place.
 
     Raises:
         PolicyBlocked: the tool's own validators left something there that has no such place.
@@ -75,7 +75,7 @@ def with_judged(value: object, judged: object) -> object:
     if parts is None or not isinstance(judged, dict):
         # A validator made something else of the text, which nobody judged.
         kind = type(value).__name__
-        raise PolicyBlocked(f"the tool makes a {kind} of an argument, in which the judged value has no place")
+        raise PolicyBlocked(f"the tool converts an argument to a {kind}, which cannot hold the judged value")
     if not judged.keys() <= parts.keys():
         raise PolicyBlocked("the tool leaves out an argument that was judged")
     return _replaced(

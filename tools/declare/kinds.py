@@ -1,4 +1,4 @@
-"""What a parameter *is*, said in its annotation: the markers a tool's author writes.
+"""The markers by which a tool's author declares what a parameter is.
 
     async def weather(city: Text, page: Url, station: ResourceId | None = None) -> str: ...
 

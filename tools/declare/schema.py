@@ -1,4 +1,4 @@
-"""Walk a JSON Schema without taking data inside it for more schema.
+"""Walk a JSON Schema without mistaking data inside it for schema.
 
 Everything that rewrites or inspects a tool's schema goes through here. What a kind means to a reader of
 arguments is defined in `security/kinds.py`.

@@ -1,4 +1,4 @@
-"""Check arguments strictly, against a function's signature or a JSON Schema a tool brought along.
+"""Validate arguments strictly, against a function's signature or a JSON Schema.
 
 Signatures go through pydantic in strict JSON mode: `"5"` is not 5, and a value that validation would change
 is refused, because what was judged must be what is run. A function gets what the check made of the arguments,
@@ -14,10 +14,10 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from weakref import WeakKeyDictionary
 
-import jsonschema_rs
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
@@ -25,6 +25,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from leeward.security.call import Checked, Cleared, SchemaProblem, pointer_step
 from leeward.security.kinds import KIND_KEY, Kind
+from leeward.security.lazy import LazyModule
 from leeward.security.outcome import Category, PolicyBlocked
 from leeward.security.schema import changes, declared_kinds
 
@@ -32,7 +33,12 @@ from .judged import differences, judged_values, with_judged
 from .kinds import JUDGED
 from .schema import Schema, nodes
 
-__all__ = ["Signature", "checker", "own_schema", "plain"]
+if TYPE_CHECKING:
+    import jsonschema_rs
+else:
+    jsonschema_rs = LazyModule("jsonschema_rs")
+
+__all__ = ["Signature", "checker", "inner_references_only", "own_schema", "plain", "schema_validator"]
 
 
 _REFUSED = {
@@ -64,11 +70,21 @@ class Signature:
 
     @classmethod
     def of(cls, function: Callable[..., object]) -> Signature:
-        """Read a function's signature.
+        """Return a function's signature; that of a method is read once, for all it is bound to.
 
         Raises:
             TypeError: it cannot be the signature of a tool; the message names the function and says why.
         """
+        method = getattr(function, "__func__", None)
+        if not inspect.isfunction(method):
+            return cls._read(function)
+        if method not in _METHODS:
+            _METHODS[method] = cls._read(function)
+        # A copy: a caller that changes the schema of one tool must not change that of another.
+        return replace(_METHODS[method], schema=copy.deepcopy(_METHODS[method].schema))
+
+    @classmethod
+    def _read(cls, function: Callable[..., object]) -> Signature:
         name = getattr(function, "__qualname__", repr(function))
         parameters = _parameters(function, name)
         injected = [key for key, (hint, _) in parameters.items() if hint is Cleared]
@@ -111,6 +127,10 @@ class Signature:
             raise PolicyBlocked("this call was not checked by the function that is to run")
         value = with_judged(typed, judged_values(arguments, self.schema, action.atoms))
         return {name: getattr(value, field) for field, name in self.fields.items()}
+
+
+# Reading the built-in ones is half of what it takes to open a session.
+_METHODS: WeakKeyDictionary[Callable[..., object], Signature] = WeakKeyDictionary()
 
 
 def plain(value: object) -> Any:
@@ -252,12 +272,38 @@ def own_schema(schema: Mapping[str, Any]) -> Schema:
     own: Schema = copy.deepcopy(dict(schema))
     if own.setdefault("type", "object") != "object":
         raise ValueError("the schema of a tool's arguments must be that of an object")
-    for node in nodes(own):
+    inner_references_only(own)
+    return own
+
+
+def inner_references_only(schema: object) -> None:
+    """See that a schema refers to nothing outside itself.
+
+    Raises:
+        ValueError: it does.
+    """
+    for node in nodes(schema):
         for word in _REFERENCES:
             target = node.get(word, "#")
             if not isinstance(target, str) or not target.startswith("#"):
                 raise ValueError(f"the schema refers to {target!r}; only references within it are followed")
-    return own
+
+
+def schema_validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    """Return the validator of a schema that refers to nothing outside itself; its messages hold no value.
+
+    Raises:
+        ValueError: the schema is not valid.
+    """
+    try:
+        return jsonschema_rs.validator_for(
+            schema,
+            mask="the value",
+            offline=True,
+            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError(f"the schema is not valid: {error.message}") from error
 
 
 def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, object]], Checked]:
@@ -269,15 +315,7 @@ def checker(schema: Mapping[str, Any]) -> Callable[[Mapping[str, object]], Check
     Raises:
         ValueError: the schema is not valid.
     """
-    try:
-        validator = jsonschema_rs.validator_for(
-            dict(schema),
-            mask="the value",
-            offline=True,
-            pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT),
-        )
-    except jsonschema_rs.ValidationError as error:
-        raise ValueError(f"the schema is not valid: {error.message}") from error
+    validator = schema_validator(dict(schema))
     properties = schema.get("properties", {})
     defaults = {
         name: child["default"]

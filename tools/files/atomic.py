@@ -29,7 +29,7 @@ _NEW_FILE_MODE = 0o666
 
 @dataclass(frozen=True, slots=True)
 class ReplaceTarget:
-    """A file as it stands right before it is replaced; `content` is cut at the most that is read of it."""
+    """A file's state right before it is replaced; `content` is cut at the most that is read of it."""
 
     status: os.stat_result
     content: bytes

@@ -57,13 +57,26 @@ def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         return
     matcher = difflib.SequenceMatcher(None, old_part, new_part)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
-        yield f"@@ -{first + group[0][1] + 1} +{first + group[0][3] + 1} @@"
+        _, i1, _, j1, _ = group[0]
+        _, _, i2, _, j2 = group[-1]
+        yield f"@@ -{_range(first + i1, old_part[i1:i2])} +{_range(first + j1, new_part[j1:j2])} @@"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from (f" {line}" for line in old_part[i1:i2])
                 continue
             yield from (f"-{line}" for line in old_part[i1:i2])
             yield from (f"+{line}" for line in new_part[j1:j2])
+
+
+def _range(start: int, lines: Sequence[str]) -> str:
+    """Return where a hunk lies in one version: its first line and, unless that is 1, its number of lines.
+
+    Where there are no lines, it is the line before them: `0,0` for a new file, as diff and git write it.
+    """
+    count = len(lines) - (lines[-1:] == [_NO_END])
+    if count == 1:
+        return str(start + 1)
+    return f"{start + 1 if count else start},{count}"
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Compute a file's new bytes from a write or from edits. Pure: bytes in, bytes out; nothing is opened here.
+"""Compute a file's new bytes from a write or from edits. Pure: opens nothing.
 
 Every change is computed twice: for the diff that the person is shown, and when it is made.
 """
@@ -127,4 +127,4 @@ def _encoded(text: str, name: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise InvalidParameters(f"{name} holds half of a surrogate pair, which no file can hold") from None
+        raise InvalidParameters(f"{name} contains a lone surrogate, which no file can hold") from None

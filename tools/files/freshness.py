@@ -1,4 +1,4 @@
-"""Tell whether a file changed since it was read or judged: file states and the versions a model has seen."""
+"""Detect files that changed since they were read or judged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_KEPT = 1024 * 1024
 
 
 def states(paths: Sequence[str], policy: Policy) -> dict[str, FileState]:
-    """Return what stands at each of some absolute paths without links, looked up in this thread.
+    """Return the state of each of some absolute paths without links, looked up in this thread.
 
     What is secret is not opened; what cannot be looked at has no entry. Files that are too much to read
     together are known by size and times, as one is that is too big.
@@ -40,7 +40,7 @@ def states(paths: Sequence[str], policy: Policy) -> dict[str, FileState]:
 
 
 def state_of(path: str, most: int = _MOST_HASHED) -> FileState | None:
-    """Return what stands at a path, or None where that cannot be told; content up to `most` bytes is read."""
+    """Return the state of a path, or None if it is unknown; content up to `most` bytes is read."""
     try:
         with opened_parent(path) as (folder, name):
             found = folder.stat(name)

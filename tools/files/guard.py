@@ -1,4 +1,4 @@
-"""Check the files that a tool comes across below a judged folder: secret, protected, or excluded by a rule.
+"""Check each file a tool meets below a judged folder: secret, protected, or excluded by a rule.
 
 The gates judge the path a call names. What a tool finds by itself is checked here, against the same parts of
 the policy (`security/paths/secret_files.py`, `protected_files.py`). A hard link is another name of a file,

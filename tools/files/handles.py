@@ -1,4 +1,4 @@
-"""Open judged paths beneath directory handles, so that nothing swapped in after judging is opened instead.
+"""Open judged paths beneath directory handles, so that a path swapped after judging is never opened.
 
 A judged path has no links in it, so none is followed when it is opened: by `openat2` where the kernel has it,
 else component by component. A link found on the way means that the path is not what was judged, and is
@@ -39,8 +39,8 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 
-CHANGED = "a link stands where there was none when the path was judged"
-"""What is said of a path that leads elsewhere by now."""
+CHANGED = "a link appeared where there was none when the path was judged"
+"""The reason for a path that leads elsewhere by now."""
 
 
 class DirHandle:
@@ -62,8 +62,8 @@ class DirHandle:
         """Open a regular file for reading and return its descriptor.
 
         Raises:
-            PolicyBlocked: a link stands there.
-            PermanentFailure: there is something else than a file, or nothing; the nearest name is told.
+            PolicyBlocked: it is a link.
+            PermanentFailure: it is not a file, or does not exist; the message has the nearest name.
             OSError: the system refused.
         """
         found = self.stat(name)
@@ -87,7 +87,7 @@ class DirHandle:
         """Set the mode of a file or folder itself, whatever it is now; a link has none and is refused.
 
         Raises:
-            PolicyBlocked: a link stands there.
+            PolicyBlocked: it is a link.
             OSError: the system refused.
         """
         if not _BY_HANDLE:
@@ -137,7 +137,7 @@ class DirHandle:
         names: list[str] = []
         with suppress(OSError), self.entries() as entries:
             names.extend(entry.name for entry in islice(entries, _NAMES_COMPARED))
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, names, n=1)
         return f"; did you mean {shown_name(near[0])}?" if near else ""
 
 

@@ -1,4 +1,4 @@
-"""Read a window of lines from a file, block by block, so that no file is ever held as a whole.
+"""Read a window of lines from a file, block by block, without loading the whole file.
 
 Lines end at a line feed. How the file stores them is left to `encoding.py`.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import trio
 
+from leeward.security.lazy import regex
 from leeward.security.outcome import Output
 from leeward.security.text import redact_text
 
@@ -21,7 +22,7 @@ from .encoding import Encoding, as_utf8
 __all__ = ["Window", "blocks", "in_window"]
 
 _BLOCK = 1024 * 1024
-_ENCODED_LINES = re.compile(r"^[A-Za-z0-9+/_-]{16,120}={0,2}\r?\n[A-Za-z0-9+/_=-]{2,}\r?$", re.MULTILINE)
+_ENCODED_LINES = regex(r"^[A-Za-z0-9+/_-]{16,120}={0,2}\r?\n[A-Za-z0-9+/_=-]{2,}\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,12 @@ def in_window(parts: Iterator[bytes], encoding: Encoding, window: Window) -> Out
             lines = 1
     if more:
         last = window.first + lines - 1
-        notices.append(f"lines {window.first} to {last}; more follows, go on with offset={last + 1}")
+        notices.append(f"lines {window.first} to {last}; more follows, continue with offset={last + 1}")
     text, lost = _decoded(data, whole=not more)
     if lost:
-        notices.append(f"not UTF-8: what stands at {lost} places is shown as U+FFFD")
+        notices.append(f"not UTF-8: {lost} places are shown as U+FFFD")
     if window.numbered and _may_span_lines(text):
-        notices.append("lines are not numbered, for what may be a secret spans several of them")
+        notices.append("lines are not numbered, because a possible secret spans several of them")
     elif window.numbered:
         text = _numbered(text, window.first)
     return Output(text, notices=tuple(notices))

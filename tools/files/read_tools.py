@@ -63,7 +63,7 @@ class Files:
         """Read a text file of the workspace, by lines.
 
         Returns the text as it is; numbers before the lines are no part of it. Binary files are not
-        returned; their type and size are told instead.
+        returned; their type and size are given instead.
         """
         window = Window(max(offset, 1), limit, self.max_read, line_numbers)
         return await trio.to_thread.run_sync(self._read, path, window)

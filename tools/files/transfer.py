@@ -1,4 +1,4 @@
-"""Copy and delete files and folders beneath handles; a copy appears as a whole or not at all.
+"""Copy and delete files and folders beneath handles; a copy appears whole or not at all.
 
 No link is followed: a link is copied as a link and deleted as one. What may be touched was checked before
 (`tree_tools.py`). Everything here blocks.
@@ -110,7 +110,7 @@ def _copy_folder(source: DirHandle, name: str, target: DirHandle, new_name: str,
             names = [entry.name for entry in entries]
         for below in names:
             _copy(inside, below, copy, below, links)
-        # By its handle: whoever put a link in place of the name would have what that leads to changed.
+        # By its handle: with a link in place of the name, the target of that link would be changed.
         handle = copy.listing()
         try:
             os.fchmod(handle, stat.S_IMODE(os.fstat(inside.handle).st_mode) & 0o777)

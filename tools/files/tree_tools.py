@@ -216,7 +216,7 @@ def _objection(guard: Guard, path: str, new: str, target: ResolvedPath | None) -
 
 
 def _is_link(path: str) -> bool:
-    """Whether a path is a link, and none of the folders above it is."""
+    """Whether a path is a link while no folder above it is one."""
     try:
         with opened_parent(path) as (folder, name):
             found = folder.stat(name)

@@ -45,13 +45,13 @@ def _unmarked(text: str) -> str:
 
 
 Content = Annotated[Text, AfterValidator(_unmarked)]
-"""Text for a file: none that holds a mask or a fence, which would take the place of what they stand for."""
+"""Text for a file: without masks and fences, which would overwrite what they hide."""
 
 _All = Annotated[bool, Field(description="replace every occurrence, not the only one")]
 
 
 class Replacement(BaseModel):
-    """One passage and what is to stand in its place."""
+    """One passage and its replacement."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,6 +1,22 @@
-"""What a trial run changed in git repositories, as git means it."""
+"""Describe a trial run's changes to git repositories in git's terms."""
 
-from .changes import GitChanges, GitLimits, git_changes_of
-from .history import Histories
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .changes import GitChanges, GitLimits, git_changes_of
+    from .history import Histories
 
 __all__ = ["GitChanges", "GitLimits", "Histories", "git_changes_of"]
+
+_HOMES = {
+    "GitChanges": ".changes",
+    "GitLimits": ".changes",
+    "Histories": ".history",
+    "git_changes_of": ".changes",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -1,14 +1,15 @@
-"""Say in git's words what a trial run changed below `.git`, and what of it may never be kept.
+"""Describe what a trial run changed below `.git`, and deny what must never be kept.
 
 Commits made, references moved, paths staged and settings changed take the place of the files by which git
-remembers them. What git runs, obeys or is led by is denied, and so is all that is not known to be harmless:
-whatever stands for a file here was verified to be what it is said to be.
+remembers them. What git runs, obeys or is led by is denied, and so is all that is not known to be harmless.
+Each description was verified against the files it replaces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -16,13 +17,15 @@ from leeward.security.outcome import ToolError
 from leeward.security.sandbox import judge_settings, settings_listed
 from leeward.security.text import visible
 
-from ..files import DirHandle
 from ..sandbox import Changes, UpperTree
-from .facts import GitFacts
 from .gather import gathered
 from .store import GitStore, Look
 from .view import GitView, Repository, TooMuch, repositories_in
 from .words import words_of
+
+if TYPE_CHECKING:
+    from ..files import DirHandle
+    from .facts import GitFacts
 
 __all__ = ["GitChanges", "GitLimits", "git_changes_of"]
 
@@ -42,7 +45,7 @@ class GitChanges:
 
     `lines` speak for the paths that are `covered`, in the repositories of the folders `tops`. `asks` are
     settings that became others. `denied` are paths that must not be kept, each with the reason. `unchanged`
-    are files that were written anew and say what they said, or that git makes anew from others: they count as
+    are files that were written anew with the same meaning, or that git makes anew from others: they count as
     nothing, and must be left out of what is kept. With `is_cut` there was more than is looked at, or git
     could not tell.
     """
@@ -95,7 +98,7 @@ async def git_changes_of(
 
 @dataclass(slots=True)
 class _Told:
-    """What was said of all repositories so far."""
+    """The results for all repositories so far."""
 
     lines: list[str] = field(default_factory=list)
     tops: list[str] = field(default_factory=list)
@@ -106,7 +109,7 @@ class _Told:
     is_cut: bool = False
 
     def refuse(self, repository: Repository, why: str) -> None:
-        """Refuse all of a repository, of which nothing can be told."""
+        """Refuse everything in a repository that cannot be read."""
         self.denied.append((repository.root or ".", why))
         self.is_cut = True
 
@@ -131,12 +134,12 @@ async def _tell(told: _Told, view: GitView, repository: Repository, workspace: s
         asks = await _settings(facts, look)
         answer = await store.answer(look) if facts.needs_git else None
         if answer is not None and answer.why_not:
-            told.refuse(repository, f"what its changes mean cannot be told: {answer.why_not}")
+            told.refuse(repository, f"the meaning of its changes is unknown: {answer.why_not}")
             told.denied += facts.denials()
             return
         lines = await trio.to_thread.run_sync(words_of, facts, answer)
     except TooMuch as error:
-        told.refuse(repository, f"what its changes mean cannot be told: {error}")
+        told.refuse(repository, f"the meaning of its changes is unknown: {error}")
         return
     except (OSError, ToolError) as error:
         told.refuse(repository, f"what its changes mean cannot be read: {visible(str(error))}")

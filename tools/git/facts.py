@@ -1,16 +1,16 @@
-"""Gather what a trial run changed in one repository: each path for what it is to git, read strictly.
+"""Classify what a trial run changed in one repository, by strict parsing.
 
-What can be told without git is decided here; what git is to tell goes to the `GitStore`. A path that is
+What can be decided without git is decided here; questions for git go to the `GitStore`. A path that is
 neither covered, unchanged nor denied at the end is a mistake, and is denied.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
+from leeward.security.lazy import regex
 from leeward.security.sandbox import (
     Index,
     Logged,
@@ -27,18 +27,20 @@ from leeward.security.sandbox import (
 )
 from leeward.security.text import visible
 
-from ..sandbox import Change
 from .store import GitStore, verified_object
-from .view import GitView, Repository
+
+if TYPE_CHECKING:
+    from ..sandbox import Change
+    from .view import GitView, Repository
 
 __all__ = ["LINK", "LONG", "MOST_DETAILED", "GitFacts", "Move", "is_hash", "judge_path"]
 
 _SMALL, LONG, _HUGE = 1 << 18, 1 << 26, 1 << 28
-_OID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_POINTERS = re.compile(rb"(?:(?:[0-9a-f]{40}|[0-9a-f]{64})\n?)+")
-_FETCHED = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\t(not-for-merge)?\t[^\n]*")
-_SHALLOW = re.compile(rb"(?:(?:[0-9a-f]{40}|[0-9a-f]{64})\n)+")
-_INERT = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*")
+_OID = regex(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_POINTERS = regex(rb"(?:(?:[0-9a-f]{40}|[0-9a-f]{64})\n?)+")
+_FETCHED = regex(r"([0-9a-f]{40}|[0-9a-f]{64})\t(not-for-merge)?\t[^\n]*")
+_SHALLOW = regex(rb"(?:(?:[0-9a-f]{40}|[0-9a-f]{64})\n)+")
+_INERT = regex(rb"(?:[ \t]*(?:#[^\n]*)?\n)*")
 _EMPTY_TREES = {
     20: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     32: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
@@ -94,9 +96,9 @@ class GitFacts:
         self.denied.setdefault(path, []).append(why)
 
     def deny_rest(self) -> None:
-        """Deny what nothing was said of."""
+        """Deny every path without a result."""
         for path in self.paths() - self.covered - self.unchanged - self.denied.keys():
-            self.deny(path, "nothing could be told of it")
+            self.deny(path, "its meaning to git is unknown")
 
     def denials(self) -> list[tuple[str, str]]:
         """Return what must not be kept."""
@@ -133,7 +135,7 @@ class GitFacts:
 
 
 def judge_path(facts: GitFacts, rest: str, change: Change) -> None:
-    """Decide about one path, or note what is to be told of it."""
+    """Decide about one path, or note what has to be reported about it."""
     part, path = part_of(rest), change.path
     kinds = {entry.kind for entry in (change.before, change.after) if entry is not None}
     if "link" in kinds or "other" in kinds:
@@ -162,7 +164,7 @@ def _odd_entry(part: Part, change: Change, kinds: set[str]) -> str:
 
 def _folder(facts: GitFacts, rest: str, part: Part, change: Change) -> None:
     if part in {Part.REF, Part.LOG} and not is_ref_name(f"{rest.removeprefix('logs/')}/x"):
-        facts.deny(change.path, "its name is none of references")
+        facts.deny(change.path, "its name is not that of a reference")
     elif part is Part.STEPS:
         _steps(facts, rest, change)
     elif part is Part.CACHE and change.after is not None:
@@ -282,7 +284,7 @@ def _head(facts: GitFacts, rest: str, change: Change) -> None:
 
 def _ref(facts: GitFacts, rest: str, change: Change) -> None:
     if not is_ref_name(rest):
-        facts.deny(change.path, "its name is none of references")
+        facts.deny(change.path, "its name is not that of a reference")
         return
     facts.covered.add(change.path)
     if change.after is not None and change.after.kind == "file":
@@ -313,7 +315,7 @@ def _packed(facts: GitFacts, rest: str, change: Change) -> None:
 def _log(facts: GitFacts, rest: str, change: Change) -> None:
     name = rest.removeprefix("logs/")
     if name != "HEAD" and not is_ref_name(name):
-        facts.deny(change.path, "its name is none of references")
+        facts.deny(change.path, "its name is not that of a reference")
         return
     facts.covered.add(change.path)
     before, after = facts.before(rest, LONG) or b"", facts.after(rest, LONG)

@@ -1,4 +1,4 @@
-"""Gather what a trial run changed in one repository, and what git is to tell of it.
+"""Collect what a trial run changed in one repository, and what git is to be asked about it.
 
 Each path is judged for what it is to git (`facts.py`); what references, logs and the index lead to by then
 goes to the `GitStore`, for git to look at.
@@ -6,9 +6,10 @@ goes to the `GitStore`, for git to look at.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from leeward.security.lazy import regex
 from leeward.security.sandbox import (
     OddIndex,
     OddRefs,
@@ -22,8 +23,10 @@ from leeward.security.sandbox import (
 )
 
 from .facts import LINK, LONG, MOST_DETAILED, GitFacts, Move, is_hash, judge_path
-from .store import GitStore
-from .view import GitView, Repository
+
+if TYPE_CHECKING:
+    from .store import GitStore
+    from .view import GitView, Repository
 
 __all__ = ["gathered"]
 
@@ -70,7 +73,7 @@ def _holds_something(view: GitView, repository: Repository) -> bool:
     return bool(view.names_before(repository.root) & view.names_after(repository.root))
 
 
-_SHA256 = re.compile(rb"(?i)objectformat\s*=\s*\"?sha256")
+_SHA256 = regex(rb"(?i)objectformat\s*=\s*\"?sha256")
 _OWN = ".git"
 _OBEYED = frozenset("config config.worktree commondir hooks info modules worktrees gitdir".split())
 
@@ -201,7 +204,7 @@ def _range(facts: GitFacts, name: str, lines: list[str | None]) -> None:
 
 
 def _all_tips(facts: GitFacts) -> Iterator[str]:
-    """Yield all that references, HEAD and the index lead to: none of it may get lost."""
+    """Yield all that references, HEAD and the index lead to: git must be able to find all of it."""
     root, waiting = facts.repository, ["refs"]
     names = set(facts.packed[1])
     while waiting:

@@ -1,15 +1,14 @@
-"""Find out whether the history or the index of a repository holds a file that is secret by its name.
+"""Find out whether a repository's history or index contains a file with a secret name.
 
 What is masked in the workspace can be read from a commit of it. So what a repository holds is looked through
 by its names: all that references, their logs and the index lead to, by git itself, confined, with settings of
 ours. It is remembered for as long as these stay as they are, and of more commits only the new ones are looked
-at. Where it cannot be told, a secret counts as found. What nothing leads to any more is not looked at.
+at. If that is unknown, a secret counts as found. What nothing leads to any more is not looked at.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import trio
 
+from leeward.security.lazy import regex
 from leeward.security.outcome import ToolError
 from leeward.security.sandbox import OddIndex, read_index
 from leeward.security.text import visible
@@ -30,8 +30,8 @@ __all__ = ["Histories"]
 _LONGEST = 10.0
 """Seconds that a history is looked through, at most."""
 _MOST_FILES, _MOST_BYTES = 5_000, 64 << 20
-_OID = re.compile(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
-_SHA256 = re.compile(rb"(?i)objectformat\s*=\s*\"?sha256")
+_OID = regex(rb"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{40})(?![0-9a-f])")
+_SHA256 = regex(rb"(?i)objectformat\s*=\s*\"?sha256")
 _UNKNOWN = "more than can be looked through"
 _LOG = "git log --stdin --ignore-missing --format= --name-only -z --root -m <tips"
 
@@ -59,6 +59,7 @@ class Histories:
     is_secret: Callable[[str], bool]
     look: Look
     _known: dict[str, _Known] = field(default_factory=dict)
+    _indexes: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = field(default_factory=dict)
     _looking: trio.Lock = field(default_factory=trio.Lock)
 
     async def closed(self, repositories: Sequence[str]) -> dict[str, str]:
@@ -69,6 +70,36 @@ class Histories:
                 if secret := await self._secret_in(repository):
                     found[repository] = secret
         return found
+
+    async def tracked(self, repositories: Sequence[str]) -> list[str]:
+        """Return the secret files in the workspace that are in an index; commands cannot read them.
+
+        What cannot be read says nothing.
+        """
+        async with self._looking:
+            return await trio.to_thread.run_sync(self._tracked, repositories)
+
+    def _tracked(self, repositories: Sequence[str]) -> list[str]:
+        found = []
+        for repository in repositories:
+            top = repository.removesuffix("/.git")
+            with suppress(_TooMuch, OSError, OddIndex):
+                paths = [f"{top}/{name}" for name in self._indexed(repository)]
+                found += [
+                    visible(os.path.relpath(path, self.workspace)) for path in paths if os.path.lexists(path)
+                ]
+        return found
+
+    def _indexed(self, repository: str) -> tuple[str, ...]:
+        """Return the secret names in an index, remembered for as long as it stays as it is."""
+        status = os.stat(f"{repository}/index")  # noqa: PTH116 — a text
+        stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        known = self._indexes.get(repository)
+        if known is None or known[0] != stamp:
+            top = repository.removesuffix("/.git")
+            names = tuple(name for name in _staged(repository) if self.is_secret(f"{top}/{name}"))
+            known = self._indexes[repository] = stamp, names
+        return known[1]
 
     async def _secret_in(self, repository: str) -> str:
         if not await trio.to_thread.run_sync(os.path.isdir, f"{repository}/objects"):
@@ -141,7 +172,7 @@ def _files(repository: str) -> Iterator[str]:
 
 
 def _tips(stamps: Stamps) -> frozenset[bytes]:
-    """Return every hash that stands in the files, but in the index."""
+    """Return every hash in the files, except for the index."""
     found: set[bytes] = set()
     left = _MOST_BYTES
     for path, size, _, _ in stamps:

@@ -1,4 +1,4 @@
-"""Read what git said of a changed repository, and deny what it does not confirm.
+"""Parse git's report on a changed repository, and deny what it does not confirm.
 
 References that lead to nothing, packs that hold something else than they say, and history that would be lost
 are not kept. All names and subjects are escaped, and bounded in length.
@@ -6,11 +6,15 @@ are not kept. All names and subjects are escaped, and bounded in length.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leeward.security.sandbox import ref_kind
 from leeward.security.text import visible
 
 from .facts import GitFacts, is_hash
-from .store import GitAnswer
+
+if TYPE_CHECKING:
+    from .store import GitAnswer
 
 __all__ = ["Said", "confirm", "many", "short"]
 
@@ -30,7 +34,7 @@ def short(text: str) -> str:
 
 
 class Said:
-    """What git said of a repository: kinds and peeled hashes by hash, subjects by commit."""
+    """Git's report on a repository: kinds and peeled hashes by hash, subjects by commit."""
 
     def __init__(self, facts: GitFacts, answer: GitAnswer) -> None:
         self.answer = answer
@@ -74,7 +78,7 @@ class Said:
 
 
 def confirm(facts: GitFacts, said: Said) -> None:
-    """Deny what git does not find to be what it is said to be."""
+    """Deny what git does not confirm."""
     path = facts.repository.path
     for pack in facts.store.packs:
         if not said.answer.is_good("pack", pack):

@@ -1,4 +1,4 @@
-"""Have git say what a changed repository means, in a folder of ours and confined like a trial.
+"""Have git inspect a changed repository, in a folder of ours and confined like a trial.
 
 Git gets a repository that we put together: settings of ours, the objects as the run left them, the index, and
 hashes to look at. It obeys nothing of the real one, starts nothing, changes nothing and reaches nobody.
@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leeward.security.lazy import regex
 from leeward.security.outcome import ToolError
 
 from ..process import SEARCH_PATH, ProcessExit
@@ -35,7 +36,7 @@ _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 _LARGEST = 256 << 20
 _MOST_ALTERNATES = 8
 _PIECE = 1 << 20
-_HEADER = re.compile(rb"(?:blob|commit|tag|tree) (0|[1-9][0-9]{0,18})\0")
+_HEADER = regex(rb"(?:blob|commit|tag|tree) (0|[1-9][0-9]{0,18})\0")
 
 # Every output ends with a line that says of what it was, so a part that fails does not pass for another.
 _SCRIPT = """
@@ -62,7 +63,7 @@ _FORM = "%H %<(120,trunc)%s"
 
 @dataclass(frozen=True, slots=True)
 class GitAnswer:
-    """What git said: lines by what was asked, and how each ended. Without `why_not` it said all of it."""
+    """Git's output: lines by question, and how each ended. Without `why_not` it is complete."""
 
     lines: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     codes: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class GitStore:
 
     @classmethod
     def made(cls) -> GitStore:
-        """Make an empty one; whoever calls this drops it."""
+        """Make an empty one; the caller drops it."""
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="leeward-git-")))
         for name in ("objects/pack", "objects/info", "refs", "settings"):
             (folder / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Find the git repositories that a trial run changed, and read what lies in them, before and after.
+"""Find the repositories that a trial run changed, and read their files before and after.
 
 A repository is what git takes for one: whatever is called `.git`, or may be on some file system, and any
 folder that holds what a bare one does. What is read is bounded, beneath handles, and follows no link.
@@ -10,12 +10,14 @@ import os
 import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from leeward.security.outcome import ToolError
 from leeward.security.sandbox import REPOSITORY_PARTS, is_like_git
 
-from ..files import DirHandle
-from ..sandbox import Change, Changes, UpperTree
+if TYPE_CHECKING:
+    from ..files import DirHandle
+    from ..sandbox import Change, Changes, UpperTree
 
 __all__ = ["GitView", "Repository", "TooMuch", "repositories_in"]
 
@@ -49,7 +51,7 @@ class GitView:
         return view
 
     def kind_before(self, path: str) -> str | None:
-        """Return what stands at a path of the workspace, None for nothing."""
+        """Return the entry at a path of the workspace, None for nothing."""
         change = self.by_path.get(path)
         if change is not None:
             return None if change.before is None else change.before.kind

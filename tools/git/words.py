@@ -1,4 +1,4 @@
-"""Put what a trial run changed in a repository into git's words, by what git said of it.
+"""Describe a trial run's changes to a repository in words, from git's report.
 
 What git did not confirm is denied first: references that lead to nothing, packs that hold something else than
 they say, history that would be lost. All names and subjects are escaped, and bounded in number and length.
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from leeward.security.lazy import regex
 from leeward.security.sandbox import IndexEntry, ref_kind
 from leeward.security.text import visible
 
@@ -25,8 +26,8 @@ __all__ = ["words_of"]
 _MOST_LINES, _MOST_NAMES = 60, 12
 _MOST_IN_DIFF, _MOST_STAGED = 100, 20_000
 _MOST_COMPARED, _COMPARED_BYTES = 200, 1 << 20
-_RAW = re.compile(r":[0-7]{6} ([0-7]{6}) [0-9a-f]+ ([0-9a-f]+) ([A-Z])[0-9]*\t(.+)")
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_RAW = regex(r":[0-7]{6} ([0-7]{6}) [0-9a-f]+ ([0-9a-f]+) ([A-Z])[0-9]*\t(.+)")
+_ESCAPE = regex(rb"\\([0-7]{3}|.)")
 _CONTROLS = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
 _DID = {"A": "new ", "M": "changed ", "D": "removed ", "T": "another kind of ", "U": "in conflict "}
 _IN_PROGRESS = {
@@ -44,7 +45,7 @@ Raw = tuple[str, int, str, bytes]
 def words_of(facts: GitFacts, answer: GitAnswer | None) -> list[str]:
     """Return the lines that speak for the covered paths, and deny what git does not confirm.
 
-    Without an answer there was nothing to ask. What nothing was said of by then is denied.
+    Without an answer there was nothing to ask. A path without a description by then is denied.
     """
     if facts.is_gone:
         return facts.notes
@@ -62,7 +63,7 @@ def words_of(facts: GitFacts, answer: GitAnswer | None) -> list[str]:
 
 
 class _Words:
-    """What was found of a repository, in words, by what git said of it."""
+    """The changes of a repository, in words, from git's report."""
 
     def __init__(self, facts: GitFacts, said: Said) -> None:
         self.facts, self.said, self.answer = facts, said, said.answer
@@ -165,7 +166,7 @@ class _Words:
         """Say which paths the commits of a move change, and which of them are not so in the folder."""
         if not self.answer.is_good("diff", name):
             self.facts.is_cut = True
-            return "; what it changes could not be told"
+            return "; the entries it changes are unknown"
         found = list(_raw(self.answer.of("diff", name)))
         if not found:
             return ""
@@ -240,7 +241,7 @@ def _flagged(
     new: dict[tuple[bytes, int], IndexEntry],
     keys: list[tuple[bytes, int]],
 ) -> Iterator[str]:
-    """Say which entries git is told to pass over from now on, or to look at again."""
+    """Name the entries that git is made to skip from now on, or to look at again."""
 
     def has(flag: str, entries: dict[tuple[bytes, int], IndexEntry], key: tuple[bytes, int]) -> bool:
         return key in entries and flag in entries[key].flags

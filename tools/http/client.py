@@ -1,4 +1,4 @@
-"""Send exactly one GET request for a judged URL; redirects are returned, never followed here.
+"""Send exactly one request for a judged URL; redirects are returned, never followed here.
 
 The URL's own parts go to httpcore's pool, so that nothing parses its text a second time. `dial.py` decides
 which address is connected to, `response.py` what a body says. An answer is bounded in bytes and in time,
@@ -22,7 +22,7 @@ from .dial import GuardedBackend, reason_of
 from .response import Body, BodyError, Response, StaleConnection
 from .streams import Route
 
-__all__ = ["Client", "tls_context"]
+__all__ = ["Client", "address_of", "authority_of", "tls_context"]
 
 _CONNECTIONS = 10
 _KEEP_ALIVE = 30.0
@@ -93,7 +93,7 @@ class Client:
         began, problem = trio.current_time(), "cancelled"
         with Route() as route:
             try:
-                answer = await self._exchange(url, deadline, route)
+                answer = await self._exchange(_get(url), url, deadline, route)
                 problem = ""
             except Exception as error:
                 problem = str(error)
@@ -104,12 +104,23 @@ class Client:
                 report(Exchange(url, "GET", route.address, route.status, *sizes, seconds, problem))
         return answer
 
-    async def _exchange(self, url: Url, deadline: float, route: Route) -> Response:
+    async def send(
+        self, method: str, url: Url, headers: tuple[tuple[bytes, bytes], ...], content: bytes, deadline: float
+    ) -> Response:
+        """Send any request of an executor's own, which is not reported; raises as `get` does."""
+        sent = [*_headers(url), *headers]
+        if content or method not in {"GET", "HEAD"}:
+            sent.append((b"Content-Length", str(len(content)).encode()))
+        request = httpcore.Request(method.encode(), address_of(url), headers=sent, content=content)
+        with Route() as route:
+            return await self._exchange(request, url, deadline, route)
+
+    async def _exchange(self, request: httpcore.Request, url: Url, deadline: float, route: Route) -> Response:
         pool, began, limit = self._connected(), trio.current_time(), self._timeout * _BEGUN
         answer: Response | None = None
         with trio.CancelScope(deadline=min(deadline, began + limit)) as scope:
             try:
-                response = await self._begun(pool, url, route)
+                response = await self._begun(pool, request, url, route)
                 scope.deadline = deadline
                 try:
                     answer = _answer(url, response, self._cap)
@@ -131,13 +142,15 @@ class Client:
             raise ToolTimeout(f"{url} did not begin to answer within {limit:g} s")
         raise ToolTimeout(f"{url} did not answer in full within {trio.current_time() - began:.1f} s")
 
-    async def _begun(self, pool: httpcore.AsyncConnectionPool, url: Url, route: Route) -> httpcore.Response:
+    async def _begun(
+        self, pool: httpcore.AsyncConnectionPool, request: httpcore.Request, url: Url, route: Route
+    ) -> httpcore.Response:
         """Return a response whose body is still to come."""
         limits = {"connect": self._timeout * _CONNECTED, "pool": self._timeout}
         extensions: dict[str, object] = {"timeout": limits}
         if (url.host, url.port) not in self._without_streams:
             extensions["trace"] = _stream_tracer(route)
-        request = httpcore.Request(b"GET", _address(url), headers=_headers(url), extensions=extensions)
+        request.extensions = extensions
         response = await pool.handle_async_request(request)
         route.status = response.status
         if response.extensions["http_version"] != b"HTTP/2":
@@ -146,15 +159,20 @@ class Client:
 
     def _connected(self) -> httpcore.AsyncConnectionPool:
         if self._pool is None:
-            self._pool = httpcore.AsyncConnectionPool(
-                ssl_context=self._tls(),
-                max_connections=_CONNECTIONS,
-                keepalive_expiry=_KEEP_ALIVE,
-                http1=True,
-                http2=True,
-                network_backend=self._backend,
-            )
+            self._pool = new_pool(self._tls(), self._backend)
         return self._pool
+
+
+def new_pool(tls: ssl.SSLContext, backend: GuardedBackend) -> httpcore.AsyncConnectionPool:
+    """Return a pool whose connections a backend makes; nothing is connected yet."""
+    return httpcore.AsyncConnectionPool(
+        ssl_context=tls,
+        max_connections=_CONNECTIONS,
+        keepalive_expiry=_KEEP_ALIVE,
+        http1=True,
+        http2=True,
+        network_backend=backend,
+    )
 
 
 def _stream_tracer(route: Route) -> Callable[[str, Mapping[str, object]], Awaitable[None]]:
@@ -203,7 +221,11 @@ async def _read(answer: Response, response: httpcore.Response, route: Route, sco
         answer.body.finish()
 
 
-def _address(url: Url) -> httpcore.URL:
+def _get(url: Url) -> httpcore.Request:
+    return httpcore.Request(b"GET", address_of(url), headers=_headers(url))
+
+
+def address_of(url: Url) -> httpcore.URL:
     """Return the judged URL's own parts, as bytes."""
     return httpcore.URL(
         scheme=url.scheme.encode(), host=url.host.encode(), port=url.port, target=url.target.encode()
@@ -212,8 +234,12 @@ def _address(url: Url) -> httpcore.URL:
 
 def _headers(url: Url) -> list[tuple[bytes, bytes]]:
     """Return the headers of every request; none is carried over from another one."""
-    authority = url.text.removeprefix(f"{url.scheme}://").partition("/")[0]
-    return [(b"Host", authority.encode()), *_HEADERS]
+    return [(b"Host", authority_of(url)), *_HEADERS]
+
+
+def authority_of(url: Url) -> bytes:
+    """Return what the Host header says: host and port as the judged text has them."""
+    return url.text.removeprefix(f"{url.scheme}://").partition("/")[0].encode()
 
 
 def _location(response: httpcore.Response) -> str | None:

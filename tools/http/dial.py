@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import httpcore
 import trio
 
-from leeward.security.outcome import PolicyBlocked
+from leeward.security.outcome import NetworkError, PolicyBlocked
 from leeward.security.url import is_address, judge_address, judge_host, listed_problem
 
 from .resolve import Resolver, dns_resolver
@@ -56,14 +56,33 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             PolicyBlocked: an answer is no address that may be connected to; nothing was.
             httpcore.ConnectError, httpcore.ConnectTimeout: no address was reached.
         """
+        stream, address = await self._connected(host, port, timeout, socket_options)
+        return CountedStream(stream, address)
+
+    async def connect(self, host: str, port: int, seconds: float) -> tuple[trio.SocketStream, str]:
+        """Connect as `connect_tcp` does, for what is no request of ours; return the address, too.
+
+        Raises:
+            PolicyBlocked: an answer is no address that may be connected to; nothing was.
+            NetworkError: no address was reached within so many seconds.
+        """
+        try:
+            stream, address = await self._connected(host, port, seconds, None)
+        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+            raise NetworkError(reason_of(error)) from error
+        return trio.SocketStream(stream.get_extra_info("socket")), address
+
+    async def _connected(
+        self, host: str, port: int, seconds: float | None, options: Iterable[httpcore.SOCKET_OPTION] | None
+    ) -> tuple[httpcore.AsyncNetworkStream, str]:
         if not 0 < port < 65_536:
-            raise PolicyBlocked(f"port {port} is none to connect to")
-        deadline = trio.current_time() + (timeout if timeout is not None else float("inf"))
+            raise PolicyBlocked(f"invalid port {port}")
+        deadline = trio.current_time() + (seconds if seconds is not None else float("inf"))
         with trio.CancelScope(deadline=deadline) as scope:
             addresses = await self._judged(host, port)
         if scope.cancelled_caught:
             raise httpcore.ConnectTimeout(f"the name {host} was not resolved in time")
-        return await self._connect_any(addresses, port, deadline, socket_options)
+        return await self._connect_any(addresses, port, deadline, options)
 
     async def connect_unix_socket(self, *_: object, **__: object) -> httpcore.AsyncNetworkStream:
         """Refuse: a local socket is no place on the network.
@@ -110,8 +129,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         port: int,
         deadline: float,
         options: Iterable[httpcore.SOCKET_OPTION] | None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first address that answers; the last failure is told if none does."""
+    ) -> tuple[httpcore.AsyncNetworkStream, str]:
+        """Connect to the first address that answers; if none does, raise the last failure."""
         failed: httpcore.NetworkError | httpcore.TimeoutException
         failed = httpcore.ConnectTimeout("the connection was not made in time")
         for index, address in enumerate(addresses):
@@ -129,7 +148,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
                 failed = error
             else:
                 Route.reaches(address)
-                return CountedStream(await _checked_peer(stream, address), address)
+                return await _checked_peer(stream, address), address
         raise failed
 
 

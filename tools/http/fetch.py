@@ -8,7 +8,6 @@ by token: numbers keep their digits and strings their spelling.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,20 +15,25 @@ import trio
 
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import LazyModule, regex
 from leeward.security.outcome import Output, PermanentFailure, RateLimited, ServerError, ToolError
 from leeward.security.trust import Origin
 
 from ..declare import Text, Url, tool
-from .html import Selector, read_page
 from .response import HTML_TYPES, Response, StaleConnection, is_text, media_type
 
 if TYPE_CHECKING:
     from .client import Client
 
+if TYPE_CHECKING:
+    from . import html
+else:
+    html = LazyModule("leeward.tools.http.html")
+
 __all__ = ["DEFAULT_BODY_BYTES", "Fetcher", "pretty_json"]
 
 
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+_TOKEN = regex(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _EMPTY = {"{": "}", "[": "]"}
 _DEEPEST = 24  # A document that nests deeper is not indented further, or its margins outgrow it.
 
@@ -122,7 +126,7 @@ class Fetcher:
         or links of a page that was opened before, exactly as they stood there: never constructed,
         guessed or inferred from names, brands or domain patterns.
         """
-        selector = Selector(select, extract, limit)
+        selector = html.Selector(select, extract, limit)
         answer, hops = await self._open(url, cleared)
         kind = media_type(answer.content_type)
         if kind not in HTML_TYPES:
@@ -134,7 +138,7 @@ class Fetcher:
         """Return what a judged URL answers in the end, and how many redirects led there.
 
         Raises:
-            RateLimited, ServerError, PermanentFailure: the other side told a failure.
+            RateLimited, ServerError, PermanentFailure: the server answered with a failure.
             PolicyBlocked: a redirect may not be followed.
         """
         deadline = min(cleared.deadline, trio.current_time() + self._timeout)
@@ -163,7 +167,7 @@ def _readable(answer: Response) -> tuple[str, Sequence[str]]:
         return f"[{_size(answer)}]", ()
     text = answer.body.text(answer.content_type)
     if kind in HTML_TYPES:
-        page = read_page(text, answer.url)
+        page = html.read_page(text, answer.url)
         return page.text, page.links
     is_json = kind == "application/json" or kind.endswith("+json")
     return (pretty_json(text) if is_json and not answer.body.is_truncated else text), ()

@@ -1,4 +1,4 @@
-"""A web page as readable text with its links, and the parts of it a CSS selector names.
+"""Convert a web page to readable text with its links, or extract the parts a CSS selector names.
 
 HTML becomes Markdown-like text: headings, lists, tables, code, links with their canonical URLs. What
 a reader of the page would not see (scripts, hidden elements) is left out. Whether a link may be
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
+from leeward.security.lazy import regex
 from leeward.security.outcome import InvalidParameters, PermanentFailure
 from leeward.security.url import Url, join_url
 
@@ -43,14 +44,14 @@ _LONGEST_LINK = 2048
 _DEEPEST = 400
 _MOST_WORDS = 20_000
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*)")
-_MARKUP = re.compile(
+_TAG = regex(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*)")
+_MARKUP = regex(
     r"<(?:script|style)\b.*?(?:</(?:script|style)\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>",
     re.DOTALL | re.IGNORECASE,
 )
-_BLANKS = re.compile(r"[ \t\n\r\f]+")
+_BLANKS = regex(r"[ \t\n\r\f]+")
 _EDGES = " \t\n\r\f"
-_HIDING = re.compile(r"display:none|visibility:hidden")
+_HIDING = regex(r"display:none|visibility:hidden")
 
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 # Their end tags may be left out, so that what stays open of them says nothing about nesting.
@@ -144,7 +145,7 @@ def base_of(tree: Tree, url: Url) -> Links:
 
 
 def readable(node: LexborNode, links: Links) -> str:
-    """Return what stands in an element as Markdown-like text; the links in it are added to `links`."""
+    """Return the content of an element as Markdown-like text; the links in it are added to `links`."""
     writer = _Writer(links)
     for step, inner in _walk(node):
         if inner.mem_id == node.mem_id and inner.tag != "pre":
@@ -241,7 +242,7 @@ class _Writer:
         self._quotes -= tag == "blockquote"
 
     def say(self, text: str) -> None:
-        """Add text that stands in an element."""
+        """Add the text of an element."""
         if not self._verbatim:
             text = _BLANKS.sub(" ", text)
             if not self._said or self._said[-1].endswith(" "):
@@ -279,7 +280,7 @@ class _Writer:
         return f"{number}. "
 
     def _break(self, *, blank: bool) -> None:
-        """End the line, if something stands on it; a blank one separates paragraphs."""
+        """End the line, if it is not empty; a blank one separates paragraphs."""
         text = "".join(self._said)
         self._said = []
         margin = "> " * min(self._quotes, _DEEPEST_MARGIN)
@@ -298,8 +299,8 @@ MOST_MATCHES = 100
 
 _LONGEST = 300
 _MOST_COMMAS = 10
-_COSTLY = re.compile(r":has\b|\bof\b|\\[0-9a-f]", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"attr:([A-Za-z_:][A-Za-z0-9_.:-]{0,63})")
+_COSTLY = regex(r":has\b|\bof\b|\\[0-9a-f]", re.IGNORECASE)
+_ATTRIBUTE = regex(r"attr:([A-Za-z_:][A-Za-z0-9_.:-]{0,63})")
 _ADDRESSES = frozenset({"href", "src"})
 
 
@@ -364,5 +365,5 @@ class Selector:
             return
         value = node.attributes.get(self._attribute)
         if value is not None:
-            # An address is told as it would have to be opened.
+            # An address is written in the form in which it would have to be opened.
             yield (links.add(value) if self._attribute in _ADDRESSES else None) or value

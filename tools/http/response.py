@@ -1,7 +1,7 @@
-"""A response and its body, decoded within a bound on memory.
+"""A response and its body, decoded within a memory bound.
 
 Pure: bytes go in as they come from the network, decoded text comes out. One layer of gzip or deflate is
-undone, and only as far as the bound reaches, so a few bytes that stand for gigabytes cost nothing.
+undone, and only as far as the bound reaches, so a few bytes that expand to gigabytes cost nothing.
 How a page or a JSON document is laid out is left to `html.py` and `fetch.py`.
 """
 
@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leeward.security.lazy import regex
 from leeward.security.outcome import NetworkError
 from leeward.security.url import Url
 
@@ -21,14 +22,14 @@ __all__ = ["HTML_TYPES", "Body", "BodyError", "Response", "StaleConnection", "is
 
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _GZIP_MAGIC = b"\x1f\x8b"
-_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,90}")
-_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
-_META = re.compile(rb"""<meta\s[^>]{0,256}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_MEDIA_TYPE = regex(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,90}")
+_CHARSET = regex(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_META = regex(rb"""<meta\s[^>]{0,256}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _META_WITHIN = 1024  # HTML, 4.2.5.4: a page that names its character set does so in its first bytes.
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 # Python has codecs that are no character sets of the web: some are slow, some hide text.
-_CHARACTER_SETS = re.compile(
+_CHARACTER_SETS = regex(
     r"utf-?8|utf-?16(-?[lb]e)?|us-ascii|ascii|(iso-?)?8859-\d+|latin-?1|windows-125\d|cp125\d|koi8-[ru]"
     r"|shift[_-]?jis|euc-(jp|kr)|gb(k|2312|18030)|big5(-hkscs)?",
     re.IGNORECASE,
@@ -37,7 +38,7 @@ _CHARACTER_SETS = re.compile(
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 """The media types of web pages."""
 
-_TEXT_TYPES = re.compile(
+_TEXT_TYPES = regex(
     r"text/.*|.*\+(json|xml)|application/(json|ld\+json|xml|javascript|ecmascript|x-javascript|yaml|x-yaml"
     r"|toml|x-sh|x-ndjson|jsonl|sql|graphql|x-www-form-urlencoded)"
 )

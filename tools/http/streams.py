@@ -1,4 +1,4 @@
-"""Count and bound what one connection carries, and attribute it to the request it is carried for.
+"""Count and bound what one connection carries, and attribute it to its request.
 
 Connections are shared and reused, so a request that stops half-way must leave its connection usable for
 others: nothing is half written, and an HTTP/2 stream that is no longer read is reset, so that it cannot use
@@ -95,7 +95,7 @@ class CountedStream(httpcore.AsyncNetworkStream):
             route.address, route.stream = self._address, self
             route.sent += len(buffer)
         if self._frames is not None:
-            # What is written at once is whole frames, so others may stand before them.
+            # A write consists of whole frames, so others may come before them.
             buffer = self._frames.answers() + buffer
         if not buffer:
             return
@@ -132,7 +132,7 @@ class CountedStream(httpcore.AsyncNetworkStream):
         return self._inner.get_extra_info(info)
 
     def end(self, stream_id: int) -> None:
-        """End an HTTP/2 stream: either side is told that the other one did.
+        """End an HTTP/2 stream: send either side a reset as if the other had sent it.
 
         The pool leaves a stream whose body nobody reads to itself: what still comes on it is never
         acknowledged and closes the window of the whole connection, and it counts among the streams
@@ -144,7 +144,7 @@ class CountedStream(httpcore.AsyncNetworkStream):
 
 
 class _Frames:
-    """Where in the bytes from an HTTP/2 server a frame ends, so that one of ours can stand behind it."""
+    """Find where a frame ends in the bytes from an HTTP/2 server, so that one of ours can follow it."""
 
     def __init__(self) -> None:
         self.ended: list[int] = []

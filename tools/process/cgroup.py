@@ -1,4 +1,4 @@
-"""Give each command a control group of its own (cgroup v2), by which the kernel holds it to its limits.
+"""Give each command a control group of its own (cgroup v2), in which the kernel enforces its limits.
 
 That needs a group that is ours to divide: one with the controllers `memory` and `pids` handed on, in which
 groups can be made. Whether there is one is found out by making one. Without, the reaper's own count is what
@@ -35,7 +35,7 @@ _TRIES, _PAUSE = 100, 0.005
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The control group of one command; whoever writes "0" to the descriptor `entrance` joins it."""
+    """The control group of one command; a process that writes "0" to the descriptor `entrance` joins it."""
 
     folder: Path
     entrance: int
@@ -136,7 +136,7 @@ def _own_folder(proc: Path) -> Path | None:
     paths = [line.removeprefix("0::") for line in groups if line.startswith("0::/")]
     for _, folder, place, kind in mounted:
         if kind == "cgroup2" and paths:
-            # Of a part of the tree that is mounted, paths are told from the whole tree's root on.
+            # If only a part of the tree is mounted, paths are still given from the root of the whole tree.
             inside = os.path.relpath(paths[0], folder)
             return None if inside.startswith("..") else Path(place, inside)
     return None

@@ -1,4 +1,4 @@
-"""The environment and the limits every program is started with.
+"""The environment and the limits of every program we start.
 
 The environment is made here, never the parent's, which holds its secrets: of the parent only language, time
 zone, user, the width of the terminal and who commits are taken over. Where programs lie is found by
@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from leeward.security.lazy import regex
+
 from .programs import SEARCH_PATH
 
-__all__ = ["Exceeded", "Limits", "Resource", "environment", "quiet_environment", "size_text"]
+__all__ = ["Exceeded", "Limits", "Resource", "UpperBounds", "environment", "quiet_environment", "size_text"]
 
 
 _FIXED = {
@@ -39,11 +41,9 @@ _FIXED = {
     "PYTHONUNBUFFERED": "1",
     "PIP_NO_INPUT": "1",
 }
-# Who commits is said by variables where it is not said by settings; all of it is printed in every commit.
-_INHERITED = re.compile(
-    r"LANG|LANGUAGE|LC_[A-Z]+|TZ|USER|LOGNAME|EMAIL|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL)"
-)
-_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,512}")
+# The committer comes from variables where settings do not name one; all of it is part of every commit.
+_INHERITED = regex(r"LANG|LANGUAGE|LC_[A-Z]+|TZ|USER|LOGNAME|EMAIL|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL)")
+_PLAIN = regex(r"[^\x00-\x1f\x7f-\x9f]{1,512}")
 _WIDEST = 1000
 
 
@@ -78,17 +78,17 @@ _QUIET = MappingProxyType(
     {
         "GIT_OPTIONAL_LOCKS": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "RUFF_CACHE_DIR": "/tmp/.cache/ruff",  # noqa: S108 — a private one is mounted there
-        "MYPY_CACHE_DIR": "/tmp/.cache/mypy",  # noqa: S108 — the same
-        "BLACK_CACHE_DIR": "/tmp/.cache/black",  # noqa: S108 — the same
     }
 )
+_CACHES = {f"{name.upper()}_CACHE_DIR": name for name in ("ruff", "mypy", "black")}
+_TEMPORARY = "/tmp"  # noqa: S108 — a private one is mounted there
 
 
-def quiet_environment(env: Mapping[str, str]) -> dict[str, str]:
+def quiet_environment(env: Mapping[str, str], temporary: str = _TEMPORARY) -> dict[str, str]:
     """Return an environment in which programs that only read leave nothing in the workspace."""
+    caches = {variable: f"{temporary}/.cache/{name}" for variable, name in _CACHES.items()}
     options = f"{env.get('PYTEST_ADDOPTS', '')} -p no:cacheprovider".strip()
-    return {**env, **_QUIET, "PYTEST_ADDOPTS": options}
+    return {**env, **_QUIET, **caches, "PYTEST_ADDOPTS": options}
 
 
 # Soft and hard. No core files, which would hold what a program had in memory; the rest is far above what
@@ -112,23 +112,26 @@ class Resource(StrEnum):
 
     MEMORY = "memory"
     PROCESSES = "processes"
+    DISK = "disk"
 
 
 @dataclass(frozen=True, slots=True)
 class Exceeded:
-    """A bound a command was killed at: `bound` bytes of memory, or so many processes and threads."""
+    """A bound a command was killed at: `bound` bytes of memory or disk, or so many processes and threads."""
 
     resource: Resource
     bound: int
 
     def __str__(self) -> str:
+        if self.resource is Resource.DISK:
+            return f"killed: it wrote more than a run on disk can hold ({size_text(self.bound)})"
         if self.resource is Resource.MEMORY:
             told = f"the command used more than {size_text(self.bound)} of memory"
             limit = "[tools.shell] memory; it counts all its processes and its files in memory, such as /tmp"
             advice = "do the work in smaller parts or with fewer processes at once"
         else:
             told = f"the command ran more than {self.bound} processes and threads at once"
-            limit = "a fixed limit of this machine"
+            limit = "[tools.shell] processes"
             advice = "run fewer of them at once"
         return f"killed: {told} ({limit}); {advice}"
 
@@ -169,9 +172,9 @@ class Limits:
     tasks: int = field(default_factory=_default_tasks)
 
     @classmethod
-    def of(cls, memory: int) -> Limits:
-        """Return the limits with so many bytes of memory, 0 for the default."""
-        return cls(memory=memory) if memory else cls()
+    def of(cls, memory: int = 0, tasks: int = 0) -> Limits:
+        """Return the limits with so many bytes of memory, processes and threads, 0 for the default."""
+        return cls(memory=memory or _default_memory(), tasks=tasks or _default_tasks())
 
     def bound(self, resource: Resource) -> int:
         """Return how much there may be of something."""
@@ -181,6 +184,33 @@ class Limits:
         """Return the limits this system knows, none above what this process has itself."""
         known = ((getattr(resource, name, None), both) for name, both in self.values.items())
         return [(which, _within(which, both)) for which, both in known if which is not None]
+
+
+_LEAST_UPPER = 256 << 20
+
+
+def _quarter_of_memory() -> int:
+    try:
+        return max(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4, _LEAST_UPPER)
+    except (OSError, ValueError):
+        return _LEAST_UPPER
+
+
+@dataclass(frozen=True, slots=True)
+class UpperBounds:
+    """How much a trial run may write: bytes, and files and folders.
+
+    With a `folder` what it writes lies there, on a disk, else in memory.
+    """
+
+    size: int = field(default_factory=_quarter_of_memory)
+    inodes: int = 500_000
+    folder: str = ""
+
+    @classmethod
+    def of(cls, size: int) -> UpperBounds:
+        """Return the bounds with so many bytes, 0 for the default."""
+        return cls(size or _quarter_of_memory())
 
 
 def _within(which: int, both: tuple[int, int]) -> tuple[int, int]:

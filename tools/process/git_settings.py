@@ -1,11 +1,11 @@
-"""Take over of a person's git settings who they are and what runs nothing, as files made for programs.
+"""Copy from a person's git settings their identity and what executes nothing, into files for programs.
 
 A program in a sandbox sees no home, so git finds neither a name nor an address there. The person's own files
 are read here, not by git: nothing is started, and what a workspace says decides nothing. Taken over are the
-keys of one list, with values that are one line; whatever else stands in the files, by whatever name, is left
+keys of one list, with values that are one line; everything else in the files, by any name, is left
 out. Git gets the result as settings of the system, so a repository's own and what a line sets with
 `git config --global` outweigh it, as they outweigh the person's; variables for single settings would outweigh
-the repository's. An `include` is put where it stands; an `includeIf` stays one, and leads to a file made in
+the repository's. An `include` is replaced by its file; an `includeIf` stays one, and leads to a file made in
 the same way, so git itself finds out whether it holds.
 """
 
@@ -18,9 +18,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from leeward.security.lazy import regex
+
 __all__ = ["git_settings", "settings_of"]
 
-_WORDS = re.compile(
+_WORDS = regex(
     r"user\.useconfigonly|core\.(?:autocrlf|eol|safecrlf|quotepath|abbrev|whitespace)"
     r"|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote|followtags)|fetch\.(?:prune|prunetags)"
     r"|rebase\.(?:autosquash|autostash|updaterefs|missingcommitscheck)"
@@ -31,20 +33,20 @@ _WORDS = re.compile(
     r"|branch\.(?:autosetupmerge|autosetuprebase)|commit\.(?:cleanup|verbose)"
     r"|grep\.(?:linenumber|column|fullname|patterntype|extendedregexp)|apply\.(?:whitespace|ignorewhitespace)"
 )
-_SORTS = re.compile(r"(?:branch|tag)\.sort")
-_TEXTS = re.compile(r"(?:user|author|committer)\.(?:name|email)|init\.defaultbranch")
-_WORD = re.compile(r"[A-Za-z0-9 .,:;%+/_=-]{0,128}")
+_SORTS = regex(r"(?:branch|tag)\.sort")
+_TEXTS = regex(r"(?:user|author|committer)\.(?:name|email)|init\.defaultbranch")
+_WORD = regex(r"[A-Za-z0-9 .,:;%+/_=-]{0,128}")
 # By `signature` git starts a program that checks it.
-_SORT = re.compile(r"-?(?:v(?:ersion)?:)?(?:refname|committerdate|authordate|creatordate|taggerdate)")
-_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,512}")
+_SORT = regex(r"-?(?:v(?:ersion)?:)?(?:refname|committerdate|authordate|creatordate|taggerdate)")
+_TEXT = regex(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,512}")
 
 _SYSTEM = "/etc/gitconfig"
 _LONGEST, _MOST_FILES, _DEEPEST = 256 * 1024, 32, 10
 
-_HEADER = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\[^\n])*)")?[ \t]*\]')
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
-_SKIPPED = re.compile(r"(?:\s+|[#;][^\n]*)*")
-_LINE = re.compile(r"[^\n]*")
+_HEADER = regex(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\[^\n])*)")?[ \t]*\]')
+_KEY = regex(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
+_SKIPPED = regex(r"(?:\s+|[#;][^\n]*)*")
+_LINE = regex(r"[^\n]*")
 # The end of a line behind a backslash is none.
 _ESCAPED = {"\n": "", "n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
 

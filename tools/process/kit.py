@@ -1,8 +1,8 @@
-"""Hand programs what they need of the person's: a PATH, and who commits in git.
+"""Give programs a PATH of the person's programs, and their git identity.
 
 Both rest on a folder of the session, outside of what programs may change, which is removed with it. In it are
 the settings for git, and small scripts `python` and `pip` that run those of an environment in the workspace:
-that environment's own folder is last in PATH, so nothing else in it stands in for a program of the system.
+that environment's own folder is last in PATH, so nothing else in it replaces a program of the system.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ class Kit:
             _put(Path(self._scripts, name), text)
 
     @property
+    def askpass(self) -> str:
+        """The program that gives git a secret it is lent, for the hosts of that secret."""
+        return f"{self.folder}/askpass"
+
+    @property
     def _scripts(self) -> str:
         return f"{self.folder}/bin"
 
@@ -72,11 +77,32 @@ def open_kit(programs: Programs, settings: Mapping[str, str], writable: Iterable
         Path(folder, "bin").mkdir()
         for name, text in settings.items():
             Path(folder, name).write_text(text, "utf-8", "surrogateescape")
+        _put(Path(folder, "askpass"), _ASKPASS)
         kit = Kit(programs, folder, f"{folder}/{next(iter(settings))}")
         kit.refresh()
         yield kit
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+# Git asks for "Username for 'https://HOST': " and "Password for 'https://USER@HOST': ".
+_ASKPASS = """#!/bin/sh
+case $1 in
+"Username for 'https://"*) answer=$LEEWARD_GIT_USER ;;
+"Password for 'https://"*) answer=$LEEWARD_GIT_SECRET ;;
+*) exit 1 ;;
+esac
+host=${1#*://}
+host=${host%%[\\'/]*}
+host=${host##*@}
+set -f
+for rule in $LEEWARD_GIT_HOSTS; do
+    case $host in
+    $rule) printf '%s\\n' "$answer" && exit 0 ;;
+    esac
+done
+exit 1
+"""
 
 
 def _outside(writable: Iterable[str]) -> str | None:

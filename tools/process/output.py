@@ -1,4 +1,4 @@
-"""Keep the head and the tail of a program's output in memory, and which pieces of it were errors.
+"""Keep the head and the tail of a program's output in memory, with stderr pieces marked.
 
 All output passes through here once, whatever its length. Storing it whole is left to the receiver of the
 chunks (`OnChunk`).
@@ -84,7 +84,7 @@ class HeadAndTail:
             self.dropped, self._in_tail, excess = self.dropped + cut, self._in_tail - cut, excess - cut
 
     def pieces(self) -> Pieces:
-        """Return what was kept; a line of ours stands where something is missing."""
+        """Return what was kept, with a line of ours where something is missing."""
         return tuple(self._pieces())
 
     def _pieces(self) -> Iterator[tuple[str, bool]]:

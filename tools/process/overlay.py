@@ -1,9 +1,10 @@
-"""Ask for an overlay over the folder of one program, and receive a handle on what the program wrote.
+"""Request an overlay over a program's folder, and receive a handle on what it wrote.
 
 The reaper (`reaper.py`) mounts it in the forked process that becomes the program: in namespaces of its own,
 at the folder's own path, with what is written in memory. The handle is all that leads there. It waits in a
 socket until it is received, so what was written is gone when it, the program and the socket are: however the
-program or this process ends, nothing is left behind.
+program or this process ends, nothing is left behind. What is written to a `place` on a disk lies below that
+folder, and its maker removes it.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import sys
 from dataclasses import dataclass, field
+
+from .preparation import receive_handle
 
 __all__ = ["Overlay"]
 
-_LONGEST, _HANDLE = 100, 4
 
 _STEPS = {
     "namespaces": "this system lets no user namespace be made for it",
     "folder": "the workspace could not be opened",
     "memory": "no file system in memory could be mounted for it",
+    "disk": "no folder on the disk could be had for it",
     "overlay": "the kernel lays no overlay over the workspace",
 }
 _ADVICE = {
@@ -42,14 +44,15 @@ class Overlay:
     """An overlay over a folder, for one program.
 
     `folder` is absolute and resolved, and `identity` its device and inode: another one in its place is
-    refused. What is written takes `size` bytes and `inodes` files and folders at most. `problem` says why
-    there is none, once that was received.
+    refused. What is written takes `size` bytes and `inodes` files and folders at most; `place` is the folder
+    on a disk that it lies below, "" for memory. `problem` says why there is none, once that was received.
     """
 
     folder: str
     identity: tuple[int, int]
     size: int
     inodes: int
+    place: str = ""
     problem: str = ""
     _ends: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
 
@@ -65,20 +68,18 @@ class Overlay:
             "identity": list(self.identity),
             "size": self.size,
             "inodes": self.inodes,
+            "place": self.place,
         }
 
     def receive(self) -> int | None:
         """Return the handle on what was written, which the caller closes; None where none was sent."""
-        # `socket.recv_fds` leaves its flags out (Python 3.11): it would wait, and the handle be inherited.
-        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
         try:
-            told, sent, _, _ = self._ends[0].recvmsg(_LONGEST, socket.CMSG_SPACE(_HANDLE), flags)
+            told, handle = receive_handle(self._ends[0])
         except BlockingIOError:
             return None
-        if sent:
-            return int.from_bytes(sent[0][2][:_HANDLE], sys.byteorder)
-        self.problem = _problem(*told.decode().split())
-        return None
+        if handle is None:
+            self.problem = _problem(*told.decode().split())
+        return handle
 
     def close(self) -> None:
         """Give up what was not received."""

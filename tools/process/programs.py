@@ -1,4 +1,4 @@
-"""Find where programs lie that a person uses: the PATH of programs, and the folders these need to be read.
+"""Find the person's programs: the PATH for commands, and the folders they need to read.
 
 The order is the person's. No folder that a model may write to comes before one of the system: of the
 workspace, the folders of its own Python environments alone are in PATH, last, and only `python` and `pip` are
@@ -11,7 +11,6 @@ from __future__ import annotations
 import fnmatch
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+from leeward.security.lazy import regex
 from leeward.security.paths import is_inside, runs_later_reason, secret_reason, writable
 from leeward.security.policy import Policy
 from leeward.security.sandbox import SYSTEM_FOLDERS, TOOLCHAIN_VARIABLES, toolchains
@@ -28,12 +28,13 @@ __all__ = ["SEARCH_PATH", "Programs", "find_programs", "sound_toolchains", "syst
 
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where programs are looked for without anything else being said."""
+"""Where programs are looked for by default."""
 
 # Of the workspace these come first, whatever the person's PATH says; pipx, pip-audit and the like do not.
-_OF_WORKSPACE = re.compile(r"(?:python|pip)(?:[23](?:\.[0-9]{1,2}t?)?)?")
+_OF_WORKSPACE = regex(r"(?:python|pip)(?:[23](?:\.[0-9]{1,2}t?)?)?")
 _ENVIRONMENTS = (".venv", "venv")
 _SETTINGS = "pyvenv.cfg"
+_NOT_LOOKED_IN = "it is not an absolute path"
 _BIN = frozenset({"bin", "sbin", "condabin", "shims"})
 _LIBRARIES = frozenset({"lib", "lib32", "lib64", "libexec"})
 _OF_KERNEL = ("/proc", "/sys", "/dev")
@@ -58,12 +59,14 @@ class Programs:
     """Where programs are looked for, in this order, and what must be readable for them to run.
 
     `own` are folders of Python environments in the workspace, whether or not they exist. `readable` are
-    absolute paths of folders and files, `variables` those of the person's that say where a toolchain lies.
+    absolute paths of folders and files, `variables` those of the person's that say where a toolchain lies;
+    `left_out` are the entries of the person's PATH that are not looked in, each with the reason.
     """
 
     entries: tuple[str, ...] = tuple(SEARCH_PATH.split(":"))
     own: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -121,10 +124,13 @@ class _Finder:
         named = [entry for entry in self.parent.get("PATH", "").split(":") if entry.startswith("/")]
         early: list[str] = []
         late: list[str] = []
+        left_out: list[tuple[str, str]] = []
         readable: list[str] = []
         for entry in dict.fromkeys(map(posixpath.normpath, named[:_MOST_ENTRIES])):
             real = _real(entry)
-            if not _is_folder(real) or self._is_refused(real) or not entry.isprintable():
+            why_not = self._refusal(real)
+            if not _is_folder(real) or why_not or not entry.isprintable():
+                left_out.append((entry, why_not or "there is no such folder"))
                 continue
             if not self._is_writable(entry):
                 early.append(entry if is_inside(entry, *SYSTEM_FOLDERS) and _is_of_system(real) else real)
@@ -132,10 +138,17 @@ class _Finder:
             elif is_inside(real, *self.at_home):
                 # It is mounted read-only, but other tools may be allowed to write there.
                 late.append(real)
+            else:
+                left_out.append((entry, "commands can write to it, or to a link on its path"))
+        left_out += (
+            (entry, _NOT_LOOKED_IN) for entry in self.parent.get("PATH", "").split(":") if entry[:1] != "/"
+        )
         entries = tuple(dict.fromkeys((*early, *SEARCH_PATH.split(":"), *late)))
         variables = dict(self._variables())
         readable += (part for name, base in variables.items() for part in self._named_by(name, base))
-        return Programs(entries, self._own(), self._outermost(readable), variables)
+        own = self._own()
+        told = ((entry, why) for entry, why in dict(left_out).items() if entry not in own)
+        return Programs(entries, own, self._outermost(readable), tuple(told), variables)
 
     def _outermost(self, readable: Iterable[str]) -> tuple[str, ...]:
         """Leave out what is part of something else: no mount can be made behind a link there."""
@@ -180,9 +193,17 @@ class _Finder:
 
     def _is_refused(self, real: str) -> bool:
         """Whether a folder is too much to open, is no place for programs, or is everybody's to write."""
-        holds_much = is_inside(self.policy.home, real) or is_inside(self.policy.workspace, real)
-        is_closed = ":" in real or not real.isprintable() or self._is_secret(real)
-        return holds_much or is_closed or is_inside(real, *_OF_KERNEL) or _is_open_to_all(real)
+        return self._refusal(real) != ""
+
+    def _refusal(self, real: str) -> str:
+        """Say why no program of a folder is to be had, "" where all are."""
+        if is_inside(self.policy.home, real) or is_inside(self.policy.workspace, real):
+            return "it contains the home or the workspace"
+        if ":" in real or not real.isprintable() or is_inside(real, *_OF_KERNEL):
+            return "it is not a folder for programs"
+        if self._is_secret(real):
+            return "it is, or lies in, what is secret"
+        return "everyone can write to it" if _is_open_to_all(real) else ""
 
     def _is_secret(self, real: str) -> bool:
         """Whether a path or a folder above it is secret."""
@@ -252,7 +273,7 @@ class _Finder:
 
 
 def _real(path: str) -> str:
-    """Return a path with its links followed; where one may not be, nobody is told anything about it later."""
+    """Return a path with its links followed; a folder that may not be used is not mentioned later."""
     with suppress(OSError, ValueError):
         return os.path.realpath(path)
     return path

@@ -12,17 +12,18 @@ While a job runs, its reaper measures what the whole tree takes of the machine, 
 is more than the job may have (`_Usage`), or cannot be measured.
 
 The descriptors of a job, in order: the job as JSON (`argv`, `cwd`, `env`, `niceness`, `limits`, `memory`,
-`tasks`, `in_group`, `overlay`), standard output, standard error, the lifeline, the one that messages are
-written to, with `in_group` the one by which a process joins the job's control group, with `overlay` the
-socket that a handle on what is written comes out of (`overlay.py`), and those the program gets, from number
-40 on. The messages are "reaper PID", "program PID", then "failed ERRNO" or, as `waitpid` has it,
-"ended STATUS"; and "limit memory" or "limit processes" before the tree is killed for that.
+`tasks`, `has_input`, `in_group`, `overlay`, `network`, `listener`), standard output, standard error, the
+lifeline, the one that messages are written to, with `has_input` standard input, with `in_group` the one by
+which a process joins the job's control group, with `overlay`, `network` and `listener` the sockets that a
+handle on what is written (`overlay.py`), a listening socket (`network.py`) and what tells of system calls
+(`listener.py`) come out of, and those the program gets, from number 40 on. The messages are "reaper PID",
+"program PID", then "failed ERRNO" or, as `waitpid` has it, "ended STATUS"; and "limit memory" or
+"limit processes" before the tree is killed for that.
 """
 
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
 import resource
@@ -31,8 +32,17 @@ import signal
 import socket
 import sys
 import time
+import types
 from collections.abc import Iterable
 from typing import Any
+
+if __name__ == "__main__":
+    # A script belongs to no package. This one needs nothing of its folder but a single file.
+    __package__ = "process"
+    sys.modules[__package__] = types.ModuleType(__package__)
+    sys.modules[__package__].__path__ = [os.path.dirname(__file__)]  # noqa: PTH120 — pathlib costs more than the rest
+
+from .preparation import have_calls_told, lay_over, leave_network
 
 __all__ = ["FIRST_DESCRIPTOR", "children", "descendants", "end_all", "is_stopped", "mounts", "stop_group"]
 
@@ -53,12 +63,7 @@ _PAUSE = 0.005
 _SHORTEST, _LONGEST, _GLANCE = 0.01, 0.1, 0.02
 _MOST_LOOKING = 0.25
 
-# So many processes are measured while they run.
-_FEW = 32
-
-_NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
-_PLAIN, _DETACH = ctypes.c_ulong(0x2 | 0x4), 2  # no set-id bits, no devices; once unused
-_SPOT = b"/dev"
+_FEW = 32  # processes are measured while they run
 
 
 # ------------------------------------------------------------------ a tree of processes
@@ -278,7 +283,7 @@ def _memory_of(pids: list[int], grown: int, most: int) -> int:
     """Measure what processes take together, or as much of it as is above `most`.
 
     Of shared memory no more than `grown` is counted: a file that is mapped and held open would count twice.
-    All of that is, where it cannot be told what a process holds.
+    Everything is, if it is unknown what a process holds.
     """
     own = shared = 0
     for pid in pids:
@@ -307,7 +312,7 @@ def _has_sent_files(pid: int) -> bool:
 
 
 def _reads(path: str, name: bytes) -> int:
-    """Return the number that stands behind a name in a file of the kernel's; 0 where there is none."""
+    """Return the number behind a name in a file of the kernel's; 0 where there is none."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 — the same
             return next((int(line.split()[1]) for line in file if line.startswith(name)), 0)
@@ -352,7 +357,7 @@ def mounts(listed: str) -> Iterable[tuple[int, str, str, str]]:
     with open(listed, "rb") as file:  # noqa: PTH123 — the same
         for line in file:
             words = line.split(b" ")
-            # What would break the line is an octal number in a name; a carriage return stands as it is.
+            # The kernel writes a line break in a name as an octal number, but not a carriage return.
             names = (word.decode("unicode_escape").encode("latin-1") for word in words[3:5])
             folder, place = map(os.fsdecode, names)
             major, _, minor = words[2].partition(b":")
@@ -397,7 +402,7 @@ def _link(path: str) -> str:
 def _main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    # What ends here was told of already, and what is to be ended is not ended by asking.
+    # An end during this loop was reported already, and a job that is to end is not ended by asking.
     for number in (signal.SIGCHLD, *_ENDING):
         signal.signal(number, signal.SIG_IGN)
     _prctl(_SET_CHILD_SUBREAPER, 1)
@@ -476,76 +481,34 @@ def _become(job: dict[str, Any], outputs: tuple[int, int], status: int, given: l
     try:
         # In a session of its own it has its own share of the processors, so that it cannot starve its reaper.
         os.setsid()
+        into = given.pop(0) if job["has_input"] else os.open(os.devnull, os.O_RDONLY)
         if job["in_group"]:
             os.write(given.pop(0), b"0")
         if job["overlay"] is not None:
             with socket.socket(fileno=given.pop(0)) as channel:
-                _lay_over(job["overlay"], channel)
+                lay_over(job["overlay"], channel)
+        if job["network"] is not None:
+            with socket.socket(fileno=given.pop(0)) as channel:
+                leave_network(job["network"]["port"], channel, is_isolated=job["overlay"] is not None)
+        listener = None if job["listener"] is None else socket.socket(fileno=given.pop(0))
         # Python ignores some of these for itself; a program expects them as they are by default.
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, *_ENDING):
             signal.signal(number, signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(into, 0)
         for place, descriptor in (*enumerate(outputs, 1), *enumerate(given, FIRST_DESCRIPTOR)):
             os.dup2(descriptor, place)
         os.chdir(job["cwd"])
         os.setpriority(os.PRIO_PROCESS, 0, max(job["niceness"], os.getpriority(os.PRIO_PROCESS, 0)))
         for which, soft, hard in job["limits"]:
             resource.setrlimit(which, (soft, hard))
+        if listener is not None:
+            with listener:
+                have_calls_told(job["listener"], listener)
         os.execvpe(job["argv"][0], job["argv"], job["env"])  # noqa: S606 — without a shell is what is wanted
     except (OSError, ValueError) as error:
         _tell(status, f"failed {getattr(error, 'errno', 0) or 0}")
     finally:
         os._exit(127)
-
-
-def _lay_over(wanted: dict[str, Any], channel: socket.socket) -> None:
-    """Lay an overlay over a folder, at its own path, for this process and what it starts.
-
-    Only the channel gets a handle on what will be written, or the step that failed with its error's number.
-    """
-    step = "namespaces"
-    try:
-        _isolate()
-        step = "folder"
-        lower = os.open(wanted["folder"], os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
-        if [os.fstat(lower).st_dev, os.fstat(lower).st_ino] != wanted["identity"]:
-            raise OSError(errno.ESTALE, "another folder stands there")
-        os.fchdir(lower)
-        step = "memory"
-        options = f"size={wanted['size']},nr_inodes={wanted['inodes']},mode=700"
-        _call("mount", b"tmpfs", _SPOT, b"tmpfs", _PLAIN, options.encode())
-        upper, work = (_folder(name, os.fstat(lower).st_mode & 0o7777) for name in (b"/upper", b"/work"))
-        step = "overlay"
-        # By descriptors instead of paths, nothing has to be escaped, and nothing can be swapped.
-        layers = f"lowerdir=/proc/self/fd/{lower},upperdir=/proc/self/fd/{upper},workdir=/proc/self/fd/{work}"
-        _call("mount", b"none", b".", b"overlay", _PLAIN, f"{layers},userxattr,index=off,xino=off".encode())
-        # From here on no name leads to what is written: only the overlay and the channel hold it.
-        _call("umount2", _SPOT, _DETACH)
-    except OSError as error:
-        channel.send(f"{step} {error.errno}".encode())
-        raise
-    socket.send_fds(channel, [b"upper"], [upper])
-
-
-def _isolate() -> None:
-    """Enter namespaces in which this process may mount; the kernel keeps such mounts from all others."""
-    user, group = os.geteuid(), os.getegid()
-    _call("unshare", _NEW_USER | _NEW_MOUNTS)
-    maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
-    for name, text in maps.items():
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:  # noqa: PTH123 — the same
-            file.write(text)
-
-
-def _folder(name: bytes, mode: int) -> int:
-    os.mkdir(_SPOT + name)  # noqa: PTH102 — the same
-    os.chmod(_SPOT + name, mode)  # noqa: PTH101 — the same
-    return os.open(_SPOT + name, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _call(name: str, *arguments: object) -> None:
-    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
-        raise OSError(ctypes.get_errno(), name)
 
 
 def _tell(status: int, text: str) -> None:

@@ -72,6 +72,11 @@ class ProcessExit:
     error_lines: tuple[tuple[int, int], ...] = ()
 
     @property
+    def is_cut_short(self) -> bool:
+        """Whether something else than itself ended it."""
+        return self.timed_out or self.exceeded is not None or self.signal is not None
+
+    @property
     def output(self) -> str:
         """Both outputs, in the order in which they came."""
         return "".join(text for text, _ in self.pieces)
@@ -114,13 +119,17 @@ class Child(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is to be started: the program with its arguments, where, and with which whole environment."""
+    """What is to be started: the program with its arguments, where, and with which whole environment.
+
+    `out` and `err` are the descriptors of its outputs, `into` that of its input, None for nothing to read.
+    """
 
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
     out: int
     err: int
+    into: int | None = None
 
 
 Starter: TypeAlias = Callable[[Start], Awaitable[Child]]
@@ -343,11 +352,11 @@ class _Run:
 
 
 def _with_reason(failure: PermanentFailure, pieces: Pieces) -> PermanentFailure:
-    """Return a failure with the first line of what was said on the way to it."""
+    """Return a failure with the first line that was printed on the way to it."""
     said = "".join(text for text, _ in pieces).strip().partition("\n")[0]
     return PermanentFailure(f"{failure}: {said}") if said else failure
 
 
 def _margin(seconds: float) -> float:
-    """Return how long before the deadline to stop, so that the tree is gone and told of in time."""
+    """Return how long before the deadline to stop, so that the tree is gone, and reported, in time."""
     return min(2 * _GRACE, seconds / 4)

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,10 @@ from leeward.security.outcome import PermanentFailure
 
 from ..linux import keep_from_debuggers, set_subreaper
 from .cgroup import Group, Groups
+from .disk_usage import DiskUsage
 from .environment import Exceeded, Limits, Resource
+from .listener import Listener
+from .network import OwnNetwork
 from .overlay import Overlay
 from .reaper import children, descendants, end_all, is_stopped, stop_group
 from .run import Process, Start, Thread, start_process, starting, two_pipes, unstartable
@@ -174,12 +177,14 @@ async def _exited(process: Process) -> None:
 class SupervisedStart:
     """Starts programs under reapers. Without a `supervisor`, each has one of its own.
 
-    With `groups`, each has a control group, too, by which the kernel holds it to its limits at once.
+    With `groups`, each has a control group, too, by which the kernel holds it to its limits at once. A
+    `listener` receives the system calls of the one program that is started.
     """
 
     supervisor: Supervisor | None = None
     limits: Limits = field(default_factory=Limits)
     groups: Groups | None = None
+    listener: Listener | None = None
 
     async def __call__(self, start: Start) -> SupervisedProcess:
         """Start a program.
@@ -187,12 +192,21 @@ class SupervisedStart:
         Raises:
             PermanentFailure: it could not be started.
         """
-        return await self.start(start)
+        return await self.start(start, listener=self.listener)
 
     async def start(
-        self, start: Start, given: Sequence[int] = (), overlay: Overlay | None = None
+        self,
+        start: Start,
+        given: Sequence[int] = (),
+        overlay: Overlay | None = None,
+        listener: Listener | None = None,
+        network: OwnNetwork | None = None,
     ) -> SupervisedProcess:
-        """Start a program, with further descriptors from number `FIRST_DESCRIPTOR` on, or over an overlay.
+        """Start a program, with further descriptors from number `FIRST_DESCRIPTOR` on.
+
+        With an overlay it finds that at the folder's own path, with a network it has no other.
+
+        A `listener` receives its system calls.
 
         Raises:
             PermanentFailure: it could not be started.
@@ -212,12 +226,16 @@ class SupervisedStart:
         child = SupervisedProcess(
             supervisor, hold, stream, self.supervisor is None, limits=self.limits, group=group
         )
+        if overlay is not None and overlay.place:
+            child.disk = DiskUsage(overlay.place, overlay.size, overlay.inodes)
         _begin_work()
         try:
             entrance = () if group is None else (group.entrance,)
-            channel = () if overlay is None else (overlay.channel,)
-            handed = (start.out, start.err, parent_pipe, tell, *entrance, *channel, *given)
-            supervisor.hand_over(self._job(start, group, overlay), handed)
+            channels = [one.channel for one in (overlay, network, listener) if one is not None]
+            into = () if start.into is None else (start.into,)
+            handed = (start.out, start.err, parent_pipe, tell, *into, *entrance, *channels, *given)
+            asked = {"overlay": overlay, "network": network, "listener": listener}
+            supervisor.hand_over(self._job(start, group, asked), handed)
         except OSError as error:
             await child.end()
             raise PermanentFailure(unstartable(error.errno or 0)) from error
@@ -239,17 +257,26 @@ class SupervisedStart:
                 os.close(end)
             raise
 
-    def _job(self, start: Start, group: Group | None, overlay: Overlay | None) -> bytes:
+    def _job(
+        self,
+        start: Start,
+        group: Group | None,
+        asked: Mapping[str, Overlay | OwnNetwork | Listener | None],
+    ) -> bytes:
         limits = [(which, soft, hard) for which, (soft, hard) in self.limits.items()]
         program = {"argv": list(start.argv), "cwd": start.cwd, "env": dict(start.env), "limits": limits}
         bounds = {"memory": self.limits.memory, "tasks": self.limits.tasks, "in_group": group is not None}
-        mounted = {"overlay": None if overlay is None else overlay.wanted()}
-        return json.dumps({**program, **bounds, **mounted, "niceness": self.limits.niceness}).encode()
+        bounds["has_input"] = start.into is not None
+        special = {name: None if one is None else one.wanted() for name, one in asked.items()}
+        return json.dumps({**program, **bounds, **special, "niceness": self.limits.niceness}).encode()
 
 
 @dataclass(slots=True)
 class SupervisedProcess:
-    """A program under its reaper, which holds on until `hold` is closed; `said` is what it told by now."""
+    """A program under its reaper, which waits until `hold` is closed; `said` is the reaper's output so far.
+
+    `disk` is held against what it may write there.
+    """
 
     supervisor: Supervisor
     hold: int
@@ -259,6 +286,7 @@ class SupervisedProcess:
     pid: int = 0
     limits: Limits = field(default_factory=Limits)
     group: Group | None = None
+    disk: DiskUsage | None = None
     _killed_for: Resource | None = None
 
     @property
@@ -266,6 +294,8 @@ class SupervisedProcess:
         """The bound it was killed at, known for good once it was ended."""
         word = self._told(b"limit")
         what = Resource(word.decode()) if word else self._killed_for
+        if what is Resource.DISK and self.disk is not None:
+            return Exceeded(what, self.disk.size)
         return None if what is None else Exceeded(what, self.limits.bound(what))
 
     def _told(self, word: bytes) -> bytes:
@@ -278,7 +308,7 @@ class SupervisedProcess:
         self.supervisor.reapers.add(self.pid)
 
     async def _listen(self, *words: bytes) -> None:
-        """Take in what the reaper tells until it told one of these, or tells nothing more."""
+        """Take in the reaper's reports until one of these has come, or nothing more comes."""
         while not any(map(self._told, words)):
             chunk = await self.status.receive_some()
             if not chunk:
@@ -293,13 +323,16 @@ class SupervisedProcess:
         """
         await self._listen_watchfully(b"ended", b"failed")
         if not self.pid:
-            raise PermanentFailure("the program could not be started: what should have kept it has ended")
+            raise PermanentFailure("the program could not be started: its supervisor has ended")
         if number := self._told(b"failed"):
             raise PermanentFailure(unstartable(int(number)))
         return os.waitstatus_to_exitcode(int(self._told(b"ended") or signal.SIGKILL))
 
     async def _listen_watchfully(self, *words: bytes) -> None:
-        """Listen, and end a reaper that was stopped: what it keeps would be bounded by nobody."""
+        """Listen, and end a reaper that was stopped: what it keeps would be bounded by nobody.
+
+        What fills a disk is ended, too.
+        """
         while True:
             with trio.move_on_after(_LOOK) as scope:
                 await self._listen(*words)
@@ -307,6 +340,9 @@ class SupervisedProcess:
                 return
             if is_stopped(self.pid):
                 send([self.pid], signal.SIGKILL)
+            if self.disk is not None and await trio.to_thread.run_sync(self.disk.is_over):
+                self._killed_for = Resource.DISK
+                self.signal(signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to everything below the reaper."""
@@ -336,7 +372,7 @@ class SupervisedProcess:
         with trio.move_on_after(_REAP):
             await self._listen()
         if self.group is not None:
-            self._killed_for = self.group.exceeded()
+            self._killed_for = self._killed_for or self.group.exceeded()
             self.group.kill()
             await self.group.remove()
         await self.status.aclose()
@@ -363,7 +399,7 @@ class SupervisedProcess:
 
 
 def told_behind(word: bytes, said: bytes) -> bytes:
-    """Return what a reaper told behind a word in whole lines, nothing where it has not yet."""
+    """Return what a reaper reported behind a word in whole lines, nothing where it has not yet."""
     lines = said[: said.rfind(b"\n") + 1].splitlines()
     return next((line.partition(b" ")[2] for line in lines if line.startswith(word + b" ")), b"")
 

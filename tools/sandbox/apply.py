@@ -1,12 +1,11 @@
-"""Keep what a trial run changed: apply it to the workspace, all of it or nothing.
+"""Apply what a trial run changed to the workspace: all of it or nothing.
 
-First all contents, those that stand there and those that come, go to the checkpoint store, or, where they
-are more than its budget, to a journal folder beside it. Then a step is written down as being applied, every
-path is compared once more with what was looked at, and only then the workspace is changed, beneath handles,
-as `/undo` changes it. At last the step is marked as done, and `/undo` takes it back. What fails is taken back
-at once; what a killed process left half-done is finished, or taken back, by the next one that opens the
-workspace. What somebody else changed meanwhile is never overwritten. A lock lets one process at a time do
-this to a workspace.
+All contents, old and new, first go to the checkpoint store, or to a journal folder beside it if they exceed
+its budget. A step is recorded as being applied. Every path is compared once more with the state that was
+judged. Only then the workspace is changed, beneath handles, by the code of `/undo`, and the step is marked as
+done. A failure is taken back at once; what a killed process left half-done is finished, or taken back, by the
+next one that opens the workspace. A change made by others meanwhile is never overwritten. A lock lets one
+process at a time do this to a workspace.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _BATCH = 200
 _TRIED_AGAIN = 0.02
 _FEW = 5
 _LOCK = "lock"
-_THEIRS = "somebody else changed it meanwhile"
+_THEIRS = "it was changed by something else meanwhile"
 _KILLED = "changes that were being kept when Leeward was killed"
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 
@@ -98,7 +97,7 @@ class Keeping:
                 try:
                     collected = partial(_collected, work, upper, changes, self.budget)
                     revisions = await trio.to_thread.run_sync(collected)
-                    # From here on nobody leaves before it stands, or is as it was.
+                    # From here on nobody leaves before it is applied, or as it was.
                     scope.shield = True
                     step = await self.store.begin(session, self._root, call, tool, mark, revisions)
                 except BaseException:
@@ -337,7 +336,7 @@ class _Collector:
             with closing(self.work.top.descend(folder)) as below:
                 handle = os.open(name, READ, dir_fd=below.handle)
         except (OSError, ToolError) as error:
-            # Where it may not be read, it stands there; anything else was done to it since.
+            # A folder that may not be read is unchanged; anything else was done to it since.
             if isinstance(error, PermissionError):
                 raise
             raise Conflict([one.path]) from None
@@ -379,7 +378,7 @@ def _opened_parents(top: DirHandle, changes: Changes) -> list[Revision]:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What stands at a path of a step: "before", "after", "both" where these are alike, or "theirs".
+    """The state of a path of a step: "before", "after", "both" where these are alike, or "theirs".
 
     "between" is nothing where a folder is to take the place of a file or link, or the other way round.
     """
@@ -457,7 +456,7 @@ class _Work:
             path = os.fsdecode(one.path)
             found = standing[path]
             goal, other = (one.after, one.before) if state == "before" else (one.before, one.after)
-            # A folder that stands there already may not have its mode yet.
+            # A folder that exists already may not have its mode yet.
             is_folder = goal is not None and goal.kind == "folder" and found.state != "theirs"
             if found.state not in {state, "both", "between"} and not is_folder:
                 continue
@@ -485,7 +484,7 @@ class _Work:
         return found
 
     def _standing(self, revisions: Sequence[Revision]) -> dict[str, _Standing]:
-        """Return what stands at the paths of a step, by what they hold."""
+        """Return the state of the paths of a step, by their contents."""
         return {os.fsdecode(one.path): self._compared(one) for one in revisions}
 
     def _compared(self, one: Revision) -> _Standing:
@@ -508,7 +507,7 @@ class _Work:
         return None if found is None else stamp_of(found)
 
     def _is(self, path: str, stamp: Stamp | None, version: Version | None) -> bool:
-        """Whether a version stands at a path; the mode of a folder, set at the end, does not count."""
+        """Whether a path has a version; the mode of a folder, set at the end, does not count."""
         if stamp is None or version is None:
             return stamp is None and version is None
         folder, _, name = path.rpartition("/")
@@ -567,7 +566,7 @@ class _Work:
         os.unlink(temporary, dir_fd=below.handle)
 
     def _sync_folders(self, wanted: Iterable[RestoreTarget]) -> None:
-        """Make names last, before anybody is told that they stand."""
+        """Make names durable before they are reported as kept."""
         for folder in {one.path.rpartition("/")[0] for one in wanted}:
             with suppress(OSError, ToolError), closing(self.top.descend(folder)) as below:
                 handle = below.listing()

@@ -9,34 +9,44 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import signal
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.security.outcome import PermanentFailure
+from leeward.security.lazy import regex
+from leeward.security.outcome import PermanentFailure, PolicyBlocked
 
 from ..process import (
     FIRST_DESCRIPTOR,
     MOST_ASKED,
     Child,
     Exceeded,
+    Listener,
     Overlay,
+    OwnNetwork,
+    ProcessExit,
+    Serve,
     Start,
+    Starter,
     SupervisedProcess,
     SupervisedStart,
     children,
     descendants,
+    run_served,
     send,
     starting,
     unstartable,
 )
 
-__all__ = ["BubblewrapStart"]
+if TYPE_CHECKING:
+    from .program import Program
 
-_CODE = re.compile(rb'"exit-code"')
+__all__ = ["BubblewrapStart", "run_program"]
+
+_CODE = regex(rb'"exit-code"')
 _TOLD = 4096
 
 # Bubblewrap tells a death by signal N as 128 + N. Of those codes only these are no program's own.
@@ -57,7 +67,9 @@ _DEADLY = frozenset(
 class BubblewrapStart:
     """Starts programs under bubblewrap: `program` with `arguments`, and a filter of system calls.
 
-    With an `overlay`, bubblewrap finds it at the folder's own path, and the program nothing else there.
+    With an `overlay`, bubblewrap finds it at the folder's own path, and the program nothing else there. With
+    a `network`, bubblewrap is started in that, and makes none. A `listener` receives system calls, of
+    bubblewrap's own, too.
     """
 
     program: str
@@ -65,6 +77,8 @@ class BubblewrapStart:
     kept: SupervisedStart
     filter: bytes
     overlay: Overlay | None = None
+    listener: Listener | None = None
+    network: OwnNetwork | None = None
 
     async def __call__(self, start: Start) -> Child:
         """Start a program.
@@ -83,9 +97,12 @@ class BubblewrapStart:
                 os.close(filtered)
                 raise
         options = ("--json-status-fd", str(FIRST_DESCRIPTOR), "--seccomp", str(FIRST_DESCRIPTOR + 1))
-        argv = (self.program, *self.arguments, *options, "--", *start.argv)
+        # The one place that makes bubblewrap keep the network it is started in, instead of making its own.
+        network = () if self.network is None else ("--share-net",)
+        argv = (self.program, *self.arguments, *network, *options, "--", *start.argv)
         try:
-            child = await self.kept.start(replace(start, argv=argv), (tell, filtered), self.overlay)
+            wrapped, given = replace(start, argv=argv), (tell, filtered)
+            child = await self.kept.start(wrapped, given, self.overlay, self.listener, self.network)
         except BaseException:
             os.close(told)
             raise
@@ -147,3 +164,16 @@ class _Bubble:
         is_gone = await self.kept.end()
         await self.status.aclose()
         return is_gone
+
+
+async def run_program(program: Program, starter: Starter, serve: Serve | None) -> ProcessExit:
+    """Run a program to its end, in a network of its own if something is served there."""
+    if serve is None:
+        return await program.run(starter)
+    if not isinstance(starter, BubblewrapStart):
+        raise PolicyBlocked("a network by host needs bubblewrap")
+
+    async def run(network: OwnNetwork) -> ProcessExit:
+        return await program.run(replace(starter, network=network))
+
+    return await run_served(run, serve)

@@ -1,4 +1,4 @@
-"""Read what a trial run wrote from the upper of its overlay, as changes of the workspace.
+"""Read a trial run's changes from the upper layer of its overlay.
 
 The upper is walked by handle, no link is followed, and every entry is compared with the lower, the workspace
 as it is. How an entry came to be does not matter, only how both differ: an equal copy and a touched folder
@@ -34,6 +34,11 @@ _UNREADABLE = "what it holds cannot be read, so it could not be put back"
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OWNER = stat.S_IRWXU
 
+# Folders are opened from the top, and paths are held against what lies above them: both take longer, the
+# deeper something lies.
+_USUAL_DEPTH = 16
+_LONGEST_PATH = 4096
+
 FILE_MODE, FOLDER_MODE = 0o777, 0o3777
 """What is kept of a mode: nothing that is kept runs as somebody else."""
 
@@ -47,7 +52,10 @@ _SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeLimits:
-    """How many entries are looked at, in upper and lower together, and how many bytes of the upper."""
+    """How many entries are looked at, in upper and lower together, and how many bytes of the upper.
+
+    What lies deep counts for as many entries as it takes steps to get there.
+    """
 
     max_entries: int = 500_000
     max_bytes: int = 1024 * 1024 * 1024
@@ -55,7 +63,7 @@ class ChangeLimits:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What stands at a path: "file", "folder", "link" or "other"; `mode` is its permissions.
+    """The entry at a path: "file", "folder", "link" or "other"; `mode` is its permissions.
 
     `digest` is the SHA-256 (hex) of a file that a program wrote, `target` where a link leads. `stamp` is that
     of the path in the workspace; what a program wrote has none.
@@ -271,7 +279,7 @@ class _Notes:
 
     def gone(self, lower: DirHandle, name: str, path: str, found: os.stat_result) -> None:
         """Note that a path of the workspace was removed, with all that lies below."""
-        self.count()
+        self.count(path)
         self.touch(path, found)
         if (special := _SPECIAL.get(stat.S_IFMT(found.st_mode))) is not None:
             self.refuse(path, f"{special} could not be put back, so it is not removed", unchanged=True)
@@ -300,7 +308,7 @@ class _Notes:
         if not stat.S_ISDIR(found.st_mode):
             self.gone(folder, entry.name, path, found)
             return ""
-        self.count()
+        self.count(path)
         self.touch(path, found)
         self.changes[path] = Change(path, _standing(folder, entry.name, found), None)
         return entry.name
@@ -310,14 +318,14 @@ class _Notes:
         if found.st_ctime_ns >= self.began:
             self.conflicts.add(path)
 
-    def count(self) -> None:
-        """Count one entry.
+    def count(self, path: str) -> None:
+        """Count one entry, and the steps to it where it lies deep.
 
         Raises:
-            _Cut: it is one too many.
+            _Cut: it is one too many, or its path is longer than the kernel takes one.
         """
-        self.entries -= 1
-        if self.entries < 0:
+        self.entries -= 1 + max(0, path.count("/") - _USUAL_DEPTH)
+        if self.entries < 0 or len(path) > _LONGEST_PATH:
             raise _Cut
 
     def refuse(self, path: str, why: str, *, unchanged: bool = False) -> None:
@@ -379,11 +387,12 @@ class _Walk:
         folders: list[_Folder] = []
         with upper.entries() as entries:
             for entry in entries:
-                self.notes.count()
+                path = _joined(folder.path, entry.name)
+                self.notes.count(path)
                 names.add(entry.name)
                 found = None if lower is None else _stat(lower, entry.name)
                 status = entry.stat(follow_symlinks=False)
-                place = _Place(_joined(folder.path, entry.name), entry.name, upper, lower, status, found)
+                place = _Place(path, entry.name, upper, lower, status, found)
                 if not place.is_whiteout:
                     self._compare(place)
                 elif lower is not None and found is not None:
@@ -414,14 +423,12 @@ class _Walk:
         self._look_at_attributes(upper.handle, f"/proc/self/fd/{lower.handle}/.", path or ".")
 
     def _compare(self, place: _Place) -> None:
-        """Compare what a program left at a path with what stands there."""
+        """Compare what a program left at a path with the workspace."""
         standing = _SPECIAL.get(stat.S_IFMT(place.found.st_mode)) if place.found is not None else None
         if place.kind in _SPECIAL:
             self.notes.refuse(place.path, f"{_SPECIAL[place.kind]} is never kept", unchanged=True)
         elif standing is not None:
-            self.notes.refuse(
-                place.path, f"{standing} stands there and could not be put back", unchanged=True
-            )
+            self.notes.refuse(place.path, f"{standing} is there and could not be put back", unchanged=True)
         elif place.kind == stat.S_IFREG:
             self._compare_file(place)
         elif place.kind == stat.S_IFDIR:
@@ -472,7 +479,7 @@ class _Walk:
             self.notes.gone_below(place.lower, place.name, place.path)
 
     def _read(self, written: int, place: _Place, found: os.stat_result | None) -> tuple[str, bool]:
-        """Return the digest of what a program wrote, and whether that is what stands there."""
+        """Return the digest of what a program wrote, and whether the workspace already has it."""
         self.bytes -= place.status.st_size
         if self.bytes < 0:
             raise _Cut
@@ -516,7 +523,7 @@ class _Walk:
 
 
 class _Unreadable(Exception):
-    """What stands in the workspace may not be read."""
+    """The workspace's own entry may not be read."""
 
 
 def _joined(folder: str, name: str) -> str:
@@ -542,7 +549,7 @@ def _stat(folder: DirHandle, name: str) -> os.stat_result | None:
 
 
 def _standing(folder: DirHandle, name: str, found: os.stat_result) -> Entry:
-    """Return what stands at a path of the workspace."""
+    """Return the entry at a path of the workspace."""
     mode, stamp = stat.S_IMODE(found.st_mode), stamp_of(found)
     if stat.S_ISDIR(found.st_mode):
         return Entry("folder", mode, stamp=stamp)
@@ -580,7 +587,7 @@ def _digest(written: int, standing: int | None) -> tuple[str, bool]:
 
 
 def _holds(standing: int, piece: bytes) -> bool:
-    """Whether a file goes on with these bytes."""
+    """Whether the rest of a file begins with these bytes."""
     left = memoryview(piece)
     while left:
         read = os.read(standing, len(left))

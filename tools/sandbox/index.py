@@ -1,12 +1,12 @@
-"""Keep in mind which folders hold something a scan notes, so that a look costs those few and not the tree.
+"""Remember which folders hold secret or protected files, so that a scan visits those and not the whole tree.
 
-The kernel tells of every change of names in a folder that is watched (inotify). What it told is read before
+The kernel reports every change of names in a folder that is watched (inotify). All reports are read before
 each look, so nothing that was done before is missed. Only names are remembered: whatever depends on what is
 in a file, on its mode or on where a link leads is read anew from the folders in question, by the same code
 as in a scan. Where notices do not tell everything, or any doubt is left, the whole tree is scanned.
 
 1. A folder is watched before it is listed, and after the one above it. So whatever replaces a part of the
-   path meanwhile is told, and the folder is dropped and listed anew.
+   path meanwhile is reported, and the folder is dropped and listed anew.
 2. A folder that was moved, deleted, replaced or given other rights is dropped with all below it.
 3. A look answers when there is nothing left to read, and after a bounded number of rounds not at all.
 """
@@ -118,7 +118,7 @@ class SecretIndex:
         except (_DoubtError, _UnwatchedError, OSError) as error:
             self._forget()
             self.unused_because = str(error)
-            # Beginning anew costs as much as a scan, so it is not tried each time where it is in vain.
+            # Beginning anew costs as much as a scan, so it is not repeated while it cannot succeed.
             self._rest = min(2**self._failures, _LONGEST_REST) - 1
             self._failures += 1
             return None
@@ -130,7 +130,7 @@ class SecretIndex:
         """Make what is known what is there.
 
         Raises:
-            _DoubtError: that cannot be told.
+            _DoubtError: that is unknown.
             _UnwatchedError: what is there cannot be watched.
         """
         if self._queue < 0:
@@ -149,11 +149,11 @@ class SecretIndex:
         raise _DoubtError("the tree changes all the time")
 
     def _read_notices(self) -> bool:
-        """Take in what was told; whether something has to be listed anew."""
+        """Take in the kernel's reports; return whether something has to be listed anew."""
         stale: set[str] = set()
         for watch, notice, name in linux.pending_notices(self._queue):
             if notice & (Notice.OVERFLOW | Notice.UNMOUNT):
-                raise _DoubtError("more changed than the kernel keeps in mind")
+                raise _DoubtError("more changed than the kernel can queue")
             folder = self._paths.get(watch)
             if folder is None:
                 continue

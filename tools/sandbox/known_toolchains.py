@@ -1,4 +1,4 @@
-"""Remember which secrets lie in a toolchain, so that a large one is gone through once and not once a session.
+"""Remember the secrets found in a toolchain, so that a large one is scanned once, not once per session.
 
 What was found holds for as long as every folder that was looked at is the same one and has not changed: a
 folder's change time is set by the kernel whenever a name is added, removed or given to another file, and by

@@ -1,4 +1,4 @@
-"""Confine the calling thread to granted paths with Landlock (three system calls, Linux 5.13 and newer).
+"""Confine the calling thread to granted paths with Landlock (Linux 5.13 and newer).
 
 `security/sandbox/confinement.py` decides what may be done where; here that becomes a Landlock ruleset. A
 ruleset binds the thread that takes it on and everything that thread starts from then on, and cannot be taken
@@ -10,20 +10,42 @@ from __future__ import annotations
 
 import ctypes
 import os
+import posixpath
 import stat
 import struct
 import sys
+import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 from leeward.security.outcome import ToolError
-from leeward.security.sandbox import PathGrant, PathRight
+from leeward.security.paths import is_inside
+from leeward.security.sandbox import (
+    Confinement,
+    Masks,
+    PathGrant,
+    PathRight,
+    folders_in_between,
+    landlock_grants,
+)
 
 from ..files import opened_parent
 from ..linux import drop_capabilities, forbid_new_privileges, load_filter, system_call
-from .seccomp import Sockets, filter_program
+from .seccomp import Sockets, filter_program, reading_program
 
-__all__ = ["confine_thread", "landlock_version"]
+__all__ = [
+    "confine_thread",
+    "grants_around",
+    "landlock_version",
+    "made_scratch",
+    "temporary_folder",
+    "variables_of",
+]
+
+_HOME, _TEMPORARY = "home", "tmp"
+"""What a folder for temporary files holds: a home, and where such files are put."""
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1
@@ -58,15 +80,19 @@ def landlock_version() -> int:
         return 0
 
 
-def confine_thread(grants: Iterable[PathGrant], *, network: bool) -> None:
+def confine_thread(grants: Iterable[PathGrant], *, network: bool, reads_only: bool = False) -> None:
     """Confine the calling thread to what is granted; there is no way back.
+
+    With `reads_only` it is kept from all that Landlock does not know, too, and has no network.
 
     Raises:
         OSError: the kernel refused, or a system call's number is not known for this machine.
     """
     version = landlock_version()
-    also = () if version >= 3 else ("truncate",)
-    program = filter_program(Sockets.shared(network=network), also)
+    if reads_only:
+        program = reading_program(version)
+    else:
+        program = filter_program(Sockets.shared(network=network), keeps_length=version < 3)
     if program is None:
         raise OSError(0, "the system calls of this machine are not known here")
     ruleset = _ruleset(version, network=network)
@@ -126,3 +152,54 @@ def _add(ruleset: int, grant: PathGrant, handled: int) -> None:
             )
     finally:
         os.close(opened)
+
+
+# ------------------------------------------------------------------ what a program is granted
+
+
+def grants_around(
+    confinement: Confinement, masks: Masks, scratch: str, *, sees_processes: bool = True
+) -> tuple[PathGrant, ...]:
+    """Return what a thread may be confined to now; this waits for the disk."""
+    tops = (*confinement.readable, *confinement.writable)
+    shut = (spot.path for spot in (*masks.hidden, *masks.unwritable))
+    listed = {folder: _names(folder) for folder in folders_in_between(tops, shut)}
+    # What is granted is opened through no link, and these lead where the person had them lead.
+    readable = tuple(map(os.path.realpath, confinement.readable))
+    resolved = replace(confinement, readable=(*confinement.readable, *readable))
+    return landlock_grants(resolved, masks, scratch, listed, sees_processes=sees_processes)
+
+
+def _names(folder: str) -> tuple[str, ...]:
+    """Return what lies in a folder but for links: what those lead to is granted for itself, or not."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(sorted(entry.name for entry in entries if not entry.is_symlink()))
+    except OSError:
+        return ()
+
+
+def temporary_folder(within: str | None = None) -> str:
+    """Make a folder that is nobody else's."""
+    return os.path.realpath(tempfile.mkdtemp(prefix="leeward-", dir=within))
+
+
+def made_scratch(confinement: Confinement, within: str | None = None) -> str:
+    """Make a folder for temporary files, and a home that holds but what may be read of the real one."""
+    folder = temporary_folder(within)
+    for name in (_HOME, _TEMPORARY):
+        Path(folder, name).mkdir()
+    linked: list[str] = []
+    for path in sorted(confinement.readable):
+        is_there = is_inside(path, confinement.home) and not is_inside(path, *linked)
+        if is_there and Path(path).exists():
+            link = Path(folder, _HOME, posixpath.relpath(path, confinement.home))
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
+            linked.append(path)
+    return folder
+
+
+def variables_of(scratch: str) -> dict[str, str]:
+    """Return where a program finds a home of its own, if none can be put in the place of the real one."""
+    return {"HOME": f"{scratch}/{_HOME}", "TMPDIR": f"{scratch}/{_TEMPORARY}"} if scratch else {}

@@ -1,4 +1,4 @@
-"""What is run of a program, and the least that runs one: with the rights of whoever calls it."""
+"""What to run, and the minimal runner, without any confinement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 import trio
 
-from ..process import SEARCH_PATH, OnChunk, ProcessExit, Starter, SupervisedStart, run_process
+from ..process import SEARCH_PATH, OnChunk, ProcessExit, Serve, Starter, SupervisedStart, run_process
 from .result import Ran
 
 __all__ = ["Program", "Runner", "run_bare"]
@@ -60,8 +60,12 @@ class Runner(Protocol):
         max_bytes: int,
         on_chunk: OnChunk | None = None,
         lasting: bool = False,
+        serve: Serve | None = None,
     ) -> Ran:
-        """Run a program to its end, as `run_process` does; others start while a `lasting` one runs."""
+        """Run a program to its end, as `run_process` does; others start while a `lasting` one runs.
+
+        With `serve`, it reaches what that serves and nothing else.
+        """
         ...
 
 
@@ -74,8 +78,9 @@ async def run_bare(
     max_bytes: int,
     on_chunk: OnChunk | None = None,
     lasting: bool = False,  # noqa: ARG001 — it is kept from nothing
+    serve: Serve | None = None,  # noqa: ARG001 — the same
 ) -> Ran:
-    """Run a program with the rights of whoever calls this, looking at nothing.
+    """Run a program with the rights of the calling process, without any checks.
 
     Raises:
         PermanentFailure: it could not be started.

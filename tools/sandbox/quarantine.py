@@ -21,10 +21,12 @@ from leeward.security.text import visible
 
 from ..files import DirHandle, opened_parent
 
-__all__ = ["open_up", "undo"]
+__all__ = ["open_up", "remove_whole", "undo"]
 
 _CONTROL_FOLDERS = frozenset({".git", ".leeward", "hooks"})
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_PATH_ALONE = getattr(os, "O_PATH", os.O_RDONLY)
 
 
 def open_up(handle: int) -> bool:
@@ -126,3 +128,51 @@ def _write(folder: DirHandle, name: str, content: bytes, mode: int) -> None:
         file.write(content)
         with suppress(OSError):
             os.fchmod(file.fileno(), mode)
+
+
+def remove_whole(top: str) -> None:
+    """Remove a folder with all in it, however deep a program made it; what cannot be removed stays.
+
+    Folders in folders are moved up first: no path gets too long for the kernel, and no stack too high. All is
+    done by handles and through no link, for something of the program may still be at work there.
+    """
+    with suppress(OSError):
+        handle = _opened_folder(top)
+        try:
+            while folders := _emptied(handle, handle):
+                for name in folders:
+                    _remove_folder(name, handle)
+        finally:
+            os.close(handle)
+        os.rmdir(top)  # noqa: PTH106 — a text
+
+
+def _remove_folder(name: str, top: int) -> None:
+    """Remove a folder at the top; the folders in it come to lie beside it."""
+    folder = _opened_folder(name, top)
+    try:
+        _emptied(folder, top)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=top)
+
+
+def _opened_folder(name: str, within: int | None = None) -> int:
+    path = os.open(name, _PATH_ALONE | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
+    try:
+        open_up(path)
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=path)
+    finally:
+        os.close(path)
+
+
+def _emptied(folder: int, top: int) -> list[str]:
+    """Remove what is no folder, move folders to the top, and return the names of those that are there."""
+    with os.scandir(folder) as found:
+        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+    for name, is_folder in entries:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder)
+        elif folder != top:
+            os.rename(name, os.urandom(8).hex(), src_dir_fd=folder, dst_dir_fd=top)
+    return [name for name, is_folder in entries if is_folder]

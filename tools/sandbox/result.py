@@ -1,31 +1,35 @@
-"""What a confined program came to, and what its output alone does not tell of the sandbox it ran in.
+"""The result of a confined program: how it ended, and notices about its sandbox.
 
-A program that meets the sandbox says "permission denied" or "could not resolve host". Whoever reads that
+A program that meets the sandbox says "permission denied" or "could not resolve host". A reader of that
 takes it for a fault of the machine, so a hint is added, with the keys that change it where there are any.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from leeward.security.sandbox import Confinement
+from leeward.security.lazy import regex
 
-from ..process import ProcessExit
+if TYPE_CHECKING:
+    from leeward.security.sandbox import Confinement
 
-__all__ = ["Ran", "hints_of", "trial_hints_of"]
+    from ..process import ProcessExit
 
-_NO_NETWORK = re.compile(
+__all__ = ["Ran", "hints_of", "overlay_hints_of", "reading_hints_of", "trial_hints_of"]
+
+_NO_NETWORK = regex(
     r"(?i)could ?n.t resolve|could not resolve|name resolution|name or service not known|getaddrinfo"
     r"|network is (?:unreachable|down)|ENOTFOUND|EAI_AGAIN|ENETUNREACH|ECONNREFUSED|connection refused"
     r"|no route to host|failed to connect|unable to connect|failed to establish a new connection|dial tcp"
     r"|socket: (?:operation not permitted|permission denied)|no such host|unknown host"
 )
-_NO_ACCESS = re.compile(
+_NO_ACCESS = regex(
     r"(?i)read-only file system|EROFS|permission denied|EACCES|operation not permitted|resource busy"
 )
-_NO_SPACE = re.compile(r"(?i)no space left on device|ENOSPC")
-_NO_OWNER = re.compile(r"(?i)value too large for defined data type|EOVERFLOW")
+_NO_SPACE = regex(r"(?i)no space left on device|ENOSPC")
+_NO_LINK = regex(r"hardlink different from source")
+_NO_OWNER = regex(r"(?i)value too large for defined data type|EOVERFLOW")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def hints_of(output: str, confinement: Confinement) -> tuple[str, ...]:
     """Return what to say of a failure by what was printed, with the keys that change it."""
     hints = []
     if not confinement.network and _NO_NETWORK.search(output):
-        hints.append("no network in the sandbox; see [tools.sandbox] network")
+        hints.append("no network in the sandbox; see [tools.sandbox] allow_hosts and network")
     if _NO_ACCESS.search(output):
         more = "" if confinement.changes_workspace_only else " and what is named in extra_write"
         keys = "[tools.sandbox] extra_read and extra_write"
@@ -49,14 +53,33 @@ def hints_of(output: str, confinement: Confinement) -> tuple[str, ...]:
     return tuple(hints)
 
 
-_OF_TRIALS = (
-    (_NO_NETWORK, "a trial run has no network"),
-    (_NO_ACCESS, "in a trial run only the workspace can be changed"),
-    (_NO_SPACE, "what a trial run writes is bounded, so this may be but a part of what the command would do"),
-    (_NO_OWNER, "in a trial run files of other users and groups cannot be changed"),
+# An overlay gives a file another inode once it has a second name, which git takes for a race. No setting of
+# git, and no variable, has it copy instead.
+_OF_OVERLAYS = (
+    (_NO_SPACE, "what it writes is bounded, so this may be but a part of what the command would do"),
+    (_NO_OWNER, "over an overlay files of other users and groups cannot be changed"),
+    (
+        _NO_LINK,
+        "an overlay makes no hard links to files that are there; git clone --no-hardlinks copies them",
+    ),
 )
+_OF_TRIALS = (
+    (_NO_NETWORK, "a trial run has no network but to hosts that are allowed"),
+    (_NO_ACCESS, "in a trial run only the workspace can be changed"),
+)
+
+
+def overlay_hints_of(output: str) -> tuple[str, ...]:
+    """Return what to say of a program that failed over an overlay, by what was printed."""
+    return tuple(hint for pattern, hint in _OF_OVERLAYS if pattern.search(output))
 
 
 def trial_hints_of(output: str) -> tuple[str, ...]:
     """Return what to say of a trial run that failed, by what was printed; no key changes any of it."""
-    return tuple(hint for pattern, hint in _OF_TRIALS if pattern.search(output))
+    hints = tuple(hint for pattern, hint in _OF_TRIALS if pattern.search(output))
+    return (*hints, *overlay_hints_of(output))
+
+
+def reading_hints_of(output: str) -> tuple[str, ...]:
+    """Return what to say of a read-only run that failed for want of a network."""
+    return ("a read-only run has no network",) if _NO_NETWORK.search(output) else ()

@@ -8,33 +8,27 @@ others would execute it is moved aside after, before anything else runs.
 from __future__ import annotations
 
 import os
-import posixpath
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import trio
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
-from leeward.security.paths import is_inside, protected_places, secret_places, secret_reason
+from leeward.security.paths import is_inside, secret_reason
 from leeward.security.policy import Policy
 from leeward.security.sandbox import (
     SYSTEM_FOLDERS,
     Confinement,
     Masks,
-    PathGrant,
     SandboxLevel,
     Spot,
     bubblewrap_arguments,
     changes_to_undo,
     confinement_of,
-    folders_in_between,
     is_stored,
-    landlock_grants,
     trial_confinement,
 )
 
@@ -42,43 +36,64 @@ from ..process import (
     SEARCH_PATH,
     Groups,
     Limits,
+    Listener,
     OnChunk,
     ProcessExit,
+    Serve,
     Starter,
     SupervisedStart,
     Supervisor,
     find_groups,
     quiet_environment,
+    remove_abandoned,
     sound_toolchains,
 )
-from .bubblewrap import BubblewrapStart
+from .bubblewrap import BubblewrapStart, run_program
+from .git_locks import file_clock, locks_removed
 from .index import SecretIndex
 from .known_toolchains import KnownToolchains
-from .landlock import landlock_version
+from .landlock import (
+    grants_around,
+    landlock_version,
+    made_scratch,
+    temporary_folder,
+    variables_of,
+)
 from .program import Program
-from .quarantine import undo
+from .quarantine import remove_whole, undo
 from .result import Ran, hints_of, trial_hints_of
-from .scan import ScanResult, WorkspaceScan, several_names
+from .scan import ScanResult, scan_for
 from .seccomp import MACHINES, Sockets, filter_program
 from .supervisors import SupervisorPool
 from .toolchains import ToolchainSecrets
-from .trial import Trial, TrialRan, TrialUnavailable, UpperBounds, open_trial
+from .trial import Trial, TrialRan, TrialReach, TrialUnavailable, UpperBounds, open_trial
 from .trial_probe import KnownTrials, probe_trial
 
 __all__ = [
     "Sandbox",
     "SandboxSettings",
     "SandboxUnavailable",
+    "Watch",
+    "look_as_reader",
+    "made_scratch",
+    "notices_of",
     "open_sandbox",
+    "reading_starter",
+    "run_tried",
+    "tried_small",
+    "watched",
+    "without_git",
 ]
 
 
 _RESOLVER = "/etc/resolv.conf"
+_NOTHING = TrialReach()
 _LONGEST_LOOK, _MOST_TOLD = 30.0, 16 << 20
 _NOT_TO_LOOK_WITH = ("/etc", "/opt", "/sys/devices/system")
-_TOO_LARGE = "the workspace is too large to look at whole: secrets deep in it were not kept from the command"
-_FLOODED = "it left more files and folders than are looked at; what lies deep in the workspace may be a trap"
-_HOME, _TEMPORARY = "home", "tmp"
+_TOO_LARGE = "the workspace is too large to scan: secret files deep in it were readable by the command"
+_MORE = 2
+"""How many times as many files and folders may be written to a disk as to memory."""
+_FLOODED = "it left more files than are checked; files deep in the workspace may be harmful"
 
 
 class SandboxUnavailable(Exception):
@@ -91,8 +106,9 @@ class SandboxSettings:
 
     `level` is the wished one or "auto"; with `required`, no sandbox means no session. `aside` is the folder
     that what must not stay is moved to, `prefixes` are where the interpreter and what it runs lie, and
-    `alert` is told what was moved, whatever becomes of the call. `limits` are what each program is held to,
-    and `upper` is how much one on trial may write. `known` remembers what is secret among toolchains.
+    `alert` is called with what was moved, however the call ends. `limits` are what each program is held to,
+    and `upper` is how much one on trial may write, in memory or, if that is too small, in a folder `on_disk`.
+    `known` remembers what is secret among toolchains.
     """
 
     policy: Policy
@@ -104,6 +120,13 @@ class SandboxSettings:
     limits: Limits = field(default_factory=Limits)
     upper: UpperBounds = field(default_factory=UpperBounds)
     known: KnownToolchains | None = None
+    on_disk: str = ""
+
+    def bounds(self, disk: int) -> UpperBounds:
+        """Return how much one on trial may write: so many bytes on a disk, or what memory holds."""
+        if not disk:
+            return self.upper
+        return replace(self.upper, size=disk, inodes=_MORE * self.upper.inodes, folder=self.on_disk)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,11 +138,35 @@ class _Running:
 
 
 @dataclass(slots=True)
+class Watch:
+    """What lay in the open before a program, what it is kept from, how it ended, and what was undone then.
+
+    `unlocked` tells which locks of git it left when it was cut short, which `finished` says.
+    """
+
+    before: ScanResult
+    masks: Masks
+    finished: ProcessExit | None = None
+    blocked: tuple[str, ...] = ()
+    unlocked: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Late:
+    """What is made when it is first wanted, for all who use a sandbox."""
+
+    trial_index: SecretIndex | None = None
+    reading_index: SecretIndex | None = None
+    reading_scratch: str = ""
+
+
+@dataclass(slots=True)
 class Sandbox:
     """What keeps programs in, as it was found. `weaker_because` says why it is nothing stronger.
 
     `uncounted_because` says why the kernel does not count for whole programs what they take, so that the
-    reaper alone does; it is empty where the kernel does. `trials` knows whether programs can be run on trial.
+    reaper alone does; it is empty where the kernel does. `trials` and `reading` know whether programs can be
+    run on trial, and read-only (`read_only.py`).
     """
 
     level: SandboxLevel
@@ -131,13 +178,15 @@ class Sandbox:
     uncounted_because: str = ""
     _groups: Groups | None = None
     trials: KnownTrials = field(default_factory=KnownTrials)
+    reading: KnownTrials = field(default_factory=KnownTrials)
     _has_sizes: bool = True
     _program: str = ""
     _scratch: str = ""
     _supervisors: SupervisorPool = field(default_factory=SupervisorPool)
+    _readers: SupervisorPool = field(default_factory=lambda: SupervisorPool(reads_only=True))
     _running: list[_Running] = field(default_factory=list)
     _looking: trio.Lock = field(default_factory=trio.Lock)
-    _trial_index: SecretIndex | None = None
+    _late: _Late = field(default_factory=_Late)
 
     async def run(
         self,
@@ -149,30 +198,22 @@ class Sandbox:
         max_bytes: int,
         on_chunk: OnChunk | None = None,
         lasting: bool = False,
+        serve: Serve | None = None,
     ) -> Ran:
-        """Run a program in the sandbox, as `run_process` does, and undo what it must not leave behind.
+        """Run a program in the sandbox, reaching what `serve` serves, and undo what must not be left behind.
 
         Raises:
             PermanentFailure: it could not be started.
             PolicyBlocked: what must not be reached cannot be kept from it.
         """
-        program = Program(argv, cwd, {**env, **_variables(self._scratch)}, deadline, max_bytes, on_chunk)
-        # Looked at while another's leavings are undone, those would be what was there, and be put back.
-        async with self._looking:
-            before = await trio.to_thread.run_sync(self.look)
-            masks = self._masks(before, self.confinement.kept, lasting=lasting)
-            running = _Running(frozenset(before.marks), masks.held)
-            self._running.append(running)
-        try:
-            finished = await program.run(await self._starter(masks, cwd))
-        finally:
-            with trio.CancelScope(shield=True):
-                async with self._looking:
-                    self._running.remove(running)
-                    blocked = await trio.to_thread.run_sync(self._undo, before, masks.held)
-            for sentence in blocked:
-                self._settings.alert(f"blocked: {sentence}")
-        return Ran(finished, blocked, _notices(self, before, finished))
+        program = Program(argv, cwd, {**env, **variables_of(self._scratch)}, deadline, max_bytes, on_chunk)
+        async with watched(self, lasting=lasting) as watch:
+            watch.finished = await run_program(program, await self._starter(watch.masks, cwd), serve)
+        return Ran(
+            watch.finished,
+            watch.blocked,
+            (*notices_of(self, watch.before, watch.finished), *watch.unlocked),
+        )
 
     @asynccontextmanager
     async def trial(
@@ -184,13 +225,14 @@ class Sandbox:
         deadline: float,
         max_bytes: int,
         on_chunk: OnChunk | None = None,
-        closed: Sequence[str] = (),
+        reach: TrialReach = _NOTHING,
+        disk: int = 0,
     ) -> AsyncIterator[TrialRan]:
         """Run a program on the workspace without changing it, and yield it with what it wrote.
 
-        It has no network and changes the workspace alone, whatever the configuration allows. What it wrote
-        is discarded when this is left, and before where it did not come to its own end. `closed` are folders
-        that it cannot read besides.
+        It changes the workspace alone, whatever the configuration allows, and by network `reach` alone.
+        What it wrote is discarded when this is left, and before where it did not come to its own end. `disk`
+        is how many bytes it may write to a disk, 0 for memory.
 
         Raises:
             TrialUnavailable: it cannot be run on trial here.
@@ -201,13 +243,17 @@ class Sandbox:
             raise TrialUnavailable(problem)
         program = Program(argv, cwd, quiet_environment(env), deadline, max_bytes, on_chunk)
         confinement = trial_confinement(self.confinement)
-        async with open_trial(confinement.workspace, self._settings.upper) as trial:
+        async with open_trial(confinement.workspace, self._settings.bounds(disk)) as trial:
             async with self._looking:
                 before = await trio.to_thread.run_sync(_look_for_trial, self, confinement)
-                before.secrets += (Spot(path, is_folder=True) for path in closed)
-                masks = _without_git(self._masks(before, confinement.kept, lasting=False))
+                before.secrets += (Spot(path, is_folder=True) for path in reach.closed)
+                masks = without_git(self._masks(before, confinement.kept, lasting=False))
             told = (*(() if before.is_whole else (_TOO_LARGE,)), *self._toolchains.news())
-            yield await _tried(self, trial, program, confinement, masks, told)
+
+            def notices(finished: ProcessExit) -> tuple[str, ...]:
+                return (*told, *(trial_hints_of(finished.output) if finished.exit_code != 0 else ()))
+
+            yield await run_tried(self, trial, program, confinement, masks, notices, reach.serve)
 
     async def look_through(
         self, folder: str, argv: Sequence[str], env: Mapping[str, str], readable: Sequence[str]
@@ -218,11 +264,10 @@ class Sandbox:
             TrialUnavailable: there is nothing here that keeps it in.
             PermanentFailure: it could not be started.
         """
-        if self.level is not SandboxLevel.BUBBLEWRAP:
-            raise TrialUnavailable("what only reads cannot be kept in here")
-        programs = (path for path in SYSTEM_FOLDERS if path not in _NOT_TO_LOOK_WITH)
+        programs = [path for path in SYSTEM_FOLDERS if path not in _NOT_TO_LOOK_WITH]
+        programs += self._settings.prefixes if self.level is SandboxLevel.LANDLOCK else ()  # the supervisor
         confinement = Confinement(folder, self.confinement.home, (*programs, folder, *readable), ())
-        starter = self._bubblewrapped(confinement, Masks(), folder, await self._supervisors.get())
+        starter = await reading_starter(self, confinement, Masks(), folder)
         deadline = trio.current_time() + _LONGEST_LOOK
         return await Program(argv, folder, env, deadline, _MOST_TOLD).run(starter)
 
@@ -231,6 +276,13 @@ class Sandbox:
         confinement = trial_confinement(self.confinement)
         async with self._looking:
             return (await trio.to_thread.run_sync(_look_for_trial, self, confinement)).repositories
+
+    def heard_by(self, alert: Callable[[str], None]) -> Sandbox:
+        """Return this sandbox as another session uses it, which is alerted of what its own programs left.
+
+        They share everything else; only the first is closed.
+        """
+        return replace(self, _settings=replace(self._settings, alert=alert))
 
     async def no_trial_because(self) -> str:
         """Return why nothing can be run on trial here, nothing where it can: found by a real run, once."""
@@ -264,17 +316,18 @@ class Sandbox:
     async def aclose(self) -> None:
         """End what belongs to it and drop its temporary files."""
         await self._supervisors.aclose()
-        for index in filter(None, (self._index, self._trial_index)):
+        await self._readers.aclose()
+        for index in filter(None, (self._index, self._late.trial_index, self._late.reading_index)):
             index.close()
-        if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        for scratch in filter(None, (self._scratch, self._late.reading_scratch)):
+            await trio.to_thread.run_sync(remove_whole, scratch)
 
     async def _starter(self, masks: Masks, cwd: str) -> Starter:
         match self.level:
             case SandboxLevel.BUBBLEWRAP:
                 return self._bubblewrapped(self.confinement, masks, cwd, await self._supervisors.get())
             case SandboxLevel.LANDLOCK:
-                grants = await trio.to_thread.run_sync(self._grants, masks)
+                grants = await trio.to_thread.run_sync(grants_around, self.confinement, masks, self._scratch)
                 return self._kept(await self._supervisors.get(grants))
         return self._kept(await self._supervisors.get())
 
@@ -294,16 +347,6 @@ class Sandbox:
             raise PolicyBlocked("this cannot run in the sandbox: the machine's system calls are not known")
         return BubblewrapStart(self._program, arguments, self._kept(supervisor), program)
 
-    def _grants(self, masks: Masks) -> tuple[PathGrant, ...]:
-        """Return what a thread may be confined to now; this waits for the disk."""
-        tops = (*self.confinement.readable, *self.confinement.writable)
-        shut = (spot.path for spot in (*masks.hidden, *masks.unwritable))
-        listed = {folder: _names(folder) for folder in folders_in_between(tops, shut)}
-        # What is granted is opened through no link, and these lead where the person had them lead.
-        readable = tuple(map(os.path.realpath, self.confinement.readable))
-        resolved = replace(self.confinement, readable=(*self.confinement.readable, *readable))
-        return landlock_grants(resolved, masks, self._scratch, listed)
-
     def _undo(self, before: ScanResult, held: frozenset[str]) -> tuple[str, ...]:
         after = self._index.scan.look(before)
         changes = changes_to_undo(before.marks, after.marks)
@@ -314,26 +357,34 @@ class Sandbox:
         return (*undo(changes, self._settings.aside), *flooded)
 
 
-def _notices(sandbox: Sandbox, before: ScanResult, finished: ProcessExit) -> tuple[str, ...]:
-    """Return what whoever reads the output cannot know: of the sandbox, and what it could not see to."""
+@asynccontextmanager
+async def watched(sandbox: Sandbox, *, lasting: bool) -> AsyncIterator[Watch]:
+    """Yield what a program is kept from; when this is left, undo what it must not leave behind."""
+    # Looked at while another's leavings are undone, those would be what was there, and be put back.
+    async with sandbox._looking:
+        before = await trio.to_thread.run_sync(sandbox.look)
+        watch = Watch(before, sandbox._masks(before, sandbox.confinement.kept, lasting=lasting))
+        running = _Running(frozenset(before.marks), watch.masks.held)
+        sandbox._running.append(running)
+    unlock = partial(locks_removed, sandbox.confinement.workspace, before.repositories, file_clock())
+    try:
+        yield watch
+    finally:
+        with trio.CancelScope(shield=True):
+            async with sandbox._looking:
+                sandbox._running.remove(running)
+                watch.unlocked = await trio.to_thread.run_sync(unlock, watch.finished)
+                watch.blocked = await trio.to_thread.run_sync(sandbox._undo, before, watch.masks.held)
+        for sentence in watch.blocked:
+            sandbox._settings.alert(f"blocked: {sentence}")
+
+
+def notices_of(sandbox: Sandbox, before: ScanResult, finished: ProcessExit) -> tuple[str, ...]:
+    """Return what the output alone does not tell: about the sandbox, and what it could not check."""
     told = (*(() if before.is_whole else (_TOO_LARGE,)), *sandbox._toolchains.news())
     if finished.exit_code == 0 or sandbox.level is SandboxLevel.NONE:
         return told
     return (*told, *hints_of(finished.output, sandbox.confinement))
-
-
-def _variables(scratch: str) -> dict[str, str]:
-    """Return where a program finds a home of its own, if none can be put in the place of the real one."""
-    return {"HOME": f"{scratch}/{_HOME}", "TMPDIR": f"{scratch}/{_TEMPORARY}"} if scratch else {}
-
-
-def _names(folder: str) -> tuple[str, ...]:
-    """Return what lies in a folder but for links: what those lead to is granted for itself, or not."""
-    try:
-        with os.scandir(folder) as entries:
-            return tuple(sorted(entry.name for entry in entries if not entry.is_symlink()))
-    except OSError:
-        return ()
 
 
 # ------------------------------------------------------------------ on trial
@@ -341,31 +392,32 @@ def _names(folder: str) -> tuple[str, ...]:
 
 def _look_for_trial(sandbox: Sandbox, confinement: Confinement) -> ScanResult:
     """Return what lies in what a program on trial reaches; this waits for the disk."""
-    if sandbox._trial_index is None:
-        sandbox._trial_index = SecretIndex(_workspace_scan(sandbox._settings.policy, confinement))
-    seen = sandbox._trial_index.look()
+    if sandbox._late.trial_index is None:
+        sandbox._late.trial_index = SecretIndex(scan_for(sandbox._settings.policy, confinement))
+    seen = sandbox._late.trial_index.look()
     seen.secrets += _secrets_of_toolchains(sandbox, confinement)
     return seen
 
 
 def _secrets_of_toolchains(sandbox: Sandbox, confinement: Confinement) -> list[Spot]:
     """Return what is closed in what can be read besides the system and what the person names, found once."""
-    others = (*SYSTEM_FOLDERS, *sandbox._settings.policy.sandbox.extra_read)
+    others = (*SYSTEM_FOLDERS, *sandbox._settings.policy.sandbox.extra_read, confinement.workspace)
     return sandbox._toolchains.spots(path for path in confinement.readable if not is_inside(path, *others))
 
 
-def _without_git(masks: Masks) -> Masks:
+def without_git(masks: Masks) -> Masks:
     """Return masks that let a program on trial write what git stores: that is judged before it is kept."""
     return replace(masks, unwritable=tuple(spot for spot in masks.unwritable if not is_stored(spot.path)))
 
 
-async def _tried(
+async def run_tried(
     sandbox: Sandbox,
     trial: Trial,
     program: Program,
     confinement: Confinement,
     masks: Masks,
-    notices: tuple[str, ...] = (),
+    notices: Callable[[ProcessExit], tuple[str, ...]] = lambda _: (),
+    serve: Serve | None = None,
 ) -> TrialRan:
     """Run a program over a trial's overlay, and return it with what it wrote."""
     supervisor = await sandbox._supervisors.get()
@@ -373,9 +425,8 @@ async def _tried(
     starter = replace(bubblewrapped, overlay=trial.overlay)
 
     async def ran() -> Ran:
-        finished = await program.run(starter)
-        hints = trial_hints_of(finished.output) if finished.exit_code != 0 else ()
-        return Ran(finished, (), (*notices, *hints))
+        finished = await run_program(program, starter, serve)
+        return Ran(finished, (), notices(finished))
 
     return await trial.followed(ran)
 
@@ -385,15 +436,54 @@ async def _why_no_trial(sandbox: Sandbox) -> str:
     if sandbox.level is not SandboxLevel.BUBBLEWRAP:
         weaker = "; ".join(sandbox.weaker_because) or "another sandbox was asked for"
         return f"trial runs need bubblewrap ({weaker})"
+    probe = partial(tried_small, sandbox, sandbox._settings.upper)
+    return await probe_trial(sandbox.confinement.workspace, probe)
+
+
+@asynccontextmanager
+async def tried_small(
+    sandbox: Sandbox, bounds: UpperBounds, folder: str, script: str
+) -> AsyncIterator[TrialRan]:
+    """Run a script of ours over an overlay of a folder, with nothing else in reach."""
     usual = trial_confinement(sandbox.confinement)
+    confinement = replace(usual, workspace=folder, writable=(folder,), kept=())
+    async with open_trial(folder, bounds) as trial:
+        yield await run_tried(sandbox, trial, Program.smallest(script, folder), confinement, Masks())
 
-    @asynccontextmanager
-    async def tried(folder: str, script: str) -> AsyncIterator[TrialRan]:
-        confinement = replace(usual, workspace=folder, writable=(folder,), kept=())
-        async with open_trial(folder, sandbox._settings.upper) as trial:
-            yield await _tried(sandbox, trial, Program.smallest(script, folder), confinement, Masks())
 
-    return await probe_trial(usual.workspace, tried)
+# ------------------------------------------------------------------ read-only
+
+
+async def reading_starter(
+    sandbox: Sandbox, confinement: Confinement, masks: Masks, cwd: str, wishes: Listener | None = None
+) -> Starter:
+    """Return what starts programs that change nothing; `wishes` receives the calls that would.
+
+    Raises:
+        TrialUnavailable: there is nothing here that keeps them from it.
+        PermanentFailure: it could not be started.
+    """
+    if sandbox.level is SandboxLevel.BUBBLEWRAP:
+        supervisor = await sandbox._supervisors.get()
+        return replace(sandbox._bubblewrapped(confinement, masks, cwd, supervisor), listener=wishes)
+    if sandbox.level is not SandboxLevel.LANDLOCK:
+        raise TrialUnavailable("what only reads cannot be kept in here")
+    if not sandbox._late.reading_scratch:
+        sandbox._late.reading_scratch = await trio.to_thread.run_sync(temporary_folder)
+    around = partial(grants_around, confinement, masks, sandbox._late.reading_scratch, sees_processes=False)
+    grants = await trio.to_thread.run_sync(around)
+    return replace(sandbox._kept(await sandbox._readers.get(grants)), listener=wishes)
+
+
+def look_as_reader(sandbox: Sandbox, confinement: Confinement) -> ScanResult:
+    """Return what must not be reached by a program that reads only; this waits for the disk."""
+    if sandbox._late.reading_index is None:
+        scan = scan_for(sandbox._settings.policy, confinement)
+        scan = replace(scan, read_only=(confinement.workspace, *scan.read_only))
+        sandbox._late.reading_index = SecretIndex(scan)
+    seen = sandbox._late.reading_index.look()
+    seen.secrets += _secrets_of_toolchains(sandbox, confinement)
+    return seen
 
 
 # ------------------------------------------------------------------ finding out
@@ -406,6 +496,8 @@ async def open_sandbox(settings: SandboxSettings) -> AsyncIterator[Sandbox]:
     Raises:
         SandboxUnavailable: one is required, and none works.
     """
+    if settings.on_disk:
+        await trio.to_thread.run_sync(remove_abandoned, settings.on_disk)
     sandbox = await _strongest(settings)
     try:
         yield sandbox
@@ -418,7 +510,7 @@ async def _strongest(settings: SandboxSettings) -> Sandbox:
     resolver = await trio.to_thread.run_sync(os.path.realpath, _RESOLVER)
     toolchains = await trio.to_thread.run_sync(sound_toolchains, settings.policy)
     confinement = confinement_of(settings.policy, (*toolchains, *settings.prefixes), resolver)
-    scan = await trio.to_thread.run_sync(_workspace_scan, settings.policy, confinement)
+    scan = await trio.to_thread.run_sync(scan_for, settings.policy, confinement)
     secrets = ToolchainSecrets(
         lambda path: secret_reason(path, settings.policy),
         settings.known,
@@ -454,30 +546,6 @@ async def _usable_groups(settings: SandboxSettings) -> tuple[Groups | None, str]
     return (groups, "") if problem is None else (None, problem)
 
 
-def _workspace_scan(policy: Policy, confinement: Confinement) -> WorkspaceScan:
-    """Return what has to be watched and hidden; this waits for the disk."""
-
-    def is_secret(path: str) -> bool:
-        return secret_reason(path, policy) is not None
-
-    places = (os.path.realpath(path) for path in protected_places(policy))
-    of_secrets = (*secret_places(policy), *_secrets_below("/etc", is_secret))
-    hidden = tuple(dict.fromkeys(map(os.path.realpath, of_secrets)))
-    reached = (*confinement.readable, *confinement.writable)
-    return WorkspaceScan(
-        roots=confinement.writable,
-        read_only=tuple(path for path in policy.sandbox.extra_read if path in confinement.readable),
-        places=tuple(dict.fromkeys(places)),
-        secret_places=tuple(path for path in hidden if is_inside(path, *reached)),
-        is_secret=is_secret,
-        linked=several_names(path for path in hidden if not is_inside(path, *confinement.writable)),
-    )
-
-
-def _secrets_below(folder: str, is_secret: Callable[[str], bool]) -> list[str]:
-    return [spot.path for spot in WorkspaceScan((), (folder,), (), (), is_secret).look().secrets]
-
-
 async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
     """Return why it does not work, None where it does."""
     if os.uname().machine not in MACHINES:
@@ -488,7 +556,7 @@ async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
         return "it is not installed"
     problem = await _problem(sandbox)
     if problem is not None and "--size" in problem:
-        # Before 0.7 it could not be told how large a file system in memory may become; its reaper counts.
+        # Before 0.7 the size of a file system in memory could not be bounded; its reaper counts.
         sandbox._has_sizes = False
         problem = await _problem(sandbox)
     return problem
@@ -499,24 +567,8 @@ async def _prepare_landlock(sandbox: Sandbox) -> str | None:
         return "the kernel does not offer it"
     if os.uname().machine not in MACHINES:
         return f"the system calls of {os.uname().machine} are not known here"
-    sandbox._scratch = await trio.to_thread.run_sync(_scratch, sandbox.confinement)
+    sandbox._scratch = await trio.to_thread.run_sync(made_scratch, sandbox.confinement)
     return await _problem(sandbox)
-
-
-def _scratch(confinement: Confinement) -> str:
-    """Make a folder for temporary files, and a home that holds but what may be read of the real one."""
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="leeward-"))
-    for name in (_HOME, _TEMPORARY):
-        Path(folder, name).mkdir()
-    linked: list[str] = []
-    for path in sorted(confinement.readable):
-        is_there = is_inside(path, confinement.home) and not is_inside(path, *linked)
-        if is_there and Path(path).exists():
-            link = Path(folder, _HOME, posixpath.relpath(path, confinement.home))
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(path)
-            linked.append(path)
-    return folder
 
 
 async def _problem(sandbox: Sandbox) -> str | None:

@@ -1,9 +1,9 @@
-"""Scan for what a program must not reach before it runs, and for what it left there nevertheless afterwards.
+"""Scan the workspace before a program runs for what it must not reach, and afterwards for what it left.
 
 Scanned before and after every command are git's hooks and settings, `.leeward`, protected paths, secrets, the
 sockets of running services, and FIFOs where a command may only read. `security/sandbox/tampering.py` decides
 what may stay; what may not is moved aside by `quarantine.py`, and what was changed is put back. Package
-folders are not scanned: whoever may write there can change what the packages do anyway.
+folders are not scanned: a program that may write there can change what the packages do anyway.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,13 +18,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from leeward.security.paths import is_inside
-from leeward.security.sandbox import HOOK_NAMES, Mark, MarkKind, Masks, Role, Spot, places_named
+from leeward.security.lazy import regex
+from leeward.security.paths import is_inside, protected_places, secret_places, secret_reason
+from leeward.security.sandbox import HOOK_NAMES, Confinement, Mark, MarkKind, Masks, Role, Spot, places_named
 
 from .quarantine import open_up
 
-__all__ = ["ScanResult", "WorkspaceScan", "is_too_much", "several_names"]
+if TYPE_CHECKING:
+    from leeward.security.policy import Policy
+
+__all__ = ["ScanResult", "WorkspaceScan", "is_too_much", "scan_for", "several_names"]
 
 _PACKAGES = frozenset({"node_modules", "site-packages", "dist-packages", "__pycache__"})
 # What git takes for a repository; where `commondir` says so, objects and refs lie elsewhere.
@@ -33,8 +37,8 @@ _REPOSITORY = frozenset({"head", "objects", "refs"})
 _PART = frozenset({"head", "commondir"})
 _SETTINGS = ("config", "config.worktree")
 _GIT, _OURS = ".git", ".leeward"
-_REF_PLACE = re.compile(r"/\.git/(?:.+/)?(?:refs|logs)/")
-_REF = re.compile(rb"[0-9a-f]{40}")
+_REF_PLACE = regex(r"/\.git/(?:.+/)?(?:refs|logs)/")
+_REF = regex(rb"[0-9a-f]{40}")
 _SMALL = 256 * 1024
 _DIGESTED = 8 * 1024 * 1024
 _PATH_ALONE = getattr(os, "O_PATH", os.O_RDONLY)
@@ -327,6 +331,30 @@ def _spot(path: str) -> Spot | None:
     except OSError:
         return None
     return None if stat.S_ISLNK(mode) else Spot(path, stat.S_ISDIR(mode))
+
+
+def scan_for(policy: Policy, confinement: Confinement) -> WorkspaceScan:
+    """Return what has to be watched and hidden; this waits for the disk."""
+
+    def is_secret(path: str) -> bool:
+        return secret_reason(path, policy) is not None
+
+    places = (os.path.realpath(path) for path in protected_places(policy))
+    of_secrets = (*secret_places(policy), *_secrets_below("/etc", is_secret))
+    hidden = tuple(dict.fromkeys(map(os.path.realpath, of_secrets)))
+    reached = (*confinement.readable, *confinement.writable)
+    return WorkspaceScan(
+        roots=confinement.writable,
+        read_only=tuple(path for path in policy.sandbox.extra_read if path in confinement.readable),
+        places=tuple(dict.fromkeys(places)),
+        secret_places=tuple(path for path in hidden if is_inside(path, *reached)),
+        is_secret=is_secret,
+        linked=several_names(path for path in hidden if not is_inside(path, *confinement.writable)),
+    )
+
+
+def _secrets_below(folder: str, is_secret: Callable[[str], bool]) -> list[str]:
+    return [spot.path for spot in WorkspaceScan((), (folder,), (), (), is_secret).look().secrets]
 
 
 # ------------------------------------------------------------------ marks

@@ -1,4 +1,4 @@
-"""Test the sandbox by trying to escape from it, and judge each attempt from the outside.
+"""Test the sandbox by trying to escape from it; each attempt is judged from outside.
 
 Every probe is an ordinary way out: writing, reading, connecting, tracing, killing. What the program inside
 reports of its success counts for nothing where the outcome can be observed from here. A probe that could not
@@ -18,13 +18,16 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 
 from ..process import SEARCH_PATH, Start, SupervisedProcess, SupervisedStart, children
-from .sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from .sandbox import Sandbox
 
 __all__ = ["Probe", "self_test"]
 
@@ -32,7 +35,7 @@ _LONGEST = 30.0
 _PAUSE = 0.005
 _MODE = 0o640
 
-# Run inside, with the standard library only; it is told where everything is and says what it did.
+# Runs inside, with the standard library only; it gets all addresses, and prints what it did.
 _ATTEMPTS = """
 import ctypes, os, signal, socket, sys
 canary, outside, home, victim, port, udp, path, name = sys.argv[1:]
@@ -181,7 +184,7 @@ class _Outside:
                 detail = told.get(name, "").partition(" ")[2]
                 yield Probe(name, seen[name], "" if seen[name] else detail)
             else:
-                yield Probe(name, None, "it said nothing of it")
+                yield Probe(name, None, "it printed no result")
 
 
 async def _program_of(child: SupervisedProcess, secret: str) -> int:

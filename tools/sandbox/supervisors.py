@@ -1,4 +1,4 @@
-"""Start supervisors on a thread of their own and keep one for each confinement.
+"""Start supervisors on a dedicated thread, and keep one per confinement.
 
 A program under bubblewrap dies with the thread that started it, so no worker thread may start one: those end
 when they idle. Landlock binds a thread and all it starts for good, so where the grants changed there is
@@ -13,15 +13,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import outcome
 import trio
 
-from leeward.security.sandbox import PathGrant
-
 from ..process import Supervisor
 from .landlock import confine_thread
+
+if TYPE_CHECKING:
+    from leeward.security.sandbox import PathGrant
 
 __all__ = ["Spawner", "SupervisorPool"]
 
@@ -55,7 +56,7 @@ class Spawner:
         task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
 
         def done(result: outcome.Outcome[object]) -> None:
-            # The loop may be gone by now, and with it whoever waited.
+            # The loop may be gone by now, and with it the waiting task.
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(trio.lowlevel.reschedule, task, result)
 
@@ -80,9 +81,13 @@ class Spawner:
 
 @dataclass(slots=True)
 class SupervisorPool:
-    """The supervisors of a sandbox. `network` tells whether what confines them includes the network."""
+    """The supervisors of a sandbox. `network` tells whether what confines them includes the network.
+
+    With `reads_only` Landlock keeps them from all that changes something but what is granted.
+    """
 
     network: bool = False
+    reads_only: bool = False
     _current: Supervisor | None = None
     _granted: tuple[PathGrant, ...] | None = None
     _spent: list[Supervisor] = field(default_factory=list)
@@ -105,7 +110,7 @@ class SupervisorPool:
             return self._current
 
     async def aclose(self) -> None:
-        """Let them all end; what still runs ends with whoever runs it."""
+        """Let them all end; a program that still runs ends with its caller."""
         if self._current is not None:
             self._spent.append(self._current)
             self._current = None
@@ -120,7 +125,8 @@ class SupervisorPool:
     async def _started(self, granted: tuple[PathGrant, ...] | None) -> Supervisor:
         if granted is None:
             return await Supervisor.started()
-        thread = Spawner("landlock", partial(confine_thread, granted, network=self.network))
+        confine = partial(confine_thread, granted, network=self.network, reads_only=self.reads_only)
+        thread = Spawner("landlock", confine)
         try:
             return await Supervisor.started(thread.run)
         finally:

@@ -1,10 +1,10 @@
-"""Find what is secret among the toolchains that programs may read, so that it can be closed to them.
+"""Find secrets among the toolchains that programs may read, so that they can be hidden.
 
 Gone through once a session, as no program can change them, or not at all where it is known what lies there
 (`known_toolchains.py`); what was found and has gone since is left out.
 Among what packages brought a key or a certificate is as public as its origin, and there are thousands of
 them; a file that is called as those which hold passwords is closed there too. What cannot be looked at whole
-is closed as a whole, and that is said.
+is closed as a whole, and the result says so.
 """
 
 from __future__ import annotations

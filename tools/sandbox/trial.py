@@ -1,8 +1,8 @@
-"""Run a program on the workspace without changing it: what it writes goes to an upper of its own.
+"""Run a program on the workspace without changing it: its writes go to the upper layer of an overlay.
 
 Over the workspace, at its own path, lies an overlay (`process/overlay.py`), and the program runs there in
-bubblewrap. The upper is held by a handle alone, in memory: whoever closes the handle, or dies with it, has
-discarded what was written. Nothing of a trial touches the real workspace, so nothing has to be undone.
+bubblewrap. The upper is held by a handle alone, in memory: closing the handle, or dying with it, discards
+what was written. Nothing of a trial touches the real workspace, so nothing has to be undone.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -20,14 +21,14 @@ from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.paths import is_inside
 
 from ..files import DirHandle, open_folder
-from ..process import Overlay, ProcessExit, mounts, size_text
-from .result import Ran
+from ..process import DiskUpper, Overlay, ProcessExit, Serve, UpperBounds, mounts, size_text
 
-__all__ = ["Trial", "TrialRan", "TrialUnavailable", "Upper", "UpperBounds", "open_trial"]
+if TYPE_CHECKING:
+    from .result import Ran
 
-_SMALLEST = 256 << 20
+__all__ = ["Trial", "TrialRan", "TrialReach", "TrialUnavailable", "Upper", "UpperBounds", "open_trial"]
 
-# The clock of a file system goes on in ticks of 10 ms at most; a coarser one tells nothing of a short run.
+# File systems count time in ticks of 10 ms at most; coarser ones could not date changes of a short run.
 _LONGEST_TICK = 0.1
 _PAUSE = 0.0005
 
@@ -36,28 +37,13 @@ class TrialUnavailable(PolicyBlocked):
     """Programs cannot be run on trial here; the message says why."""
 
 
-def _quarter_of_memory() -> int:
-    try:
-        return max(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4, _SMALLEST)
-    except (OSError, ValueError):
-        return _SMALLEST
-
-
-@dataclass(frozen=True, slots=True)
-class UpperBounds:
-    """How much a trial run may write: bytes, and files and folders."""
-
-    size: int = field(default_factory=_quarter_of_memory)
-    inodes: int = 500_000
-
-
 @dataclass(slots=True)
 class Upper:
-    """What a trial run wrote, held by a handle alone; closing it discards that.
+    """What a trial run wrote, held by a handle alone; closing the handle discards it.
 
-    `handle` is that of the overlay's upper folder, in which nothing runs any more. `began` is a time on the
-    clock of the workspace's own file system, in nanoseconds: whatever was changed before the run began has
-    an earlier one. `lower` is the workspace's root, opened before.
+    `handle` is open on the overlay's upper folder; no program uses it any more. `began` is a time on the
+    clock of the workspace's own file system, in nanoseconds: everything changed before the run is earlier.
+    `lower` is the workspace's root, opened before the run.
     """
 
     handle: int
@@ -65,28 +51,43 @@ class Upper:
     lower: DirHandle
 
     def close(self) -> None:
-        """Discard what was written; once is enough."""
+        """Discard what was written; a second call has no effect."""
         if self.handle >= 0:
             os.close(self.handle)
             self.handle = -1
 
     def full(self, bounds: UpperBounds) -> str:
-        """Say which of its bounds it is at, nothing where there is room left."""
+        """Return which bound it has reached, or "" if there is room left."""
         left = os.fstatvfs(self.handle)
+        if bounds.folder:
+            return "" if left.f_bavail else "the disk that it wrote to is full"
         if not left.f_bfree:
-            return f"it wrote as much as a trial run can hold ({size_text(bounds.size)} in memory)"
+            most = f"{size_text(bounds.size)} in memory; [tools.shell] trial_bytes"
+            return f"it wrote as much as a trial run can hold ({most})"
         if not left.f_ffree:
             return f"it made as many files and folders as a trial run can hold ({bounds.inodes})"
         return ""
 
 
 @dataclass(frozen=True, slots=True)
+class TrialReach:
+    """What a trial run reaches: nothing below `closed` folders, and by network what `serve` serves."""
+
+    closed: Sequence[str] = ()
+    serve: Serve | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TrialRan:
-    """A program that ran on trial. Without an `upper`, its changes were `discarded` for that reason."""
+    """A program that ran on trial. Without an `upper`, its changes were `discarded` for that reason.
+
+    `is_full`: it reached the bound of a run in memory.
+    """
 
     ran: Ran
     upper: Upper | None
     discarded: str = ""
+    is_full: bool = False
     _trial: Trial | None = None
 
     def hold(self) -> Callable[[], None]:
@@ -107,10 +108,10 @@ class Trial:
 
     @classmethod
     def opened(cls, workspace: str, bounds: UpperBounds) -> Trial:
-        """Prepare a run; this waits for the disk, and the caller closes what it gets.
+        """Prepare a run. Blocks on the disk; the caller closes the result.
 
         Raises:
-            TrialUnavailable: it cannot be had for this workspace.
+            TrialUnavailable: this workspace cannot have one.
         """
         path = os.path.realpath(workspace)
         with ExitStack() as held:
@@ -120,7 +121,12 @@ class Trial:
                 _refuse(path, root)
                 clock = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=lower.handle)
                 held.callback(os.close, clock)
-                overlay = Overlay(path, (root.st_dev, root.st_ino), bounds.size, bounds.inodes)
+                place = ""
+                if bounds.folder:
+                    disk = DiskUpper.made(bounds.folder)
+                    held.callback(disk.close)
+                    place = disk.path
+                overlay = Overlay(path, (root.st_dev, root.st_ino), bounds.size, bounds.inodes, place)
                 held.callback(overlay.close)
             except OSError as error:
                 raise TrialUnavailable(_unopened(error)) from error
@@ -129,11 +135,11 @@ class Trial:
     def began(self) -> int:
         """Return a time later than that of anything that was changed before this run was opened.
 
-        A time is good to a tick only, so the next one is waited for. Where a file system keeps a finer time
-        for what was looked at since (Linux 6.13), there is nothing to wait for.
+        Times of files are exact to one tick of the clock, so this waits for the next tick. Since Linux 6.13
+        some file systems give a finer time to files whose time was read; then there is nothing to wait for.
 
         Raises:
-            TrialUnavailable: the clock of the workspace's file system does not go on.
+            TrialUnavailable: the clock of the workspace's file system is too coarse.
         """
         last = time.monotonic() + _LONGEST_TICK
         while True:
@@ -146,7 +152,7 @@ class Trial:
             time.sleep(_PAUSE)
 
     async def followed(self, run: Callable[[], Awaitable[Ran]]) -> TrialRan:
-        """Run the program to its end, and return it with what it wrote.
+        """Run the program to its end, and return its result with the upper it wrote.
 
         Raises:
             TrialUnavailable: there was no overlay to run it on.
@@ -162,11 +168,12 @@ class Trial:
             raise
         upper = self._received(began)
         if upper is None:
-            raise TrialUnavailable(self.overlay.problem or "nothing told what the command wrote")
-        reason = _cut_short(ran.finished) or upper.full(self.bounds)
-        if reason:
+            raise TrialUnavailable(self.overlay.problem or "no handle on what the command wrote arrived")
+        cut_short, full = _cut_short(ran.finished), upper.full(self.bounds)
+        if reason := cut_short or full:
             upper.close()
-        return TrialRan(ran, None if reason else upper, reason, self)
+        is_full = bool(full) and not cut_short and not self.bounds.folder
+        return TrialRan(ran, None if reason else upper, reason, is_full, self)
 
     def _received(self, began: int) -> Upper | None:
         handle = self.overlay.receive()
@@ -190,7 +197,7 @@ async def open_trial(workspace: str, bounds: UpperBounds) -> AsyncIterator[Trial
     """Yield a run to be made on a workspace; what it wrote is discarded afterwards.
 
     Raises:
-        TrialUnavailable: it cannot be had for this workspace.
+        TrialUnavailable: this workspace cannot have one.
     """
     trial = await trio.to_thread.run_sync(Trial.opened, workspace, bounds)
     try:
@@ -200,7 +207,7 @@ async def open_trial(workspace: str, bounds: UpperBounds) -> AsyncIterator[Trial
 
 
 def _cut_short(finished: ProcessExit) -> str:
-    """Say what ended a program but itself, which makes what it wrote a part of what it would have."""
+    """Return what stopped a program from outside, or ""; if something did, its changes are incomplete."""
     if finished.timed_out:
         return "it was stopped at its deadline"
     if finished.exceeded is not None:
@@ -212,10 +219,10 @@ def _cut_short(finished: ProcessExit) -> str:
 
 
 def _refuse(path: str, root: os.stat_result) -> None:
-    """Raise for a workspace over which no overlay would show what a program finds there.
+    """Refuse a workspace whose content an overlay would not show unchanged.
 
     Raises:
-        TrialUnavailable: there is a reason.
+        TrialUnavailable: with the reason.
     """
     if (root.st_uid, root.st_gid) != (os.geteuid(), os.getegid()):
         raise TrialUnavailable(
@@ -225,7 +232,7 @@ def _refuse(path: str, root: os.stat_result) -> None:
         if point != path and is_inside(point, path):
             raise TrialUnavailable(f"another file system is mounted in the workspace, at {point}")
         if device == root.st_dev and kind.startswith("fuse"):
-            # A program answers for what lies there, and may answer differently each time the kernel asks.
+            # With FUSE a program answers for the files, and may answer differently each time the kernel asks.
             raise TrialUnavailable(f"the workspace's file system ({kind}) is not kept by the kernel")
 
 

@@ -1,4 +1,4 @@
-"""Find out by a real run whether programs can be run on trial on the file system a workspace lies on.
+"""Test by a real run whether trial runs work on a workspace's file system.
 
 A kernel may mount an overlay and still not keep in it what a program did: without user xattrs in memory, a
 folder that was deleted and made again shows its old contents. So a program appends, deletes and replaces in
@@ -62,7 +62,7 @@ class KnownTrials:
             return self.problem
 
     def assume(self, forget: Callable[[], None]) -> None:
-        """Take it that programs can be run on trial, as was found before; `forget` is told if not."""
+        """Assume that programs can run on trial, as was found before; `forget` is called if not."""
         self._is_known, self._forget = True, forget
 
     def forget(self) -> None:

@@ -1,7 +1,22 @@
-"""Finding paths and lines: the tools find_path and grep."""
+"""Find paths and lines: the tools find_path and grep."""
 
-from .gitignore import Ignored
-from .tools import Search
-from .walk import SKIPPED_FOLDERS
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .gitignore import Ignored
+    from .tools import Search
+    from .walk import SKIPPED_FOLDERS
 
 __all__ = ["SKIPPED_FOLDERS", "Ignored", "Search"]
+
+_HOMES = {
+    "Ignored": ".gitignore",
+    "SKIPPED_FOLDERS": ".walk",
+    "Search": ".tools",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -7,12 +7,12 @@ since anybody may have written them; a file that is too large or has too many pa
 from __future__ import annotations
 
 import os
-import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leeward.memory.patterns import BadPattern, PatternSet
+from leeward.security.lazy import regex
 from leeward.security.outcome import ToolError
 
 from ..files import DirHandle, open_folder
@@ -25,7 +25,7 @@ IGNORE_FILE = ".gitignore"
 
 _LONGEST = 256 * 1024
 _MOST_PATTERNS = 5_000
-_TRAILING = re.compile(r"(?<!\\) +\Z")
+_TRAILING = regex(r"(?<!\\) +\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class IgnoreFile:
         return cls(base, patterns, tuple(line[1] for line in lines), tuple(line[2] for line in lines))
 
     def decides(self, path: str, *, is_folder: bool) -> bool | None:
-        """Whether a path below the folder is ignored, or None where nothing is said of it."""
+        """Whether a path below the folder is ignored, or None if no pattern matches it."""
         for number in self.patterns.matching(_bytewise(os.fsencode(path[len(self.base) :]))):
             if is_folder or not self.only_folders[number]:
                 return not self.is_negated[number]
@@ -122,7 +122,7 @@ def _read(folder: DirHandle, base: str) -> IgnoreFile | None:
 
 
 def _bytewise(data: bytes) -> str:
-    """Return bytes as a text of as many characters, one of which is what `?` stands for to git."""
+    """Return bytes as a text of as many characters, because git's `?` matches one byte."""
     return data.decode("latin-1")
 
 

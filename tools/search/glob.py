@@ -1,18 +1,19 @@
-"""Translate glob patterns to RE2 expressions, so that no pattern takes more than linear time."""
+"""Translate glob patterns to RE2, so that every pattern matches in linear time."""
 
 from __future__ import annotations
 
 import re
 
 from leeward.memory.patterns import BadPattern, LinearPattern, escaped_pattern, linear_pattern
+from leeward.security.lazy import regex
 from leeward.security.outcome import InvalidParameters
 
 __all__ = ["glob_expression", "glob_pattern"]
 
 # Two stars or more, as a whole name: beside anything else they are what one is.
-_FOLDERS = re.compile(r"\*{2,}(?:(?P<below>/)|(?=[,}]|\Z))")
-_CLASS = re.compile(r"(?s)\[(?P<no>[!^]?)(?P<members>\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]")
-_MEMBER = re.compile(r"(?s)(?P<named>\[:[a-z]+:\])|(?P<first>\\.|.)(?:-(?P<last>\\.|.))?")
+_FOLDERS = regex(r"\*{2,}(?:(?P<below>/)|(?=[,}]|\Z))")
+_CLASS = regex(r"(?s)\[(?P<no>[!^]?)(?P<members>\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*)\]")
+_MEMBER = regex(r"(?s)(?P<named>\[:[a-z]+:\])|(?P<first>\\.|.)(?:-(?P<last>\\.|.))?")
 _NOTHING = r"^\x00-\x{10ffff}"
 _WITHOUT_SLASH = {"[:graph:]": "!-.0-~", "[:print:]": " -.0-~", "[:punct:]": r"!-.:-@\[-`{-~"}
 
@@ -42,7 +43,7 @@ def glob_pattern(pattern: str) -> LinearPattern:
 
 
 def glob_expression(pattern: str, *, braces: bool = True) -> str:
-    """Return the RE2 expression for a whole relative path; without `braces` these stand for themselves."""
+    """Return the RE2 expression for a whole relative path; without `braces` these are literal."""
     return "(?s)" + _Translation(pattern, braces=braces).run()
 
 

@@ -1,18 +1,18 @@
-"""Find the lines of a file that match an expression, in blocks of lines, so that no file is held as a whole.
+"""Find matching lines of a file in blocks of lines, without loading the whole file.
 
-Bytes are searched for a literal that stands in everything the expression matches, which spares most of the
+Bytes are searched for a literal that is part of every match of the expression, which spares most of the
 work; the literal is wrong in one direction only: where it is not certain, there is none.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from leeward.memory.patterns import BadPattern, LinearPattern, linear_pattern
+from leeward.security.lazy import regex
 from leeward.security.outcome import InvalidParameters
 
 from ..files import as_utf8, blocks, encoding_of
@@ -21,12 +21,12 @@ __all__ = ["LinePattern", "literal_in"]
 
 
 # One piece of an expression and what it is repeated by; whatever else there is ends the look.
-_PIECE = re.compile(
+_PIECE = regex(
     r"(?P<literal>[A-Za-z0-9_ \"'#%&,/:;<=>@`~!-])"
     r"|\\(?P<escaped>[^A-Za-z0-9\s])"
     r"|(?P<other>\\[AbBdDsSwWz]|\.|\^|\$|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\\[])*\])"
 )
-_REPEATED = re.compile(r"(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??")
+_REPEATED = regex(r"(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??")
 
 
 def literal_in(pattern: str) -> bytes:
@@ -36,7 +36,7 @@ def literal_in(pattern: str) -> bytes:
     while at < len(pattern):
         piece = _PIECE.match(pattern, at)
         if piece is None:
-            # A group, an alternative, a flag: what is said so far need not hold.
+            # A group, an alternative, a flag: the literal so far need not occur.
             return b""
         at = piece.end()
         repeated = _REPEATED.match(pattern, at)
@@ -75,7 +75,7 @@ class LinePattern:
             raise InvalidParameters(str(error)) from error
 
     def lines_of(self, descriptor: int) -> Iterator[tuple[int, bytes]]:
-        """Yield number (from 1) and text of each line of an open file that matches; none of a binary one."""
+        """Yield number (from 1) and text of each matching line of an open file; a binary one has no lines."""
         block = os.read(descriptor, _BLOCK)
         encoding = encoding_of(block)
         if encoding.name == "utf-8" and block.find(b"\0", 0, _SNIFFED) >= 0:

@@ -1,4 +1,4 @@
-"""Walk a folder tree beneath handles, in order and without following a link.
+"""Walk a folder tree beneath handles, in order, without following links.
 
 Blocking; in one of trio's threads it stops between two folders once its task is cancelled. What is done with
 an entry is decided in `tools.py`; `gitignore.py` reads what a project ignores.

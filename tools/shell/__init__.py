@@ -1,7 +1,28 @@
-"""The tool shell, its trial runs and its background jobs."""
+"""The tool shell, its trial and read-only runs, and its background jobs."""
 
-from .jobs import Job, Jobs, JobState
-from .shell import Shell
-from .trials import TrialProposal, Trials
+from __future__ import annotations
 
-__all__ = ["Job", "JobState", "Jobs", "Shell", "TrialProposal", "Trials"]
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .jobs import Job, Jobs, JobState
+    from .readers import Readers
+    from .shell import Lent, Shell
+    from .trials import TrialProposal, Trials
+
+__all__ = ["Job", "JobState", "Jobs", "Lent", "Readers", "Shell", "TrialProposal", "Trials"]
+
+_HOMES = {
+    "Job": ".jobs",
+    "JobState": ".jobs",
+    "Jobs": ".jobs",
+    "Lent": ".shell",
+    "Readers": ".readers",
+    "Shell": ".shell",
+    "TrialProposal": ".trials",
+    "Trials": ".trials",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

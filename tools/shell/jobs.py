@@ -63,7 +63,7 @@ Run: TypeAlias = Callable[[float, OnChunk], Awaitable[Ending]]
 class Job:
     """One background command. Times are on trio's clock; `command` is for the person's eyes.
 
-    `ending` is None while it runs, `text` what is shown of its output then. `is_told`: its end was told
+    `ending` is None while it runs, `text` what is shown of its output then. `is_told`: its end was reported
     already.
     """
 
@@ -126,7 +126,7 @@ class Jobs:
                     self._nursery = None
                     nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            # Jobs raise nothing: what is raised here is the error of whoever had them, and stays that.
+            # Jobs raise nothing: an error raised here is that of their owner's body, and is passed on.
             if len(group.exceptions) > 1:
                 raise
             raise group.exceptions[0] from group.exceptions[0].__cause__
@@ -140,7 +140,7 @@ class Jobs:
 
     async def job_output(
         self,
-        id: ResourceId,  # noqa: A002 — it is what models are told to give
+        id: ResourceId,  # noqa: A002 — the argument's name in the tool's schema
         wait: Annotated[
             int, Field(ge=0, le=_LONGEST_WAIT, description="seconds to wait for its end, at most")
         ] = 0,
@@ -153,7 +153,7 @@ class Jobs:
 
     async def job_stop(
         self,
-        id: ResourceId,  # noqa: A002 — it is what models are told to give
+        id: ResourceId,  # noqa: A002 — the argument's name in the tool's schema
     ) -> Output:
         """End a background command of this session, with all it started, and return what it printed."""
         job = self.find(id)
@@ -209,7 +209,7 @@ class Jobs:
         self._begun = 0
 
     def news(self) -> tuple[Job, ...]:
-        """Return the jobs that came to their end and were not heard of since; asked again, none of them."""
+        """Return the jobs that have ended since the last time this was asked."""
         new = tuple(job for job in self._jobs.values() if job.ending is not None and not job.is_told)
         for job in new:
             job.is_told = True

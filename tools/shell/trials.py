@@ -1,4 +1,4 @@
-"""Make what a trial run changed a proposal: what a person is shown of it, and what keeping it does.
+"""Turn a trial run's changes into a proposal: what the person is shown, and what keeping them does.
 
 A folder that is wholly new, or that git ignores, is one path and one line. What in it is secret, protected
 or runs later is named singly, as is every path outside of such a folder. How much is compared, named and
@@ -13,59 +13,90 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
 import trio
 
-from leeward.security.call import Cleared
+from leeward.security.call import Again, Cleared
 from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import protected_reason, runs_later_reason, secret_reason
-from leeward.security.policy import Policy
-from leeward.security.session import Session
+from leeward.security.policy import GIT_SETTINGS, Autonomy, Policy
+from leeward.security.sandbox import SandboxLevel
 from leeward.security.trust import Origin
 
 from ..checkpoints import Conflict
 from ..files import DirHandle, shown_name, unified
 from ..git import GitChanges, Histories, git_changes_of
-from ..process import OnChunk, size_text
+from ..process import Serve, size_text
 from ..sandbox import (
     READ,
     Change,
+    ChangeLimits,
     Changes,
     Entry,
     Keeping,
     NotKept,
+    Program,
     Ran,
     Sandbox,
     TrialRan,
+    TrialReach,
     TrialUnavailable,
     Upper,
     UpperTree,
     changes_of,
+    disk_for,
+    run_overlaid,
 )
 from ..search import Ignored
 
+if TYPE_CHECKING:
+    from leeward.security.session import Session
+
 __all__ = ["TrialProposal", "Trials", "Tried"]
 
-_MOST_PATHS = 500
-"""Paths that are judged and recorded one by one; of what is more a person is asked by force."""
-_MOST_SHOWN = 400_000
-"""Characters of diffs that are shown."""
 _MOST_OF_ONE = 256 * 1024
 """Bytes of a file whose lines are compared."""
+_MOST_ON_DISK = 2_000_000
+"""Entries that are looked at of a run whose upper is on a disk."""
 _FEW = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """How many paths are judged and recorded one by one, and how many characters of diffs are shown.
+
+    Where there are more paths a person is asked by force; where `in_full`, also where diffs are longer.
+    """
+
+    paths: int
+    shown: int
+    in_full: bool
+
+
+_TO_ASK = _Bounds(500, 400_000, in_full=True)
+_ALLOWED = _Bounds(5_000, 40_000, in_full=False)
+"""Of a command that was allowed the paths are judged, and hardly anybody is asked about any."""
+
 _DISCARDED = "its changes were discarded"
 _FOR_REAL = "a line that the person types or allows runs for real"
-_GIT, _SETTINGS = "git", "git config"
+_GIT = "git"
 _GIT_FOLDER = ".git"
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A program that ran on trial, what it proposes to change (None: nothing), and what to tell of that."""
+    """A program that ran on trial, what it proposes to change (None: nothing), and what to tell of that.
+
+    `caches` is how many paths of caches it changed. With `again` a person may have it run once more.
+    """
 
     ran: Ran
     proposal: TrialProposal | None
     notices: tuple[str, ...] = ()
+    caches: int = 0
+    again: Again | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,40 +115,63 @@ class Trials:
 
     async def run(
         self,
-        argv: Sequence[str],
+        program: Program,
         *,
-        cwd: str,
-        env: Mapping[str, str],
-        deadline: float,
-        max_bytes: int,
-        on_chunk: OnChunk | None = None,
+        is_real: bool = False,
+        disk: int = 0,
+        serve: Serve | None = None,
+        names_only: bool = False,
     ) -> Tried:
-        """Run a program to its end; the caller closes what it proposes.
+        """Run a program to its end; the caller closes what it proposes. It reaches what `serve` serves.
+
+        One that `is_real` is allowed to run for real: the workspace alone is held apart from it. With `disk`
+        it may write so many bytes, which are held on a disk. With `names_only` nothing of what it wrote is
+        shown but the names.
 
         Raises:
             TrialUnavailable: it cannot be run on trial here.
             PermanentFailure: it could not be started, or what it changed could not be read.
             PolicyBlocked: what must not be reached cannot be kept from it.
         """
-        closed = {} if self.session().reads_history else await self._closed()
-        trial = self.sandbox.trial(
-            argv,
-            cwd=cwd,
-            env=env,
-            deadline=deadline,
-            max_bytes=max_bytes,
-            on_chunk=on_chunk,
-            closed=[f"{repository}/objects" for repository in closed],
-        )
+        # A line that is lent a secret was asked about, and yet writes nowhere but to the upper.
+        is_answered = is_real or names_only
+        closed = {} if is_answered or self.session().reads_history else await self._closed()
+        shut = [] if is_answered else [f"{repository}/objects" for repository in closed]
+        start = partial(run_overlaid, self.sandbox, program, serve=serve)
+        if not is_real:
+            start = partial(self.sandbox.trial, program.argv, cwd=program.cwd, env=program.env)
+            start = partial(start, deadline=program.deadline, max_bytes=program.max_bytes)
+            start = partial(start, on_chunk=program.on_chunk, reach=TrialReach(shut, serve))
+        trial = start(disk=disk)
         try:
             async with trial as tried:
                 if tried.upper is None:
-                    return Tried(tried.ran, None, (f"{_DISCARDED}: {tried.discarded}; {_FOR_REAL}",))
-                found = await self._found(tried, tried.upper)
+                    return await self._discarded(tried)
+                limits = ChangeLimits(_MOST_ON_DISK, disk) if disk else ChangeLimits()
+                found = await self._found(tried, tried.upper, limits, is_real=is_real)
+                if names_only and found.proposal is not None:
+                    found = replace(found, proposal=found.proposal.in_names())
                 return replace(found, notices=(*_unread(tried.ran, closed), *found.notices))
         except TrialUnavailable:
             self.sandbox.trials.forget()
             raise
+
+    async def _discarded(self, tried: TrialRan) -> Tried:
+        """Say why nothing is left of a run; of one that came to a bound, how it may run once more."""
+        policy = self.policy
+        if not tried.is_full or policy.headless or policy.autonomy is Autonomy.READONLY:
+            return Tried(tried.ran, None, (f"{_DISCARDED}: {tried.discarded}; {_FOR_REAL}",))
+        again = Again(tried.discarded, await disk_for(self.sandbox))
+        return Tried(tried.ran, None, (f"{_DISCARDED}: {tried.discarded}",), again=again)
+
+    async def tracked_secrets(self) -> tuple[str, ...]:
+        """Return what to say of secret files that git tracks, of which it shows changes that are none."""
+        is_masked = self.sandbox.level is not SandboxLevel.NONE
+        found = await self.histories.tracked(await self.sandbox.repositories()) if is_masked else []
+        if not found:
+            return ()
+        advice = "commit or stash them yourself, or take them out with git rm --cached"
+        return (f"git tracks secret files, which commands cannot read: {_listed(found)}; {advice}",)
 
     async def secret_history(self) -> str:
         """Return the name of a secret file in what the repositories of the workspace hold, "" for none."""
@@ -127,12 +181,13 @@ class Trials:
         """Return the repositories that hold something secret, each with its name."""
         return await self.histories.closed(await self.sandbox.repositories())
 
-    async def _found(self, tried: TrialRan, upper: Upper) -> Tried:
+    async def _found(self, tried: TrialRan, upper: Upper, limits: ChangeLimits, *, is_real: bool) -> Tried:
         try:
-            changes = await trio.to_thread.run_sync(changes_of, upper.handle, upper.lower, upper.began)
-            changes, cached = _without_caches(changes, self.caches)
+            looking = partial(changes_of, upper.handle, upper.lower, upper.began, limits)
+            changes = await trio.to_thread.run_sync(looking)
+            changes, cached, count = _without_caches(changes, frozenset() if is_real else self.caches)
             if why_not := _cannot_be_kept(changes):
-                return Tried(tried.ran, None, (*cached, *_left_out(changes), why_not))
+                return Tried(tried.ran, None, (*cached, *_left_out(changes), why_not), count)
             git = await self._meant(changes, upper)
             changes = _without(changes, git.unchanged)
             told = (
@@ -145,10 +200,13 @@ class Trials:
             ]
             if outright:
                 # No gate knows what git takes for a repository by what lies in it.
-                return Tried(tried.ran, None, (*told, f"{_DISCARDED}: {_listed(outright)} must not be kept"))
+                return Tried(
+                    tried.ran, None, (*told, f"{_DISCARDED}: {_listed(outright)} must not be kept"), count
+                )
             if not changes.changes:
-                return Tried(tried.ran, None, told)
-            draft = await trio.to_thread.run_sync(_drafted, changes, git, upper, self.policy)
+                return Tried(tried.ran, None, told, count)
+            bounds = _ALLOWED if is_real else _TO_ASK
+            draft = await trio.to_thread.run_sync(_drafted, changes, git, upper, self.policy, bounds)
         except (OSError, ToolError) as error:
             raise PermanentFailure(
                 f"what it changed could not be read, and was discarded: {error}"
@@ -165,7 +223,7 @@ class Trials:
             _session=self.session().id,
             _discard=tried.hold(),
         )
-        return Tried(tried.ran, proposal, told)
+        return Tried(tried.ran, proposal, told, count)
 
     def _whole(self, path: str) -> str:
         """Return a path of the workspace as an absolute one."""
@@ -191,6 +249,14 @@ class TrialProposal:
     _keeping: Keeping
     _session: str
     _discard: Callable[[], None]
+
+    def in_names(self) -> Self:
+        """Return it as one of which nothing is shown but the names; git's own words hold more."""
+        repositories = [f"git: {shown_name(name)} changed" for name in self.repositories]
+        lines = [f"{shown_name(one.path)}: {_kind(one)}" for one in self._changes.changes[: _TO_ASK.paths]]
+        is_cut = self.is_cut or len(self._changes.changes) > len(lines)
+        told = "it was lent a secret, so what it wrote is not shown"
+        return replace(self, shown="\n".join((told, *repositories, *lines)), is_cut=is_cut)
 
     async def keep(self, cleared: Cleared) -> Output:
         """Change the workspace so, all of it or nothing.
@@ -241,20 +307,20 @@ def _without(changes: Changes, paths: frozenset[str]) -> Changes:
     return replace(changes, changes=tuple(one for one in changes.changes if one.path not in paths))
 
 
-def _without_caches(changes: Changes, names: AbstractSet[str]) -> tuple[Changes, tuple[str, ...]]:
-    """Return changes but for those of caches, and what to say of these.
+def _without_caches(changes: Changes, names: AbstractSet[str]) -> tuple[Changes, tuple[str, ...], int]:
+    """Return changes but for those of caches, what to say of these, and how many they are.
 
     What a program removed from one, what is no plain file or folder in it, and what took the place of
     something else is a change like any other.
     """
     cached = _cached(changes.changes, names)
     if not cached:
-        return changes, ()
+        return changes, (), 0
     left_out = [change for change in changes.changes if change.path in cached]
     conflicts = tuple(path for path in changes.conflicts if path not in cached)
     folders = sorted({_cache_of(path, names) for path in cached})
     told = f"left out, as caches are never kept: {_counted(left_out)} ({_listed(folders)})"
-    return replace(_without(changes, cached), conflicts=conflicts), (told,)
+    return replace(_without(changes, cached), conflicts=conflicts), (told,), len(left_out)
 
 
 def _cached(changes: Sequence[Change], names: AbstractSet[str]) -> frozenset[str]:
@@ -330,7 +396,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Group:
-    """A folder that stands for what changed in it."""
+    """A folder that represents all changes in it."""
 
     folder: str
     is_new: bool
@@ -348,38 +414,38 @@ class _Group:
         return f"{name}/ (ignored by git): {_counted(self.changes)}, {size}, digest {digest}"
 
 
-def _drafted(changes: Changes, git: GitChanges, upper: Upper, policy: Policy) -> _Draft:
+def _drafted(changes: Changes, git: GitChanges, upper: Upper, policy: Policy, bounds: _Bounds) -> _Draft:
     """Say what changed; this waits for the disk."""
     plain = _without(changes, git.covered).changes
     groups, single = _grouped(plain, _Ignoring(upper.lower), policy)
     # Those come first that somebody has to look at, should there be more than are looked at.
     notable = {change.path for change in single if _why_notable(change.path, policy) is not None}
     ordered = sorted(single, key=lambda change: (change.path not in notable, change.path))
-    taken = ordered[: max(0, _MOST_PATHS - len(groups))]
+    taken = ordered[: max(0, bounds.paths - len(groups))]
     lines = [f"git: {line}" for line in (*git.asks, *git.lines)]
-    lines += [group.told() for group in groups[:_MOST_PATHS]]
-    lines += [f"not kept: {shown_name(path)}: {why}" for path, why in changes.refused[:_MOST_PATHS]]
+    lines += [group.told() for group in groups[: bounds.paths]]
+    lines += [f"not kept: {shown_name(path)}: {why}" for path, why in changes.refused[: bounds.paths]]
     with UpperTree.of(upper.handle) as tree:
-        texts = _Texts(tree, upper.lower, _MOST_SHOWN)
+        texts = _Texts(tree, upper.lower, bounds.shown, stops=not bounds.in_full)
         lines += [f"{shown_name(change.path)}: {texts.told(change)}" for change in taken]
-    missing = len(single) - len(taken) + max(0, len(groups) - _MOST_PATHS)
+    missing = len(single) - len(taken) + max(0, len(groups) - bounds.paths)
     if missing:
         lines.append(f"and {missing} more paths, which are not named here")
-    paths = (*(group.folder for group in groups[:_MOST_PATHS]), *(change.path for change in taken))
-    is_cut = missing > 0 or texts.is_over or git.is_cut
+    paths = (*(group.folder for group in groups[: bounds.paths]), *(change.path for change in taken))
+    is_cut = missing > 0 or (bounds.in_full and texts.is_over) or git.is_cut
     return _Draft(paths, _repositories(git), "\n".join(lines), is_cut)
 
 
 def _repositories(git: GitChanges) -> tuple[str, ...]:
     """Return the names by which rules speak of repositories; of settings each answer is one of its own."""
     names = [f"{_GIT}:{shown_name(top)}" if top else _GIT for top in git.tops]
-    return (*names, *((_SETTINGS,) if git.asks else ()))
+    return (*names, *((GIT_SETTINGS,) if git.asks else ()))
 
 
 def _grouped(
     changes: Iterable[Change], ignoring: _Ignoring, policy: Policy
 ) -> tuple[list[_Group], list[Change]]:
-    """Return the folders that stand for what is in them, and what is named singly."""
+    """Return the folders that represent their entries, and the paths that are named singly."""
     groups: dict[str, _Group] = {}
     single: list[Change] = []
     for change in changes:
@@ -443,15 +509,19 @@ class _Ignoring:
 
 @dataclass(slots=True)
 class _Texts:
-    """Says in words and lines what became of single paths, until so many characters are said."""
+    """Describes the changes of single paths in words and lines, with so many characters of lines at most.
+
+    Where it `stops` there, no lines of further paths are looked at.
+    """
 
     tree: UpperTree
     lower: DirHandle
     left: int
+    stops: bool = False
     is_over: bool = False
 
     def told(self, change: Change) -> str:
-        """Return what became of a path."""
+        """Return what changed at a path."""
         before, after = change.before, change.after
         if after is None:
             assert before is not None
@@ -475,7 +545,7 @@ class _Texts:
         told = f"{what}, SHA-256 {after.digest}"
         if not any(sizes):
             return "new empty file"
-        if max(sizes) > _MOST_OF_ONE:
+        if max(sizes) > _MOST_OF_ONE or (self.is_over and self.stops):
             return told
         with suppress(OSError, ToolError):
             new = self._read(path, is_new=True)

@@ -16,6 +16,7 @@ from .m007_checkpoints import STATEMENTS as CHECKPOINTS
 from .m008_grant_folders import STATEMENTS as GRANT_FOLDERS
 from .m009_checkpoint_times import STATEMENTS as CHECKPOINT_TIMES
 from .m010_grant_commands import STATEMENTS as GRANT_COMMANDS
+from .m011_call_changes import STATEMENTS as CALL_CHANGES
 
 __all__ = ["MIGRATIONS"]
 
@@ -30,4 +31,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     GRANT_FOLDERS,
     CHECKPOINT_TIMES,
     GRANT_COMMANDS,
+    CALL_CHANGES,
 )

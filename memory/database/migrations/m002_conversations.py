@@ -1,6 +1,6 @@
-"""Conversations that can be gone on with: entries in their own order, what they cost, words to search for.
+"""Conversations that can be resumed: ordered entries, their cost, and a word index.
 
-The index of words holds no text of its own: what it was given stands in the entries, and leaves it with
+The index of words holds no text of its own: its text is in the entries, and leaves it with
 them. `sessions/transcript.py` gives and takes, for no trigger may touch such a table in a file that is not
 trusted.
 """
@@ -32,7 +32,7 @@ STATEMENTS = (
     "DROP INDEX entry_by_session",
     "CREATE UNIQUE INDEX entry_by_place ON entry (session, place)",
     "CREATE INDEX entry_by_role ON entry (session, role, place)",
-    # Only these are listed: a session in which nothing was said is nobody's to go on with.
+    # Only these are listed: a session without a message cannot be resumed.
     "CREATE INDEX conversation_by_use ON conversation (used) WHERE turns > 0 AND deleted = 0",
     "CREATE INDEX conversation_by_place ON conversation (workspace, used) WHERE turns > 0 AND deleted = 0",
     "CREATE INDEX conversation_to_prune ON conversation (used)",

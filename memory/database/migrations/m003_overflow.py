@@ -1,7 +1,7 @@
-"""Outputs are kept compressed, written while they come, and found by line as well as by character.
+"""Outputs stored compressed, written as they arrive, addressable by line and by character.
 
 A text gets a number of its own before anybody knows its hash; until it is complete it has no `id`, so
-nobody can read half of one. What was kept before is taken over as it stands, uncompressed.
+nobody can read half of one. What was kept before is taken over unchanged, uncompressed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATEMENTS = (
         dropped INTEGER NOT NULL DEFAULT 0
     )
     """,
-    # `newlines` is how many line ends stand in the chunks before this one.
+    # `newlines` is the number of line ends in the chunks before this one.
     """
     CREATE TABLE overflow_chunk (
         ref INTEGER NOT NULL REFERENCES overflow (ref),

@@ -1,6 +1,6 @@
-"""The audit becomes a chain: every record carries the hash of the one before it, and its own.
+"""The audit becomes a chain: every record carries its own hash and that of the record before it.
 
-The records there are already are chained as they stand, and a record of kind `chain` behind them says
+The existing records are chained as they are, and a record of kind `chain` behind them says
 so: nothing vouches for what happened to them before.
 """
 

@@ -1,6 +1,6 @@
-"""Views over the audit for whoever reads the file with another program (`sqlite3`, datasette).
+"""Views over the audit for other programs that read the file (`sqlite3`, datasette).
 
-What the columns mean is told in `docs/audit.md`. A view is only a question: nothing is stored twice.
+The columns are described in `docs/audit.md`. A view is only a query: nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DENIALS = f"""
     FROM audit WHERE kind = 'decision' AND json_extract(body, '$.allowed') = 0
     """  # noqa: S608 - the same
 
-# A canonical URL has a path and no user, so what stands between is the host, and a port if it is odd.
+# A canonical URL has a path and no user, so the text in between is the host, and a port if it is odd.
 EGRESS = f"""
     WITH attempt AS (
         SELECT seq, at, session, call, tool, body,

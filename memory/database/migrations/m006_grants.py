@@ -1,4 +1,4 @@
-"""What the person allowed beyond a session, and notes that sessions leave to later ones."""
+"""Grants that outlive a session, and notes for later sessions."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ STATEMENTS = (
     )
     """,
     "CREATE INDEX note_by_workspace ON note (workspace, saved_at)",
-    # The one place where the text itself stands, under the `seq` of its note.
+    # The one place of the text itself, under the `seq` of its note.
     "CREATE VIRTUAL TABLE note_text USING fts5 (text, tokenize = 'unicode61 remove_diacritics 2')",
 )

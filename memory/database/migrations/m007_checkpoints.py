@@ -1,4 +1,4 @@
-"""What calls changed in workspaces, and the contents of files before and after, each kept once.
+"""Changes that calls made in workspaces, and file contents before and after, each stored once.
 
 Paths and targets of links are bytes, as the disk has them. A content without all its chunks is not
 `complete`, and nobody counts on it.
@@ -27,7 +27,7 @@ STATEMENTS = (
         UNIQUE (hash, number)
     )
     """,
-    # `undone` is 2 until all that the call changed stands there; `mark` finds the row that was just added.
+    # `undone` is 2 until all that the call changed is stored; `mark` finds the row that was just added.
     """
     CREATE TABLE checkpoint (
         id INTEGER PRIMARY KEY,
@@ -41,7 +41,7 @@ STATEMENTS = (
     )
     """,
     "CREATE INDEX checkpoint_by_session ON checkpoint (session, id)",
-    # What stood at a path before and after; nothing at all is a NULL in `was` and `became`.
+    # The state of a path before and after; nothing at all is a NULL in `was` and `became`.
     """
     CREATE TABLE checkpoint_change (
         checkpoint INTEGER NOT NULL REFERENCES checkpoint (id),

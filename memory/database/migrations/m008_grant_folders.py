@@ -1,4 +1,4 @@
-"""The folder in which a grant of a command holds; without one it is the workspace's root."""
+"""The folder in which a command's grant holds; without one it is the workspace's root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When files that a trial run wrote, or replaced, were changed last (ns).
+"""Modification times (ns) of files that a trial run wrote or replaced.
 
 `checkpoint.undone` knows one value more from here on: 3, while a step is being applied.
 """

@@ -1,4 +1,4 @@
-"""The command whose changes a grant keeps; only grants about what a trial run changed have one."""
+"""The command whose changes a grant keeps; only grants about a trial run's changes have one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The dialect of Anthropic's messages."""
+"""Anthropic's Messages dialect."""

@@ -1,4 +1,4 @@
-"""Write requests in Anthropic's Messages dialect: blocks in turns of user and assistant.
+"""Write requests in Anthropic's Messages dialect: content blocks in alternating turns.
 
 The prefix that stays the same from request to request is marked for the service's cache. `response.py` reads
 the reply; the network is left to `runtime/providers/remote.py`.
@@ -7,13 +7,13 @@ the reply; the network is left to `runtime/providers/remote.py`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import ClassVar
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import regex
 
 from ..history import History
 from ..interface import Message, ModelInfo, Request, ToolView
@@ -22,8 +22,8 @@ from .response import MessageReader
 
 __all__ = ["MessageWriter", "Messages"]
 
-_IS_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_VERSIONED = re.compile(r"/v\d+\w*$")
+_IS_ID = regex(r"[A-Za-z0-9_-]{1,64}")
+_VERSIONED = regex(r"/v\d+\w*$")
 _BOUND = 16_384  # tokens of a reply; the dialect wants a number, and every current model takes this one
 _MARK = b',"cache_control":{"type":"ephemeral"}}'  # in place of the brace that ends a block
 _OPEN = 4  # turns at the end that the next request may still continue, or mark otherwise
@@ -122,7 +122,7 @@ class MessageWriter:
     def _open_turns(self, kept: int) -> list[list[_Part]]:
         """Return the last turns, and see that all before them are written, as they will always be."""
         if sum(part.role != "system" for part in islice(self._parts, kept)) <= self._closed_parts:
-            # What stood behind the last written turn may have changed, and may belong to it now.
+            # The blocks behind the last written turn may have changed, and may belong to it now.
             self._closed, self._closed_parts = [], 0
         said = [part for part in self._parts if part.role != "system"]
         turns = _turns(said[self._closed_parts :], begins=not self._closed)
@@ -141,7 +141,7 @@ def _text(text: str) -> dict[str, Json]:
 
 
 _BEGINNING = _Part("user", (encoded(_text(_LEFT_OUT)),), "text")
-"""What stands before a reply that is the first of what is left of a conversation."""
+"""The user's turn before a reply that is the first of what is left of a conversation."""
 
 
 def _part(message: Message, owner: str) -> _Part:
@@ -186,7 +186,7 @@ def _marked(blocks: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def _blocks(message: Message, owner: str) -> Iterator[dict[str, Json]]:
-    """Yield the blocks of a message; none of them is an empty text, which the service refuses."""
+    """Yield the blocks of a message, without empty texts, which the service refuses."""
     has_text = bool(message.text.strip())
     if message.role == "assistant":
         yield from _replied(message, owner)

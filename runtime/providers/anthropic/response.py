@@ -1,4 +1,4 @@
-"""Read a streamed reply in Anthropic's Messages dialect: events of the stream in, ours out, no I/O.
+"""Parse a streamed reply in Anthropic's Messages dialect into our events. No I/O.
 
 A reply is a list of blocks. Those that hold the model's thoughts are signed and go back verbatim; the reader
 keeps the order of all blocks, because the signature covers it. `request.py` writes a request.
@@ -49,7 +49,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_cr
 
 @dataclass(slots=True)
 class _Block:
-    """A block that is still being told: how it began, and the pieces of its fields and its input."""
+    """A block that is still arriving: how it began, and the pieces of its fields and its input."""
 
     start: Mapping[str, object]
     fields: dict[str, list[str]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class MessageReader:
         """Yield what was held back: calls, what goes back verbatim, usage, end.
 
         Raises:
-            ModelError: the reply broke off; none of its calls are told, for any may be half of one.
+            ModelError: the reply broke off; its calls are dropped, for any may be half of one.
         """
         if not self._seen:
             raise ModelError("the model's server sent an empty answer", ErrorKind.UNAVAILABLE)
@@ -198,7 +198,7 @@ class MessageReader:
         for block in self._blocks:
             if block.kind == "tool_use":
                 arguments = repaired("".join(block.input))
-                # Nothing told means no arguments, but not in a reply that was cut.
+                # No input means no arguments, but not in a reply that was cut.
                 if not arguments.strip() and not (cut and block is self._blocks[-1]):
                     arguments = json.dumps(block.start.get("input") or {}, ensure_ascii=False)
                 call_id = unique_id(text_of(block.start.get("id")), taken)

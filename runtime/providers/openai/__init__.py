@@ -1,1 +1,1 @@
-"""The dialect of OpenAI's chat completions, and Gemini's variant of it."""
+"""OpenAI's Chat Completions dialect, and Gemini's variant of it."""

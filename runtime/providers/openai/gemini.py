@@ -1,4 +1,4 @@
-"""Google's variant of the Chat Completions dialect: signed thoughts, and schemas in a smaller vocabulary.
+"""Gemini's variant of the Chat Completions dialect: signed thoughts, and a smaller schema vocabulary.
 
 Gemini signs its thoughts and refuses a conversation in which one of its calls comes back without the
 signature; `response.py` keeps the signatures. Calls that another model made never had one: Google documents a
@@ -7,12 +7,12 @@ placeholder to put there instead (Gemini API, "Thought signatures").
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import regex
 
 from ..interface import Message, ModelInfo, ToolView
 from ..wire import mapping
@@ -23,7 +23,7 @@ __all__ = ["Gemini", "narrowed"]
 _UNSIGNED: Mapping[str, Json] = {
     "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}
 }
-_SIGNS_NOTHING = re.compile(r"gemini-[12]\b|gemma")
+_SIGNS_NOTHING = regex(r"gemini-[12]\b|gemma")
 _KEYWORDS = frozenset(
     {"type", "title", "description", "enum", "format", "nullable", "default", "pattern"}
     | {"items", "minItems", "maxItems", "properties", "required", "minProperties", "maxProperties"}
@@ -45,7 +45,7 @@ class Gemini(ChatCompletions):
         return ChatWriter(replace(self, signed=_SIGNS_NOTHING.search(model) is None), model, owner)
 
     def tool(self, view: ToolView) -> dict[str, Json]:
-        """Return what the model is told about a tool, in the words of JSON Schema that Google knows."""
+        """Return the description of a tool, in the words of JSON Schema that Google knows."""
         told: dict[str, Json] = {"name": view.name, "description": view.description}
         if view.schema.get("properties"):
             told["parameters"] = narrowed(view.schema)

@@ -44,7 +44,7 @@ class ChatCompletions:
         return ChatWriter(self, model, owner)
 
     def tool(self, view: ToolView) -> dict[str, Json]:
-        """Return what the model is told about a tool."""
+        """Return the description of a tool."""
         return {"name": view.name, "description": view.description, "parameters": dict(view.schema)}
 
     def message(self, message: Message, owner: str) -> dict[str, Json]:
@@ -129,7 +129,7 @@ def _info(entry: Mapping[str, object]) -> ModelInfo:
 
 
 def _returned(part: Json) -> Mapping[str, Json]:
-    """Return the fields that may go back; none of them is ever one that we fill in."""
+    """Return the fields that may go back; they never overlap with those that we fill in."""
     return {name: part[name] for name in _RETURNED if name in part} if isinstance(part, Mapping) else {}
 
 

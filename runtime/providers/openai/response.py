@@ -1,4 +1,4 @@
-"""Read a streamed reply in the Chat Completions dialect: events of the stream in, ours out, no I/O.
+"""Parse a streamed reply in the Chat Completions dialect into our events. No I/O.
 
 Servers that speak this dialect differ in details; where they do, it is read in the way that loses nothing:
 missing ids are made up, ids given twice are made distinct, an index is not relied upon. What some of them
@@ -47,7 +47,7 @@ _REASONS = {
 
 @dataclass(slots=True)
 class _Slot:
-    """A call that is still being told."""
+    """A call that is still arriving."""
 
     id: str
     name: str
@@ -56,7 +56,7 @@ class _Slot:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments told so far are a JSON object, so that nothing can follow."""
+        """Whether the arguments so far are a JSON object, so that nothing can follow."""
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False
         try:
@@ -126,7 +126,7 @@ class ChatReader:
         """Yield what was held back: calls, what goes back verbatim, usage, end.
 
         Raises:
-            ModelError: the reply broke off; none of its calls are told, for any may be half of one.
+            ModelError: the reply broke off; its calls are dropped, for any may be half of one.
         """
         if not self._seen:
             raise ModelError("the model's server sent an empty answer", ErrorKind.UNAVAILABLE)

@@ -1,26 +1,26 @@
-"""Reading a line: limits first, then the parse, then the nouns.
+"""Read a command line: check its limits, parse it, and convert the tree to nodes.
 
-Every limit is a count: of what stands in the line before it is parsed, and of the parser's own work
+Every limit is a count: of the parts of the line before it is parsed, and of the parser's own work
 while it is. So the same line is read, or refused, on every machine, however slow.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import tree_sitter
 import tree_sitter_bash
 
 from ...kinds import Unreadable
+from ...lazy import regex
 from ...text import find_invisible
-from ..syntax import Command, CommandLine, Effort, Node, Note, Sequence, Unread, Word, read_tree
+from ..syntax import CommandLine, Effort, Node, Sequence, Unread, read_tree
 from .printing import print_line
-from .unwrap import Nest, unwrapped
+from .unwrap import Nest
 from .visit import actions_of, with_inner
 from .wrappers import plain_forms
 
-__all__ = ["MAX_BYTES", "MAX_OPERATORS", "again", "parse_command"]
+__all__ = ["MAX_BYTES", "MAX_OPERATORS", "parse_command"]
 
 MAX_BYTES = 8192
 """The longest line that is parsed, in bytes."""
@@ -29,22 +29,20 @@ MAX_OPERATORS = 256
 """How many characters that may be operators are parsed: the time it takes grows with their square."""
 
 _INNER_WORDS = 512
-_AGAIN_WORDS = 32
-_AGAIN_CHARACTERS = 512
 _PIECE = 64
 _TOO_MUCH = "the parser needs too many steps for the line, as it does where one does not parse"
 # The parser slows down in what a bracket opens and nothing closes. Two that close a condition close a
 # subscript as well.
 _WIDEST_BRACKETS = 1024
-_BRACKETS = re.compile(r"\[\[|\]\]|(?<=[A-Za-z0-9_])\[|\]|\$\(\(|\)\)")
+_BRACKETS = regex(r"\[\[|\]\]|(?<=[A-Za-z0-9_])\[|\]|\$\(\(|\)\)")
 _CLOSES = {"]": ("[",), "]]": ("[[", "["), "))": ("$((",)}
-_OPERATOR = re.compile(r"[|&;()<>`\n{$]")
-_FOREIGN = re.compile(r"[^\x00-\x7f]")
+_OPERATOR = regex(r"[|&;()<>`\n{$]")
+_FOREIGN = regex(r"[^\x00-\x7f]")
 # The grammar loses the dash of `cat - <<END`; a letter in its place stays.
-_LOST = re.compile(r"(?<=[ \t])-(?=[ \t]+<<(?!<))")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LOST = regex(r"(?<=[ \t])-(?=[ \t]+<<(?!<))")
+_CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # The grammar takes what is continued for two words.
-_CONTINUED = re.compile(r"(?<![ \t\n;&|(])\\\n(?![ \t\n;&|)])")
+_CONTINUED = regex(r"(?<![ \t\n;&|(])\\\n(?![ \t\n;&|)])")
 _LANGUAGE = tree_sitter.Language(tree_sitter_bash.language())
 
 
@@ -73,29 +71,13 @@ def parse_command(line: str) -> CommandLine | Unreadable:
 
 
 def _parse_inner(line: str, nest: Nest) -> Node:
-    """Read code that stands inside a line, under the same limits."""
+    """Read code inside a line, under the same limits."""
     problem = _problem(line)
     if problem is not None:
         raise Unread(problem.reason)
     root, constructs = _read(line, nest.effort)
     nest.constructs.update(constructs)
     return with_inner(root, nest)
-
-
-def _parse_again(line: str, nest: Nest) -> Node:
-    """Read code that a variable brings, which is done for each of its values."""
-    if len(line) > _AGAIN_CHARACTERS:
-        raise Unread(f"it is longer than {_AGAIN_CHARACTERS} characters")
-    return _parse_inner(line, nest)
-
-
-def again(command: Command, words: tuple[Word, ...]) -> Command:
-    """Return a command with other words in place of its own, and with what it runs then."""
-    other = replace(command, words=words, inner=(), notes=())
-    try:
-        return unwrapped(other, Nest(_parse_again, Effort(_AGAIN_WORDS)))
-    except Unread as error:
-        return replace(other, notes=(Note("code", f"what {command.program} runs cannot be read: {error}"),))
 
 
 def _problem(line: str) -> Unreadable | None:
@@ -105,7 +87,7 @@ def _problem(line: str) -> Unreadable | None:
     try:
         size = len(line.encode())
     except UnicodeEncodeError:
-        return Unreadable("the line contains half of a surrogate pair")
+        return Unreadable("the line contains a lone surrogate")
     if size > MAX_BYTES:
         return Unreadable(f"the line is longer than {MAX_BYTES} bytes")
     if len(_OPERATOR.findall(line)) > MAX_OPERATORS:
@@ -161,7 +143,7 @@ class _Source:
         self.checks_left = 64 + len(self.text) // 8
 
     def piece(self, offset: int, _point: object) -> bytes:
-        """Return what stands there, always the same: the parser does not survive a text that changes."""
+        """Return the same bytes each time: the parser does not survive a text that changes."""
         self.reads_left -= 1
         return self.text[offset : offset + _PIECE]
 

@@ -1,8 +1,8 @@
 """Resolve the folder each command of a line starts in, and the paths its words may mean.
 
-A `cd` changes the folder of the commands after it, for both outcomes of a condition; a loop variable
-takes the values of its list. A folder or path that cannot be followed is unknown, and an unknown path
-never counts as inside the workspace.
+A `cd` changes the folder of the commands after it, for both outcomes of a condition. A folder or path that
+cannot be followed, such as one in a variable of the line's own, is unknown, and an unknown path never counts
+as inside the workspace.
 """
 
 from __future__ import annotations
@@ -10,41 +10,35 @@ from __future__ import annotations
 import glob
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import product
-from types import MappingProxyType
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from ...lazy import regex
 from ..programs import git_folder, parse_options
 from ..syntax import Command, Compound, Node, PartKind, PipeNode, Sequence, Word, literal
-from .variables import MOST_VARIANTS, SAFE, assigned, choices, guesses
 from .visit import visits
 
 __all__ = [
-    "MOVES",
     "Candidate",
+    "Folders",
     "Ground",
     "Placed",
-    "fillings",
     "git_places",
     "placed",
-    "variants",
     "where",
 ]
 
 Folders: TypeAlias = "frozenset[str] | None"
 _Ends: TypeAlias = "tuple[Folders, Folders]"
 
-MOVES = frozenset({"cd", "pushd", "popd"})
-"""What moves the commands behind it to another folder."""
-
+# What moves the commands behind it to another folder.
+_MOVES = frozenset({"cd", "pushd", "popd"})
+# Characters that the shell neither splits nor expands, even unquoted.
+_SAFE = regex(r"[A-Za-z0-9_./+@%:=,-]*")
 _MOST_FOLDERS = 8
 _MOST_MOVES = 16
-# A shell gives variables in capitals, and `_`, values of its own.
-_BOUND = re.compile(r"[a-z][a-z0-9_]*|[A-Z]")
 _SAME_SHELL = frozenset({"eval", "command", "builtin", ".", "source"})
-_NOTHING: Mapping[str, tuple[Word, ...]] = MappingProxyType({})
 
 
 class Ground(Protocol):
@@ -61,54 +55,45 @@ class Ground(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A command, what is around it, the folders it may start in (None: unknown), and what loops set.
-
-    `guesses` are the values of variables that the line sets once: good enough to refuse by, not to allow.
-    """
+    """A command, what is around it, and the folders it may start in (None: unknown)."""
 
     command: Command
     context: tuple[str, ...]
     folders: Folders
-    bindings: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
-    guesses: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An absolute path a word may mean, a glob to expand, or (`below`) the folder of what is found later."""
+    """An absolute path a word may mean, or a glob to expand."""
 
     path: str
     is_glob: bool = False
-    below: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
     folders: Folders
     context: tuple[str, ...] = ()
-    bindings: Mapping[str, tuple[Word, ...]] = field(default_factory=lambda: _NOTHING)
 
     def within(self, what: str) -> _Spot:
-        return _Spot(self.folders, (*self.context, what), self.bindings)
+        return _Spot(self.folders, (*self.context, what))
 
     def at(self, folders: Folders) -> _Spot:
-        return _Spot(folders, self.context, self.bindings)
+        return _Spot(folders, self.context)
 
 
 def placed(root: Node, ground: Ground) -> tuple[Placed, ...]:
     """Return every command of a line with where it runs, in the order of the text."""
     found: list[Placed] = []
-    commands = [visit.command for visit in visits(root)]
-    _Walk(ground, found, assigned=assigned(root, commands)).go(root, _Spot(frozenset({ground.workspace})))
-    likely = guesses(commands)
-    return tuple(replace(at, guesses=likely) for at in found) if likely else tuple(found)
+    _Walk(ground, found).go(root, _Spot(frozenset({ground.workspace})))
+    return tuple(found)
 
 
 class _Walk:
     """Goes through a tree and collects; each step returns the folders after success and after failure."""
 
-    def __init__(self, ground: Ground, found: list[Placed], *, assigned: frozenset[str]) -> None:
-        self.ground, self.found, self.assigned = ground, found, assigned
+    def __init__(self, ground: Ground, found: list[Placed]) -> None:
+        self.ground, self.found = ground, found
         self.moves = 0
 
     def go(self, node: Node, spot: _Spot) -> _Ends:
@@ -125,7 +110,7 @@ class _Walk:
                 return self._compound(node, spot)
 
     def _command(self, command: Command, spot: _Spot) -> _Ends:
-        self.found.append(Placed(command, spot.context, spot.folders, spot.bindings))
+        self.found.append(Placed(command, spot.context, spot.folders))
         ends: _Ends = (spot.folders, spot.folders)
         inner_folders = None if command.inner and _starts_elsewhere(command) else spot.folders
         for inner in command.inner:
@@ -134,7 +119,7 @@ class _Walk:
             self._word(word, spot)
         for redirection in command.redirections:
             self._word(redirection.target, spot)
-        if command.program in MOVES:
+        if command.program in _MOVES:
             return self._moved(command, spot), spot.folders
         if command.program in _SAME_SHELL and any(map(_moves, command.inner)):
             return ends if len(command.inner) == 1 else (None, None)
@@ -193,14 +178,13 @@ class _Walk:
         inside = spot.within(f"{node.kind} {node.name}".rstrip())
         if node.redirections:
             around = Command((), redirections=node.redirections)
-            self.found.append(Placed(around, inside.context, spot.folders, spot.bindings))
+            self.found.append(Placed(around, inside.context, spot.folders))
             for redirection in node.redirections:
                 self._word(redirection.target, inside)
         stays = node.kind in {"group", "subshell"} or not _moves(node)
         if not stays:
             inside = inside.at(None)
         ends: _Ends = (inside.folders, inside.folders)
-        inside = self._bound(node, inside)
         for piece in node.pieces:
             if isinstance(piece, Word):
                 self._word(piece, spot)
@@ -209,17 +193,6 @@ class _Walk:
         if node.kind == "subshell" or (stays and node.kind != "group"):
             return spot.folders, spot.folders
         return ends if stays else (None, None)
-
-    def _bound(self, node: Compound, spot: _Spot) -> _Spot:
-        """Let a loop's variable have the values of its list, unless something else sets it."""
-        values = tuple(piece for piece in node.pieces if isinstance(piece, Word))
-        kinds = {part.kind for value in values for part in value.parts}
-        known = kinds <= {PartKind.LITERAL, PartKind.GLOB, PartKind.TILDE} and "in" in node.pieces
-        is_fixed = _BOUND.fullmatch(node.name) is not None and node.name not in self.assigned
-        if node.kind != "for" or not is_fixed or not known or len(values) > MOST_VARIANTS:
-            return spot
-        bindings = {**spot.bindings, node.name: values}
-        return _Spot(spot.folders, spot.context, MappingProxyType(bindings))
 
 
 def _either(one: Folders, other: Folders) -> Folders:
@@ -233,7 +206,7 @@ def _is_folder(operands: tuple[Word, ...]) -> bool:
 
 def _moves(node: Node) -> bool:
     """Whether anything in a tree changes the folder of the shell it runs in; subshells count, to be safe."""
-    return any(visit.command.program in MOVES for visit in visits(node))
+    return any(visit.command.program in _MOVES for visit in visits(node))
 
 
 def _starts_elsewhere(command: Command) -> bool:
@@ -249,71 +222,40 @@ def _starts_elsewhere(command: Command) -> bool:
     return command.program == "env" and any(re.match(r"-[iv0]*C|--c", word.text) for word in command.words)
 
 
-def variants(at: Placed) -> tuple[tuple[Word, ...], ...] | None:
-    """Return the words of a command for every value its loops give them; None for too many."""
-    if not at.bindings or all(word.is_literal for word in at.command.words):
-        return (at.command.words,)
-    several = [choices(word, at.bindings) for word in at.command.words]
-    count = 1
-    for choice in several:
-        if choice is None:
-            return None
-        count *= len(choice)
-    return tuple(product(*filter(None, several))) if count <= MOST_VARIANTS else None
-
-
-def fillings(word: Word, at: Placed, guesses: Mapping[str, tuple[Word, ...]]) -> tuple[Word, ...]:
-    """Return a word for every value that loops, or these guesses, give its variables, as far as known."""
-    return (word,) if word.is_literal else choices(word, {**guesses, **at.bindings}) or (word,)
-
-
 def where(word: Word, folders: Folders, ground: Ground) -> tuple[Candidate, ...] | None:
     """Return the paths a word may mean, or None where that is unknown."""
-    if word.is_literal:
-        return _plainly(word.text, folders)
-    pieces = list(_pieces(word, folders, ground))
+    pieces = [(PartKind.LITERAL, word.text)] if word.is_literal else list(_pieces(word, folders, ground))
     if None in pieces or not pieces:
         return None
     known = [piece for piece in pieces if piece is not None]
-    below = next((text for kind, text in known if kind is PartKind.GIVEN), "")
     is_glob = any(kind is PartKind.GLOB for kind, _ in known)
-    kept = [(kind, text) for kind, text in known if kind is not PartKind.GIVEN]
-    text = "".join(glob.escape(text) if is_glob and kind is PartKind.LITERAL else text for kind, text in kept)
-    # Behind what is found later lies another file.
-    if not text or "\0" in text or any(kind is PartKind.GIVEN for kind, _ in known[:-1]):
-        return None
-    if text.startswith("/"):
-        return (Candidate(text, is_glob, below),)
-    if folders is None:
-        return None
-    starts = (glob.escape(folder) if is_glob else folder for folder in sorted(folders))
-    return tuple(Candidate(posixpath.join(start, text), is_glob, below) for start in starts)
-
-
-def _plainly(text: str, folders: Folders) -> tuple[Candidate, ...] | None:
+    text = "".join(
+        glob.escape(text) if is_glob and kind is PartKind.LITERAL else text for kind, text in known
+    )
     if not text or "\0" in text:
         return None
     if text.startswith("/"):
-        return (Candidate(text),)
+        return (Candidate(text, is_glob),)
     if folders is None:
         return None
-    return tuple(Candidate(posixpath.join(start, text)) for start in sorted(folders))
+    starts = (glob.escape(folder) if is_glob else folder for folder in sorted(folders))
+    return tuple(Candidate(posixpath.join(start, text), is_glob) for start in starts)
 
 
 def _pieces(word: Word, folders: Folders, ground: Ground) -> Iterator[tuple[PartKind, str] | None]:
     for part in word.parts:
         match part.kind:
-            case PartKind.LITERAL | PartKind.GLOB | PartKind.GIVEN:
+            case PartKind.LITERAL | PartKind.GLOB:
                 yield part.kind, part.text
             case PartKind.TILDE if part.text == "~":
                 yield PartKind.LITERAL, ground.home
             case PartKind.TILDE if part.text == "~+" and folders is not None and len(folders) == 1:
                 yield PartKind.LITERAL, next(iter(folders))
             case PartKind.VARIABLE if part.text == "HOME":
-                yield (PartKind.LITERAL, ground.home) if part.quoted or SAFE.fullmatch(ground.home) else None
+                yield (PartKind.LITERAL, ground.home) if part.quoted or _SAFE.fullmatch(ground.home) else None
             case PartKind.VARIABLE if part.text == "PWD" and folders is not None and len(folders) == 1:
                 here = next(iter(folders))
-                yield (PartKind.LITERAL, here) if part.quoted or SAFE.fullmatch(here) else None
+                yield (PartKind.LITERAL, here) if part.quoted or _SAFE.fullmatch(here) else None
             case _:
                 yield None
 

@@ -1,16 +1,11 @@
-"""Writing what was read back as a shell line, so that no reader can take it for anything else.
+"""Print a parsed command line so that every shell reads it exactly as it was judged.
 
-Every literal is quoted here; only globs, tildes, variables and substitutions that were read are left
-open. Plain forms of git run neutralised, in the repository that was looked at (`command/programs/git.py`).
+Every literal is quoted here; only globs, tildes, variables and substitutions that were read are left open.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
-from dataclasses import dataclass
-
-from ..programs import as_run
+from ...lazy import regex
 from ..syntax import (
     RESERVED,
     Assignment,
@@ -28,21 +23,19 @@ from ..syntax import (
 
 __all__ = ["print_line", "quoted"]
 
-_BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
-_BARE_NAME = re.compile(r"[A-Za-z0-9_@%+:./-]+")
-_RUNS = re.compile(r"([A-Za-z0-9_@%+=:,./-]+)")
+_BARE = regex(r"[A-Za-z0-9_@%+=:,./-]+")
+_BARE_NAME = regex(r"[A-Za-z0-9_@%+:./-]+")
+_RUNS = regex(r"([A-Za-z0-9_@%+=:,./-]+)")
 _SEPARATORS = {";": ";", "&": " &", "&&": " &&", "||": " ||"}
 
 
-def print_line(node: Node, workspace: str = "", pinned: Collection[int] = ()) -> str:
+def print_line(node: Node) -> str:
     """Return the line that runs exactly these commands.
-
-    `pinned` are the identities of plain git commands known to run in the root of the workspace.
 
     Raises:
         Unread: a part of it is only known when it runs.
     """
-    return _Printer(workspace, pinned).statement(node, ends=False)
+    return _statement(node, ends=False)
 
 
 def quoted(text: str) -> str:
@@ -52,105 +45,88 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-@dataclass(frozen=True, slots=True)
-class _Printer:
-    """Prints the nodes of one line."""
+def _statement(node: Node, *, ends: bool) -> str:
+    """Print a statement; `ends` puts the separator behind it that a keyword needs in front."""
+    match node:
+        case Sequence(items=items, separators=separators):
+            parts = [
+                _statement(item, ends=False) + _SEPARATORS[separator]
+                for item, separator in zip(items, separators, strict=True)
+            ]
+            text = " ".join(parts)
+            return text if ends or not text.endswith(";") else text[:-1]
+        case PipeNode(stages=stages, operators=operators):
+            text = _statement(stages[0], ends=False)
+            for operator, stage in zip(operators, stages[1:], strict=True):
+                text += f" {operator} {_statement(stage, ends=False)}"
+        case Compound():
+            text = _compound(node)
+        case Command():
+            text = _command(node)
+    return f"{text};" if ends else text
 
-    workspace: str
-    pinned: Collection[int]
 
-    def statement(self, node: Node, *, ends: bool) -> str:
-        """Print a statement; `ends` puts the separator behind it that a keyword needs in front."""
-        match node:
-            case Sequence(items=items, separators=separators):
-                parts = [
-                    self.statement(item, ends=False) + _SEPARATORS[separator]
-                    for item, separator in zip(items, separators, strict=True)
-                ]
-                text = " ".join(parts)
-                return text if ends or not text.endswith(";") else text[:-1]
-            case PipeNode(stages=stages, operators=operators):
-                text = self.statement(stages[0], ends=False)
-                for operator, stage in zip(operators, stages[1:], strict=True):
-                    text += f" {operator} {self.statement(stage, ends=False)}"
-            case Compound():
-                text = self._compound(node)
-            case Command():
-                text = self._command(node)
-        return f"{text};" if ends else text
+def _command(command: Command) -> str:
+    parts = [_assignment(found) for found in command.assignments]
+    parts += [_name(command.words[0]), *map(_word, command.words[1:])] if command.words else ()
+    return " ".join([*parts, *map(_redirection, _in_order(command.redirections))])
 
-    def _command(self, command: Command) -> str:
-        words = self._as_run(command)
-        parts = [self._assignment(found) for found in command.assignments]
-        if words:
-            parts.append(self._name(words[0]))
-            parts += map(self._word, words[1:])
-        return " ".join([*parts, *map(self._redirection, _in_order(command.redirections))])
 
-    def _as_run(self, command: Command) -> tuple[Word, ...]:
-        """Return the words as they are run: plain git neutralised, also where a wrapper runs it."""
-        words = as_run(command.words, self.workspace if id(command) in self.pinned else "")
-        for inner in command.inner:
-            again = self._as_run(inner) if isinstance(inner, Command) else ()
-            if isinstance(inner, Command) and again != inner.words:
-                count = len(inner.words)
-                at = next((at for at in range(1, len(words)) if words[at : at + count] == inner.words), None)
-                if at is not None:
-                    words = (*words[:at], *again, *words[at + count :])
-        return words
+def _name(word: Word) -> str:
+    """Print the first word so that it is neither a keyword nor an assignment."""
+    if not word.is_literal:
+        return _word(word)
+    if _BARE_NAME.fullmatch(word.text) and word.text not in RESERVED:
+        return word.text
+    return "'" + word.text.replace("'", "'\\''") + "'"
 
-    def _name(self, word: Word) -> str:
-        """Print the first word so that it is neither a keyword nor an assignment."""
-        if not word.is_literal:
-            return self._word(word)
-        if _BARE_NAME.fullmatch(word.text) and word.text not in RESERVED:
-            return word.text
-        return "'" + word.text.replace("'", "'\\''") + "'"
 
-    def _compound(self, node: Compound) -> str:
-        parts = []
-        loose = node.kind in {"negation", "time", "function"}
-        for piece in node.pieces:
-            match piece:
-                case str():
-                    parts.append(piece)
-                case Word():
-                    parts.append(self._word(piece))
-                case _:
-                    parts.append(self.statement(piece, ends=not loose))
-        return " ".join([*filter(None, parts), *map(self._redirection, node.redirections)])
+def _compound(node: Compound) -> str:
+    parts = []
+    loose = node.kind in {"negation", "time", "function"}
+    for piece in node.pieces:
+        match piece:
+            case str():
+                parts.append(piece)
+            case Word():
+                parts.append(_word(piece))
+            case _:
+                parts.append(_statement(piece, ends=not loose))
+    return " ".join([*filter(None, parts), *map(_redirection, node.redirections)])
 
-    def _assignment(self, found: Assignment) -> str:
-        value = self._word(found.value) if found.value.text else ""
-        return f"{found.name}{'+=' if found.appends else '='}{value}"
 
-    def _redirection(self, found: Redirection) -> str:
-        gap = "" if found.duplicates else " "
-        return f"{found.fd}{found.operator}{gap}{self._word(found.target)}"
+def _assignment(found: Assignment) -> str:
+    value = _word(found.value) if found.value.text else ""
+    return f"{found.name}{'+=' if found.appends else '='}{value}"
 
-    def _word(self, word: Word) -> str:
-        if word.is_literal:
-            return quoted(word.text)
-        return "".join(map(self._part, word.parts))
 
-    def _part(self, part: Part) -> str:
-        match part.kind:
-            case PartKind.LITERAL:
-                # Piece by piece, because a slash behind a tilde must stay outside of quotes.
-                runs = _RUNS.split(part.text)
-                return "".join(
-                    run if index % 2 else quoted(run) if run else "" for index, run in enumerate(runs)
-                )
-            case PartKind.GLOB | PartKind.TILDE:
-                return part.text
-            case PartKind.GIVEN:
-                raise Unread("a word is only known when the line runs")
-        if part.body is not None:
-            mark = {PartKind.INPUT: "<", PartKind.OUTPUT: ">"}.get(part.kind, "$")
-            text = f"{mark}( {self.statement(part.body, ends=False)} )"
-        else:
-            text = f"${{{part.text}}}" if part.kind is PartKind.VARIABLE else part.text
-        return f'"{text}"' if part.quoted else text
+def _redirection(found: Redirection) -> str:
+    gap = "" if found.duplicates else " "
+    return f"{found.fd}{found.operator}{gap}{_word(found.target)}"
+
+
+def _word(word: Word) -> str:
+    if word.is_literal:
+        return quoted(word.text)
+    return "".join(map(_part, word.parts))
+
+
+def _part(part: Part) -> str:
+    match part.kind:
+        case PartKind.LITERAL:
+            # Piece by piece, because a slash behind a tilde must stay outside of quotes.
+            runs = _RUNS.split(part.text)
+            return "".join(run if index % 2 else quoted(run) if run else "" for index, run in enumerate(runs))
+        case PartKind.GLOB | PartKind.TILDE:
+            return part.text
+        case PartKind.GIVEN:
+            raise Unread("a word is only known when the line runs")
+    if part.body is not None:
+        mark = {PartKind.INPUT: "<", PartKind.OUTPUT: ">"}.get(part.kind, "$")
+        text = f"{mark}( {_statement(part.body, ends=False)} )"
+    else:
+        text = f"${{{part.text}}}" if part.kind is PartKind.VARIABLE else part.text
+    return f'"{text}"' if part.quoted else text
 
 
 def _in_order(found: tuple[Redirection, ...]) -> list[Redirection]:

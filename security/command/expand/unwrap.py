@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from ...lazy import regex
 from ..programs import (
     Parsed,
-    awk_runs,
     comes_in,
     git_notes,
     git_runs,
@@ -24,7 +24,6 @@ from ..programs import (
     may_be_options,
     parse_options,
     search_runs,
-    sed_runs,
 )
 from ..syntax import (
     Command,
@@ -43,20 +42,20 @@ from ..syntax import (
 from .printing import print_line
 from .wrappers import Wrapper, behind_a_value, has_verbs, parsed_of, split_string, wrapper_of
 
-__all__ = ["Nest", "fed", "host_reason", "sent", "unwrapped"]
+__all__ = ["Nest", "host_reason", "sent", "unwrapped"]
 
 
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl"})
 _STARTS = frozenset({"run", "create", "exec"})
-_POWERFUL = re.compile(
+_POWERFUL = regex(
     r"--privileged(?:=true)?|--cap-add(?:=.*)?|--device(?:=.*)?|--(?:pid|ipc|uts|userns|net|network)=host"
     r"|--security-opt(?:=.*)?"
 )
 _SPACES = frozenset({"--pid", "--ipc", "--uts", "--userns"})
-_SOURCE = re.compile(
+_SOURCE = regex(
     r"(?:-v|--volume=?|--mount=?(?:.*,)?(?:source|src)=)?(?P<path>/[^:,]*|~[^:,]*|⟨~⟩[^:,]*)(?:[:,].*)?"
 )
-_OF_THE_HOST = re.compile(
+_OF_THE_HOST = regex(
     r"/|/(?:etc|root|home|usr|var|bin|boot|dev|lib|proc|sys|run)(?:/.*)?|/home/[^/]+/?|~/?|⟨~⟩/?|.*\.sock"
 )
 
@@ -79,15 +78,15 @@ def host_reason(words: tuple[Word, ...]) -> str | None:
 
 
 _DEEPEST = 8
-_MOST_GIVEN = 16
 
 _PLAIN_SHELLS = frozenset("sh dash ash posh zsh yash ksh mksh".split())
-_NOT_POSIX = re.compile(
+_NOT_POSIX = regex(
     r"\{[^}]*[,.]|\$['\"\[]|\[\[|<<|[<>]\(|\|&|&>|>&[^0-9-]|\bfunction\b|;&|\^|=\(|\*\*|~[a-z+-]"
 )
 _GIVEN = Part(PartKind.GIVEN, "given when it runs")
 _DYNAMIC_VERB = "which of its commands runs is only known when it runs"
 _RUNS_SENT = "runs whatever is sent to it"
+_SPECIAL = frozenset("git find gfind fd fdfind trap".split())
 _DYNAMIC = Note("dynamic", "which program runs is only known when it runs")
 
 
@@ -95,7 +94,7 @@ _DYNAMIC = Note("dynamic", "which program runs is only known when it runs")
 class Nest:
     """How deep a command lies in others, and how code is read there.
 
-    `read` takes a line and the nest it stands in. `effort` is how many words all code inside of a
+    `read` takes a line and the nest around it. `effort` is how many words all code inside of a
     line may have together: one word can be read more than once. `constructs` are those met in it. `sent`
     tells that something comes in there, by a pipe or from a file.
     """
@@ -126,7 +125,7 @@ class Nest:
 
 
 def unwrapped(command: Command, nest: Nest) -> Command:
-    """Return a command with what it runs and what cannot be told of it."""
+    """Return a command with what it runs and what is unknown about it."""
     notes = poison_notes(command)
     if command.words:
         notes += builtin_notes(command) if _is_fixed(command.words[0]) else (_DYNAMIC,)
@@ -137,20 +136,7 @@ def unwrapped(command: Command, nest: Nest) -> Command:
 
 def _followed(command: Command, nest: Nest) -> Command:
     program = command.program
-    if program in {
-        "git",
-        "awk",
-        "gawk",
-        "mawk",
-        "nawk",
-        "sed",
-        "gsed",
-        "find",
-        "gfind",
-        "fd",
-        "fdfind",
-        "trap",
-    }:
+    if program in _SPECIAL:
         return _special(program, command, nest)
     reason = host_reason(command.words)
     if reason is not None:
@@ -211,7 +197,7 @@ def _run_command(command: Command, found: Wrapper, nest: Nest) -> Command:
     if len(words) > 1 and f"{words[0].text}:line" in found.options.split():
         return _run_code(command, words[1], nest)
     if words[0].text == "-exec" or words[0].text.startswith("-"):
-        return _noted(command, "wrapper", f"it cannot be told what {command.program} runs")
+        return _noted(command, "wrapper", f"it is unknown what {command.program} runs")
     command = _running(_open_in_front(command, words[0]), words, nest)
     other = behind_a_value(command.words, words[0]) if found.lenient and parsed.unknown is not None else ()
     return _running(command, other, nest) if other else command
@@ -239,7 +225,7 @@ def _taken_over(
     if len(words) == len(printed):
         changed = {id(word): again for word, again in zip(words, printed, strict=True)}
         return tuple(changed.get(id(word), word) for word in own)
-    # Words of code were joined, which is only done to all that stand at the end.
+    # Words of code were joined, which is only done to all the words at the end.
     at = len(own) - len(words)
     return (*own[:at], *printed) if own[at:] == words else own
 
@@ -255,7 +241,7 @@ def _open_in_front(command: Command, first: Word | None) -> Command:
 
 
 def _with_given(words: tuple[Word, ...], parsed: Parsed) -> tuple[Word, ...]:
-    """Put what is given when it runs where it will stand: behind the words, or wherever a mark says."""
+    """Insert the words given at run time at their place: behind the words, or wherever a mark says."""
     given = Word("⟨given when it runs⟩", (_GIVEN,))
     replacing = [value for name, value, _ in parsed.options if name in {"-I", "-i", "--replace"}]
     if not replacing:
@@ -271,8 +257,7 @@ def _run_line(command: Command, found: Wrapper, nest: Nest) -> Command:
     if parsed.unknown is not None and not found.lenient:
         command = _noted(command, "wrapper", f"an option of {command.program} is not known, nor what it runs")
     if found.given:
-        command = _noted(command, "code", f"{command.program} puts into code what it is given when it runs")
-        return _with_each(command, words, nest)
+        return _noted(command, "code", f"{command.program} puts into code what it is given when it runs")
     if not words:
         return command
     if len(words) == 1:
@@ -282,27 +267,6 @@ def _run_line(command: Command, found: Wrapper, nest: Nest) -> Command:
     joined = literal(" ".join(word.text for word in words))
     kept = command.words[: len(command.words) - len(words)]
     return _run_code(replace(command, words=(*kept, joined)), joined, nest)
-
-
-def _with_each(command: Command, words: tuple[Word, ...], nest: Nest) -> Command:
-    """Add what `parallel` runs for what it is given on the line, as far as that can be told."""
-    plain = {PartKind.LITERAL, PartKind.TILDE}
-    texts = [word.text if word.is_literal else "".join(part.text for part in word.parts) for word in words]
-    if (
-        nest.depth
-        or ":::" not in texts
-        or any(part.kind not in plain for word in words for part in word.parts)
-    ):
-        return command
-    at = texts.index(":::")
-    template = " ".join(texts[:at])
-    template = template if "{}" in template else f"{template} {{}}"
-    for given in [text for text in texts[at + 1 :] if text != ":::"][:_MOST_GIVEN]:
-        try:
-            command = replace(command, inner=(*command.inner, nest.line(template.replace("{}", given))))
-        except Unread:
-            continue
-    return command
 
 
 def _run_shell(command: Command, found: Wrapper, nest: Nest) -> Command:
@@ -344,6 +308,21 @@ def _run_script(command: Command, found: Wrapper, nest: Nest) -> Command:
     return command
 
 
+def _run_program(command: Command, found: Wrapper, nest: Nest) -> Command:
+    """What it is given is a program of its own language: only in a plain form it neither runs nor writes."""
+    del nest
+    parsed = parse_options(command.words[1:], found.options)
+    programs = [value for _, value, kind in parsed.options if kind == "program" and value is not None]
+    if comes_in(command.words[1:], found.script):
+        return _noted(command, "code", f"{command.program} {_RUNS_SENT}")
+    if not programs and not parsed.has(*found.script):
+        programs = list(parsed.operands[:1])
+    is_plain = all(one.is_literal and re.fullmatch(found.spelled, one.text, re.DOTALL) for one in programs)
+    if parsed.unknown is None and is_plain:
+        return command
+    return _noted(command, "code", f"the {command.program} program may run others or write files")
+
+
 def _run_later(command: Command, found: Wrapper, nest: Nest) -> Command:
     """Code that is put aside and runs without anybody looking."""
     del nest
@@ -356,7 +335,7 @@ def _run_none(command: Command, found: Wrapper, nest: Nest) -> Command:
     """Nothing but the options listed can start a program."""
     command = _with_code(command, found)
     if found.spelled and any(re.search(found.spelled, word.text) for word in command.words[1:]):
-        command = _noted(command, "code", f"what {command.program} is told may run programs")
+        command = _noted(command, "code", f"the input of {command.program} may run programs")
     for _, value, kind in parse_options(command.words[1:], found.options).options if found.options else ():
         if kind == "line":
             command = _run_code(command, value, nest)
@@ -411,11 +390,6 @@ def _special(program: str, command: Command, nest: Nest) -> Command:
         for code in git_runs(command.words):
             command = _run_code(command, code, nest)
         return command
-    if program.endswith(("awk", "sed")):
-        reason = (awk_runs if program.endswith("awk") else sed_runs)(command.words)
-        if comes_in(command.words[1:], ("-f", "--file")):
-            reason = f"{program} {_RUNS_SENT}"
-        return _noted(command, "code", reason) if reason else command
     runs, reason = search_runs(command.words)
     command = _running_all(command, runs, nest)
     return _noted(command, "wrapper", reason) if reason else command
@@ -426,6 +400,7 @@ _RUNS: dict[str, Callable[[Command, Wrapper, Nest], Command]] = {
     "line": _run_line,
     "shell": _run_shell,
     "script": _run_script,
+    "program": _run_program,
     "later": _run_later,
     "none": _run_none,
 }
@@ -435,54 +410,3 @@ def sent(nest: Nest, redirections: tuple[Redirection, ...]) -> Nest:
     """Return the nest in which something comes in if one of these redirections brings it."""
     brings = any(one.operator in {"<", "<<<"} for one in redirections)
     return replace(nest, sent=True) if brings and not nest.sent else nest
-
-
-def fed(command: Command, before: Command | None, nest: Nest) -> Command:
-    """Return a command with what it runs of its here-string, or of what the one before it prints."""
-    text = _here(command) if before is None else _printed(command, before)
-    words = _homes(before) if command.program == "xargs" else ()
-    more = tuple(map(literal, text.split())) or words
-    return _sent(command, text, more, nest) if more and command.words else command
-
-
-def _here(command: Command) -> str:
-    targets = (one.target for one in command.redirections if one.operator == "<<<")
-    return next((target.text for target in targets if target.is_literal), "")
-
-
-def _printed(command: Command, before: Command) -> str:
-    if before.name not in {"echo", "printf"} or before.redirections or command.redirections:
-        return ""
-    words = [word for word in before.words[1:] if not re.fullmatch(r"-[neE]+", word.text)]
-    if not all(word.is_literal for word in words):
-        return ""
-    return " ".join(word.text for word in words).replace("\\n", "\n")
-
-
-def _homes(before: Command | None) -> tuple[Word, ...]:
-    """Return what `echo` prints where a home is among it."""
-    if before is None or before.name != "echo" or before.redirections:
-        return ()
-    known = all(_is_known(part) for word in before.words[1:] for part in word.parts)
-    return before.words[1:] if known else ()
-
-
-def _is_known(part: Part) -> bool:
-    return part.kind in {PartKind.LITERAL, PartKind.TILDE} or (part.kind, part.text) == (
-        PartKind.VARIABLE,
-        "HOME",
-    )
-
-
-def _sent(command: Command, text: str, sent: tuple[Word, ...], nest: Nest) -> Command:
-    found = wrapper_of(command.program, command.words)
-    try:
-        if found is not None and found.runs in {"shell", "later"} and command.notes:
-            return replace(command, inner=(*command.inner, nest.line(text)))
-        words = parsed_of(command.words, found).operands if found is not None and found.given else ()
-        if words and command.program == "xargs":
-            more = nest.command((*words, *sent))
-            return replace(command, inner=(*command.inner, more))
-    except Unread:
-        pass
-    return command

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 from ..syntax import Command, Compound, Node, Part, Piece, PipeNode, Redirection, Sequence, Word, is_harmless
-from .unwrap import Nest, fed, sent, unwrapped
+from .unwrap import Nest, sent, unwrapped
 
 __all__ = ["Visit", "actions_of", "below", "is_sink", "nodes", "vectors", "visits", "with_inner"]
 
@@ -17,14 +16,10 @@ def with_inner(node: Node, nest: Nest) -> Node:
     """Return a tree in which every command knows what it runs in turn."""
     match node:
         case Command():
-            own = sent(nest, node.redirections)
-            return fed(unwrapped(_command(node, nest), own), None, nest)
+            return unwrapped(_command(node, nest), sent(nest, node.redirections))
         case PipeNode(stages=nodes):
             behind = replace(nest, sent=True)
-            stages = [with_inner(one, behind if at else nest) for at, one in enumerate(nodes)]
-            for at, (before, after) in enumerate(pairwise(stages), 1):
-                if isinstance(before, Command) and isinstance(after, Command) and after.words:
-                    stages[at] = fed(after, before, nest)
+            stages = (with_inner(one, behind if at else nest) for at, one in enumerate(nodes))
             return replace(node, stages=tuple(stages))
         case Sequence(items=nodes):
             return replace(node, items=tuple(with_inner(one, nest) for one in nodes))
@@ -79,7 +74,7 @@ def _part(part: Part, nest: Nest) -> Part:
 
 
 class Visit(NamedTuple):
-    """A command with where it stands: `context` names everything around it, the outermost first.
+    """A command with its place: `context` names everything around it, the outermost first.
 
     A loop, group or subshell that is redirected is a visit of its own, of a command without words.
     """
@@ -133,7 +128,7 @@ def _visit_word(word: Word, context: tuple[str, ...], found: list[Visit]) -> Non
 
 
 def nodes(node: Node) -> list[Node]:
-    """Return every node of a tree, what commands run and what stands in substitutions included."""
+    """Return every node of a tree, including what commands run and the nodes in substitutions."""
     found: list[Node] = []
     _gather(node, found)
     return found
@@ -146,7 +141,7 @@ def _gather(node: Node, found: list[Node]) -> None:
 
 
 def below(node: Node) -> list[Node]:
-    """Return the nodes right below one: its parts, what it runs, and what stands in its substitutions."""
+    """Return the nodes right below one: its parts, what it runs, and the nodes in its substitutions."""
     inside: list[Node] = []
     words: list[Word] = []
     match node:

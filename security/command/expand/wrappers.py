@@ -1,18 +1,18 @@
 """Programs that run others: where among their words the inner command begins, and other spellings of it.
 
 The table is `wrappers.toml`; `unwrap.py` reads what is run in turn. A rule against `git push` also means
-`git -C . push` and `/usr/bin/git push`, so actions are repeated without what stands between a program and
+`git -C . push` and `/usr/bin/git push`, so actions are repeated without the words between a program and
 its sub-command; nothing is allowed by that.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from ...lazy import regex
 from ..programs import Parsed, parse_options, table, without_globals
 from ..syntax import Assignment, Word, is_harmless, literal
 
@@ -25,6 +25,7 @@ __all__ = [
     "parsed_of",
     "plain_forms",
     "split_string",
+    "unversioned",
     "wrapper_of",
 ]
 
@@ -46,7 +47,7 @@ def has_verbs(program: str) -> bool:
 
 
 def plain_forms(argv: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return an action as it would be forbidden, where that is not how it stands there."""
+    """Return an action in the form in which it would be forbidden, if that differs from its own."""
     name, rest = argv[0].rpartition("/")[2], argv[1:]
     found = [(name, *rest)]
     if name == "git":
@@ -74,9 +75,9 @@ def _verbs(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 _SHELLS = frozenset("sh bash dash zsh ksh mksh ash rbash posh yash".split())
-_SPLIT = re.compile(r"-(?P<flags>[iv0]*)S|--split-string(?P<mark>=?)")
-_PLAIN_WORDS = re.compile(r"[A-Za-z0-9_@%+=:,./ -]+")
-_VERSION = re.compile(r"(?<=[A-Za-z])[0-9.]+$")
+_SPLIT = regex(r"-(?P<flags>[iv0]*)S|--split-string(?P<mark>=?)")
+_PLAIN_WORDS = regex(r"[A-Za-z0-9_@%+=:,./ -]+")
+_VERSION = regex(r"(?<=[A-Za-z])[0-9.]+$")
 _ERROR_SETTINGS = frozenset("errexit nounset pipefail xtrace".split())
 
 
@@ -117,16 +118,21 @@ def wrapper_of(program: str, words: tuple[Word, ...]) -> Wrapper | None:
     if program in _SHELLS:
         return wrappers["sh"]
     if len(words) > 1 and (found := wrappers.get(f"{program} {words[1].text}")):
-        # The sub-command stands where an operand would; it is skipped like one.
+        # The sub-command is in the place of an operand; it is skipped like one.
         return replace(found, operands=found.operands + 1)
-    return wrappers.get(program) or wrappers.get(_VERSION.sub("", program))
+    return wrappers.get(program) or wrappers.get(unversioned(program))
+
+
+def unversioned(program: str) -> str:
+    """Return a program's name without a version at its end (`python3.11`)."""
+    return _VERSION.sub("", program)
 
 
 def parsed_of(words: tuple[Word, ...], found: Wrapper) -> Parsed:
-    """Return a wrapper's own options, and as operands all that stands behind them."""
+    """Return a wrapper's own options, and as operands all words behind them."""
     is_runner = len(words) > 1 and f"{words[0].text.rpartition('/')[2]} {words[1].text}" in _wrappers()
     if is_runner or (found.operands and found.lenient and words[1:] and not words[1].text.startswith("-")):
-        # The sub-command of a runner stands in front of the runner's own options.
+        # The sub-command of a runner comes before the runner's own options.
         parsed = parse_options(words[2:], found.options, stops=True)
         return replace(parsed, operands=(words[1], *parsed.operands))
     return parse_options(words[1:], found.options, stops=True)

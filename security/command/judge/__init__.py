@@ -1,17 +1,18 @@
 """The ruling on a command line, its explanation, and what could be run instead."""
 
 from .assessment import assess
-from .explain import explain, is_shown_in_full
+from .code import ANYWHERE
+from .explanation import explain, is_shown_in_full
 from .matching import covers_words, matches_words
-from .network import hosts_of, reach_of
+from .network import hosts_of, reach_of, urls_by_proxy
 from .suggest import suggestions_for
-from .survey import Wanted, surveyed, together, wanted
+from .survey import surveyed, wanted
 from .verdict import Ruling, Say, effects_of, ruling_of
 
 __all__ = [
+    "ANYWHERE",
     "Ruling",
     "Say",
-    "Wanted",
     "assess",
     "covers_words",
     "effects_of",
@@ -23,6 +24,6 @@ __all__ = [
     "ruling_of",
     "suggestions_for",
     "surveyed",
-    "together",
+    "urls_by_proxy",
     "wanted",
 ]

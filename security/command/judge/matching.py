@@ -11,21 +11,22 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from ...lazy import regex
 from ...paths import is_inside
 from ...policy import Policy
 from ..syntax import CommandFacts
 
 __all__ = ["covers_words", "matches_words"]
 
-_WILDCARD = re.compile(r"[*?\[]")
+_WILDCARD = regex(r"[*?\[]")
 # A word that climbs ends up wherever it likes, so no wildcard vouches for it; `main..` is a range of git's.
-_CLIMBS = re.compile(r"(?:^|[^\w.])\.\.(?:[/\\:,]|$)|^-\w+\.\.(?:[/\\]|$)|(?i:\bfile:/)")
+_CLIMBS = regex(r"(?:^|[^\w.])\.\.(?:[/\\:,]|$)|^-\w+\.\.(?:[/\\]|$)|(?i:\bfile:/)")
 # What a shell puts in the place of such a piece of a word is only known when it runs; a glob is looked up.
-_OPEN = re.compile(r"⟨(?![*?\[~])")
+_OPEN = regex(r"⟨(?![*?\[~])")
 _HOME, _NOWHERE = ("⟨~", "~/"), "/dev/null"
 _MARKS = str.maketrans("", "", "⟨⟩")
-# The value of a short option may stand right behind it, or behind others.
-_ATTACHED = re.compile(r"-\w{1,3}(?=[/~⟨])")
+# The value of a short option may follow it directly, or after others.
+_ATTACHED = regex(r"-\w{1,3}(?=[/~⟨])")
 
 
 def matches_words(argv: tuple[str, ...], words: list[str]) -> bool:
@@ -81,7 +82,7 @@ def _paths_in(word: str) -> Iterator[str]:
 
 
 def _value_of(word: str) -> str:
-    """Return what stands right behind a short option."""
+    """Return the text right behind a short option."""
     return word[2:] if word.startswith("-") and not word.startswith("--") else ""
 
 

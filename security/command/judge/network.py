@@ -1,4 +1,4 @@
-"""Where a line connects to, and whether it may: URLs, hosts and remotes among its words.
+"""Find where a line connects to (URLs, hosts, git remotes) and judge each destination.
 
 Any word may hold a URL; which operands are hosts depends on the program. What is unclear is named
 rather than left out: naming too much costs a question, naming too little is a way out. Destinations are held
@@ -12,27 +12,36 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ...kinds import Unreadable
+from ...lazy import regex
 from ...url import Ledger, Url, judge_host, parse_url
 from ..expand import visits
 from ..programs import lines_of
 from ..syntax import Command, CommandLine, Node, PartKind, Redirection
 from .verdict import Ruling, Say
 
-__all__ = ["connects", "destinations", "destinations_of", "hides_destination", "hosts_of", "reach_of"]
+__all__ = [
+    "connects",
+    "destinations",
+    "destinations_of",
+    "hides_destination",
+    "hosts_of",
+    "reach_of",
+    "urls_by_proxy",
+]
 
 
-_URL = re.compile(
+_URL = regex(
     r"(?:https?|ftps?|wss?|git|ssh|sftp|rsync|svn(?:\+ssh)?|ldaps?|telnet|smb|nfs|s3|gs|dict|gopher|tftp|mqtt|imaps?|smtps?|pop3s?|rtmp|docker)://[^\s'\"<>]+",
     re.IGNORECASE,
 )
-_SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\]):(?!//|\\)\S*")
-_HOST = re.compile(
+_SCP = regex(r"(?:[\w.-]+@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9a-fA-F:]+\]):(?!//|\\)\S*")
+_HOST = regex(
     r"(?:[\w.-]+@)?(?P<host>(?:[A-Za-z0-9_-]+\.)+[A-Za-z]{2,}|localhost|\d{1,3}(?:\.\d{1,3}){3}|\[?[0-9a-fA-F]*:[0-9a-fA-F:]+\]?)(?::\d+)?(?:/\S*)?"
 )
-_DEVICE = re.compile(r"/dev/(?:tcp|udp)/(?P<host>[^/]+)/(?P<port>\S+)")
+_DEVICE = regex(r"/dev/(?:tcp|udp)/(?P<host>[^/]+)/(?P<port>\S+)")
 _MARKS = str.maketrans("", "", "⟨⟩")
 _OPEN = frozenset({PartKind.VARIABLE, PartKind.EXPANSION, PartKind.SUBSTITUTION, PartKind.GIVEN})
-_ANY_HOST = re.compile(r"(?:[\w.-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_ANY_HOST = regex(r"(?:[\w.-]+@)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 # Programs whose operands are hosts or bare addresses, and programs that copy to `host:path`.
 _HOST_PROGRAMS = frozenset(
@@ -64,9 +73,52 @@ _CONNECTING = frozenset(
     "ngrok cloudflared tailscale wg openvpn".split()
 )
 _REACHING = _CONNECTING | _HOST_PROGRAMS
+# These open no URL, even if one is among their words. Neither do programs that only read.
+_OFFLINE = frozenset(
+    (
+        "ag apropos arch awk b2sum base32 base64 bc break cal cksum column command continue diff dpkg "
+        "dpkg-query egrep exa exit expand expr eza factor fd fdfind fgrep findmnt fmt fold free gawk "
+        "getconf getfacl groups gzip hash hexdump hostname hostnamectl ifconfig iostat ip jobs join jq "
+        "locale locate logname lsattr lsblk lscpu lsmod lsof lspci lsusb mawk namei netstat nm numfmt od "
+        "paste pathchk pgrep pidof pr printf ps pstree read readelf rev rg sed set sha1sum sha224sum "
+        "sha384sum sha512sum shasum shift shuf size ss strings sum tac tar times tput tree tty type "
+        "ulimit umask unexpand unzip uptime users vmstat w wait whatis whereis who xxd zcat zipinfo "
+    ).split()
+)
+# What managers of packages do with what is there already. Where something is missing they want to fetch it,
+# and fail for want of a network, as any program may.
+_WITH_WHAT_IS_THERE = {
+    program: frozenset(verbs.split())
+    for programs, verbs in {
+        "npm": "test t tst run run-script start stop restart ls list ll la pkg config bin prefix explain",
+        "yarn pnpm": "test run start ls list why bin config",
+        "bun": "test run",
+        "cargo": "build b check c test t run r bench doc clippy fmt clean tree metadata new init",
+        "rustup": "show which",
+        "go": "build test vet run fmt list env version doc clean tool fix",
+        "pip pip3": "list show check freeze config cache debug inspect hash",
+        "poetry": "run show check env version config",
+        "bundle": "exec list show check config",
+        "gem": "list environment which",
+        "composer": "show run-script run validate dump-autoload",
+    }.items()
+    for program in programs.split()
+}
+_SAYS_ITSELF = frozenset("--version -V -v --help -h help version --offline".split())
+_QUIET = frozenset("-q -s -v --quiet --silent --verbose --locked --frozen --color=never".split())
+# Programs that go by a proxy where one is named, and those of them that speak http to a bare host.
+_BY_PROXY = frozenset(
+    (
+        "curl curlie wget wget2 aria2c http https xh httpie git pip pip3 pipx uv poetry pdm npm npx yarn "
+        "pnpm bun deno cargo rustup go gem bundle composer"
+    ).split()
+)
+_BY_THEMSELVES = (_REACHING | _REMOTE_COPIERS) - _BY_PROXY
+_HTTP_BY_DEFAULT = frozenset("curl curlie wget wget2 aria2c http xh httpie".split())
+_OF_GIT = regex(r"(?:ssh|git|git\+ssh)://\S+", re.IGNORECASE)
 # The word behind one of these is no host.
 _VALUES = frozenset("-o --output -d --data -H --header -A -u --user -X -w -p -i -m -c -n".split())
-_DOTTED_FILE = re.compile(
+_DOTTED_FILE = regex(
     r".*\.(?:py|js|ts|json|md|txt|sh|toml|ya?ml|html?|css|c|h|cpp|rs|go|java|rb|php|xml|csv|log|lock|cfg|ini|gz|zip|tar|tgz|png|jpg|pdf|pem|key|crt|sql|out|bin|so|o)",
     re.IGNORECASE,
 )
@@ -96,9 +148,20 @@ def hides_destination(command: Command) -> bool:
 
 
 def connects(line: CommandLine) -> tuple[str, ...]:
-    """Return the programs in a line that reach out by themselves, whatever they are told."""
-    programs = (visit.command.program for visit in visits(line.root))
-    return tuple(dict.fromkeys(program for program in programs if program in _REACHING))
+    """Return the programs in a line that reach out by themselves, for any words."""
+    commands = (visit.command for visit in visits(line.root))
+    reaching = (one.program for one in commands if one.program in _REACHING and not _stays_here(one))
+    return tuple(dict.fromkeys(reaching))
+
+
+def _stays_here(command: Command) -> bool:
+    """Whether the words of a package manager ask for nothing from elsewhere."""
+    verbs = _WITH_WHAT_IS_THERE.get(command.program)
+    if verbs is None or not all(word.is_literal for word in command.words[:3]):
+        return False
+    texts = [word.text for word in command.words[1:]]
+    first = next((text for text in texts if text not in _QUIET), "")
+    return first in verbs | _SAYS_ITSELF
 
 
 def _of(command: Command) -> Iterator[str]:
@@ -123,11 +186,15 @@ def _of(command: Command) -> Iterator[str]:
 
 
 def _may_connect(command: Command) -> bool:
-    """Programs that are known to only read connect to nothing, and git only where it speaks of remotes."""
+    """Some programs connect to nothing for any words, and git only where it speaks of remotes."""
     program = command.program
     if program == "git":
         return any(word.text in _GIT_REMOTE for word in command.words[1:])
-    return program in _REACHING or program not in lines_of("programs.toml")
+    return program in _REACHING or not (program in _OFFLINE or program in lines_of("programs.toml"))
+
+
+def _redirected_to(command: Command) -> Iterator[str]:
+    yield from (redirection.target.text for redirection in command.redirections)
 
 
 def _device(redirection: Redirection) -> Iterator[str]:
@@ -220,3 +287,25 @@ def _readings(text: str) -> Iterator[Url | Unreadable]:
     host = text.rpartition("@")[2]
     yield parse_url(f"https://{host}")
     yield parse_url(f"https://{host.partition(':')[0]}/")
+
+
+def urls_by_proxy(line: CommandLine, allow_networks: Sequence[str]) -> tuple[Url, ...] | None:
+    """Return the URLs a line names, if all it may connect to can be reached by a proxy for http, else None.
+
+    A bare host is given as a URL. What is known only when the line runs is left out: there the proxy is asked
+    for it. So is a remote of git's that only ssh leads to, for that fails at once and says why.
+    """
+    found: list[Url] = []
+    for visit in visits(line.root):
+        program = visit.command.program
+        if program in _BY_THEMSELVES or any(map(_DEVICE.fullmatch, _redirected_to(visit.command))):
+            return None
+        for text in _of(visit.command):
+            if program == "git" and ("://" not in text or _OF_GIT.fullmatch(text)):
+                continue
+            bare = f"http://{text}" if program in _HTTP_BY_DEFAULT else f"https://{text}"
+            url = parse_url(text if "://" in text else bare)
+            if isinstance(url, Unreadable) or judge_host(url.host, allow_networks) is not None:
+                return None
+            found.append(url)
+    return tuple(dict.fromkeys(found))

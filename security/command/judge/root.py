@@ -1,4 +1,4 @@
-"""Tell which words of a command mean a root: what no command may destroy, in any spelling.
+"""Recognise the roots that no command may destroy (`/`, home, the workspace), in any spelling.
 
 Roots are `/`, the system's folders, homes, the workspace itself and what it lies in, and `.git`.
 """
@@ -6,10 +6,10 @@ Roots are `/`, the system's folders, homes, the workspace itself and what it lie
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from ...lazy import regex
 from ...paths import is_inside, protected_reason
 from ..expand import Candidate, where
 from ..syntax import Command, Part, PartKind, Word, marked
@@ -23,11 +23,11 @@ SYSTEM_ROOTS = TEMPORARY | frozenset(
     "/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /libx32 /media /mnt /nix /opt /proc /root /run /sbin "
     "/snap /srv /sys /usr /var /Applications /Library /System /Users /Volumes /cores /private".split()
 )
-_EVERYTHING = re.compile(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
-_HOMES = re.compile(r"/(?:home|Users)/[^/]+|/root|/var/root")
-_STATE = re.compile(r"/var/(?!tmp$|folders$)[^/]+")
-_KNOWN = re.compile(r"\$\{(?P<name>HOME|PWD)\b[^}]*\}")
-_DEFAULT = re.compile(r"\$\{\w+:?[-=](?P<word>[A-Za-z0-9_./-]+)\}")
+_EVERYTHING = regex(r"(?:[*?]|\.(?=[*?\[])|\[!?\^?\.?\])+/*")
+_HOMES = regex(r"/(?:home|Users)/[^/]+|/root|/var/root")
+_STATE = regex(r"/var/(?!tmp$|folders$)[^/]+")
+_KNOWN = regex(r"\$\{(?P<name>HOME|PWD)\b[^}]*\}")
+_DEFAULT = regex(r"\$\{\w+:?[-=](?P<word>[A-Za-z0-9_./-]+)\}")
 
 
 def root_of(word: Word, scene: Scene, *, spares_workspace: bool) -> str | None:
@@ -41,14 +41,14 @@ def root_of(word: Word, scene: Scene, *, spares_workspace: bool) -> str | None:
         return "a folder above this one" if climbs else None
     for candidate in found:
         for path in spellings(candidate, scene):
-            why = why_root(path, scene, spares_workspace=spares_workspace or bool(candidate.below))
+            why = why_root(path, scene, spares_workspace=spares_workspace)
             if why is not None:
                 return why
     return None
 
 
 def plainer(word: Word) -> Word:
-    """Return a word in which other ways to say `$HOME` and `$PWD` are said like that."""
+    """Return a word with other spellings of `$HOME` and `$PWD` replaced by these."""
     parts = tuple(map(_plainer_part, word.parts))
     return word if parts == word.parts else Word(marked(parts), parts)
 

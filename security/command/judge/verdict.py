@@ -1,4 +1,4 @@
-"""Rule on a command line: no question, a question, one that only a person present may answer, or a denial.
+"""Rule on a command line: nothing to ask, an Ask, a forced Ask, or a Deny.
 
 The strictest ruling of any part decides. The parts are judged elsewhere: `readonly.py` knows commands
 that only read, `destructive.py` what is denied, and `command/expand/unwrap.py` marks what cannot be
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from ...kinds import Effect, Runs, Unreadable
 from ...paths import is_inside
 from ...policy import HISTORY, Policy, ShellRules, blocked_by, confirmed_by, entry_words
-from ..expand import Placed, vectors
+from ..expand import Placed
 from ..syntax import CommandFacts, CommandLine, crude_words
-from .assessment import Assessment, Outline, assess, folders_of, looks_like_bomb
+from .assessment import Assessment, assess, folders_of
 from .destructive import destruction
 from .matching import covers_words
 from .paths import Objection, Scene
@@ -51,7 +51,16 @@ class Ruling:
         """
         return self.say < Say.DENY and not self.rules & _NOT_TRIED
 
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Every reason with what it is about; the one in the question is not repeated."""
+        told = dict.fromkeys(
+            ("namely" if reason == self.reason else reason, value) for reason, value in self.reasons if value
+        )
+        return tuple(told)[:_MOST_REASONS]
 
+
+_MOST_REASONS = 8
 # Nothing of these happens in a trial, or what the person forbids could not be looked for in the line.
 _NOT_TRIED = frozenset(
     (
@@ -69,14 +78,14 @@ _NOT_TRIED = frozenset(
 
 
 def ruling_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Ruling:
-    """Return what is to be said of a line; without facts, nothing counts as only reading."""
+    """Return the ruling on a line; without facts, nothing counts as only reading."""
     if isinstance(canonical, Unreadable):
         return _of_unreadable(canonical, raw, policy, rules)
     return ruled(canonical, canonical.facts, policy, rules)
 
 
 def ruled(line: CommandLine, facts: CommandFacts | None, policy: Policy, rules: ShellRules) -> Ruling:
-    """Return what is to be said of a line if these were its facts."""
+    """Return the ruling on a line if these were its facts."""
     found = assess(line, facts, policy)
     unprintable = line.unprintable if line.printed is None else None
     return line.once.of(_ruled, found, rules, line.actions, line.constructs, unprintable)
@@ -93,20 +102,20 @@ def _ruled(
         return Ruling(Say.DENY, "destructive", "a function calls itself without end")
     if found.destroyed is not None:
         return Ruling(Say.DENY, "destructive", found.destroyed[1], found.destroyed[0])
-    if rules.blocked and (entry := _blocked(actions, found.outline, rules)) is not None:
+    if rules.blocked and (entry := _blocked(actions, rules)) is not None:
         return Ruling(Say.DENY, "blocked", "the configuration forbids a command in it", entry)
     if found.secret is not None:
         return Ruling(Say.DENY, "secret", found.secret.reason, found.secret.value)
     forced = found.forced
     if unprintable is not None:
-        why = f"the line cannot be written back exactly: {unprintable}"
+        why = f"the line cannot be printed exactly: {unprintable}"
         forced = (Objection("unprintable", why), *forced)
     history = _history(found, actions)
     return _question(forced, found, rules, confirmed_by(actions, constructs, rules), history)
 
 
 def effects_of(canonical: CommandLine | Unreadable, raw: str, policy: Policy, rules: ShellRules) -> Effect:
-    """Return what a line can do: only read, where nothing has to be said of it, else anything."""
+    """Return what a line can do: only read, if there is no objection to it, else anything."""
     if isinstance(canonical, Unreadable):
         return Effect.ALL
     strict = replace(rules, allowed=()) if rules.allowed else rules
@@ -118,8 +127,6 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
     """Ask about an unreadable line by force, unless its words alone are enough to deny it."""
     here = frozenset({policy.workspace})
     scene = Scene(policy, CommandFacts(), here)
-    if looks_like_bomb(raw):
-        return Ruling(Say.DENY, "destructive", "the line could not be read; a function in it calls itself")
     for command in crude_words(raw, policy.home):
         found = destruction(Placed(command, (), here), scene)
         if found is not None:
@@ -135,11 +142,9 @@ def _of_unreadable(canonical: Unreadable, raw: str, policy: Policy, rules: Shell
     )
 
 
-def _blocked(actions: tuple[tuple[str, ...], ...], outline: Outline, rules: ShellRules) -> str | None:
-    """Hold the actions against what is forbidden, and those there are if variables hold what is thought."""
-    likely = (*outline.likely, *outline.removals)
-    argvs = dict.fromkeys((*actions, *(argv for at in likely for argv in vectors(at.command))))
-    return next((entry for argv in argvs if (entry := blocked_by(argv, rules)) is not None), None)
+def _blocked(actions: tuple[tuple[str, ...], ...], rules: ShellRules) -> str | None:
+    """Return the entry of the configuration that forbids one of the actions, or None."""
+    return next((entry for argv in actions if (entry := blocked_by(argv, rules)) is not None), None)
 
 
 def _question(
@@ -176,17 +181,17 @@ def _question(
 
 
 def _history(found: Assessment, actions: tuple[tuple[str, ...], ...]) -> Objection | None:
-    """Return what is to be said of reading what the repositories of the workspace hold, on trial.
+    """Return the objection to reading, unasked, what the repositories of the workspace hold.
 
-    That a line does so is a guess; where it is not seen, what they hold is closed to the trial run.
+    That a line does so is a guess; where it is not seen, what they hold is closed to its run.
     """
     policy = found.policy
-    if policy.sandbox.rung is not Runs.TRIAL or not any(map(_reads_git, actions)):
+    if policy.sandbox.rung is Runs.REAL or not any(map(_reads_git, actions)):
         return None
     secret = found.facts.history.get(policy.workspace)
     if not secret:
         return None
-    why = "git can read secret files from the project's history; a yes lets commands do so in this session"
+    why = "git can read secret files from the project's history; a yes allows that for this session"
     return Objection(HISTORY, why, secret)
 
 

@@ -1,73 +1,30 @@
-"""What is known of single programs, as tables and as readers of their options."""
+"""Knowledge about single programs: tables, and readers of their options."""
 
-from .awk_sed import AWK_OPTIONS, SED_OPTIONS, awk_runs, edited_by_sed, sed_runs
-from .conditions import CHECKS
-from .find import EXECUTING, PLAIN, find_starts, find_terms, found_name, removing_what_it_prints, search_runs
+from .find import find_starts, find_terms, search_runs
 from .git import (
-    ODD_SETTING,
-    PLAIN_SETTINGS,
-    UNREAD_PARTS,
-    as_run,
     git_folder,
     git_notes,
     git_runs,
-    is_plain_head,
-    leads_elsewhere,
-    odd_settings,
-    passes_over_hidden,
-    plain_form,
-    setting_names,
-    settings_in,
-    shown_by,
     without_globals,
 )
-from .narrowing import Branch, NameTest, branches, is_hit, tests_of
-from .options import Parsed, comes_in, is_code, is_stream, is_verb_open, may_be_options, parse_options, tail
+from .options import Parsed, comes_in, is_code, is_stream, is_verb_open, may_be_options, parse_options
 from .tables import lines_of, table
 
 __all__ = [
-    "AWK_OPTIONS",
-    "CHECKS",
-    "EXECUTING",
-    "ODD_SETTING",
-    "PLAIN",
-    "PLAIN_SETTINGS",
-    "SED_OPTIONS",
-    "UNREAD_PARTS",
-    "Branch",
-    "NameTest",
     "Parsed",
-    "as_run",
-    "awk_runs",
-    "branches",
     "comes_in",
-    "edited_by_sed",
     "find_starts",
     "find_terms",
-    "found_name",
     "git_folder",
     "git_notes",
     "git_runs",
     "is_code",
-    "is_hit",
-    "is_plain_head",
     "is_stream",
     "is_verb_open",
-    "leads_elsewhere",
     "lines_of",
     "may_be_options",
-    "odd_settings",
     "parse_options",
-    "passes_over_hidden",
-    "plain_form",
-    "removing_what_it_prints",
     "search_runs",
-    "sed_runs",
-    "setting_names",
-    "settings_in",
-    "shown_by",
     "table",
-    "tail",
-    "tests_of",
     "without_globals",
 ]

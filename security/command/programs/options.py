@@ -14,12 +14,12 @@ Long options must be spelled in full: an abbreviation may mean another option to
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from ...lazy import regex
 from ..syntax import PartKind, Word, literal
 
 __all__ = [
@@ -30,11 +30,10 @@ __all__ = [
     "is_verb_open",
     "may_be_options",
     "parse_options",
-    "tail",
 ]
 
 
-_NUMBER = re.compile(r"-\d+")
+_NUMBER = regex(r"-\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def _long(word: Word, text: str, following: Word | None, spec: _Spec) -> tuple[s
     if kind is None or (not word.is_literal and not mark):
         return None
     if mark:
-        return (name, tail(word, len(name) + 1), kind.replace("?", "text")) if kind else None
+        return (name, _tail(word, len(name) + 1), kind.replace("?", "text")) if kind else None
     if kind in {"", "?"}:
         return name, None, ""
     return (name, following, kind) if following is not None else None
@@ -145,13 +144,13 @@ def _cluster(
             return []
         is_last = index == len(text) - 1 and word.is_literal
         if kind and not (is_last and kind == "?"):
-            value = following if is_last else tail(word, index + 1)
+            value = following if is_last else _tail(word, index + 1)
             return [*found, (f"-{letter}", value, kind.replace("?", "text"))] if value is not None else []
         found.append((f"-{letter}", None, ""))
     return found if word.is_literal else []
 
 
-def tail(word: Word, start: int) -> Word:
+def _tail(word: Word, start: int) -> Word:
     """Return a word without its first characters, which are literal."""
     if word.is_literal:
         return literal(word.text[start:])
@@ -161,7 +160,7 @@ def tail(word: Word, start: int) -> Word:
     return Word(word.text[start:], kept)
 
 
-_STREAM = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|\d+)/fd/\d+")
+_STREAM = regex(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|\d+)/fd/\d+")
 
 
 def is_code(text: str, options: tuple[str, ...]) -> bool:
@@ -191,8 +190,8 @@ def comes_in(words: tuple[Word, ...], options: tuple[str, ...]) -> bool:
     for word, following in pairwise((*words, literal(""))):
         option = next((name for name in options if word.text.startswith(name)), None)
         if option is not None:
-            rest = tail(word, len(option)) if word.text != option else following
-            if is_stream(rest) or (rest.text.startswith("=") and is_stream(tail(rest, 1))):
+            rest = _tail(word, len(option)) if word.text != option else following
+            if is_stream(rest) or (rest.text.startswith("=") and is_stream(_tail(rest, 1))):
                 return True
     return False
 

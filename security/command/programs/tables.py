@@ -1,4 +1,4 @@
-"""The tables beside this file, read once."""
+"""Load the TOML tables beside this file, once."""
 
 from __future__ import annotations
 

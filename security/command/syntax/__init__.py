@@ -1,17 +1,15 @@
-"""The text of a command line as a tree of nodes."""
+"""Parse the text of a command line into a tree of nodes."""
 
+from ...kinds import UNKNOWN, CommandFacts, CommandLine, Once
 from .builtins import BUILTINS, builtin_notes, is_harmless, is_separator, is_shells_own, poison_notes
 from .compounds import RESERVED
 from .grammar import read_tree
 from .nodes import (
     Assignment,
     Command,
-    CommandFacts,
-    CommandLine,
     Compound,
     Node,
     Note,
-    Once,
     Part,
     PartKind,
     Piece,
@@ -22,13 +20,14 @@ from .nodes import (
     Word,
     literal,
     marked,
-    with_ending,
+    success_is_of_all,
 )
 from .words import Effort, crude_words
 
 __all__ = [
     "BUILTINS",
     "RESERVED",
+    "UNKNOWN",
     "Assignment",
     "Command",
     "CommandFacts",
@@ -55,5 +54,5 @@ __all__ = [
     "marked",
     "poison_notes",
     "read_tree",
-    "with_ending",
+    "success_is_of_all",
 ]

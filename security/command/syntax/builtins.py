@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ...lazy import regex
 from .nodes import Assignment, Command, Note, Word
 
 __all__ = [
@@ -32,7 +33,7 @@ BUILTINS = frozenset(
 )
 """What bash does itself; no file of that name is run."""
 
-_POISON = re.compile(
+_POISON = regex(
     r"PATH|IFS|ENV|BASH_ENV|BASH_FUNC.*|SHELLOPTS|BASHOPTS|BASH_LOADABLES_PATH|PS[0-4]|PROMPT_COMMAND|SHELL|HOME|(?:OLD)?PWD|CDPATH"
     r"|GLOBIGNORE|EXECIGNORE|FIGNORE|POSIXLY_CORRECT|TMPDIR"
     r"|LD_.*|DYLD_.*|GCONV_PATH|LOCPATH|NLSPATH|HOSTALIASES|RES_OPTIONS|MALLOC_.*|GLIBC_TUNABLES"
@@ -46,7 +47,7 @@ _POISON = re.compile(
     r"|(?:http|https|ftp|all|HTTP|HTTPS|FTP|ALL)_(?:proxy|PROXY)|PIP_.*|UV_.*|XDG_.*|TERM(?:INFO|CAP).*|BC_.*|AWKPATH|AWKLIBPATH"
 )
 # What a shell obeys or sets itself, and what every program is given.
-_SHELLS_OWN = re.compile(
+_SHELLS_OWN = regex(
     r"BASH.*|COMP_.*|COMPREPLY|COPROC|DIRSTACK|EPOCH.*|E?UID|PPID|FUNC.*|GROUPS|HIST.*|HOST.*|IGNOREEOF|INPUTRC|INSIDE_.*"
     r"|LANG|LC_.*|LINENO|LINES|COLUMNS|MACHTYPE|MAIL.*|MAPFILE|OPT(?:ARG|ERR|IND)|OSTYPE|PIPESTATUS|PROMPT_.*|RANDOM|SRANDOM"
     r"|READLINE_.*|REPLY|SECONDS|SHLVL|TIMEFORMAT|TMOUT|FCEDIT|CHILD_MAX|EMACS|TZ|USER|LOGNAME|CI|NO_COLOR|DEBIAN_.*"
@@ -66,8 +67,8 @@ _DECLARING = frozenset("declare typeset export readonly local".split())
 _FILLING = frozenset("read mapfile readarray printf getopts unset wait".split())
 _NAMING = _DECLARING | _FILLING
 _REDEFINES = frozenset("alias unalias enable bind complete compopt shopt".split())
-_SET = re.compile(r"[-+][eux]+|[-+]o|errexit|nounset|pipefail|xtrace|[-+][eux]*o")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SET = regex(r"[-+][eux]+|[-+]o|errexit|nounset|pipefail|xtrace|[-+][eux]*o")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_harmless(assignment: Assignment) -> bool:

@@ -1,4 +1,4 @@
-"""Loops, conditions, functions and groups: keywords, their statements, and the inside of `[[ … ]]`.
+"""Convert loops, conditions, functions and groups, and the expressions inside `[[ … ]]`.
 
 What `[[` compares as numbers it evaluates, and an evaluated text may run a command, so numbers must
 be digits there. Regular expressions are not read: quoting them, as a print must, changes them.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import tree_sitter
 
+from ...lazy import regex
 from .builtins import decides_what_runs
 from .nodes import Compound, Node, Piece, Unread, Word
 from .source import SourceText, tokens_of
@@ -26,7 +27,7 @@ RESERVED = frozenset(
 )
 """Words that are syntax where a command begins, unless they are quoted."""
 
-_FUNCTION_NAME = re.compile(r"[A-Za-z_:.][A-Za-z0-9_:.-]*")
+_FUNCTION_NAME = regex(r"[A-Za-z_:.][A-Za-z0-9_:.-]*")
 _KEYWORDS = frozenset("if then elif else fi while until do done { } ( )".split())
 _KINDS = {
     "if_statement": "if",
@@ -143,7 +144,7 @@ COMPOUNDS: dict[str, Callable[[SourceText, tree_sitter.Node, int], Node]] = {
 _OPERATORS = frozenset("&& || ! ( ) < > = == != -nt -ot -ef ]]".split())
 _NUMERIC = frozenset("-eq -ne -lt -le -gt -ge".split())
 _UNREAD = frozenset("=~ -v -R".split())
-_TOKEN = re.compile(r"[^ \t\n]+")
+_TOKEN = regex(r"[^ \t\n]+")
 
 
 def test_pieces(src: str, start: int, end: int, bodies: Bodies) -> tuple[Piece, ...]:

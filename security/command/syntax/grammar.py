@@ -7,12 +7,12 @@ here-documents are measured by `heredoc.py`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import tree_sitter
 
+from ...lazy import regex
 from .compounds import COMPOUNDS, RESERVED, test_pieces
 from .heredoc import here_document
 from .nodes import Assignment, Command, Compound, Node, PipeNode, Redirection, Sequence, Unread, Word
@@ -23,13 +23,13 @@ __all__ = ["read_tree"]
 
 _DEEPEST = 32
 
-_FIRST = re.compile(r"[^ \t\n;&|()<>]+")
+_FIRST = regex(r"[^ \t\n;&|()<>]+")
 # The grammar takes an assignment behind `time` for the program.
-_TIMED = re.compile(r"\s*time\s+(?:-p\s+)?[A-Za-z_][A-Za-z0-9_]*\+?=")
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+_TIMED = regex(r"\s*time\s+(?:-p\s+)?[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ASSIGNMENT = regex(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
-_OPENING = re.compile(r"[$<>]\(|`")
+_OPENING = regex(r"[$<>]\(|`")
 
 
 def read_tree(src: str, root: tree_sitter.Node, effort: Effort) -> tuple[Node, frozenset[str]]:
@@ -60,7 +60,7 @@ def _sequence(text: SourceText, children: list[tree_sitter.Node], depth: int) ->
         else:
             if len(separators) < len(items):
                 if "\n" not in text.src[last_end : child.start_byte].replace("\\\n", ""):
-                    raise Unread("two commands stand side by side")
+                    raise Unread("two commands are side by side")
                 separators.append(";")
             items.append(_statement(text, child, depth + 1))
         last_end = child.end_byte
@@ -101,7 +101,7 @@ def _substituted(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     if opening not in {"$(", "`", "<(", ">("} or children[-1].type not in {")", "`"}:
         raise Unread("a substitution is opened in an unknown way")
     if opening == "`" and "\\" in text.src[node.start_byte : node.end_byte]:
-        raise Unread("a backslash stands between backticks")
+        raise Unread("a backslash is between backticks")
     text.constructs.add(opening)
     inside = children[1:-1]
     if len(inside) == 1 and inside[0].type == "file_redirect":
@@ -141,7 +141,7 @@ def _stretches(
     at, has_name = node.start_byte, False
     for child in node.children:
         if child.type == "comment":
-            raise Unread("a comment stands inside a command")
+            raise Unread("a comment is inside a command")
         if child.type in _REDIRECTS or (child.type == "variable_assignment" and not has_name):
             yield at, child.start_byte, None
             yield child.start_byte, child.end_byte, child
@@ -159,14 +159,14 @@ def _named(first: str, command: Command) -> Node:
     keyword = found[0] if found else ""
     if keyword != "time" or command.assignments:
         if keyword in RESERVED - {"time"} and not command.assignments:
-            raise Unread("a keyword stands where a program is expected")
+            raise Unread("a keyword is in the place of a program")
         return command
     rest = command.words[1:]
     head = "time"
     if rest and rest[0] == Word("-p"):
         head, rest = "time -p", rest[1:]
     if not rest or rest[0].text.startswith("-") or rest[0].text in RESERVED or _TIMED.match(first):
-        raise Unread("it cannot be told what is timed")
+        raise Unread("it is unclear what is timed")
     return Compound("time", (head, replace(command, words=rest)))
 
 
@@ -181,7 +181,7 @@ def _words_only(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
         if not raw.startswith("[") or not raw.endswith("]"):
             raise Unread("arithmetic is not read as a command")
     elif "{" in raw.replace("${", "") or "=(" in raw:
-        raise Unread("braces stand in a declaration")
+        raise Unread("braces are in a declaration")
     return Command(tuple(read_words(text.src, node.start_byte, node.end_byte, _bodies(text, node, depth))))
 
 
@@ -217,11 +217,11 @@ def _redirection(text: SourceText, node: tree_sitter.Node, depth: int) -> tuple[
         )
     words = read_target(text.src, at, node.end_byte, _bodies(text, node, depth))
     if not words or (operator in {">&", "<&"} and not words[0].is_literal):
-        raise Unread("it cannot be told where a redirection leads")
+        raise Unread("it is unclear where a redirection leads")
     if operator == "<<<":
         text.constructs.add("<<<")
     elif words[0].text.startswith("{"):
-        raise Unread("braces stand where a redirection leads")
+        raise Unread("braces are in the target of a redirection")
     return Redirection(operator, words[0], fd), words[1:]
 
 
@@ -232,7 +232,7 @@ def _must_stand_alone(text: SourceText, start: int, fd: str) -> None:
     bare = before.rstrip("0123456789")
     is_number = bare != before and (not bare or bare[-1].isspace() or bare[-1] in ";&|(")
     if (fd and (glued or not fd.isdecimal())) or before.endswith("}") or is_number:
-        raise Unread("it cannot be told which descriptor is redirected")
+        raise Unread("it is unclear which descriptor is redirected")
 
 
 def _redirected(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
@@ -247,7 +247,7 @@ def _redirected(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
             redirection, words = _redirection(text, child, depth)
             body = _attached(body, (redirection,), words)
         else:
-            raise Unread("something else stands among redirections")
+            raise Unread("something else is among redirections")
     return body
 
 
@@ -265,7 +265,7 @@ def _attached(node: Node, redirections: tuple[Redirection, ...], words: list[Wor
             return replace(node, pieces=(head, _attached(inner, redirections, words)))
         case Compound() if not words and node.kind != "function":
             return replace(node, redirections=(*node.redirections, *redirections))
-    raise Unread("a redirection stands behind something that cannot have one")
+    raise Unread("a redirection follows something that cannot have one")
 
 
 def _with_here_document(text: SourceText, body: Node, node: tree_sitter.Node, depth: int) -> Node:
@@ -289,12 +289,12 @@ def _with_here_document(text: SourceText, body: Node, node: tree_sitter.Node, de
             body = _joined(body, operator, _statement(text, child, depth + 1))
             operator = ""
         elif not child.type.startswith(("heredoc_", "<<", "file_descriptor")):
-            raise Unread("something else stands on the line of a here-document")
+            raise Unread("something else is on the line of a here-document")
     return body
 
 
 def _on_its_line(text: SourceText, node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    """Yield what stands on the line of a here-document, with nothing but blanks in between."""
+    """Yield the nodes on the line of a here-document, with nothing but blanks in between."""
     at = node.start_byte
     for child in node.children:
         if child.type in {"heredoc_body", "heredoc_end"}:
@@ -310,16 +310,16 @@ def _piped(text: SourceText, first: Node, children: list[tree_sitter.Node], dept
     operators = tuple(child.type for child in children[::2])
     stages = tuple(_statement(text, child, depth + 1) for child in children[1::2])
     if not set(operators) <= {"|", "|&"} or not isinstance(first, Command) or len(operators) != len(stages):
-        raise Unread("a here-document stands inside a longer line")
+        raise Unread("a here-document is inside a longer line")
     *before, last = stages
-    # Of a list behind a bar, only what stands in front of its first operator is a part of the pipeline.
+    # Of a list behind a bar, only the part in front of its first operator belongs to the pipeline.
     items = last.items if isinstance(last, Sequence) else (last,)
     piped = _flat((first, *before, items[0]), operators)
     return Sequence((piped, *items[1:]), last.separators) if isinstance(last, Sequence) else piped
 
 
 def _joined(first: Node, operator: str, rest: Node) -> Sequence:
-    """Join what stands behind a here-document from the left, as a shell does."""
+    """Join the nodes behind a here-document from the left, as a shell does."""
     if isinstance(rest, Sequence):
         return Sequence((first, *rest.items), (operator, *rest.separators))
     return Sequence((first, rest), (operator, ";"))
@@ -329,22 +329,22 @@ def _pipeline(text: SourceText, node: tree_sitter.Node, depth: int) -> Node:
     children = tokens_of(text, node)
     operators = tuple(child.type for child in children[1::2])
     stages = tuple(_statement(text, child, depth + 1) for child in children[::2])
-    # Both stand in front of a whole pipeline; behind a bar they are a syntax error to bash.
+    # Both come before a whole pipeline; behind a bar they are a syntax error to bash.
     late = any(isinstance(stage, Compound) and stage.kind in {"time", "negation"} for stage in stages[1:])
     if not set(operators) <= {"|", "|&"} or len(stages) != len(operators) + 1 or late:
         raise Unread("a pipeline is joined in an unknown way")
     first = stages[0]
     if not isinstance(first, Sequence):
         return _flat(stages, operators)
-    # Where a redirection stands before the bar, the grammar takes all of a list for the first stage.
+    # If a redirection precedes the bar, the grammar takes all of a list for the first stage.
     piped = _flat((first.items[-1], *stages[1:]), operators)
     return Sequence((*first.items[:-1], piped), first.separators)
 
 
 def _flat(stages: tuple[Node, ...], operators: tuple[str, ...]) -> PipeNode:
-    """Return one pipeline; the grammar makes one of its own of what stands in front of a redirection."""
+    """Return one pipeline; the grammar makes one of its own of the part in front of a redirection."""
     if any(isinstance(stage, Sequence) for stage in stages):
-        raise Unread("a list stands inside a pipeline")
+        raise Unread("a list is inside a pipeline")
     every: list[Node] = []
     between: list[str] = []
     for stage, operator in zip(stages, (*operators, ""), strict=True):

@@ -11,12 +11,13 @@ import re
 
 import tree_sitter
 
+from ...lazy import regex
 from .nodes import Redirection, Unread, Word
 from .words import Bodies, read_here_document, read_word
 
 __all__ = ["here_document"]
 
-_OPERATOR = re.compile(r"<<-?(?!<)")
+_OPERATOR = regex(r"<<-?(?!<)")
 
 
 def here_document(src: str, node: tree_sitter.Node, bodies: Bodies) -> Redirection:

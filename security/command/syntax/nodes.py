@@ -1,30 +1,26 @@
-"""The nodes of a shell line once it is read: words, commands, and how they hang together.
+"""The nodes of a parsed command line: words, commands, and how they are combined.
 
     Word ─► Command ─► PipeNode | Sequence | Compound ─► CommandLine
 
-Everything here is frozen data. `grammar.py` makes it out of a parse, `expand/unwrap.py` adds what a
-command runs in turn, `expand/printing.py` writes it back as a line, and `judge/verdict.py` judges it. What is
-worked out of a line is kept with it, for one line is asked about several times on its way.
+Everything here is frozen data; the line as a whole is in `kinds.py`. `grammar.py` makes nodes out of
+a parse, `expand/unwrap.py` adds what a command runs in turn, `expand/printing.py` writes them back as a line,
+and `judge/verdict.py` judges them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import is_
-from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar, TypeVarTuple
+from typing import TypeAlias
+
+from ...kinds import CommandLine
 
 __all__ = [
     "Assignment",
     "Command",
-    "CommandFacts",
-    "CommandLine",
     "Compound",
     "Node",
     "Note",
-    "Once",
     "Part",
     "PartKind",
     "PipeNode",
@@ -34,32 +30,8 @@ __all__ = [
     "Word",
     "literal",
     "marked",
-    "with_ending",
+    "success_is_of_all",
 ]
-
-
-_T = TypeVar("_T")
-_Ts = TypeVarTuple("_Ts")
-
-
-class Once:
-    """Keeps the last that each function made, as long as it is given the very same things.
-
-    They must be frozen, and the function a pure one: then nobody can tell that it was not called again.
-    """
-
-    __slots__ = ("_kept",)
-
-    def __init__(self) -> None:
-        self._kept: dict[object, tuple[tuple[object, ...], Any]] = {}
-
-    def of(self, work: Callable[[*_Ts], _T], *given: *_Ts) -> _T:
-        """Return `work(*given)`."""
-        kept = self._kept.get(work)
-        if kept is None or not all(map(is_, kept[0], given)):
-            kept = self._kept[work] = (given, work(*given))
-        found: _T = kept[1]
-        return found
 
 
 class Unread(Exception):
@@ -86,7 +58,7 @@ class Part:
     """A piece of a word. `text` is a literal after quote removal, a glob or a `${…}` as written, or a name.
 
     `quoted` tells that the shell neither splits the value nor expands globs in it. `body` is what a
-    substitution runs. `GIVEN` stands for words that nobody can tell before: what `xargs` reads or
+    substitution runs. `GIVEN` represents words that are unknown before: what `xargs` reads or
     `find` finds.
     """
 
@@ -102,7 +74,7 @@ class Word:
 
     Without parts it is literal and `text` is its value. With parts the shell does something to it,
     and `text` shows it with every open piece between `⟨` and `⟩`, so that `*.py` and `'*.py'` are two
-    different words to whoever compares them.
+    different words in a comparison.
     """
 
     text: str
@@ -117,14 +89,6 @@ class Word:
 def literal(text: str) -> Word:
     """Return a word that is exactly this text."""
     return Word(text)
-
-
-def with_ending(word: Word, ending: str) -> Word:
-    """Return a word with more literal text behind it."""
-    if word.is_literal:
-        return literal(word.text + ending)
-    parts = (*word.parts, Part(PartKind.LITERAL, ending))
-    return Word(marked(parts), parts)
 
 
 def marked(parts: tuple[Part, ...]) -> str:
@@ -201,7 +165,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A simple command. `inner` is what it runs in turn, as far as that can be told from its words.
+    """A simple command. `inner` is what it runs in turn, as far as that is known from its words.
 
     `name` is the program as it was called, after quote removal, "" where there is none; `program` its last
     component.
@@ -224,7 +188,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class PipeNode:
-    """Commands joined by `|` or `|&`; `operators` stand between the stages."""
+    """Commands joined by `|` or `|&`; `operators` are those between the stages."""
 
     stages: tuple[Node, ...]
     operators: tuple[str, ...]
@@ -232,7 +196,7 @@ class PipeNode:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Commands one after the other; `separators[i]` stands behind `items[i]`: `;`, `&`, `&&` or `||`."""
+    """Commands one after the other; `separators[i]` follows `items[i]`: `;`, `&`, `&&` or `||`."""
 
     items: tuple[Node, ...]
     separators: tuple[str, ...]
@@ -240,7 +204,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Compound:
-    """A loop, condition, function, group or subshell: keywords as text, and what stands between them."""
+    """A loop, condition, function, group or subshell: keywords as text, and the nodes between them."""
 
     kind: str
     pieces: tuple[Piece, ...]
@@ -252,69 +216,17 @@ Node: TypeAlias = Command | PipeNode | Sequence | Compound
 Piece: TypeAlias = str | Word | Node
 
 
-@dataclass(frozen=True, slots=True)
-class CommandFacts:
-    """What was looked up on the machine before judging.
-
-    `real` maps a path (absolute, not normalised) to where it leads with all links followed;
-    `matches` an absolute glob to the paths it matches, None where there were too many; `programs`
-    a name to its path in the fixed PATH, None where there is none; `trees` a folder to the secret
-    files below it, None where it is too big to tell; `repositories` a folder to what keeps
-    its git repository from being a plain one, () for a plain one; `exists` a path to whether anything has
-    that name, None where nobody could tell; `history` a workspace to the name of a secret file in what its
-    repositories hold, "" for none.
-    """
-
-    real: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    matches: Mapping[str, tuple[str, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
-    programs: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
-    trees: Mapping[str, tuple[str, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
-    repositories: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    exists: Mapping[str, bool | None] = field(default_factory=lambda: MappingProxyType({}))
-    history: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+def success_is_of_all(line: CommandLine) -> bool:
+    """Whether the exit code 0 of a line tells that each of its commands ended well."""
+    return _is_told(line.root)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLine:
-    """A line that was read.
-
-    `actions` are the argument vectors of everything that runs, wrappers and what they run alike,
-    and each redirection to a file and each assignment that could matter as a vector of its own
-    (`(">", "out.txt")`, `("PATH=.",)`): a permission rule must cover them all. `restated` are those of them
-    that say another one once more in the form in which it would be forbidden (`git push` for
-    `/usr/bin/git -C . push`); nothing has to cover them. `printed` is the line
-    that runs when nobody was asked, None where it cannot be written back exactly; then
-    `unprintable` says why. `facts` is None until the machine was looked at; `quiet` are then the
-    actions of commands that only read wherever they stand in the line. `once` keeps what was worked out
-    of all this.
-    """
-
-    actions: tuple[tuple[str, ...], ...]
-    source: str
-    root: Node = field(compare=False)
-    printed: str | None
-    unprintable: str = ""
-    constructs: frozenset[str] = frozenset()
-    facts: CommandFacts | None = field(default=None, hash=False)
-    quiet: frozenset[tuple[str, ...]] = frozenset()
-    restated: frozenset[tuple[str, ...]] = frozenset()
-    once: Once = field(default_factory=Once, compare=False, repr=False)
-
-    @property
-    def said(self) -> tuple[tuple[str, ...], ...]:
-        """The actions as they stand in the line, each once."""
-        return tuple(argv for argv in self.actions if argv not in self.restated)
-
-    @property
-    def open_actions(self) -> tuple[tuple[str, ...], ...]:
-        """The actions an answer given in advance must cover: those that do more than read."""
-        return tuple(argv for argv in self.said if argv not in self.quiet) or self.said
-
-    def __str__(self) -> str:
-        return " ; ".join(" ".join(map(_shown, argv)) for argv in self.said)
-
-
-def _shown(text: str) -> str:
-    """Quote a word for the eye as a shell would need it."""
-    plain = text and all(char.isalnum() or char in "_@%+=:,./-⟨⟩$…*?~<>&|" for char in text)
-    return text if plain else "'" + text.replace("'", "'\"'\"'") + "'"
+def _is_told(node: Node) -> bool:
+    """Whether a node ends with the code of whatever in it failed: a pipeline has that of its last stage."""
+    match node:
+        case Command():
+            return all(map(_is_told, node.inner))
+        case Sequence():
+            return set(node.separators[:-1]) <= {"&&"} and all(map(_is_told, node.items))
+        case _:
+            return False

@@ -1,22 +1,22 @@
-"""The line while it is read: its bytes, how its tree is stepped through, and what was met so far.
+"""The state of a parse: the bytes of the line, a cursor over its tree, and the limits counted so far.
 
 Nothing may be left out: between the tokens of the tree there are blanks, newlines and comments only.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import tree_sitter
 
+from ...lazy import regex
 from .nodes import Node, Unread
 from .words import Bodies, Effort
 
 __all__ = ["SourceText", "must_be_token", "tokens_of"]
 
-_GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
+_GAP = regex(r"(?:[ \t\n]|\\\n)*")
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class SourceText:
 
 
 def tokens_of(text: SourceText, node: tree_sitter.Node, *, whole: bool = False) -> list[tree_sitter.Node]:
-    """Return a node's children without comments; nothing but blanks and newlines may stand between them."""
+    """Return a node's children without comments; only blanks and newlines may be between them."""
     found: list[tree_sitter.Node] = []
     at = 0 if whole else node.start_byte
     for child in node.children:
@@ -48,7 +48,7 @@ def tokens_of(text: SourceText, node: tree_sitter.Node, *, whole: bool = False) 
 
 
 def must_be_token(text: SourceText, node: tree_sitter.Node) -> None:
-    """The grammar lets a token swallow what stands in front of it (`-<<` passes for `<<`)."""
+    """The grammar lets a token swallow the characters in front of it (`-<<` passes for `<<`)."""
     said = text.src[node.start_byte : node.end_byte]
     if not node.is_named and said != node.type and (node.type != "\n" or said.strip("\n")):
         raise Unread("an operator is spelled in an unknown way")

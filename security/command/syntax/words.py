@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...lazy import regex
 from .nodes import Command, Node, Part, PartKind, Redirection, Unread, Word, literal, marked
 
 __all__ = [
@@ -30,12 +31,12 @@ __all__ = [
 
 
 _MOST = 256
-_RANGE = re.compile(r"(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(-?\d{1,6}))?")
-_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,6}))?")
+_RANGE = regex(r"(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(-?\d{1,6}))?")
+_LETTERS = regex(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,6}))?")
 
 
 def expanded(pieces: list[Part | str]) -> list[list[Part]]:
-    """Return the words that a word's pieces stand for, at most 256."""
+    """Return the words that a word's pieces expand to, at most 256."""
     if "{" not in pieces:
         return [_plain(pieces)]
     if ("," in pieces or any(map(_holds_range, pieces))) and not _is_regular(pieces):
@@ -47,7 +48,7 @@ def expanded(pieces: list[Part | str]) -> list[list[Part]]:
 
 
 def _is_regular(pieces: list[Part | str]) -> bool:
-    """Whether every brace has its partner, and between the two of each pair stands a comma or a range."""
+    """Whether every brace has its partner, with a comma or a range between the two of each pair."""
     open_ones: list[bool] = []
     for piece in pieces:
         if piece == "{":
@@ -91,7 +92,7 @@ def _closing(pieces: list[Part | str], start: int) -> int | None:
 
 
 def _alternatives(inside: list[Part | str], depth: int) -> list[list[Part]] | None:
-    """Return what stands between a pair of braces as alternatives, or None where it is text."""
+    """Return the alternatives between a pair of braces, or None if they are literal text."""
     options: list[list[Part | str]] = [[]]
     level = 0
     for piece in inside:
@@ -106,7 +107,7 @@ def _alternatives(inside: list[Part | str], depth: int) -> list[list[Part]] | No
 
 
 def _range(inside: list[Part | str]) -> list[list[Part]] | None:
-    """Return the members of `1..5` or `a..e`; a range must stand outside quotes."""
+    """Return the members of `1..5` or `a..e`; a range must not be quoted."""
     if not all(isinstance(piece, Part) and piece.kind is PartKind.LITERAL for piece in inside):
         if any(isinstance(piece, Part) and ".." in piece.text for piece in inside):
             raise Unread("a range in braces depends on something else")
@@ -154,7 +155,7 @@ def crude_words(raw: str, home: str) -> Iterator[Command]:
     plain = re.sub(r"\$\{HOME\b[^}]*\}|\$?\bHOME\b", lambda _: home, plain)
     plain = re.sub(r"\$\{?IFS\}?", " ", re.sub(r"['\"\\]", "", plain))
     plain = re.sub(r"\$\{\w+:?[-=]([^{}]*)\}", r"\1", plain)
-    # What stands in braces may be a list of words.
+    # The text in braces may be a list of words.
     spread = re.sub(r"\{([^{}]*)\}", lambda found: " ; " + found[1].replace(",", " ") + " ; ", plain)
     joined = re.sub(r"[{},]", " ", plain)
     chunks = re.split(r"[;&|()`\n{}]|\$\(", f"{plain}\n{spread}\n{joined}" if "{" in plain else plain)
@@ -203,27 +204,27 @@ class Bodies:
         return self.found[position]
 
 
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+:./\-]+")
-_RUN = re.compile(r"""(?:[A-Za-z0-9_@%+=:./^!#\-\]\x80-\xff]|\\[^\n]|'[^']*'|"[^"\\$`]*")+""")
-_QUOTED = re.compile(r"""\\(.)|'([^']*)'|"([^"]*)\"""", re.DOTALL)
-_BLANK = re.compile(r"(?:[ \t]|\\\n)*")
-_DOUBLE_RUN = re.compile(r'[^"\\$`]+')
-_HERE_RUN = re.compile(r"[^\\$`]+")
-_BRACKET = re.compile(r"\[[!^]?\]?[A-Za-z0-9_.@:%+-]*\]")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]")
-_BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])\}")
+_PLAIN = regex(r"[A-Za-z0-9_@%+:./\-]+")
+_RUN = regex(r"""(?:[A-Za-z0-9_@%+=:./^!#\-\]\x80-\xff]|\\[^\n]|'[^']*'|"[^"\\$`]*")+""")
+_QUOTED = regex(r"""\\(.)|'([^']*)'|"([^"]*)\"""", re.DOTALL)
+_BLANK = regex(r"(?:[ \t]|\\\n)*")
+_DOUBLE_RUN = regex(r'[^"\\$`]+')
+_HERE_RUN = regex(r"[^\\$`]+")
+_BRACKET = regex(r"\[[!^]?\]?[A-Za-z0-9_.@:%+-]*\]")
+_NAME = regex(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]")
+_BRACED = regex(r"\{([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])\}")
 # Nothing in these can run a command: no quote, no `$`, no backtick, and neither `@P` nor `!name`.
-_EXPANSION = re.compile(
+_EXPANSION = regex(
     r"\{(?:#[A-Za-z_][A-Za-z0-9_]*"
     r"|[A-Za-z_0-9]+(?::?[-+]|%%?|##?|//?[#%]?|\^\^?|,,?)[A-Za-z0-9_./:%#,*?+^@ -]*"
     r"|[A-Za-z_0-9]+:[0-9]+(?::[0-9]+)?)\}"
 )
-_ARITHMETIC = re.compile(r"\(\((?:[^\[\]`'\"\\;#\n@{}$]|\$[A-Za-z_])*?\)\)")
-_NUMBERS = re.compile(r"(?:0[xX][0-9A-Fa-f]+|[^A-Za-z_$])*")
-_TILDE = re.compile(r"~[A-Za-z0-9._+-]*(?=[/: \t\n;&|<>()]|\Z)")
-_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_SEPARATOR = re.compile(r"[ \t\n;&|<>()]")
-_ANSI = re.compile(
+_ARITHMETIC = regex(r"\(\((?:[^\[\]`'\"\\;#\n@{}$]|\$[A-Za-z_])*?\)\)")
+_NUMBERS = regex(r"(?:0[xX][0-9A-Fa-f]+|[^A-Za-z_$])*")
+_TILDE = regex(r"~[A-Za-z0-9._+-]*(?=[/: \t\n;&|<>()]|\Z)")
+_ASSIGNS = regex(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_SEPARATOR = regex(r"[ \t\n;&|<>()]")
+_ANSI = regex(
     r"\\(?:(?P<hex>x[0-9A-Fa-f]{1,2})|(?P<code>u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8})|(?P<octal>[0-7]{1,3})"
     r"|(?P<control>c[@-_a-z?])|(?P<one>[abeEfnrtv\\'\"?]))"
 )
@@ -231,7 +232,7 @@ _ONE = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
 
 
 def read_words(src: str, start: int, end: int, bodies: Bodies) -> list[Word]:
-    """Return the words between two positions, braces expanded; only blanks may stand between them."""
+    """Return the words between two positions, braces expanded; only blanks may be between them."""
     words: list[Word] = []
     position = _BLANK.match(src, start, end).end()  # type: ignore[union-attr]  # it matches nothing, too
     while position < end:
@@ -322,7 +323,7 @@ def _decoded(part: Part) -> Part:
 
 
 class _Lexer:
-    """Reads one word. `at` is where it stands; positions are those of the whole line."""
+    """Reads one word. `at` is its position; positions are those of the whole line."""
 
     def __init__(self, src: str, start: int, end: int, bodies: Bodies, *, assigned: bool = False) -> None:
         self.src, self.start, self.at, self.end = src, start, start, end
@@ -346,7 +347,7 @@ class _Lexer:
         char = self.src[self.at]
         if run := _RUN.match(self.src, self.at, self.end):
             if run[0].startswith("#") and self.at == self.start:
-                raise Unread("a comment stands where a word is expected")
+                raise Unread("a comment is in the place of a word")
             self.at = run.end()
             plain = _QUOTED.sub(r"\1\2\3", run[0])
             yield Part(PartKind.LITERAL, plain, quoted=len(plain) != len(run[0]))
@@ -362,7 +363,7 @@ class _Lexer:
         elif char == "~":
             yield self._tilde()
         else:
-            raise Unread("an operator or a control character stands inside a word")
+            raise Unread("an operator or a control character is inside a word")
 
     def _quotation(self, char: str) -> Iterator[Part]:
         following = self.src[self.at + 1 : self.at + 2] if self.at + 1 < self.end else ""
@@ -380,7 +381,7 @@ class _Lexer:
 
     def _escape(self) -> Iterator[Part]:
         if self.at + 1 >= self.end:
-            raise Unread("a backslash stands at the end")
+            raise Unread("a backslash is at the end")
         char = self.src[self.at + 1]
         self.at += 2
         if char != "\n":
@@ -461,7 +462,7 @@ class _Lexer:
     def _body(self, kind: PartKind, quoted: bool = False) -> Part:
         end, node = self.bodies[self.at]
         if end > self.end:
-            raise Unread("a substitution goes beyond the word it stands in")
+            raise Unread("a substitution goes beyond its word")
         self.at = end
         return Part(kind, "", quoted, node)
 
@@ -492,11 +493,11 @@ class _Lexer:
             before[-1] in "=:" and (self.assigned or _ASSIGNS.match(before) is not None)
         )
         if before.endswith(("{", ",")):
-            raise Unread("a tilde stands at the start of an alternative in braces")
+            raise Unread("a tilde is at the start of an alternative in braces")
         if opens:
             found = _TILDE.match(self.src, self.at, self.end)
             if found is None:
-                raise Unread("it cannot be told whose home a tilde means")
+                raise Unread("it is unclear whose home a tilde means")
             self.at = found.end()
             return Part(PartKind.TILDE, found[0])
         self.at += 1
@@ -520,7 +521,7 @@ def _must_be_a_sum(text: str) -> None:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """Return what an escape of `$'…'` stands for, as bytes read as Latin-1."""
+    """Return the value of an escape of `$'…'`, as bytes read as Latin-1."""
     if found["hex"] or found["octal"]:
         return chr(int(found["hex"][1:], 16) if found["hex"] else int(found["octal"], 8) & 0xFF)
     if found["code"]:

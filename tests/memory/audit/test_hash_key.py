@@ -1,4 +1,4 @@
-"""The key of the hashes is made once, closed to others, and never waited for."""
+"""The key of the audit's hashes is created once, is private, and blocks nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record: every event comes back as it was, and lists stay quick."""
+"""The audit log: every event is read back unchanged, and listings stay fast."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from leeward.memory.audit.unfinished import UNFINISHED
 from leeward.memory.database import Database, RecordRow, chain
 from leeward.security.call import Status
 from leeward.security.outcome import Category
-from leeward.security.policy import Policy
+from leeward.security.policy import Autonomy, Policy
 from leeward.security.ports import Audit, RecordError
 from leeward.security.session import (
     ActionRecord,
     Asked,
     AtomRecord,
+    AutonomySet,
     BreakerReset,
     Configured,
     ConversationCleared,
@@ -51,6 +52,8 @@ from leeward.security.session import (
     TurnStarted,
     UrlsAdded,
     UrlsRemoved,
+    Use,
+    WordsGiven,
     apply_events,
 )
 from leeward.security.trust import Origin, TrustLevel
@@ -132,6 +135,10 @@ EXAMPLES: tuple[tuple[Event, str], ...] = (
     (UrlsRemoved(1.0, ("https://a.example/",)), "withdrawn"),
     (ConversationCleared(1.0), "forgot"),
     (TextSeen(1.0, (Origin.WEB, Origin.SECRET)), "read"),
+    (TextSeen(1.0, (), ("06ab",), "AAAAAAI=", Origin.WEB, "find", "call_1"), "read"),
+    (WordsGiven(1.0, "AAAAAAI=", "AAAAAAQ=", "", own=True), "words"),
+    (Decided(1.0, "c", "t", "d", True, use=Use("AAAAAAI=", ("ab",), ("cd",), executes=True)), "decision"),
+    (Decided(1.0, "c", "t", "d", True, use=Use(executes=True)), "decision"),
     (Asked(1.0, "call_1", "shell", "d", (("commands", "run it?"),)), "approval"),
     (DECIDED, "decision"),
     (Decided(1.0, "c", "t", "d", True), "decision"),
@@ -148,6 +155,7 @@ EXAMPLES: tuple[tuple[Event, str], ...] = (
     (Resumed(1.0, True), "resumed"),
     (Revoked(1.0, "g_1"), "revocation"),
     (ModelSet(1.0, "a:b", "the person, by /model"), "model"),
+    (AutonomySet(1.0, Autonomy.READONLY, "the person, by /autonomy"), "autonomy"),
     (Configured(1.0, "d", ("/c.toml",), (("agent.max_turns", "c.toml:2"),), off=("grounding",)), "config"),
     (Egress(1.0, "call_1", "fetch", 0, "https://a.example/", True), "egress"),
     (EGRESS, "egress"),
@@ -233,8 +241,9 @@ def test_an_event_comes_back_from_its_record(event: Event, kind: str) -> None:
 def test_the_fields_of_a_grant_stand_beside_those_of_its_event() -> None:
     event = Granted(1.0, Grant("g_1", "shell", "git *", Scope.WORKSPACE, 9.5, "/ws/a"), "/ws", "call_1")
     assert body_of(event) == (
-        '{"at":1.0,"call":"call_1","command":null,"folder":"/ws/a","id":"g_1","match":"git *",'
-        '"scope":"workspace","stored":false,"tool":"shell","until":9.5,"workspace":"/ws"}'
+        '{"at":1.0,"call":"call_1","command":null,"files":null,"folder":"/ws/a","id":"g_1",'
+        '"mark":0,"match":"git *","scope":"workspace","stored":false,"tool":"shell",'
+        '"until":9.5,"workspace":"/ws"}'
     )
 
 

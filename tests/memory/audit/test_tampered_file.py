@@ -1,6 +1,4 @@
-"""Whoever tampers with what stands around the records, or puts an older file in place of a newer one, is
-found.
-"""
+"""Tampering around the records (key, anchor file, an older database) is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call whose process was killed: told once, settled for good, and never taken for one that failed."""
+"""A call whose process was killed is reported once, settled, and never counted as a failure."""
 
 from __future__ import annotations
 

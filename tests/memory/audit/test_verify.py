@@ -1,4 +1,4 @@
-"""Whoever tampers with the audit is found, and what they did is named."""
+"""Tampering with the audit is detected, and the kind of tampering is named."""
 
 from __future__ import annotations
 

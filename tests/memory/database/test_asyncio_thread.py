@@ -1,4 +1,4 @@
-"""The bridge between trio and asyncio: nothing is torn off, nothing leaks, nobody hangs."""
+"""The bridge between trio and asyncio: cancellation is safe, nothing leaks, nothing hangs."""
 
 from __future__ import annotations
 

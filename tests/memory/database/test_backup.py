@@ -1,4 +1,4 @@
-"""Nothing is lost: older files are copied and brought up to date, damaged ones set aside, both told."""
+"""No data is lost: older files are backed up and migrated, damaged ones set aside, both reported."""
 
 from __future__ import annotations
 

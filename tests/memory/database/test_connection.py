@@ -1,4 +1,4 @@
-"""What a connection uses of the inside of aiosqlite is named here, and still is what it takes it for."""
+"""The internals of aiosqlite that we rely on still exist and behave as assumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was acknowledged is on the disk, what was not is said in words, and a failure passes."""
+"""An acknowledged write is on disk, a failed one is an error, and later writes work."""
 
 from __future__ import annotations
 

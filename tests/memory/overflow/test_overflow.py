@@ -1,4 +1,4 @@
-"""Large outputs: stored once, read by page, by nobody else, and not for ever."""
+"""Large outputs: stored once, read by page, private to their session, deleted in time."""
 
 from __future__ import annotations
 

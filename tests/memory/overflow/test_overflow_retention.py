@@ -1,4 +1,4 @@
-"""How long outputs are kept: too old, too much, left unfinished; and nobody reads half of what goes."""
+"""Deletion of outputs: too old, over the budget, or unfinished; no reader sees a partial one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Lines of a kept text by pattern: the right ones, with their neighbours, in linear time, wherever chunks
-end.
-"""
+"""Searching a stored text by pattern: right lines, their context, linear time, any chunking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs that are stored while they come: whole or not at all, whatever happens meanwhile."""
+"""Outputs stored while they arrive: whole or not at all, whatever fails."""
 
 from __future__ import annotations
 

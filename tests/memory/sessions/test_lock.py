@@ -1,4 +1,4 @@
-"""A session is open once; whatever ends its process gives it back."""
+"""A session is open in one process at a time, and free again however that process ends."""
 
 from __future__ import annotations
 

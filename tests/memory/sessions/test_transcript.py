@@ -1,6 +1,4 @@
-"""Conversations: what was said comes back as it was, in order, with whose words they are and what
-they cost.
-"""
+"""Conversations are read back unchanged, in order, with their origins and costs."""
 
 from __future__ import annotations
 

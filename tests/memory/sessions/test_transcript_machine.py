@@ -1,6 +1,4 @@
-"""Sessions against lists: said, summed up, cleared, forked, deleted and searched in any order, broken off
-anywhere.
-"""
+"""The session store against a list model, under any order of operations and interruptions."""
 
 from __future__ import annotations
 

@@ -129,9 +129,7 @@ def test_a_refusal_is_explained_gate_by_gate(lived):
         "DENIED by permissions (deny write *.lock at config.toml:1): a permission rule forbids this"
         in ran.out
     )
-    assert (
-        "that rule being narrowed or taken out" in ran.out and "what became of it: it was not run" in ran.out
-    )
+    assert "that rule being narrowed or taken out" in ran.out and "outcome: it was not run" in ran.out
     told = leeward("audit", "why", write, "--output", "json").json["data"]
     assert told["decision"]["gate"] == "permissions" and told["outcome"] is None
     assert [said["gate"] for said in told["decision"]["words"]] == gates
@@ -163,7 +161,7 @@ def test_a_call_that_ran_says_what_came_of_it(lived):
     leeward, (read, *_) = lived
     out = leeward("audit", "why", read).out
     assert "ALLOWED: nothing spoke against it" in out and "what would have allowed it" not in out
-    assert "what became of it: ok, 26 bytes" in out
+    assert "outcome: ok, 26 bytes" in out
     assert leeward("audit", "why", read, "--output", "json").json["data"]["would_allow"] == []
 
 
@@ -195,10 +193,10 @@ def test_what_a_model_wrote_is_spelled_out():
         (GateVerdict("budget", "deny", "calls_per_turn"), "agent.max_tool_calls_per_turn, set at c.toml:4"),
         (
             GateVerdict("a_gate_of_tomorrow", "deny", "x"),
-            "nothing: a refusal is answered by nobody in advance",
+            "nothing: denials cannot be pre-approved",
         ),
         (GateVerdict("known", "deny", "unknown_tool", suggestion="read"), "known suggests: read"),
-        (GateVerdict("anomaly", "ask", "breaker", force=True), "for somebody present to answer"),
+        (GateVerdict("anomaly", "ask", "breaker", force=True), "needs an answer from a person"),
         (
             GateVerdict("permissions", "ask", "ask write at c.toml:9", where="c.toml:9", own_rule=True),
             "your own ask rule (c.toml:9) outweighs it",

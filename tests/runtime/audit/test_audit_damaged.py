@@ -1,4 +1,4 @@
-"""Somebody changed the file by hand: what is left is shown, and what was done about it is told."""
+"""A file changed by hand: what is left is shown, and what was done about it is reported."""
 
 from __future__ import annotations
 

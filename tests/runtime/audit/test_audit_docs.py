@@ -1,4 +1,4 @@
-"""`docs/audit.md` tells every kind of record with every field, and its examples work."""
+"""`docs/audit.md` describes every kind of record with every field, and its examples work."""
 
 from __future__ import annotations
 

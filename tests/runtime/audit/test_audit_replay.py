@@ -1,4 +1,4 @@
-"""Whole sessions, judged again by another configuration, and by their own."""
+"""Recorded sessions, judged again under their own configuration and under others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_under_its_own_configuration_nothing_would_be_another_decision(lived):
     assert told["decisions"] >= 11 and told["changed"] == 0, [one for one in told["calls"] if one["changed"]]
     assert lived("audit", "replay").out.endswith(
         f"{told['decisions']} decisions in {told['sessions']} sessions: 0 would be others, "
-        f"{told['untold']} cannot be told\n"
+        f"{told['untold']} are unknown\n"
     )
 
 
@@ -227,7 +227,7 @@ async def test_a_stand_in_leaves_a_record_each_time_it_answers_and_so_does_who_c
             (row.body["model"], row.body["cause"].split(":")[0])
             for row in await sessions.rows(runtime, "model")
         ]
-        stands_in = ("second", "it stands in")
+        stands_in = ("second", "fallback")
         assert told == [
             ("first", "chosen when the session was taken up"),
             stands_in,

@@ -1,4 +1,4 @@
-"""Records as they come: from another process, until Ctrl-C."""
+"""`leeward audit tail` shows records of another process as they are written, until Ctrl-C."""
 
 from __future__ import annotations
 

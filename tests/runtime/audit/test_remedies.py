@@ -1,4 +1,4 @@
-"""What `/why` says would have helped is applied for real, and the same call is judged again."""
+"""Each remedy that `/why` offers is applied for real, and then allows the call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from leeward.runtime.audit.why import remedies
 from leeward.runtime.grounding import given_by
 from leeward.security.action import ActionBuilder
-from leeward.security.call import Checked, SchemaProblem, Status, ToolCall, ToolSpec
+from leeward.security.call import Again, Checked, SchemaProblem, Status, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
 from leeward.security.kinds import KIND_KEY, Effect, Runs
 from leeward.security.outcome import Category
@@ -53,6 +53,8 @@ class Case:
     policy: dict = field(default_factory=dict)
     events: tuple = ()
     fixed: dict | None = None
+    again: Again | None = None
+    secrets: frozenset[str] = frozenset()
 
     def action(self, session, arguments=None, tool=None):
         properties = {name: {"type": "string", KIND_KEY: kind} for name, kind in KINDS.items()}
@@ -65,14 +67,13 @@ class Case:
             real={path: LINKS.get(path, path) for path in wanted.real},
             matches=dict.fromkeys(wanted.matches, ()),
             programs={name: f"/usr/bin/{name}" for name in wanted.programs},
-            trees={path: () for path in wanted.trees},
         )
-        return draft.read(
-            session.policy, {path: LINKS.get(path, path) for path in draft.paths(session.policy)}, facts
-        )
+        paths = {path: LINKS.get(path, path) for path in draft.paths(session.policy)}
+        return replace(draft.read(session.policy, paths, facts), again=self.again)
 
     def session(self, **policy):
-        session = Session("s", Policy("/ws", "/home/ada", **{**self.policy, **policy}))
+        held = Policy("/ws", "/home/ada", **{**self.policy, **policy})
+        session = Session("s", held, secrets=self.secrets)
         given = (UrlsAdded(0.0, self.said, Provenance.PERSON),) if self.said else ()
         return apply_events(session, *given, *self.events)
 
@@ -103,7 +104,10 @@ WRITE, ALL = Effect.WRITE, Effect.ALL
 BLOCKED = LevelSet(0.0, "tool", TrustLevel.BLOCKED, "it failed too often")
 ENV = {"path": ".env"}
 
+SECRET = "zk-4Qm9Lx7Tp2Vw8Rb3Ny"
+
 CASES = {
+    "leaks known_secret": Case({"x": SECRET}, effects=Effect.SEND, secrets=frozenset({SECRET})),
     "known unknown_tool": Case({"path": "a"}, tool="tol"),
     "known schema": Case({"path": 3}, fixed={"path": "a"}),
     "arguments path_traversal": Case({"path": "../../../x"}, fixed={"path": "a"}),
@@ -162,8 +166,12 @@ CASES = {
     "commands blocked": Case(
         {"command": "git push origin"}, effects=ALL, policy={"shell": ShellRules(blocked=("git push",))},
     ),
-    "commands readonly": Case(
+    "hosts readonly": Case(
         {"command": "curl https://a.example/"}, effects=ALL,
+        policy={"autonomy": Autonomy.READONLY, "sandbox": Sandboxing(rung=Runs.TRIAL)},
+    ),
+    "commands readonly": Case(
+        {"command": "ping a.example"}, effects=ALL,
         policy={"autonomy": Autonomy.READONLY, "sandbox": Sandboxing(rung=Runs.TRIAL)},
     ),
     "commands secret by name": Case({"command": "cat .env"}, effects=ALL),
@@ -172,6 +180,10 @@ CASES = {
         {"command": "cat x/b"}, effects=ALL, policy={"deny_read": ("x/**",)},
     ),
     "commands metadata": Case({"command": "curl http://169.254.169.254/"}, effects=ALL),
+    "budget readonly": Case(
+        {"command": "make"}, effects=ALL, again=Again("it wrote too much"),
+        policy={"autonomy": Autonomy.READONLY, "sandbox": Sandboxing(rung=Runs.TRIAL)},
+    ),
     "budget calls_per_session": Case({"path": "a"}, policy={"calls": CallLimits(per_session=0)}),
     "budget calls_per_turn": Case({"path": "a"}, policy={"calls": CallLimits(per_turn=0)}),
     "budget repeated": Case({"path": "a"}, policy={"calls": CallLimits(repeats=1)}, fixed={"path": "b"}),
@@ -301,7 +313,7 @@ def test_there_is_a_case_for_every_refusal_in_the_code():
     found = set()
     for file in (SECURITY / "gates").glob("*.py"):
         found |= {(file.stem, name) for name in re.findall(r'Deny\(\s*"([a-z_]+)"', file.read_text())}
-    for file in ("checks/grounding.py", "url/hosts.py"):
+    for file in ("checks/grounding.py", "checks/network.py", "url/hosts.py"):
         names = re.findall(r'(?:Deny\(|return )"([a-z_]+)",', (SECURITY / file).read_text())
         found |= {
             (gate, name)

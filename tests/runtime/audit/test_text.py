@@ -1,4 +1,4 @@
-"""What `/audit` and `leeward audit` say of a record, on one line."""
+"""One-line formats of records for `/audit` and `leeward audit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`leeward call`: one call, the whole pipeline, an exit code that says what came of it."""
+"""`leeward call`: one call through the whole pipeline, and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`leeward check`: the decision and why, and not a byte written."""
+"""`leeward check`: the decision and its reason, with nothing written."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ force = true
     ("tool", "arguments", "extra", "decision", "gate", "rule", "code"),
     [
         ("read", '{"path": "notes.md"}', (), "allow", None, None, 0),
-        ("shell", '{"command": "git --version"}', (), "allow", None, None, 0),
-        ("shell", '{"command": "git status"}', (), "ask", "commands", "repository", 4),
+        ("shell", '{"command": "ls -la"}', (), "allow", None, None, 0),
+        ("shell", '{"command": "git status"}', (), "ask", "commands", "unlisted", 4),
         ("shell", '{"command": "git pull"}', (), "allow", None, "allow shell git pull at config.toml:2", 0),
         ("shell", '{"command": "git push"}', (), "ask", "commands", "unlisted", 4),
         ("shell", '{"command": "git pull; rm -r x"}', (), "ask", "commands", "unlisted", 4),
@@ -137,6 +137,17 @@ def test_check_and_call_say_the_same(leeward):
         assert (checked.code, checked.json["error"]) == (called.code, called.json["error"])
 
 
+def test_each_bad_argument_is_named_with_its_pattern_or_error_and_a_suggestion(leeward):
+    ran = leeward("check", "read_overflow", '{"id": "a41f?offset=200"}')
+    assert ran.out.splitlines() == [
+        "deny arguments (embedded_query): Argument 'id' contains a rejected pattern",
+        "  id: embedded_query; suggestion: a41f",
+    ]
+    ran = leeward("check", "read_overflow", '{"id": "o%2fx", "offset": "2"}')
+    assert ran.code == 2 and ran.out.splitlines()[0].startswith("deny known (schema): ")
+    assert [line.split(":")[0] for line in ran.out.splitlines()[1:]] == ["  /offset", "  id"]
+
+
 def test_a_suggestion_is_told(leeward):
     ran = leeward(
         "check",
@@ -160,4 +171,4 @@ def test_a_line_made_for_a_long_name_of_a_file_is_judged_all_the_same(leeward):
     """
     (leeward.workspace / ("a" * 200)).touch()
     ran = leeward.process("check", "shell", '{"command": "ls *a*a*a*a*a*ab"}')
-    assert (ran.code, ran.out[:5], ran.err) == (0, "allow", "")
+    assert (ran.code, ran.out[:3], ran.err) == (4, "ask", "")

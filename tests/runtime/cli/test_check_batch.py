@@ -1,8 +1,9 @@
-"""`leeward check --batch`: a line in, a line out, in order, whatever a line says."""
+"""`leeward check --batch`: one line out for each line in, in order, whatever the line holds."""
 
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.runtime.cli import check_batch as batch_module
-from leeward.runtime.cli.check_batch import BadLine, read_line
+from leeward.runtime.cli.batch_lines import BadLine
+from leeward.runtime.cli.check_batch import read_line
 from leeward.runtime.dry_run import Judged
 from leeward.security.trust import Origin
 
@@ -269,3 +271,83 @@ def test_words_of_the_person_ground_no_name_of_a_program(batch):
     assert [a["decision"] for a in answers] == [
         *("ask", "ask", "allow", "ask", "allow", "allow", "allow", "deny")
     ]
+
+
+TOOLS = [
+    {"name": "find", "effects": ["read"], "arguments": {"q": "text"}, "result": "tool"},
+    {"name": "page", "effects": ["bring_in"], "arguments": {"q": "Text"}, "result": "web"},
+    {
+        "name": "send",
+        "effects": ["send"],
+        "arguments": {"to": "destination", "body": "text"},
+        "result": "tool",
+    },
+    {
+        "name": "add",
+        "effects": ["create"],
+        "arguments": {"title": "text", "all": {"kind": "switch", "default": False}},
+    },
+]
+
+
+def trace(said, *calls, **more):
+    return {"trace": "t", "said": said, "tools": TOOLS, "calls": list(calls), **more}
+
+
+def step(tool, result="", **arguments):
+    return {"tool": tool, "args": arguments, "result": result}
+
+
+def test_a_trace_is_judged_call_by_call_in_one_session(batch):
+    contact = step("find", '[{"mail": "ann@x.example"}]', q="Ann")
+    sent = step("send", to=["ann@x.example"], body="hello")
+    found, unseen, given, others = batch(
+        trace("mail Ann", contact, sent),
+        trace("mail Ann", sent),
+        trace("mail ann@x.example", sent),
+        trace("mail Ann", step("page", "ann@x.example", q="Ann"), sent),
+    )
+    words = [[call["decision"] for call in answer["calls"]] for answer in (found, unseen, given, others)]
+    assert words == [["allow", "ask"], ["deny"], ["allow"], ["allow", "ask"]]
+    assert [(answer["questions"], answer["denied"]) for answer in (found, unseen)] == [(1, 0), (0, 1)]
+    assert found["trace"] == "t" and "`find`" in found["calls"][1]["reason"]
+    assert unseen["calls"][0]["reason"] == "send rejected: destination was not provided by the user"
+
+
+def test_a_trace_tells_defaults_turns_and_whose_words_a_result_is(batch):
+    add = step("add", title="Budget review")
+    said = "add 'Budget review'"
+    silent, later, after_web, other, switched = batch(
+        trace(said, add),
+        trace(said, step("find", q="x"), {**add, "said": "and now?"}),
+        trace(said, {**step("find", "a page", q="x"), "result_origin": "web"}, add),
+        trace("what is a 'Budget review'?", {**step("find", "a page", q="x"), "result_origin": "web"}, add),
+        trace(said, step("add", title="Budget review", all=True)),
+    )
+    assert [answer["calls"][-1]["decision"] for answer in (silent, later, after_web, other, switched)] == [
+        "allow", "ask", "allow", "ask", "ask",
+    ]  # fmt: skip
+
+
+def test_a_tool_that_says_nothing_or_something_unknown_has_all_effects(batch):
+    tools = [{"name": "any"}, {"name": "odd", "effects": ["read", "teleport"]}]
+    (answer,) = batch({"trace": "t", "said": "do it", "tools": tools, "calls": [step("any"), step("odd")]})
+    assert [call["decision"] for call in answer["calls"]] == ["ask", "ask"]
+    assert answer["warnings"] == ["odd names an effect that there is not, so it has all of them"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"tools": {}}, "tools: expected a list"),
+        ({"tools": ["x"]}, "tools: expected a list of objects"),
+        ({"calls": 5}, "calls: expected a list"),
+        ({"said": 5}, "said: expected a string"),
+        ({"tools": [{"name": "x", "arguments": {"a": "colour"}}]}, "x.a: expected one of"),
+        ({"tools": [{"name": "x", "effects": "read"}]}, "effects of x: expected a list"),
+        ({"calls": [{"tool": "find", "result_origin": "moon"}]}, "result_origin: expected one of"),
+    ],
+)
+def test_what_is_no_trace_is_an_error_of_its_line(change, why):
+    with pytest.raises(BadLine, match=re.escape(why)):
+        read_line(json.dumps(trace("hi") | change).encode())

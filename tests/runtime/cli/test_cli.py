@@ -1,4 +1,4 @@
-"""The command line as a whole: what it reads, where it speaks, what it asks before it begins."""
+"""The command line as a whole: parsing, streams, and questions before the start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leeward.runtime.config import trust as trusted
 from leeward.runtime.console import startup
 from leeward.runtime.exits import CliError, Exit
 from leeward.runtime.options import Options
-from leeward.runtime.script import headless
+from leeward.runtime.script import stdin as stdin_of_runs
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)
@@ -111,6 +111,43 @@ def test_without_a_terminal_there_is_no_chat(leeward):
     assert "-p PROMPT" in ran.err
 
 
+def test_text_that_is_piped_in_without_a_prompt_is_a_usage_error(leeward):
+    ran = leeward.process(input=b"fix it\n")
+    assert (ran.code, ran.out) == (Exit.ARG_ERROR, "")
+    assert "leeward -p PROMPT" in ran.err and "leeward -p -" in ran.err
+
+
+def test_standard_input_as_the_words_of_the_person(leeward):
+    words = b"\xef\xbb\xbffetch https://127.0.0.1:1/given\n"
+    leeward.configure("[tools.retry]\nretries = 0\n")
+    ran = leeward.process("-p", "-", *OFFLINE, "--output", "json", input=words)
+    # Grounded by the words; that a private address is refused is for another gate.
+    assert [call["gate"] for call in ran.json["data"]["calls"]] == ["hosts"]
+    for unusable in (b"", b" \n", b"a\xff", b"a" * (1024 * 1024 + 1)):
+        assert leeward.process("-p", "-", *OFFLINE, input=unusable).code == Exit.ARG_ERROR
+
+
+def test_a_run_takes_up_a_session_only_when_told_to(leeward):
+    first, second, third = (
+        leeward("-p", "read notes.md", *OFFLINE, "--output", "json", *more).json["data"]["session"]
+        for more in ((), (), ("--continue",))
+    )
+    assert first != second == third
+    assert leeward("-p", "hi", *OFFLINE, "--continue", "--resume", first).code == Exit.ARG_ERROR
+
+
+def test_a_run_tells_its_denials_and_the_head_of_the_audit(leeward):
+    words = ("-p", "guess the website of somebody", *OFFLINE)
+    data = leeward(*words, "--output", "json").json["data"]
+    (denial,) = data["denials"]
+    assert (denial["tool"], denial["gate"], denial["rule"]) == ("fetch", "grounding", "not_provided")
+    assert denial["way_out"]
+    assert leeward("audit", "verify", "--head", data["audit_head"]).code == 0
+    *_, summary, ended = leeward(*words, "--output", "jsonl").lines
+    assert (summary["type"], ended["type"], ended["code"]) == ("run", "exit", Exit.PARTIAL_FAILURE)
+    assert [one["gate"] for one in summary["denials"]] == ["grounding"]
+
+
 def test_stdout_carries_the_answer_only(leeward):
     ran = leeward("-p", "read notes.md", *OFFLINE)
     assert ran.code == 0
@@ -130,7 +167,7 @@ def test_json_is_one_envelope_and_jsonl_is_events(leeward):
     events = leeward("-p", "read notes.md", *OFFLINE, "--output", "jsonl").lines
     assert {event["schema"] for event in events} == {1}
     kinds = [event["type"] for event in events]
-    assert (kinds[0], kinds[-2:]) == ("text", ["end", "exit"])
+    assert (kinds[0], kinds[-3:]) == ("text", ["end", "run", "exit"])
     assert kinds.index("call") + 1 == kinds.index("result")
     assert (events[-1]["code"], events[-1]["error"]) == (0, None)
 
@@ -162,12 +199,12 @@ def test_what_is_piped_in_goes_along_as_data(leeward):
 
 def test_a_pipe_that_says_nothing_does_not_hang_the_start(leeward, monkeypatch):
     silent, held_open = os.pipe()
-    monkeypatch.setattr(headless, "_FIRST_BYTE_SECONDS", 0.01)
+    monkeypatch.setattr(stdin_of_runs, "_FIRST_BYTE_SECONDS", 0.01)
     with os.fdopen(silent) as stdin, os.fdopen(held_open, "w"):
         monkeypatch.setattr("sys.stdin", stdin)
         ran = leeward("-p", "help", *OFFLINE)
     assert ran.code == 0
-    assert "says nothing" in ran.err
+    assert "sends nothing" in ran.err
 
 
 def test_a_prompt_is_never_a_command(leeward):

@@ -1,4 +1,4 @@
-"""Standard output that takes nothing costs nothing where there was nothing to be written."""
+"""A closed standard output is no error if there was nothing to write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that is lost is a failure, whichever command gave it and however its stream came to refuse it."""
+"""A lost answer is a failure, for every command and every way a stream can fail."""
 
 from __future__ import annotations
 

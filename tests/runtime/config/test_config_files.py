@@ -1,4 +1,4 @@
-"""`[tools.file]`: which patterns are ones, and what they come to for the gates."""
+"""`[tools.file]`: valid patterns, and what they mean for the gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service's table may say: dialects, headers, paths and fields, and never a key."""
+"""The table of a service: dialects, headers, paths and fields, and never a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workspace may configure, what becomes of it all for the gates, and where one may work at all."""
+"""What a workspace may configure, how that reaches the gates, and which folders may be workspaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leeward.runtime.policy import to_policy, workspace_question
 from leeward.security.paths import secret_reason
 from leeward.security.policy import Autonomy, Policy, Rule, RuleAction
 from leeward.security.trust import TrustLevel
-from leeward.tools.process import Limits
+from leeward.tools.process import Limits, UpperBounds
 
 
 def lay(folder: Path, person: str, workspace: str, *, trusted: bool = True, **layers: Any) -> Loaded:
@@ -45,15 +45,18 @@ NEVER = {
     "cost": ("prices = []",),
     "tools": ("executors = []", "plugins = []"),
     "tools.file": ("allow_read = []",),
-    "tools.sandbox": ('level = "none"',),
+    "tools.sandbox": ('level = "none"', "allow_hosts = []"),
     "tools.retry": ("first_wait = 0.5", "longest_wait = 8"),
     "tools.fetch": ("allow_networks = []", "allow_http = []", 'ca_file = ""'),
     "security.pre_execution_verify.url_grounding": ("urls = []", "search_tools = []"),
     "tools.anomaly": ("window_size = 20",),
     "tools.overflow": ("retention_days = 7", "max_total_bytes = 1073741824"),
     "memory": ("retention_days = 90",),
+    "mcp": ("servers = {}",),
     "storage": ('path = ""',),
+    "secrets": ('X = { env = "A", hosts = ["a.example"] }',),
     "tools.audit": ('heads = ""',),
+    "terminal": ('notify = "off"', 'editing = "emacs"', 'theme = "auto"'),
     "tools.shell": ["checkpoints = true", "checkpoint_bytes = 67108864"],
 }
 
@@ -87,6 +90,7 @@ LOOSER = [
     ),
     ("tools.shell.memory = 1000", "tools.shell.memory = 1001", "1001 is looser than what holds (1000)"),
     ("tools.shell.memory = 1000", "tools.shell.memory = 0", "0 is looser than what holds (1000)"),
+    ("", 'security.fence.web = "delimit"', '"delimit" is looser than what holds ("datamark")'),
     ("", "security.breaker.total = 21", "21 is looser than what holds (20)"),
     ("", "security.pre_execution_verify.url_grounding.enabled = false", "false is looser"),
     ("", 'security.pre_execution_verify.url_grounding.guarded_tools = ["fetch"]', "a list is looser"),
@@ -210,6 +214,7 @@ _RANK = {
     "quarantined": 1,
     "blocked": 0,
 }
+_MARKED = ("delimit", "datamark", "encode")
 Order = Callable[[Any, Any], bool]
 
 
@@ -239,6 +244,8 @@ ORDERS: dict[str, Order] = {
     "tools.fetch.domain_allowlist": lambda old, new: _reach(new) <= _reach(old),
     "tools.fetch.domain_denylist": lambda old, new: {*old} <= {*new},
     "agent.timeout": _unset_is_endless,
+    "tools.shell.processes": lambda old, new: (new or Limits().tasks) <= (old or Limits().tasks),
+    "tools.shell.trial_bytes": lambda old, new: (new or UpperBounds().size) <= (old or UpperBounds().size),
     "tools.shell.memory": lambda old, new: (new or Limits().memory) <= (old or Limits().memory),
     "agent.context_tokens": _unset_is_endless,
     "cost.max_session": _unset_is_endless,
@@ -247,10 +254,15 @@ ORDERS: dict[str, Order] = {
         new[: len(old)] == old and "allow" not in {rule.action for rule in new[len(old) :]}
     ),
     "security.trust": _trust,
+    **{
+        f"security.fence.{origin}": lambda old, new: _MARKED.index(new) >= _MARKED.index(old)
+        for origin in ("web", "mcp", "workspace", "tool")
+    },
     "security.pre_execution_verify.url_grounding.enabled": lambda old, new: new or not old,
     "security.pre_execution_verify.url_grounding.guarded_tools": lambda old, new: {*old} <= {*new},
     "tools.shell.allowed_paths": lambda old, new: {*new} <= {*old},
     "tools.shell.trial": lambda old, new: new in {old, "ask"},
+    "tools.shell.overlay": lambda old, new: new or not old,
     "tools.shell.allowed_commands": lambda old, new: {*new} <= {*old},
     "tools.shell.caches": lambda old, new: {*new} <= {*old},
     "tools.shell.blocked_commands": lambda old, new: {*old} <= {*new},
@@ -274,6 +286,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "agent.timeout": st.sampled_from([0, 1, 2.5, 60]),
     "permissions.autonomy": st.sampled_from(["readonly", "supervised", "full"]),
     "permissions.rules": st.lists(_RULE, max_size=2),
+    **{
+        f"security.fence.{origin}": st.sampled_from(_MARKED) for origin in ("web", "mcp", "workspace", "tool")
+    },
     "security.trust": st.dictionaries(st.sampled_from(["a", "plug-in b"]), _LEVELS, max_size=2),
     "security.pre_execution_verify.url_grounding.enabled": st.booleans(),
     "security.pre_execution_verify.url_grounding.guarded_tools": st.lists(st.sampled_from("abc"), max_size=3),
@@ -287,6 +302,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "tools.shell.allowed_commands": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
     "tools.shell.confirm_patterns": st.lists(st.sampled_from(["a", "b *", "c d"]), max_size=2, unique=True),
     "tools.shell.trial": st.sampled_from(["auto", "ask", "off"]),
+    "tools.shell.overlay": st.booleans(),
     "tools.shell.caches": st.lists(st.sampled_from(["__pycache__", ".x_cache", "y"]), max_size=2),
     "tools.shell.allowed_paths": st.lists(st.sampled_from(["/a", "/a/b", "/c"]), max_size=2),
     "tools.fetch.max_body_bytes": st.sampled_from([0, 1, 102_401]),

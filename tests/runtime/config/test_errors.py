@@ -1,4 +1,4 @@
-"""What cannot be right in a configuration, and in which words and on which line that is said."""
+"""Every invalid configuration is reported with its words and its line."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ BAD = {
     ),
     # Keys of providers, and values that may hold one.
     f'[llm]\napi_key = "{SECRET}"': (
-        "2: llm.api_key: a key or password never stands in the configuration; "
+        "2: llm.api_key: keys and passwords do not belong in the configuration; "
         "name its variable in api_key_env or its file in api_key_file"
     ),
     f'[[llm.providers]]\nname = "a"\napi-key = "{SECRET}"': (
-        "3: llm.providers.0.api-key: a key or password never stands in the configuration; "
+        "3: llm.providers.0.api-key: keys and passwords do not belong in the configuration; "
         "name its variable in api_key_env or its file in api_key_file"
     ),
     f'[[llm.providers]]\nname = "a"\napi_key_evn = "{SECRET}"': (
@@ -146,7 +146,7 @@ BAD = {
     ),
     f'[[llm.providers]]\nname = "a"\nbase_url = "https://me:{SECRET}@host/v1"': (
         "3: llm.providers.0.base_url: found a string (not shown), "
-        "expected an http or https URL such as https://host/v1; a user or password does not belong into it"
+        "expected an http or https URL such as https://host/v1; remove the user name and password"
     ),
     '[[llm.providers]]\nname = "a"\nbase_url = "http://gpu.example.com/v1"\napi_key_env = "K"': (
         "3: llm.providers.0.base_url: found a string (not shown), "

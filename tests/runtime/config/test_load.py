@@ -1,4 +1,4 @@
-"""Layers of configuration: what is refused and how it is said, and what holds in the end."""
+"""Layers of configuration: how they merge, what is refused, and the message."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A secret that a model writes down itself stands nowhere in the store, and the session can be gone
-on with.
-"""
+"""A secret written by a model is stored nowhere, and the session can still be resumed."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 
 from leeward.runtime.conversation.history import at_rest
 from leeward.security.kinds import Effect
+from leeward.security.text import mask_of
 from leeward.tools.declare import Text, tool
 
 KEY = "ghp_" + "9a8B7c6D5e4F3g2H1i0JkLmNoPqRsTuVwXyZ"
@@ -45,7 +44,7 @@ def kept(arguments: str, *secrets: str) -> str:
 )
 def test_a_credential_is_masked_however_it_is_spelled(arguments):
     said = kept(arguments)
-    assert KEY not in said and "[redacted:" in said
+    assert KEY not in said and "[REDACTED:" in said
     try:
         json.loads(arguments)
     except ValueError:
@@ -77,7 +76,7 @@ def test_what_was_json_is_json_and_what_holds_nothing_is_left_alone(arguments):
     said = kept(text)
     assert isinstance(json.loads(said), dict)
     assert KEY not in said
-    if KEY not in text and "PRIVATE KEY" not in text and "[redacted" not in said:
+    if KEY not in text and "PRIVATE KEY" not in text and "[REDACTED" not in said:
         assert said == text
 
 
@@ -106,6 +105,6 @@ async def test_the_store_holds_masks_and_the_session_goes_on(sessions, tmp_path)
         assert (await runtime.turn("go on")).refused == 0
         sent = runtime.provider.requests[0].messages
         (call,) = next(message.calls for message in sent if message.calls)
-        assert json.loads(call.arguments) == {"word": "token = [redacted:github-token]"}
+        assert json.loads(call.arguments) == {"word": f"token = {mask_of('github-token', KEY)}"}
         assert [message.call_id for message in sent if message.role == "tool"] == [call.id]
-        assert any(message.text == "I noted [redacted:github-token]" for message in sent)
+        assert any(message.text == f"I noted {mask_of('github-token', KEY)}" for message in sent)

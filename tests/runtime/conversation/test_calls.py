@@ -1,4 +1,4 @@
-"""Which calls run side by side, which wait, in which order results go back, and what is tried again."""
+"""Order of calls: which run in parallel, which wait, which are retried."""
 
 from __future__ import annotations
 

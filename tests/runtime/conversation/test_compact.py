@@ -1,4 +1,4 @@
-"""What is cut first, and where a summary ends: never the person's words, never half of a call."""
+"""What is dropped first, and where a summary ends: never the person's words, never half of a call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A conversation that gets too long is summed up: the person's words stay, the summary weighs like the worst
-it is of.
-"""
+"""A long conversation is summarised: the person's words stay; the summary has its sources' worst label."""
 
 from __future__ import annotations
 
@@ -140,8 +138,8 @@ async def test_a_message_that_would_be_too_long_makes_room_for_itself(sessions, 
 FAILURES = {
     "broken": ([ModelError("the service is down", ErrorKind.UNAVAILABLE)], "the service is down"),
     "half": ([TextDelta("half a sum"), ModelError("broken off", ErrorKind.UNAVAILABLE)], "broken off"),
-    "empty": ([TextDelta(" \n")], "said nothing"),
-    "calls": ([("much", {})], "said nothing"),
+    "empty": ([TextDelta(" \n")], "empty answer"),
+    "calls": ([("much", {})], "empty answer"),
 }
 
 
@@ -159,7 +157,7 @@ async def test_where_no_summary_is_made_old_results_are_left_out_and_that_is_tol
         assert runtime.conversation.messages == before, "nothing is lost"
         assert why in alerts(runtime)[-1] and "1 old results are left out" in alerts(runtime)[-1]
         await runtime.turn("on")
-        assert "left out so that the rest fits" in runtime.provider.seen()[0]
+        assert "left out here, so that the rest fits" in runtime.provider.seen()[0]
         sessions.valid(runtime.conversation.messages)
 
 

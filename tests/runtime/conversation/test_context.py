@@ -1,4 +1,4 @@
-"""A request that would not fit is made to fit, or is not sent; the person's words stay as they are."""
+"""A request that does not fit is shortened or not sent; the person's words stay unchanged."""
 
 from __future__ import annotations
 

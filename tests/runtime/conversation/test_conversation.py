@@ -1,4 +1,4 @@
-"""The history stays valid whatever is said, answered, left open or cannot be stored, in whichever order."""
+"""The history stays valid under any order of messages, answers, open calls and storage failures."""
 
 from __future__ import annotations
 

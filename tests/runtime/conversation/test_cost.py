@@ -1,4 +1,4 @@
-"""What is spent is counted, and a session that has spent what it may asks no model any more."""
+"""Costs are counted, and a session over its budget asks no model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a project says steers where the person trusts it, and permits nothing; the prompt stays the same
-bytes.
-"""
+"""Project instructions steer where trusted and permit nothing; the prompt's bytes are stable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn that is stopped at any step leaves a history which every dialect accepts, and nothing that runs."""
+"""A turn stopped at any step leaves a history every dialect accepts, and no running call."""
 
 from __future__ import annotations
 

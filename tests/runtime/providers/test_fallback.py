@@ -1,6 +1,4 @@
-"""Who stands in for a model that cannot answer, and that the conversation goes along in the other's
-dialect.
-"""
+"""Fallback to another model, with the conversation translated to its dialect."""
 
 from __future__ import annotations
 
@@ -110,9 +108,9 @@ async def test_where_all_fail_the_first_one_s_reason_counts() -> None:
         Says("c", failed(words="off")),
     ]
     *fell, error = await ask(FallbackProvider(models))
-    assert fell == [FellBack("b", "slow"), FellBack("c", "slow; b could not stand in: down")]
+    assert fell == [FellBack("b", "slow"), FellBack("c", "slow; b could not answer in its place: down")]
     assert isinstance(error, ModelError) and error.kind is ErrorKind.RATE_LIMITED
-    assert str(error) == "slow; b could not stand in: down; c could not stand in: off"
+    assert str(error) == "slow; b could not answer in its place: down; c could not answer in its place: off"
 
 
 async def test_who_stood_in_goes_on_for_a_while(autojump_clock) -> None:

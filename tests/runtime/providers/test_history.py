@@ -1,6 +1,4 @@
-"""Any conversation, as each service insists on having it: property tests against the rules of every
-dialect.
-"""
+"""Any conversation is repaired to what every dialect accepts: property tests."""
 
 from __future__ import annotations
 

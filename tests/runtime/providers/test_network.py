@@ -1,6 +1,4 @@
-"""Whole sessions against servers on loopback: hops, lists, links, destinations, and what is on
-record of it.
-"""
+"""Whole sessions against loopback servers: redirects, host lists, links, destinations, and the audit."""
 
 from __future__ import annotations
 
@@ -284,7 +282,7 @@ async def test_browse_lists_what_is_known_and_forgets_one(at_work, servers):
         assert (await typed(f"/browse --forget {url}")).text == f"forgotten: {url}"
         assert (await fetch(runtime, url)).outcome.gate == "grounding"
         assert (await typed("/browse --forget ops@corp.example")).text == "forgotten: ops@corp.example"
-        below = "forgotten: https://wiki.example/x/y; https://wiki.example/x still stands for it"
+        below = "forgotten: https://wiki.example/x/y; https://wiki.example/x still covers it"
         assert (await typed("/browse --forget https://wiki.example/x/y")).text == below
         assert (await typed("/browse --forget")).failed
         await runtime.clear()

@@ -1,4 +1,4 @@
-"""The offline model: what it understands, what it reports, and that nobody but the person steers it."""
+"""The offline model: what it understands and reports; only the person steers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a model is asked again: by a clock that jumps and numbers that are given, and against real servers."""
+"""Retries of a model: with a mock clock and fixed random numbers, and against real servers."""
 
 from __future__ import annotations
 

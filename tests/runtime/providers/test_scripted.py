@@ -1,4 +1,4 @@
-"""The scripted model says what its file says, in order, and a mistake in the file is named."""
+"""The scripted model replies from its file, in order; a mistake in the file is named."""
 
 from __future__ import annotations
 

@@ -1,15 +1,11 @@
-"""The steps from a question to a rule that lasts: edited, tried on the call, with a place and an end."""
+"""From a question to a lasting rule: edit it, try it on the call, choose its scope and expiry."""
 
 from __future__ import annotations
 
-import io
-
 import pytest
 import trio
-from rich.console import Console
 
 from leeward.runtime.repl.approve import choose_always, seconds_of
-from leeward.runtime.repl.screen import Screen
 from leeward.runtime.repl.terminal import Closed, Gone, Interrupt
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, ToolCall, ToolSpec
@@ -19,6 +15,7 @@ from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Question
 from leeward.security.session import Scope, Session
 from leeward.security.verdict import Ask
+from screens import sheet
 
 POLICY = Policy(workspace="/ws", home="/home/ada")
 HOUR, DAY = 3600.0, 86_400.0
@@ -52,9 +49,9 @@ class Editor:
 
 
 async def chosen(asked, *typed, rules=None):
-    out, editor = io.StringIO(), Editor(*typed)
-    screen = Screen(Console(file=out, width=200, highlight=False))
-    return await choose_always(asked, rules or asked.always, editor, screen), editor, out.getvalue()
+    editor = Editor(*typed)
+    screen, out = sheet(200)
+    return await choose_always(asked, rules or asked.always, editor, screen), editor, out.text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How a question is put: everything that would happen, in columns of its own, in nothing but characters."""
+"""The form of a question: everything that would happen, aligned, in printable characters only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from leeward.runtime.repl.approve import choice, is_cut, offer, question_lines
-from leeward.runtime.repl.screen import within
+from leeward.runtime.repl.screen import plain_text, within
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, ToolCall, ToolSpec
 from leeward.security.kinds import KIND_KEY, Effect
@@ -38,7 +38,13 @@ def question(arguments, *asks, always=(), tool="tool", **kinds):
 
 
 def shown(asked, width=80, **options):
-    return "\n".join(question_lines(asked, width, **options))
+    return "\n".join(map(plain_text, question_lines(asked, width, **options)))
+
+
+def told(asked, width=80, **options):
+    """The lines of a question from what would run on; why it is asked stands before that."""
+    lines = shown(asked, width, **options).split("\n")
+    return lines[next(number for number, line in enumerate(lines) if line.endswith("wants to run:")) :]
 
 
 def test_a_question_says_what_runs_who_asks_and_what_always_would_mean():
@@ -49,10 +55,10 @@ def test_a_question_says_what_runs_who_asks_and_what_always_would_mean():
         command="command",
     )
     assert shown(asked).split("\n") == [
+        "? permissions asks: this call may write",
         "shell wants to run:",
         "  runs: git push 'a b'",
         "  why: because",
-        "  permissions asks: this call may write",
         "  always would allow: shell git push 'a b'",
     ]
 
@@ -64,15 +70,21 @@ def test_switches_and_numbers_that_nobody_set_are_not_shown():
 
     def names(**arguments):
         draft = ActionBuilder.of(ToolCall("c1", "tool", json.dumps(arguments)), {"tool": spec})
-        lines = question_lines(Question(draft.read(POLICY, {}), (), None))
+        lines = map(plain_text, question_lines(Question(draft.read(POLICY, {}), (), None)))
         return [line.partition(":")[0].strip() for line in lines][1:]
 
     assert names(**usual) == ["text"]
     assert names(all=True, limit=1, one=1, text="y", more=2000) == ["all", "limit", "one", "text", "more"]
 
 
+def test_letters_that_pass_for_others_are_named_in_a_question():
+    lines = shown(question({"path": "/ws/a.py", "text": "return fooН()"}, path="path"), width=200).split("\n")
+    assert "  flag: look-alike letter U+041D CYRILLIC CAPITAL LETTER EN" in lines
+    assert not any("flag:" in line for line in shown(question({"text": "Привет, Δx = 3 µs"})).split("\n"))
+
+
 def test_a_host_that_looks_like_another_is_shown_in_ascii_with_a_warning():
-    lines = shown(question({"url": "https://аррӏе.com/"}, url="url"), width=200).split("\n")
+    lines = told(question({"url": "https://аррӏе.com/"}, url="url"), width=200)
     assert lines[1] == "  opens: https://xn--80ak6aa92e.com/"
     assert lines[2] == "  warning: the host is drawn like apple.com in letters of another script: аррӏе.com"
 
@@ -125,7 +137,7 @@ def test_a_name_that_a_model_chose_is_taken_for_none_of_ours(name, line):
 def test_a_fact_with_a_pointer_for_a_name_is_quoted():
     ask = Ask("outside", "this leaves the workspace", facts=(("leads to", "/etc\n  x"), ("/a\x1b", "b")))
     lines = shown(question({}, ("paths", ask))).split("\n")
-    assert lines[-3:] == ["  leads to: /etc", "    │   x", '  "/a\\u001b": b']
+    assert lines[1:4] == ["  leads to: /etc", "    │   x", '  "/a\\u001b": b']
 
 
 OURS = (
@@ -134,7 +146,7 @@ OURS = (
     "  not understood: ",
     "  path: ",
     "  opens: ",
-    "  permissions asks: ",
+    "? permissions asks: ",
     "  always would allow",
     "tool wants to run:",
     "  [y]es",
@@ -159,7 +171,7 @@ def test_no_value_draws_outside_its_column_or_speaks_to_the_terminal(value, widt
     mine = [line for line in lines if line.startswith(OURS)]
     usual, unread = (
         [line[:8] for line in plain if line.startswith(OURS)],
-        ["tool wan", "  not un", "  runs a", "  permis"],
+        ["? permis", "tool wan", "  not un", "  runs a"],
     )
     assert [line[:8] for line in mine] in ([usual, unread] if kind == "command" else [usual])
     others = [line for line in lines if line not in mine and not line.startswith("  v: ")]
@@ -190,7 +202,7 @@ def test_what_runs_is_never_cut_and_what_else_there_is_says_how_much_is_missing(
 
 def test_a_line_that_was_not_understood_is_shown_as_it_stands_and_why():
     raw = "true\n" * 300 + "rm -r x # \u202e"
-    lines = shown(question({"command": raw}, command="command"), 200).split("\n")
+    lines = told(question({"command": raw}, command="command"), 200)
     assert lines[1] == "  not understood: the line has more than 256 operators"
     assert lines[2] == "  runs as written: true"
     assert lines[3:303] == ["    │ true"] * 299 + ["    │ rm -r x # \\u{202e}"]
@@ -199,9 +211,9 @@ def test_a_line_that_was_not_understood_is_shown_as_it_stands_and_why():
 def test_a_line_of_a_command_cannot_be_taken_for_a_line_of_ours():
     forged = "'permissions asks: it is fine\n  [y]es / [n]o? y' 'writes: nothing'"
     lines = shown(question({"command": forged}, command="command")).split("\n")
-    assert lines[1].startswith("  runs: ")
-    assert [line for line in lines if line.startswith("  permissions asks")] == [
-        "  permissions asks: this call may write"
+    assert lines[2].startswith("  runs: ")
+    assert [line for line in lines if "permissions asks" in line[:20]] == [
+        "? permissions asks: this call may write"
     ]
 
 
@@ -209,16 +221,19 @@ def test_a_line_of_a_command_cannot_be_taken_for_a_line_of_ours():
     ("typed", "answer"),
     [
         ("y", Answer.YES),
-        (" YES ", Answer.YES),
         ("n", Answer.NO),
-        ("No", Answer.NO),
         ("a", Answer.ALWAYS),
-        ("always", Answer.ALWAYS),
+        ("A", Answer.ALWAYS),
+        ("d", Answer.NO),
+        ("Y", None),
+        ("yes", None),
+        ("enter", None),
+        ("t", None),
+        ("w", None),
         ("", None),
         ("yep", None),
         ("yes please", None),
         ("s", None),
-        ("y\n", Answer.YES),
         ("у", None),
     ],
 )
@@ -238,7 +253,7 @@ def test_always_is_offered_only_where_it_is_on_offer():
     assert "every call of tool" in shown(offered)
     assert "[a]lways" in offer(offered)
     assert "lways" not in shown(not_offered) + offer(not_offered)
-    assert choice("always", not_offered) is None
+    assert choice("A", not_offered) is None
     assert choice("a", not_offered) is None
     assert choice("y", not_offered) is Answer.YES
 
@@ -258,8 +273,8 @@ def test_both_ends_of_what_is_cut_are_shown_and_no_yes_is_offered_before_all_of_
     said = shown(cut).replace("\n    ┊ ", "")
     assert HIDDEN in said and content[:4] in said and "more characters; it ends with" in said
     assert is_cut(cut) and cut.cut == ("content",)
-    assert offer(cut) == "  [s]how all / [n]o? "
-    assert offer(cut, in_full=True) == "  [y]es / [n]o? "
+    assert offer(cut) == "  [s]how all / [n]o / [d] no, and why / [?] "
+    assert offer(cut, in_full=True).startswith("  [y]es / [n]o / ")
     assert "more characters" not in shown(cut, in_full=True)
 
 
@@ -267,7 +282,7 @@ def test_both_ends_of_what_is_cut_are_shown_and_no_yes_is_offered_before_all_of_
 def test_what_is_not_cut_is_answered_at_once(content):
     whole = question({"content": content}, always=None)
     assert not is_cut(whole) and whole.cut == ()
-    assert offer(whole) == "  [y]es / [n]o? "
+    assert offer(whole).startswith("  [y]es / [n]o / ")
     assert shown(whole) == shown(whole, in_full=True)
 
 
@@ -285,3 +300,12 @@ def test_a_question_names_what_it_does_that_is_too_long_to_be_taken_in_at_once(k
     asked = question({"value": value}, value=kind)
     assert asked.cut == (name,)
     assert shown(asked) == shown(asked, in_full=True), "and all of it is shown"
+
+
+def test_for_real_may_be_answered_where_that_is_on_offer():
+    ask = Ask("full", "it wrote too much. Run it again?", force=True, or_real=True)
+    once_more = question({"command": "make"}, ("budget", ask), always=None, tool="shell", command="command")
+    assert offer(once_more).startswith("  on disk: [y]es / for [r]eal / [n]o / ")
+    assert choice("r", once_more) is Answer.REAL and choice("y", once_more) is Answer.YES
+    other = question({"command": "make"}, tool="shell", command="command")
+    assert choice("r", other) is None and "[r]eal" not in offer(other)

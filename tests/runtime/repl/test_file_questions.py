@@ -1,4 +1,4 @@
-"""Changing files in a whole session: what a person is shown, what a yes is to, and what no yes reaches."""
+"""File changes in a whole session: what is shown, what a yes covers, and what it never covers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from leeward import Effect, WorkspacePath
 from leeward import tool as declared
 from leeward.runtime.repl.approve import is_cut, question_lines
+from leeward.runtime.repl.screen import plain_text
 from leeward.security.call import Asker, Status
 from leeward.security.ports import Answer
 
@@ -22,7 +23,7 @@ class Person:
         self.shown: list[str] = []
 
     async def ask(self, question) -> Answer:
-        self.shown.append("\n".join(question_lines(question, 100)))
+        self.shown.append("\n".join(map(plain_text, question_lines(question, 100))))
         self.cut = is_cut(question)
         self.meanwhile()
         return Answer.YES

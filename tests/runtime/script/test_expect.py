@@ -1,4 +1,4 @@
-"""What may be expected of a step: reading it, and holding it against what happened."""
+"""Expectations of a script: parsing, and comparison with a step."""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
-"""`leeward --script`: how it is read, run, and held against what it expects."""
+"""`leeward --script`: parsing, running, and checking expectations."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -40,12 +44,18 @@ def test_lines_blocks_comments_and_expectations():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("!expect text x", "-:1: !expect speaks of the step before"),
+        ("!expect text x", "-:1: !expect is about the step before"),
         ("hi\n!expect deny x", "-:2: "),
         ("hi\n!expct text x", "-:2: there is no !expct"),
         ("hi\n!", "-:2: "),
         ("hi\n!ls", "-:2: there is no !ls"),
         ("/statsu", "did you mean /status?"),
+        ("!set 1a x", "-:1: !set wants a name"),
+        ("!set NAME", "-:1: !set wants a name"),
+        ("!approve", "-:1: !approve wants a tool"),
+        ("!include", "-:1: !include wants the path"),
+        ("!include /nowhere/at.all", "-:1: /nowhere/at.all: cannot be read"),
+        ("!expect file", "-:1: !expect file takes 1 or 2 words"),
         (f"hi\n{BLOCK}\nopen", "-:2: the triple quotes are not closed"),
         (f"{BLOCK}\n\n{BLOCK}", "-:1: there is nothing between"),
     ],
@@ -187,3 +197,79 @@ def test_the_account_is_numbered_and_names_the_gate(leeward):
     assert " 1 › read notes.md" in ran.err and "✓ allowed" in ran.err
     assert "✗ denied by grounding (not_provided): fetch rejected: URL was not provided by the user" in ran.err
     assert "2 steps, 2 calls, 1 refused" in ran.err
+
+
+def test_values_and_included_scripts(leeward, script):
+    (leeward.home / "common").mkdir()
+    (leeward.home / "common/check.leeward").write_text(
+        "read ${FILE}\n!expect allowed read\n!set WORD seven\n"
+    )
+    ran = script(
+        '!set FILE notes.md\n!include common/check.leeward\n!expect text "${WORD}"\n'
+        f'{BLOCK}\nread ${{FILE}}\n{BLOCK}\n!expect text "ferry"\nhi ${{UNSET}}\n'
+    )
+    assert ran.code == 0, ran.json["error"]
+    steps = ran.json["data"]["steps"]
+    assert [step["said"] for step in steps] == ["read notes.md", "read notes.md", "hi ${UNSET}"]
+    included = str(leeward.home / "common/check.leeward")
+    failed = script('!set FILE notes.md\n!include common/check.leeward\n!expect text "noon"\n').json["error"]
+    assert (failed["file"], failed["line"]) == (str(leeward.home / "steps.leeward"), 3)
+    Path(included).write_text("read notes.md\n!expect denied read\n")
+    failed = script("!include common/check.leeward\n").json["error"]
+    assert (failed["file"], failed["line"]) == (included, 2)
+
+
+def test_includes_are_bounded(leeward, script):
+    for name, text in (("a", "!include b"), ("b", "hi\n!include ./a"), ("wide", "!include leaf\n" * 101)):
+        (leeward.home / name).write_text(text)
+    (leeward.home / "leaf").write_text("# nothing\n")
+    for name, why in (("a", "includes itself"), ("wide", "8 deep and 100 files at most")):
+        ran = script(f"!include {name}\n")
+        assert (ran.code, ran.json["error"]["code"]) == (2, "ARG_ERROR")
+        assert why in ran.json["error"]["message"]
+
+
+def test_a_yes_in_advance_answers_questions_and_nothing_forced(leeward, script):
+    forced = '[[permissions.rules]]\ntool = "shell"\nmatch = "touch b"\naction = "ask"\nforce = true\n'
+    leeward.configure(forced)
+    ran = script(
+        "run touch a\n!expect asked shell\n!expect no-file a\n"
+        "!approve shell touch *\n"
+        "run touch a\n!expect allowed shell\n!expect file a\n"
+        "run touch b\n!expect asked shell\n!expect no-file b\n"
+    )
+    assert ran.code == 0, ran.json["error"]
+
+
+def test_expectations_about_files(leeward, script):
+    os.mkfifo(leeward.workspace / "pipe")
+    assert (
+        script('/help\n!expect file notes.md "ferry"\n!expect file pipe\n!expect no-file notes.md/x\n').code
+        == 0
+    )
+    for line, found in (
+        ("file a", "there is none"),
+        ("no-file pipe", "there is one"),
+        ('file notes.md "noon"', "the ferry"),
+    ):
+        error = script(f"/help\n!expect {line}\n").json["error"]
+        assert (error["code"], error["expected"]) == ("EXPECTATION_FAILED", line)
+        assert error["found"].startswith(found)
+
+
+def test_a_junit_report(leeward, script):
+    report = leeward.home / "report.xml"
+    ran = script('read notes.md\n/status\n!expect text "\x1b<&"\nhi\n', "--report", str(report))
+    assert ran.code == 1
+    root = ET.parse(report).getroot()
+    (suite,) = root
+    counts = {name: suite.get(name) for name in ("tests", "failures", "skipped")}
+    assert counts == {"tests": "3", "failures": "1", "skipped": "1"}
+    cases = [(case.get("name"), [child.get("type") for child in case]) for case in suite]
+    assert cases == [("line 1: read notes.md", []), ("line 2: /status", ["EXPECTATION_FAILED"])]
+    assert {path.name for path in leeward.home.glob("*report*")} | {
+        path.name for path in leeward.home.glob(".report*")
+    } == {"report.xml"}
+    lost = script("hi\n", "--report", str(leeward.home / "no/folder.xml"))
+    assert (lost.code, lost.json["error"]["code"]) == (1, "REPORT_LOST")
+    assert leeward("-p", "hi", *OFFLINE, "--report", str(report)).code == 2

@@ -1,4 +1,4 @@
-"""What a start tells of how the last one ended, and what an end leaves on record."""
+"""What a start reports about a crash, and what an end records."""
 
 from __future__ import annotations
 

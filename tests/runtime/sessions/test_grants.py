@@ -1,4 +1,4 @@
-"""Whole sessions: what was always-allowed holds where, until when, and until it is taken back; and notes."""
+"""Grants in whole sessions: where and how long they hold, revocation; and notes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from leeward.runtime.app import Runtime
 from leeward.runtime.audit.replay import replayed
 from leeward.runtime.config import load
 from leeward.runtime.repl.approve import question_lines
+from leeward.runtime.repl.screen import plain_text
 from leeward.runtime.slash import dispatch, parse
 from leeward.security.kinds import Effect
 from leeward.security.permissions import Always
 from leeward.security.ports import Answer
-from leeward.security.session import Scope, Session
+from leeward.security.session import Grant, Granted, Scope, Session
 from leeward.security.trust import Origin
 from leeward.tools.declare import WorkspacePath, tool
 
@@ -133,7 +134,7 @@ async def test_a_command_granted_in_a_folder_holds_in_that_folder_and_says_so(at
         assert await runs(runtime, "cd src && touch made") and (root / "src/made").exists()
         [question] = person.questions
         assert f"always would allow: shell touch made in {root}/src" in " ".join(
-            question_lines(question, 500)
+            map(plain_text, question_lines(question, 500))
         )
         [grant] = runtime.pipeline.session.grants
         assert (grant.match, grant.folder) == ("touch made", f"{root}/src")
@@ -298,6 +299,20 @@ def test_processes_hear_before_their_next_call_of_what_others_granted_and_revoke
         two.end()
 
 
+async def test_in_a_session_too_an_id_can_be_shortened(at) -> None:
+    async with at(always()) as runtime:
+        for name in ("g_12", "g_123", "g_2"):
+            await runtime.pipeline.note(Granted(1.0, Grant(name, "mark", name)))
+        for given, said in {
+            "g_": "the beginning of several grants: g_12, g_123, g_2",
+            "g_3": "there is no grant g_3",
+            "g_12": "revoked: allow mark g_12",
+            "g_1": "revoked: allow mark g_123",
+        }.items():
+            assert said in (await typed(runtime, f"/permissions revoke {given}")).text
+        assert [grant.id for grant in runtime.pipeline.session.grants] == ["g_2"]
+
+
 async def test_a_grant_of_the_session_is_revoked_as_well(at, sessions) -> None:
     person = always()
     async with at(person) as runtime:
@@ -419,6 +434,22 @@ def test_what_is_always_allowed_is_listed_and_revoked(kept) -> None:
     )
     assert kept("permissions", "list").out == "nothing is always-allowed\n"
     assert "revocation" in kept("audit", "list").out
+
+
+def test_the_beginning_of_an_id_is_enough_where_only_one_begins_so(kept) -> None:
+    for name in ("g_1234aaaa", "g_1234bbbb"):
+        with kept.database() as database:
+            database.execute("UPDATE lasting_grant SET id = ? WHERE id = ?", (name, granted(kept)))
+            database.commit()
+    several = kept("permissions", "revoke", "g_1234", "--output", "json")
+    message = several.json["error"]["message"]
+    assert several.code == 2 and "g_1234aaaa" in message and "g_1234bbbb" in message
+    assert kept("permissions", "revoke", "").code == 5
+    ran = kept("permissions", "revoke", "g_1234b", "--output", "json")
+    assert (ran.code, ran.json["data"]["revoked"]) == (0, "g_1234bbbb")
+    listed = kept("permissions", "list").out
+    assert "g_1234aaaa" in listed and "g_1234bbbb" not in listed
+    assert kept("permissions", "revoke", "g_1234b").code == 5
 
 
 @pytest.mark.parametrize("scope", ["workspace", "everywhere"])

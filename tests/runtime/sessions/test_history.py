@@ -1,6 +1,4 @@
-"""Whatever was stored of a session, the conversation it becomes is valid, and nothing said is lost on the
-way.
-"""
+"""Any stored session becomes a valid conversation without losing a message."""
 
 from __future__ import annotations
 

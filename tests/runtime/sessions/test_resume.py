@@ -1,6 +1,4 @@
-"""A session is gone on with: everything that was said, read, given and allowed comes back, or lapses as it
-must.
-"""
+"""Resume: messages, reads, URLs and grants come back, or lapse as they must."""
 
 from __future__ import annotations
 
@@ -112,7 +110,7 @@ async def test_what_was_given_and_granted_still_decides(sessions, tmp_path) -> N
         ) as runtime:
             await runtime.turn(f"remember {url}")
             await runtime.pipeline.note(Granted(1.0, Grant("g_1", "act", None)))
-        says = [[("fetch", {"url": url}), ("act", {"word": "y"})], "done"]
+        says = [[("act", {"word": "y"}), ("fetch", {"url": url})], "done"]
         async with sessions.session(
             tmp_path, web.config, says, resolve=web.resolve, approver=sessions.Answers(Answer.NO), **TOOLS
         ) as runtime:
@@ -122,7 +120,7 @@ async def test_what_was_given_and_granted_still_decides(sessions, tmp_path) -> N
             await runtime.resume()
             ended = await runtime.turn("now read it, and act")
             assert (ended.calls, ended.refused) == (2, 0)
-            assert "hello" in runtime.provider.seen()[0]
+            assert "hello" in runtime.provider.seen()[1]
 
 
 CHANGES = {"configuration": ("[agent]\nmax_turns = 7\n", ""), "workspace": ("", "elsewhere")}
@@ -279,7 +277,7 @@ async def test_there_must_be_one(sessions, tmp_path) -> None:
                 await runtime.resume(name)
             assert refused.value.exit is Exit.NOT_FOUND
         await runtime.turn("hello")
-        with pytest.raises(CliError, match="no session to go on with"):
+        with pytest.raises(CliError, match="no session to resume"):
             await runtime.resume()
 
 

@@ -1,4 +1,4 @@
-"""At a terminal: coming back to a session, changing to another, branching off, summing up."""
+"""At a terminal: resume, switch, fork and compact sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_chat_that_is_resumed_shows_what_was_said(tty, leeward) -> None:
 
 def test_what_cannot_be_come_back_to_ends_the_start(tty, leeward) -> None:
     at = tty("--resume")
-    at.see("there is no session to go on with in this workspace")
+    at.see("there is no session to resume in this workspace")
     assert at.ended() == Exit.NOT_FOUND and at.is_restored
 
 

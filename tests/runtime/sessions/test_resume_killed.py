@@ -1,4 +1,4 @@
-"""Killed in the middle of anything, a session is gone on with: the history is valid, nothing is done twice.
+"""A session killed at any point is resumed: the history is valid, no call runs twice.
 
 A real process is killed after so many lines of what it tells, and again while a program runs.
 """
@@ -118,7 +118,7 @@ async def test_a_program_that_ran_is_told_of_and_not_run_again(leeward, sessions
     assert ended.calls == 0 and not (leeward.workspace / "began").exists()
     assert [line for line in told if line.startswith("unknown outcome: shell ") and "touch began" in line]
     assert "what was done by then is unknown" in [m.text for m in messages if m.role == "tool"][0]
-    assert "what became of it: nobody knows: the process ended" in leeward.process("audit", "why", "last").out
+    assert "outcome: unknown: the process ended" in leeward.process("audit", "why", "last").out
 
 
 def test_on_the_command_line(leeward) -> None:

@@ -1,6 +1,4 @@
-"""A fork begins as its session was at the end of a turn: what came later is not in it, what was read before
-is.
-"""
+"""A fork starts from its session at the end of a turn: later entries are missing, earlier reads are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be typed after a slash."""
+"""Parsing and effects of slash commands."""
 
 from __future__ import annotations
 
@@ -59,11 +59,15 @@ def test_no_two_commands_share_a_name():
         "cost",
         "permissions",
         "trust",
+        "labels",
         "audit",
+        "autonomy",
+        "show",
         "why",
         "overflow",
         "status",
         "exit",
+        "mcp",
         "memory",
         "sessions",
         "resume",
@@ -112,7 +116,7 @@ def test_each_says_something_sensible(said):
     shown = texts["help"].splitlines()
     assert {line.find(command.summary) for command in COMMANDS for line in shown} == {-1, 29}
     assert {line[:17].count(" ") > 0 and line[17:25] for line in texts["tools"].splitlines()} == {"trusted "}
-    assert "read, write, execute, send, bring in" in texts["tools"]
+    assert "read, create, write, execute, send, bring in" in texts["tools"]
     assert texts["model"] == "offline"
     assert texts["cost"].splitlines()[1] == "this session  0 tokens in, 0 out · cost 0.0000"
     assert texts["permissions"] == "autonomy supervised\nno rules; the defaults hold"
@@ -177,7 +181,7 @@ def test_permissions_lists_rules_and_grants(leeward, said):
         ("/permissions allow shell [x", "bracket"),
         (
             "/permissions allow shell push ghp_0123456789abcdefghijABCDEFGHIJ012345",
-            "the pattern holds a secret",
+            "the pattern contains a secret",
         ),
         ("/permissions revoke", "usage"),
         ("/permissions revoke g_1", "there is no grant g_1"),

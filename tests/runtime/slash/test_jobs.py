@@ -1,4 +1,4 @@
-"""Background commands: real processes in whole sessions, and nothing of them left when a session is over."""
+"""Background commands: real processes in whole sessions, none left when a session ends."""
 
 from __future__ import annotations
 

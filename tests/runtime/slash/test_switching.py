@@ -1,4 +1,4 @@
-"""Another model goes on where the first one stopped, what is there to choose from, and what it has cost."""
+"""Switching models in a session: the list of models, the hand-over, and the cost."""
 
 from __future__ import annotations
 

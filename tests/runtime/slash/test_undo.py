@@ -228,7 +228,7 @@ async def test_what_is_not_kept_is_said_before_and_never_stored(tmp_path, worksp
             assert b"one\ntwo\n" in kept and not [one for one in kept if secret.encode() in one]
             text = await said(runtime, "/undo")
             assert (
-                "not disk.img: what it held was not kept" in text
+                "not disk.img: its previous content was not saved" in text
                 and (workspace / "a.txt").read_text() == "one\ntwo\n"
             )
 

@@ -10,7 +10,7 @@ from leeward.security.checks import PATTERNS, rejected_pattern
 from leeward.security.checks.arguments import climbs
 from leeward.security.kinds import Kind, Unreadable
 from leeward.security.paths import ResolvedPath
-from leeward.security.url import parse_url
+from leeward.security.url import parse_destination, parse_url
 from loading import rows_beside
 
 ROWS = rows_beside(__file__)
@@ -304,3 +304,9 @@ def test_every_check_takes_linear_time(text):
         rejected_pattern(kind, text)
     assert time.process_time() - began < 4
     assert climbs(text) >= 0
+
+
+def test_an_address_with_a_name_before_it_is_named_without() -> None:
+    written = "Ann Lee <ann@good.example>"
+    rejection = rejected_pattern(DESTINATION, written, parse_destination(written) or "")
+    assert rejection is not None and rejection.suggestion == "ann@good.example"

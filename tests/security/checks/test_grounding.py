@@ -1,4 +1,4 @@
-"""What is asked about a URL that stands on something known, and about destinations."""
+"""Questions about URLs derived from known ones, and about destinations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from leeward.security.gates import grounding, hosts
 from leeward.security.kinds import Effect, Kind
+from leeward.security.provenance import text_marks
 from leeward.security.session import ConversationCleared, TextSeen, UrlsAdded, UrlsRemoved, apply_events
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance, fingerprints_in
@@ -133,9 +134,9 @@ SENT = [
     ("git+https://good.com/a/x", Allow, ""),
     ("https://evil.net/", Deny, "not_provided"),
     ("https://good.com/a?x=1", Ask, "added_query"),
-    ("origin", Ask, "unknown_destination"),
-    ("ada@example.com, the team", Ask, "unknown_destination"),
-    ('"ada@example.com"@evil.net', Ask, "unknown_destination"),
+    ("origin", Deny, "not_provided"),
+    ("ada@example.com, the team", Deny, "not_provided"),
+    ('"ada@example.com"@evil.net', Deny, "not_provided"),
 ]
 
 
@@ -146,14 +147,14 @@ def test_destinations_are_grounded_like_urls(make, to, word, rule) -> None:
     assert (type(verdict), verdict.rule) == (word, rule)
     if rule == "not_provided" and "://" not in to:
         assert verdict.reason == "send rejected: destination was not provided by the user"
-    if rule == "unknown_destination":
-        assert [atom.raw for atom in verdict.about] == [dict(verdict.facts)["destination"]]
 
 
 def test_every_doubt_is_part_of_the_question(make) -> None:
     tool = make.spec(effects=Effect.SEND, kinds={"url": Kind.URL, "to": Kind.DESTINATION})
     action = make.action(tool, {"url": GIVEN + "?x=1", "to": "origin"})
-    verdict = grounding(action, make.session(said=[GIVEN]))
+    session = make.session(said=[GIVEN])
+    shown = TextSeen(0, (), (), text_marks("push to origin", session.values_key), Origin.WORKSPACE, "read")
+    verdict = grounding(action, apply_events(session, shown))
     assert isinstance(verdict, Ask) and verdict.rule == "added_query"
     assert len(verdict.about) == 2 and ("destination", "origin") in verdict.facts
 

@@ -1,4 +1,4 @@
-"""What is suggested instead of a call is never refused itself, in the session it is suggested in."""
+"""A suggestion is never refused in the session it is made in."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def test_what_only_reads_is_suggested_to_a_quarantined_tool_unless_it_declares_t
     make, tools
 ):
     session = make.session(levels={"shell": TrustLevel.QUARANTINED})
-    [found] = suggested(make, tools, session, "shell", "less README.md")
-    assert found[1:] == ("shell", "cat -- README.md", [])
+    [found] = suggested(make, tools, session, "shell", "sudo cat README.md")
+    assert found[1:] == ("shell", "cat README.md", [])
     tools["shell"] = make.spec(
         "shell", Effect.ALL, kinds={"value": Kind.COMMAND}, source="a plug-in", level=TrustLevel.QUARANTINED
     )
-    assert list(suggested(make, tools, make.session(), "shell", "less README.md")) == []
+    assert list(suggested(make, tools, make.session(), "shell", "sudo cat README.md")) == []

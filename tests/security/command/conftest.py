@@ -25,7 +25,6 @@ from leeward.security.command import (
     wanted,
 )
 from leeward.security.kinds import Unreadable
-from leeward.security.paths import is_inside
 from leeward.security.policy import Policy, ShellRules
 from leeward.security.url import Ledger
 from loading import toml_of
@@ -37,7 +36,7 @@ SAYS = ("nothing", "ask", "force", "deny")
 
 @dataclass
 class World:
-    """`links` lead from a path to another; `trees` and `repositories` say what the survey would find."""
+    """`links` lead from a path to another."""
 
     files: tuple = (
         "README.md",
@@ -58,8 +57,6 @@ class World:
     )
     missing: frozenset = frozenset({"no-such-program", "LS", "cargo", "go", "rustc"})
     places: dict = field(default_factory=dict)
-    trees: dict = field(default_factory=dict)
-    repositories: dict = field(default_factory=dict)
     policy: Policy = Policy(WORKSPACE, HOME)
     rules: ShellRules = ShellRules()
     ledger: Ledger = Ledger()
@@ -81,16 +78,6 @@ class World:
             path for path in paths if fnmatchcase(path, plain) and path.count("/") == plain.count("/")
         )
 
-    def below(self, folder: str) -> tuple[str, ...] | None:
-        """What lies below a folder and is a secret or a link that leads out, as far as this world says."""
-        if folder in self.trees:
-            return self.trees[folder]
-        return tuple(
-            link
-            for link, target in self.links.items()
-            if is_inside(link, folder) and not is_inside(target, WORKSPACE)
-        )
-
     def facts(self, line) -> CommandFacts:
         asked = wanted(line, self.policy, self.rules)
         found = {pattern: self.matches(pattern) for pattern in asked.matches}
@@ -102,8 +89,6 @@ class World:
                 name: None if name in self.missing else self.places.get(name, f"/usr/bin/{name}")
                 for name in asked.programs
             },
-            trees={path: self.below(posixpath.normpath(path)) for path in {*matched, *asked.trees}},
-            repositories={path: self.repositories.get(path, ()) for path in asked.repositories},
         )
 
     def read(self, text: str):

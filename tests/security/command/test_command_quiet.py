@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leeward.security.command import Say, effects_of, parse_command, ruling_of, wanted
+from leeward.security.command import Say, Wanted, effects_of, parse_command, ruling_of, wanted
 from leeward.security.kinds import Effect
 from leeward.security.policy import Policy
 
@@ -35,13 +35,14 @@ def test_a_program_of_the_workspace_is_not_the_systems(world):
         ("a", "/srv/ws/README.md", "cat a", "nothing"),
         ("a", "/etc/hosts", "cat a", "ask"),
         ("a", "/home/ada/.ssh/id_rsa", "cat a", "deny"),
-        ("src/main.py", "/home/ada/.aws/credentials", "head -1 src/*.py", "deny"),
-        ("src/main.py", "/etc/hosts", "cat src/*.py", "ask"),
+        ("src/main.py", "/home/ada/.aws/credentials", "head -1 src/main.py", "deny"),
+        ("src/main.py", "/home/ada/.aws/credentials", "head -1 src/*.py", "force"),
         ("d", "/etc", "cat d/hosts", "ask"),
         ("d", "/etc", "cd d && cat hosts", "ask"),
         ("d", "/srv/ws/src", "cat d/main.py", "nothing"),
         ("d", "/srv/ws/src/deep", "cat d/../main.py", "nothing"),
         ("d", "/tmp/deep/er", "cat d/../x", "ask"),
+        ("d", "/etc", "find d -name hosts", "ask"),
         ("a", "/etc/hosts", "ls -l a", "nothing"),
         ("a", "/home/ada/.ssh", "ls a", "ask"),
         ("a", "/", "rm -rf a", "deny"),
@@ -54,47 +55,17 @@ def test_a_link_is_where_it_leads(world, link, target, line, said):
     assert world.say(line) == said
 
 
-def test_folders_read_as_a_whole_must_hide_nothing(world):
-    assert world.say("grep -rn x src") == world.say("rg x") == "nothing"
-    world.trees = {
-        "/srv/ws/src": ("/srv/ws/src/.env",),
-        "/srv/ws": None,
-        "/srv/ws/docs": ("/srv/ws/docs/link",),
-    }
-    said = [
-        world.say(line)
-        for line in (
-            "grep -rn x src",
-            "rg x",
-            "grep -r x docs",
-            "diff -r docs docs",
-            "ls -R src",
-            "cat src/main.py",
-            "rg x src",
-            "rg --hidden x src",
-            "grep -rn x --include=*.py src",
-        )
-    ]
-    assert said == ["ask", "ask", "nothing", "ask", "nothing", "nothing", "nothing", "ask", "nothing"]
-    assert world.say("find src -type f -exec cat {} +") == "ask"
+def test_what_reads_all_of_a_folder_is_asked_about(world):
+    """What lies there is not looked up: it could hold a secret, or a link that leads out."""
+    for line in ("grep -rn x src", "rg x", "diff src docs", "find src -exec cat {} +", "cat src/*.py"):
+        assert world.say(line) != "nothing", line
+    assert world.say("ls -R src") == world.say("find src -name '*.py'") == "nothing"
 
 
 def test_a_file_named_like_an_option_is_one(world):
     world.files = ("-o", "a")
-    assert (world.say("cat *"), world.say("cat ./*")) == ("force", "nothing")
-    assert [world.say(line) for line in ("rm *", "rm -- *", "rm ./*", "rm -f a*")] == [
-        "force",
-        "ask",
-        "ask",
-        "ask",
-    ]
-
-
-def test_a_repository_that_is_not_plain_is_asked_about(world):
-    assert world.say("git status") == "nothing"
-    world.repositories = {"/srv/ws": ("core.fsmonitor", ".git/commondir")}
-    ruling = world.ruling("git status")
-    assert (world.say("git status"), ruling.value) == ("ask", "core.fsmonitor, .git/commondir")
+    for line in ("cat *", "sort *", "rm *"):
+        assert world.say(line) != "nothing", line
 
 
 def test_allowed_paths_count_as_inside(world):
@@ -118,57 +89,38 @@ def test_allowed_paths_count_as_inside(world):
         ("(cd ..); cat README.md", "nothing"),
         ("cd .. && cat x; ls", "ask"),
         ("cd /tmp && ls", "nothing"),
-        ('for f in src/*.py; do cat "$f"; done', "nothing"),
-        ("for f in a b; do cat src/$f.py; done", "nothing"),
-        ("for f in /etc/x; do cat $f; done", "ask"),
-        ("for f in src/*; do f=/etc/x; cat $f; done", "ask"),
-        ("for f in $(ls); do cat $f; done", "ask"),
-        ("for f in 'a b'; do cat $f; done", "ask"),
-        ("for d in / src; do rm -rf $d; done", "deny"),
-        ("x=/etc/passwd; cat $x", "ask"),
+        ("cd - && cat x", "ask"),
         ('cat "$HOME/x"', "ask"),
+        ("cat ~/x", "ask"),
+        ("cat ~/.ssh/id_rsa", "deny"),
         ('cat "$PWD/README.md"', "nothing"),
         ("HOME=/srv/ws; cat ~/x", "force"),
+        ('for f in src/*.py; do cat "$f"; done', "force"),
+        ("for f in $(ls); do cat $f; done", "force"),
+        ("x=/etc/passwd; cat $x", "force"),
+        ('grep "$x" README.md', "force"),
+        ('grep "$HOME" README.md', "ask"),
+        ('echo "$x" $?', "nothing"),
+        ("echo $x", "nothing"),
+        ("echo ~/.ssh/*", "ask"),
+        ('echo "$((a[$(id)]))"', "force"),
+        ('echo "${x@P}"', "force"),
+        ("echo ${x:-a}", "nothing"),
+        ('[ "$x" "$y" ]', "force"),
+        ("test -v 'a[$(id)]'", "force"),
+        ("find . -name a -delete", "ask"),
+        ("find . -fprint x", "ask"),
+        ("find / -name id_rsa", "ask"),
+        ("sort -o README.md data.csv", "ask"),
+        ("uniq data.csv README.md", "ask"),
+        ("date -s now", "ask"),
     ],
 )
-def test_folders_and_variables_are_followed(world, line, said):
+def test_folders_are_followed_and_open_words_are_not(world, line, said):
     assert world.say(line) == said
 
 
 def test_a_survey_asks_for_no_more_than_is_needed(world):
-    asked = wanted(parse_command("cat a *.py | head"), world.policy, world.rules)
-    assert (
-        asked.real == ("/srv/ws/a", "/srv/ws/*.py")
-        and asked.matches == ("/srv/ws/*.py",)
-        and asked.programs == ("cat", "head")
-    )
-    assert not wanted(parse_command("echo a"), world.policy, world.rules)
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["git status", "/usr/bin/git log --oneline", "git log --oneline; git branch", "echo $(git branch)"],
-)
-def test_plain_forms_of_git_run_neutralised(line):
-    printed = parse_command(line).printed
-    for part in (
-        "--no-optional-locks", "core.fsmonitor=false", "core.hooksPath=/dev/null", "protocol.allow=never",
-    ):  # fmt: skip
-        assert printed.count(part) == line.count("git ")
-    assert ("--ignore-submodules=all" in printed) == ("status" in line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "git push",
-        "git commit -m x",
-        "git branch x",
-        "git --version",
-        "gitk",
-        "git log",
-        "git -c a.b=c status",
-    ],
-)
-def test_other_git_runs_as_it_was_written(line):
-    assert parse_command(line).printed == line
+    asked = wanted(parse_command("cat a b | head"), world.policy, world.rules)
+    assert asked.real == ("/srv/ws/a", "/srv/ws/b") and asked.programs == ("cat", "head")
+    assert wanted(parse_command("echo a"), world.policy, world.rules) == Wanted(code=("echo",))

@@ -48,8 +48,12 @@ def test_the_tables_are_large_and_their_rates_good(world, tables):
         and len(set(adversarial)) == len(adversarial) >= 300
         and len(near) >= 50
     )
-    said = [world.say(line) for line in ordinary]
-    assert said.count("nothing") / len(said) >= 0.3 and said.count("deny") / len(said) <= 0.02
+    rulings = [world.ruling(line) for line in ordinary]
+    said = [SAYS[ruling.say] for ruling in rulings]
+    assert said.count("nothing") / len(said) >= 0.2 and said.count("deny") / len(said) <= 0.02
+    # Where there are trial runs, no question comes before.
+    unasked = [ruling for ruling in rulings if ruling.say == 0 or ruling.may_be_tried]
+    assert len(unasked) / len(rulings) >= 0.9
     assert "nothing" not in {world.say(line) for line in adversarial}
 
 
@@ -58,7 +62,9 @@ def test_a_word_more_never_makes_a_line_milder(world, tables):
     for group in tables["adversarial"]:
         if group["say"] == "deny":
             for line in group["lines"][::7]:
-                if "\n" not in line and "#" not in line and not line.endswith("&"):
+                # Within a condition nothing tells whether a `cd` was gone through: only a person may say.
+                moves = line.startswith("cd ")
+                if "\n" not in line and "#" not in line and not line.endswith("&") and not moves:
                     for around in (
                         f"ls; {line}",
                         f"{line}; ls",

@@ -214,7 +214,7 @@ REASONS = [
     *ROWS["reasons"],
     ("a" * (MAX_BYTES + 1), f"longer than {MAX_BYTES} bytes"),
     ("|" * (MAX_OPERATORS + 1), f"more than {MAX_OPERATORS} operators"),
-    ("\ud800", "half of a surrogate pair"),
+    ("\ud800", "lone surrogate"),
     ("a " * 257, "too many words"),
 ]
 

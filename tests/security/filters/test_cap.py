@@ -1,4 +1,4 @@
-"""The hard bound: bytes, at a line's end, and never in silence."""
+"""The hard bound: in bytes, at a line end, and always with a notice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Head and tail of what is too long, at line ends, with the gap told."""
+"""Head and tail of a long text, cut at line ends, with the gap stated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets are masked in every encoding and however they arrive; what only looks a bit alike is not."""
+"""Secrets are masked in every encoding and chunking; look-alikes are not."""
 
 import base64
 import hashlib
@@ -12,8 +12,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from leeward.security.filters import Screened, Source, redact
-from leeward.security.text import Redactor, redact_text
+from leeward.security.text import Redactor, mask_of
 from leeward.security.trust import Origin
+from masks import kinds, masked
 
 KNOWN = "test-key/+ünder &9081726354"
 SOURCE = Source("shell", Origin.WORKSPACE, secrets=frozenset({KNOWN}))
@@ -95,8 +96,8 @@ def failures(candidate):
     for name, texts in SECRETS.items():
         for text in texts:
             before, after = ("https://", "@h.example/") if name == "url-password" else ("see (", ") there")
-            got = candidate(Screened(before + text + after), SOURCE).text
-            if got != f"{before}[redacted:{name}]{after}":
+            got = kinds(candidate(Screened(before + text + after), SOURCE).text)
+            if got != f"{before}[{name}]{after}":
                 found.append(f"{name} {text[:40]!r}: {got[:80]!r}")
     return found
 
@@ -119,33 +120,33 @@ def test_base64_that_holds_a_known_value_is_masked_from_there_on_in_each_alignme
     for before in ("", "u", "us", "user:"):
         for encode in (base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes):
             encoded = encode((before + KNOWN * 5 + "!").encode()).decode()
-            got = redact_text(f"<{encoded}> done", [KNOWN])
-            assert "[redacted:known-secret]" in got
-            assert len(got) < len("<[redacted:known-secret]\n> done") + 2 * len(before) + 2
+            got = masked(f"<{encoded}> done", [KNOWN])
+            assert "[known-secret]" in got
+            assert len(got) < len("<[known-secret]\n> done") + 2 * len(before) + 2
             assert got.endswith("> done")
 
 
 def test_a_known_value_of_many_lines_is_masked_line_by_line():
-    got = redact_text("key: |\n  first line\n  second line\nend", ["first line\nsecond line\n"])
-    assert got == "key: |\n  [redacted:known-secret]\n  [redacted:known-secret]\nend"
+    got = masked("key: |\n  first line\n  second line\nend", ["first line\nsecond line\n"])
+    assert got == "key: |\n  [known-secret]\n  [known-secret]\nend"
 
 
 def test_a_long_known_value_is_masked_whole():
     value = "".join(chr(97 + index * 7 % 26) for index in range(1000)) + "XYZ"
-    got = redact_text(f"<{value}>", [value])
-    assert set(got.split("[redacted:known-secret]")) <= {"<", ">", ""}
+    got = masked(f"<{value}>", [value])
+    assert set(got.split("[known-secret]")) <= {"<", ">", ""}
 
 
 def test_of_two_known_values_the_longer_is_masked():
-    assert redact_text("hunter2hunter2", ["hunter2", "hunter2hunter2"]) == "[redacted:known-secret]"
+    assert masked("hunter2hunter2", ["hunter2", "hunter2hunter2"]) == "[known-secret]"
 
 
 def test_short_known_values_would_be_found_in_ordinary_words():
-    assert redact_text("a test of it", ["test", "", " it  "]) == "a test of it"
+    assert masked("a test of it", ["test", "", " it  "]) == "a test of it"
 
 
 def test_a_known_value_is_masked_within_a_credential_of_another_shape():
-    assert "$0123456789" not in redact_text("Bearer abcdefgh01$0123456789", ["abcdefgh01$0123456789"])
+    assert "$0123456789" not in masked("Bearer abcdefgh01$0123456789", ["abcdefgh01$0123456789"])
 
 
 @pytest.mark.parametrize("prefix", ["  {n}\t", "deploy/key.pem:{n}:", "> ", "+", '"', "    "])
@@ -153,7 +154,7 @@ def test_a_key_is_masked_whatever_a_tool_writes_before_its_lines(prefix):
     lines = [
         prefix.format(n=number) + line for number, line in enumerate(["before", *pem().split("\n"), "after"])
     ]
-    got = redact_text("\n".join(lines))
+    got = masked("\n".join(lines))
     assert "FAKE" not in got
     assert got.startswith(lines[0])
     assert got.endswith(lines[-1])
@@ -162,13 +163,9 @@ def test_a_key_is_masked_whatever_a_tool_writes_before_its_lines(prefix):
 def test_a_key_that_is_cut_off_is_masked_as_far_as_it_goes_and_no_further():
     text = "\n".join(pem().split("\n")[:4])
     assert (
-        redact_text(f"{text}\n\nordinary words follow here\n")
-        == "[redacted:private-key]\n\nordinary words follow here\n"
+        masked(f"{text}\n\nordinary words follow here\n") == "[private-key]\n\nordinary words follow here\n"
     )
-    assert (
-        redact_text('if "-----BEGIN PRIVATE KEY-----" in text: go()')
-        == 'if "[redacted:private-key]" in text: go()'
-    )
+    assert masked('if "-----BEGIN PRIVATE KEY-----" in text: go()') == 'if "[private-key]" in text: go()'
 
 
 @pytest.mark.parametrize("name", sorted(set(SECRETS) - {"url-password", "known-secret"}))
@@ -176,11 +173,11 @@ def test_an_escape_before_a_secret_is_not_a_part_of_its_name(name):
     for text in SECRETS[name]:
         for before in ("x\\n", "a\\t", "\\u0022", "key%3D", "key=", "'", "TOKEN_"):
             if (name, before) != ("jwt", "TOKEN_"):
-                assert redact_text(f"{before}{text} z") == f"{before}[redacted:{name}] z"
+                assert masked(f"{before}{text} z") == f"{before}[{name}] z"
 
 
 def test_a_token_glued_to_its_name_loses_claims_and_signature():
-    assert redact_text(f"session_{JWT} z") == f"session_{JWT.partition('.')[0]}[redacted:jwt-claims] z"
+    assert masked(f"session_{JWT} z") == f"session_{JWT.partition('.')[0]}[jwt-claims] z"
 
 
 def in_pieces(text, sizes, known=(KNOWN,)):
@@ -241,11 +238,11 @@ def test_the_result_does_not_depend_on_where_the_pieces_are_cut(text, sizes):
 def test_no_known_value_is_ever_left(before, after, secret):
     assume(
         not any(
-            secret in f"[redacted:{name}]"
+            secret in mask_of(name, secret)
             for name in (*SECRETS, "jwt-claims", "openai-short-key", "slack-webhook")
         )
     )
-    assume("redacted" not in secret and "]" not in secret and "[" not in secret)
+    assume("REDACTED" not in secret and "]" not in secret and "[" not in secret)
     assert secret not in in_pieces(before + secret + after, [], [secret])[0]
 
 
@@ -256,7 +253,7 @@ def test_no_known_value_is_ever_left(before, after, secret):
     ).map(" ".join)
 )
 def test_words_are_never_masked(text):
-    assert redact_text(text, [KNOWN]) == text
+    assert masked(text, [KNOWN]) == text
 
 
 def test_what_waits_is_bounded_and_a_finished_line_does_not_wait():
@@ -290,8 +287,8 @@ def test_what_nobody_sees_hides_no_secret(name, hidden):
         spread = (
             hidden.join(text) if len(text) < 200 else text[:60] + hidden + text[60:90] + hidden + text[90:]
         )
-        got = redact_text(f"{before}{spread}{after}", [KNOWN])
-        assert got.replace(hidden, "") == f"{before}[redacted:{name}]{after}"
+        got = masked(f"{before}{spread}{after}", [KNOWN])
+        assert got.replace(hidden, "") == f"{before}[{name}]{after}"
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
@@ -302,12 +299,12 @@ def test_what_nobody_sees_stays_where_there_is_no_secret_and_glues_nothing_toget
         f"sk-{hidden}learn, {hidden}AKIA{hidden} alone\n{hidden}",
         f"{hidden}\n{hidden}\n",
     ):
-        assert redact_text(text, [KNOWN]) == text
+        assert masked(text, [KNOWN]) == text
     for name in ("github-token", "openai-key", "aws-access-key", "twilio-key", "telegram-bot-token"):
         for text in SECRETS[name]:
-            assert redact_text(f"word{hidden}{text} z") in {
-                f"word{hidden}[redacted:{name}] z",
-                f"word[redacted:{name}] z",
+            assert masked(f"word{hidden}{text} z") in {
+                f"word{hidden}[{name}] z",
+                f"word[{name}] z",
             }
 
 
@@ -319,7 +316,7 @@ def test_a_known_value_may_hold_what_nobody_sees():
             value.replace("\u200b", ""),
             urllib.parse.quote(value),
         ):
-            assert redact_text(f"<{form}>", [value]) == "<[redacted:known-secret]>"
+            assert masked(f"<{form}>", [value]) == "<[known-secret]>"
 
 
 @pytest.mark.parametrize(
@@ -333,6 +330,6 @@ def test_a_known_value_may_hold_what_nobody_sees():
 def test_hostile_texts_take_linear_time(unit):
     text = unit * (200_000 // len(unit))
     began = time.process_time()
-    redact_text(text, [KNOWN])
+    masked(text, [KNOWN])
     in_pieces(text[:20_000], [100] * 200)
     assert time.process_time() - began < 3

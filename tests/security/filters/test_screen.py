@@ -1,4 +1,4 @@
-"""What comes back passes every filter before anybody sees it: at once, by pieces, and while it runs."""
+"""Every text passes every filter: whole, in pieces, and while a tool runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from leeward.security.kinds import Effect
 from leeward.security.outcome import Output
 from leeward.security.output import OutputStream, source_of
 from leeward.security.pipeline import FILTERS, screen
+from leeward.security.text import mask_of, without_margins
 from leeward.security.trust import Origin, TrustLevel
 
 KEY = "sk-test-" + "0" * 32
@@ -51,8 +52,8 @@ async def test_every_filter_has_its_say_in_order() -> None:
     text = f"\x1b[31mred\x1b[0m {KEY} {OWN} a\u202eb\n" + "line\n" * 1000
     screened = await screen(Screened(text, ("ours",)), SOURCE, keep)
     _, _, inside, rest = SPAN.fullmatch(screened.text).groups()
-    assert inside.startswith("red [redacted:") and "characters left out" in inside
-    assert len(kept) == 1 and kept[0].startswith("red [redacted:") and kept[0].endswith("line\n" * 1000)
+    assert inside.startswith("red [REDACTED:") and "characters left out" in inside
+    assert len(kept) == 1 and kept[0].startswith("red [REDACTED:") and kept[0].endswith("line\n" * 1000)
     for secret in (KEY, OWN, "\x1b", "\u202e"):
         assert secret not in screened.text + screened.plain + kept[0]
     said = rest.splitlines()[1:]
@@ -73,6 +74,7 @@ async def test_nothing_but_the_fence_ends_the_chain() -> None:
         False,
         True,
         True,
+        False,
         False,
         False,
     ]
@@ -183,7 +185,7 @@ async def test_what_a_tool_puts_out_is_seen_before_it_ends(make) -> None:
     desk.executor.does["tool"] = talk
     await desk.run()
     assert "".join(seen_early).startswith("step one\n")
-    assert "".join(desk.observer.chunks) == "step one\n" * 300 + "step two [redacted:known-secret]\n"
+    assert "".join(desk.observer.chunks) == "step one\n" * 300 + f"step two {mask_of('known-secret', OWN)}\n"
 
 
 async def test_an_observer_that_breaks_stops_no_call(make) -> None:
@@ -220,7 +222,11 @@ async def test_admitted_text_passes_the_same_filters_and_labels_the_session(make
     _, kind, inside, rest = SPAN.fullmatch(marked).groups()
     assert kind == "note" and not any(secret in marked for secret in (OWN, KEY, "\x1b"))
     [stored] = desk.store.texts.values()
-    assert inside.startswith("[redacted:known-secret]") and "kept as o_" in rest and OWN not in stored
+    assert (
+        without_margins(inside).startswith(mask_of("known-secret", OWN))
+        and "kept as o_" in rest
+        and OWN not in stored
+    )
     assert desk.session.labels == {Origin.MCP}
 
 

@@ -1,4 +1,4 @@
-"""Nothing that speaks to a terminal or hides from a reader is left, and nothing else is touched."""
+"""Escape sequences and hidden characters are removed; nothing else changes."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A blocked tool stays blocked until somebody lifts it; after too many denials effects are asked for."""
+"""A blocked tool stays blocked until it is lifted; after too many denials, effects need a question."""
 
 from __future__ import annotations
 

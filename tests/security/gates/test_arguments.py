@@ -1,4 +1,4 @@
-"""The gate for REQ-F-045: what it refuses, what it tells, and what it leaves to the others."""
+"""The gate for REQ-F-045: what it denies, its message, and what it leaves to others."""
 
 import json
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What the gate says of a call that holds command lines: each word, who may answer it, and what then runs."""
+"""The gate `commands`: its answer to each line, who may answer an Ask, and the rung."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING, QUESTION, FORCED, REFUSED = (Allow, False), (Ask, False), (Ask, True), 
 
 # line → word and force
 TABLE = [
-    ("git status", NOTHING),
+    ("git status", QUESTION),
     ("ls -la src | head", NOTHING),
     ("cat README.md && wc -l src/a.py", NOTHING),
     ("make test", QUESTION),
@@ -79,14 +79,14 @@ def test_without_a_look_at_the_machine_nothing_is_quiet(make) -> None:
 
 
 def test_a_line_that_only_reads_has_no_other_effect_and_no_other_question(make) -> None:
-    assert make.action(shell(make), {"command": "git log --oneline -3"}).effects is Effect.READ
+    assert make.action(shell(make), {"command": "head -n 3 README.md"}).effects is Effect.READ
     assert make.action(shell(make), {"command": "git commit -m x"}).effects is Effect.ALL
     together = make.spec("both", Effect.ALL, kinds={"command": Kind.COMMAND, "note": Kind.TEXT})
-    assert make.action(together, {"command": "git branch", "note": "x"}).effects is Effect.ALL, (
+    assert make.action(together, {"command": "ls", "note": "x"}).effects is Effect.ALL, (
         "who knows what the tool does with the note"
     )
     foreign = shell(make, level=TrustLevel.VERIFIED)
-    assert make.action(foreign, {"command": "git branch"}).effects is Effect.ALL, (
+    assert make.action(foreign, {"command": "ls"}).effects is Effect.ALL, (
         "who knows what a plug-in does with a line"
     )
 
@@ -102,7 +102,7 @@ def test_a_line_that_only_reads_has_no_other_effect_and_no_other_question(make) 
         ("git push -f", (), ShellRules(blocked=("git push --force", "git push -f")), REFUSED),
         ("nice env git 'push' -\\f", (), ShellRules(blocked=("git push -f",)), REFUSED),
         ("echo 'git push -f'", (), ShellRules(blocked=("git push -f",)), NOTHING),
-        ("ls $(git status)", (), ShellRules(), QUESTION),
+        ("echo $(ls)", (), ShellRules(), QUESTION),
     ],
 )
 def test_the_persons_lists_speak_of_what_was_read(make, line, rules, shell_rules, word) -> None:
@@ -156,7 +156,7 @@ def test_a_question_names_every_line_and_the_gravest_reason(make) -> None:
 def test_a_suggestion_passes(make) -> None:
     held = make.policy()
     verdict = commands(
-        make.action(shell(make), {"command": "less README.md"}, held=held), make.session(policy=held)
+        make.action(shell(make), {"command": "sudo cat README.md"}, held=held), make.session(policy=held)
     )
     tool, _, rest = verdict.suggestion.partition(": ")
     assert tool == "shell" and said(make, commands, rest.partition(" (")[0]) == NOTHING

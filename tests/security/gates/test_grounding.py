@@ -1,4 +1,4 @@
-"""The gate `grounding`: only URLs the person gave, or that were found where they may be followed."""
+"""The gate `grounding`: only URLs that the person gave or that a followed page links to."""
 
 from __future__ import annotations
 
@@ -130,5 +130,5 @@ def test_what_was_found_is_followed_exactly(provenance: Provenance) -> None:
 
 def test_off_is_said_and_other_kinds_are_left_alone() -> None:
     assert grounding(action_with("https://evil.net/", "x"), session_with([], enabled=False)) == Allow("off")
-    for kind in (Kind.TEXT, Kind.RESOURCE_ID, Kind.SECRET, Kind.UNDECLARED):
+    for kind in (Kind.TEXT, Kind.SECRET, Kind.UNDECLARED):
         assert grounding(action_with("https://evil.net/", kind=kind), session_with([])) == Allow()

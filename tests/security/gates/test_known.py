@@ -1,4 +1,4 @@
-"""A tool we have, and arguments that fit; all that does not fit is told at once."""
+"""The gate `known`: unknown tools, and all schema errors at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, SchemaProblem
 from leeward.security.gates import known
+from leeward.security.kinds import KIND_KEY
 from leeward.security.outcome import Category
 from leeward.security.verdict import Allow, Deny
 
@@ -19,6 +20,14 @@ TABLE = [
     ("read", "{}", (), None, [], None),
     ("read", "", (), None, [], None),
     ("read", '{"a": 1}', TWO, "ARG_ERROR", ["/a", "/b"], None),
+    (
+        "read",
+        '{"a": 1, "path": "..%2fx", "b": ["%2e%2e/y"]}',
+        TWO,
+        "ARG_ERROR",
+        ["/a", "/b", "/path", "/b/0"],
+        None,
+    ),
     ("read", "{", (), "ARG_ERROR", [""], None),
     ("read", "[]", (), "ARG_ERROR", [""], None),
     ("rea", "{}", (), "TOOL_NOT_FOUND", [], "read"),
@@ -77,6 +86,18 @@ def test_the_obvious_wrong_gate_is_caught(make, planted) -> None:
 )
 def test_the_category_is_that_of_the_first_problem(make, name, problems, category) -> None:
     assert judge(make, known, name, "{}", problems).category is category
+
+
+def test_a_rejected_pattern_is_reported_beside_a_schema_error_and_a_secret_is_not_quoted(make) -> None:
+    text = {"type": "string"}
+    properties = {"id": {**text, KIND_KEY: "resource_id"}, "token": {**text, KIND_KEY: "secret"}}
+    tool = make.spec("read", schema={"properties": properties}, check=lambda given: Checked(given, TWO))
+    call = make.call("read", '{"id": "a41?offset=2", "token": "T\\u0000K"}')
+    verdict = known(ActionBuilder.of(call, {"read": tool}).read(make.policy(), {}), make.session())
+    errors = verdict.detail["errors"]
+    assert [error.get("rejected_pattern") for error in errors] == [None, None, "embedded_query"]
+    assert errors[2]["pointer"] == "/id" and errors[2]["suggestion"] == "a41"
+    assert ("rejected pattern", "/id embedded_query") in verdict.facts and "K" not in json.dumps(errors)
 
 
 def test_no_value_stands_in_the_reason_and_the_detail_is_json(make) -> None:

@@ -1,4 +1,4 @@
-"""Paths stay inside, by both of their names; secret and protected files stay shut."""
+"""The gate `paths`: inside by both the written and the resolved path; secret and protected files denied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which answers given beforehand count, and what "always" grants."""
+"""Which answers in advance count, and what "always" grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What "always" offers, what may be made of it, and that it says nothing about anything else."""
+"""The rules "always" offers, the edits it accepts, and that they allow nothing else."""
 
 from __future__ import annotations
 
@@ -225,13 +225,13 @@ def test_the_obvious_wrong_check_is_caught(make, planted) -> None:
     ("always", "said"),
     [
         (Always(()), "no rule"),
-        (Always((("other", "/ws/a"),)), "about tool"),
-        (Always((("*", "/ws/a"),)), "about tool"),
-        (Always((("tool", "/ws/a"),), seconds=0), "lies ahead"),
-        (Always((("tool", "/ws/a"),), seconds=-1), "lies ahead"),
-        (Always((("tool", "/ws/a"),), seconds=float("nan")), "lies ahead"),
-        (Always((("tool", "/ws/a"),), seconds=float("inf")), "lies ahead"),
-        (Always((("tool", "/ws/a"),), seconds=LONGEST + 1), "lies ahead"),
+        (Always((("other", "/ws/a"),)), "only rules for tool"),
+        (Always((("*", "/ws/a"),)), "only rules for tool"),
+        (Always((("tool", "/ws/a"),), seconds=0), "in the future"),
+        (Always((("tool", "/ws/a"),), seconds=-1), "in the future"),
+        (Always((("tool", "/ws/a"),), seconds=float("nan")), "in the future"),
+        (Always((("tool", "/ws/a"),), seconds=float("inf")), "in the future"),
+        (Always((("tool", "/ws/a"),), seconds=LONGEST + 1), "in the future"),
         (Always((("tool", "/ws/b"),)), "still be asked about, by permissions"),
         (Always((("tool", "/ws/a"),), seconds=LONGEST), None),
         (Always((("tool", "/ws/a"), ("tool", "/ws/b")), Scope.EVERYWHERE), None),

@@ -1,4 +1,4 @@
-"""A rule speaks of parts of a call: an allow covers all of them, a deny hits any of them."""
+"""Matching rules: an allow rule must cover every part of a call, a deny rule any part."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TABLE = [
     (C, "git status && rm -rf /", "git *", True, False),
     (C, "rm x | git log", "git *", True, False),
     (C, "ls || git log", "rm *", False, False),
-    (C, "git status ; rm x", "rm *", True, True),
+    (C, "ls ; rm x", "rm *", True, True),
     (C, "git log ; git status", "git *", True, True),
     (C, "/bin/rm x", "rm *", True, False),
     (C, "./git status", "git *", True, False),

@@ -1,4 +1,4 @@
-"""What a sandbox that holds answers in advance, and what it never does."""
+"""What an enforcing sandbox answers in advance, and what it never answers."""
 
 from __future__ import annotations
 

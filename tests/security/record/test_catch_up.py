@@ -1,4 +1,4 @@
-"""What others always-allow or revoke while a session runs, and how little may come of it by mistake."""
+"""Grants and revocations made elsewhere while a session runs."""
 
 from __future__ import annotations
 

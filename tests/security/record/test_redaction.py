@@ -1,4 +1,4 @@
-"""What of a call's arguments is kept: no secret in any spelling, bounded, and every change is pointed at."""
+"""Recorded arguments: no secret in any spelling, bounded, every change marked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leeward.security.kinds import Effect, Kind
-from leeward.security.record.redaction import CUT, MASKED, is_below, redact_arguments
+from leeward.security.record.redaction import CUT, is_below, redact_arguments
+from leeward.security.text import mask_of
 
 TOKEN = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 FILLER = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -93,7 +94,9 @@ def test_a_secret_that_shows_only_once_the_text_is_read_is_masked(make):
     found = redact_arguments(
         make.action(tool, {"command": spelled, "url": "https://a.example/"}), make.session()
     )
-    assert json.loads(found.arguments)["command"] == MASKED and found.masked == ("/command",)
+    assert json.loads(found.arguments)["command"] == mask_of("secret", spelled) and found.masked == (
+        "/command",
+    )
     near = redact_arguments(
         make.action(tool, {"command": "curl 'a''b' x", "url": "https://a.example/"}), make.session()
     )

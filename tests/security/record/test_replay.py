@@ -1,4 +1,4 @@
-"""A session on record, judged again: under its own policy every gate says what it said, byte for byte."""
+"""Replay of a recorded session under its own policy gives the same answers, byte for byte."""
 
 from __future__ import annotations
 
@@ -334,6 +334,7 @@ def test_which_gate_is_blind_to_what(make) -> None:
         "grounding",
         "hosts",
         "commands",
+        "flow",
         "budget",
     }
     assert "a_gate_of_tomorrow" not in told

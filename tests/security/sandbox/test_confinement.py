@@ -1,4 +1,4 @@
-"""What a sandbox is told, held against models of what bubblewrap and Landlock make of it."""
+"""Confinements, checked against models of bubblewrap and Landlock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index of git is read as git reads it, or not at all."""
+"""A git index is parsed as git parses it, or not at all."""
 
 from __future__ import annotations
 

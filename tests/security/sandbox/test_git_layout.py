@@ -1,4 +1,4 @@
-"""What lies in a repository is known for what it is to git; what is not known is never kept."""
+"""Files of a repository are classified; an unknown one is never kept."""
 
 from __future__ import annotations
 

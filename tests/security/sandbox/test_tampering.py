@@ -1,6 +1,4 @@
-"""What a program left behind for others to obey: what must be undone of it, and what git itself does every
-day.
-"""
+"""Tampering that must be undone, and everyday changes by git that must not."""
 
 from __future__ import annotations
 

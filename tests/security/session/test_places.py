@@ -1,4 +1,4 @@
-"""What was parsed from a person's words is what the ledger holds; only a record is parsed, and once."""
+"""URLs are parsed from a person's words once and recorded as parsed."""
 
 from __future__ import annotations
 

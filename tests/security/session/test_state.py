@@ -1,4 +1,4 @@
-"""A session is a pure fold over what happened, and nothing else."""
+"""A session is a pure fold over its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invisible characters are found wherever they hide, and left alone where people write with them."""
+"""Invisible characters are found wherever they hide, and kept where writing needs them."""
 
 import time
 import unicodedata

@@ -1,4 +1,4 @@
-"""Hosts that a person could take for others."""
+"""Hosts that a person could mistake for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places other than URLs: read from an argument, found in a person's words, known or not."""
+"""Destinations other than URLs: parsed from arguments, found in a person's words, known or not."""
 
 from __future__ import annotations
 

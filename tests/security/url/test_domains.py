@@ -1,4 +1,4 @@
-"""Patterns of hosts: exact, or all below; and what two lists make of a host."""
+"""Host patterns, exact or with subdomains, and two lists combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which URLs a text holds: what a person meant, and what a model may try to slip through."""
+"""URLs in a text: those a person meant, and those a model may try to smuggle in."""
 
 from __future__ import annotations
 

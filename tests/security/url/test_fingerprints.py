@@ -1,4 +1,4 @@
-"""Values that were read from something private are recognised where they leave; words are not."""
+"""Values read from private sources are recognised when sent; ordinary words are not."""
 
 from __future__ import annotations
 

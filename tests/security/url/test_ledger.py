@@ -1,4 +1,4 @@
-"""Which URLs are known, how far each reaches, and that views do not see each other's future."""
+"""Which URLs are known and how far each reaches; views are independent of later additions."""
 
 from __future__ import annotations
 

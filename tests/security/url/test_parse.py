@@ -1,4 +1,4 @@
-"""One URL, one meaning: what is read, into what, and what is refused."""
+"""Parsing URLs: one meaning each, or an error."""
 
 from __future__ import annotations
 

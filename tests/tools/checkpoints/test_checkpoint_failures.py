@@ -1,4 +1,4 @@
-"""Steps when something fails: no call begins that could not be kept, and whoever must know is told."""
+"""Failures around steps: no call starts that could not be undone, and the failure is reported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_call_that_could_not_be_kept_does_not_begin(tmp_path) -> None:
         (root / "a").write_bytes(os.urandom(300_000))
         await database.read(f"PRAGMA max_page_count = {(await database.read('PRAGMA page_count'))[0][0] + 4}")
         has_begun = False
-        with pytest.raises(PermanentFailure, match="could not be kept for /undo: .*the disk is full"):
+        with pytest.raises(PermanentFailure, match="could not be saved for /undo: .*the disk is full"):
             async with points.around(command(root)):
                 has_begun = True
         assert not has_begun and await points.steps() == []

@@ -1,4 +1,4 @@
-"""Steps: whatever is done to a tree, undone and done again it is as it was, byte for byte."""
+"""Steps: any change of a tree, undone and redone, is identical byte for byte."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ async def test_a_content_another_process_cleaned_up_is_told_as_not_kept(tmp_path
                 [("DELETE FROM content_chunk", ()), ("DELETE FROM content", ())]
             )
         turned = await points.turn(undo=True, force=False, record=nothing)
-        assert turned.left == (("a", "what it held was not kept"),)
+        assert turned.left == (("a", "its previous content was not saved"),)
 
 
 async def test_where_not_all_is_looked_at_nothing_old_is_taken_for_new(tmp_path) -> None:
@@ -238,7 +238,7 @@ async def test_what_is_not_kept_is_not_deleted(tmp_path) -> None:
         async with points.around(command()):
             (root / "node_modules" / "big").rename(root / "big")
         turned = await points.turn(undo=True, force=False, record=nothing)
-        assert turned.left == (("big", "what it holds is not kept, so it is not deleted"),)
+        assert turned.left == (("big", "its content was not saved, so it is not deleted"),)
         assert (root / "big").stat().st_size == 1000
 
 

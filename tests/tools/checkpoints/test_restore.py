@@ -1,6 +1,4 @@
-"""Putting back: a path becomes what it is to be, or stays what somebody made of it meanwhile; nothing is
-lost.
-"""
+"""Restore: a path becomes its earlier version or keeps somebody's later edit; nothing is lost."""
 
 from __future__ import annotations
 
@@ -202,22 +200,22 @@ def test_what_cannot_be_written_keeps_what_it_held_and_hinders_no_other(root, mo
     ("name", "version", "now", "why"),
     [
         ("a", ONE, "gone", None),
-        ("a", ONE, "other", "somebody else changed it meanwhile"),
-        ("a", None, "other", "somebody else changed it meanwhile"),
-        ("a", None, "folder", "somebody else changed it meanwhile"),
-        ("a", ONE, "folder", "somebody else changed it meanwhile"),
+        ("a", ONE, "other", "it was changed by something else meanwhile"),
+        ("a", None, "other", "it was changed by something else meanwhile"),
+        ("a", None, "folder", "it was changed by something else meanwhile"),
+        ("a", ONE, "folder", "it was changed by something else meanwhile"),
         ("a", None, "gone", None),
-        ("new", ONE, "came", "somebody else changed it meanwhile"),
-        ("new", Version("folder", 0o755), "came", "somebody else changed it meanwhile"),
-        ("new", Version("link", 0, target=b"x"), "came", "somebody else changed it meanwhile"),
+        ("new", ONE, "came", "it was changed by something else meanwhile"),
+        ("new", Version("folder", 0o755), "came", "it was changed by something else meanwhile"),
+        ("new", Version("link", 0, target=b"x"), "came", "it was changed by something else meanwhile"),
         ("d", None, "kept", "Directory not empty"),
         ("d/b", ONE, "parent gone", "there is no folder"),
         ("d/b", ONE, "parent a file", "is not a folder"),
-        ("d/b", ONE, "parent a link", "a link stands where there was none"),
-        ("d/b", None, "parent a link", "a link stands where there was none"),
-        ("a", Version("file", 0o644, 9, "0" * 64), "kept", "what it held was not kept"),
-        ("a", Version("file", 0o644, 9), "kept", "what it held was not kept"),
-        ("d", Version("folder", 0o700), "a link", "somebody else changed it meanwhile"),
+        ("d/b", ONE, "parent a link", "a link appeared where there was none"),
+        ("d/b", None, "parent a link", "a link appeared where there was none"),
+        ("a", Version("file", 0o644, 9, "0" * 64), "kept", "its previous content was not saved"),
+        ("a", Version("file", 0o644, 9), "kept", "its previous content was not saved"),
+        ("d", Version("folder", 0o700), "a link", "it was changed by something else meanwhile"),
     ],
 )
 def test_why_a_path_stays(root, name, version, now, why):
@@ -259,7 +257,7 @@ def test_why_a_path_stays(root, name, version, now, why):
 def test_what_was_not_kept_is_not_deleted_and_nothing_comes_back_as_somebody_else(root):
     one = wanted_of(root, "a", None)
     assert put_back(root, [RestoreTarget("a", None, one.stamp, is_kept=False)]) == {
-        "a": "what it holds is not kept, so it is not deleted"
+        "a": "its content was not saved, so it is not deleted"
     }
     strong = Version("file", 0o6755, 3, ONE.digest)
     assert not put_back(

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import enum
 import json
+import threading
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
 
 import pytest
+import trio
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, StringConstraints
@@ -15,7 +17,7 @@ from typing_extensions import TypedDict
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Asker, Cleared, ToolCall
 from leeward.security.kinds import Effect, Kind
-from leeward.security.outcome import Category, Output, PermanentFailure, PolicyBlocked
+from leeward.security.outcome import Category, Output, PermanentFailure, PolicyBlocked, ServerError
 from leeward.security.schema import leaves
 from leeward.tools.declare import (
     Destination,
@@ -265,7 +267,28 @@ async def test_what_json_cannot_say_is_a_failure(run):
         await run(tool(answer), {})
 
 
-def sync(x: Text) -> str:
+async def test_a_function_that_blocks_runs_in_a_thread_and_nobody_waits_for_one_that_hangs(run):
+    go_on, main = threading.Event(), threading.current_thread()
+
+    @tool
+    def blocks(x: Text) -> dict[str, object]:
+        """Return what it got, and where it ran."""
+        if x == "hang":
+            go_on.wait(60)
+        if x == "fail":
+            raise ServerError("broken")
+        return {"got": x, "beside": threading.current_thread() is not main}
+
+    assert json.loads((await run(blocks, {"x": "a"})).text) == {"got": "a", "beside": True}
+    with pytest.raises(ServerError):
+        await run(blocks, {"x": "fail"})
+    with trio.move_on_after(0.05) as scope:
+        await run(blocks, {"x": "hang"})
+    assert scope.cancelled_caught
+    go_on.set()
+
+
+def sync(x: Text, cleared: Cleared) -> str:
     return x
 
 
@@ -320,7 +343,8 @@ async def twice(a: Cleared, b: Cleared) -> str:
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (sync, "async def"), (stream, "async def"), (star, "takes \\*x"), (stars, "takes \\*\\*x"),
+        (sync, "Cleared, so it must be an 'async def'"), (stream, "yields"),
+        (star, "takes \\*x"), (stars, "takes \\*\\*x"),
         (positional, "positional-only 'x'"), (bare, "'x' of bare has no annotation"), (lost, "Nowhere"),
         (keyed, "keys of a mapping"), (unordered, "take a list"), (wrong_default, "default of 'x'"),
         (not_text, "only a str"), (twice, "Cleared twice"), (opaque, "says nothing about JSON"),
@@ -352,3 +376,21 @@ def test_nothing_declared_means_every_effect_and_any_parameter_name_will_do():
     assert spec.check({"json": "a", "model_config": "b"}).arguments == {
         "json": "a", "model_config": "b", "_hidden": "x", "schema": 1,
     }  # fmt: skip
+
+
+def test_a_method_is_one_tool_for_each_object_and_a_changed_schema_is_that_of_one():
+    class Greeter:
+        def __init__(self, word: str) -> None:
+            self.word = word
+
+        async def greet(self, name: Text) -> str:
+            return f"{self.word} {name}"
+
+    first, second = (tool(Greeter(word).greet).specs()[0] for word in ("hello", "bye"))
+    assert first.schema == second.schema
+    assert first.check({"name": "Ada"}).arguments == second.check({"name": "Ada"}).arguments
+    untouched = json.dumps(second.schema)
+    first.schema["properties"]["name"].clear()
+    first.schema["properties"]["more"] = {}
+    third = tool(Greeter("well").greet).specs()[0]
+    assert json.dumps(second.schema) == json.dumps(third.schema) == untouched

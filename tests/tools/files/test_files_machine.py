@@ -1,4 +1,4 @@
-"""The file tools against a dictionary: whatever is done in whatever order, both hold the same.
+"""The file tools against a dictionary model, under any order of operations.
 
 Undone and done again at any point, with somebody else at work in between: a step puts back its own paths,
 or nothing at all.

@@ -1,6 +1,4 @@
-"""What was judged is what is opened: by both ways to open it, while links are swapped, and by every name it
-has.
-"""
+"""The judged file is the opened file: with both ways of opening, while links are swapped, by every name."""
 
 from __future__ import annotations
 

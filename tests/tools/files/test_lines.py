@@ -1,4 +1,4 @@
-"""However a file or an output comes in pieces, what is shown of it is what the whole would be."""
+"""Reading lines gives the same result for any chunking of the input."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from leeward.tools.files import Files, FileVersions, Guard, WriteTools
 from leeward.tools.files.encoding import PLAIN, Encoding
 from leeward.tools.files.lines import Window, in_window
 
-BLOCKED = "a link stands"
+BLOCKED = "a link appeared"
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ async def test_a_file_is_read_as_it_is(files, run, workspace):
 @pytest.mark.parametrize(
     ("offset", "limit", "text", "notice"),
     [
-        (0, 2, "1\n2\n", "lines 1 to 2; more follows, go on with offset=3"),
+        (0, 2, "1\n2\n", "lines 1 to 2; more follows, continue with offset=3"),
         (1, 5, "1\n2\n3\n4\n5", None),
-        (2, 3, "2\n3\n4\n", "lines 2 to 4; more follows, go on with offset=5"),
+        (2, 3, "2\n3\n4\n", "lines 2 to 4; more follows, continue with offset=5"),
         (4, 2, "4\n5", None),
         (5, 100, "5", None),
         (6, 1, "", "line 6 is past the end of the file"),
@@ -80,7 +80,7 @@ async def test_a_huge_file_is_not_loaded(files, run, workspace):
         file.truncate(3_000_000_000)
     tracemalloc.start()
     output = await run(files("read"), {"path": "huge", "limit": 1_000_000})
-    assert len(output.text) == 10_000 and "go on with offset=5001" in output.notices[0]
+    assert len(output.text) == 10_000 and "continue with offset=5001" in output.notices[0]
     output = await run(files("read"), {"path": "huge", "offset": 499_999, "limit": 2})
     assert output.text == "x\nx\n"
     assert tracemalloc.get_traced_memory()[1] < 8_000_000
@@ -93,7 +93,7 @@ async def test_a_line_longer_than_all_that_is_read(files, run, workspace):
     assert output.text == "ä" * 5_000
     assert output.notices == (
         "line 1 is longer than 10000 bytes; its rest is left out",
-        "lines 1 to 1; more follows, go on with offset=2",
+        "lines 1 to 1; more follows, continue with offset=2",
     )
 
 
@@ -112,7 +112,7 @@ async def test_what_is_no_text_is_told_with_type_and_size(files, run, workspace,
 async def test_other_encodings_are_told(files, run, workspace):
     (workspace / "latin").write_bytes("Größe \N{REPLACEMENT CHARACTER}".encode() + "ö\n".encode("latin-1"))
     output = await run(files("read"), {"path": "latin"})
-    assert output.text == "Größe \ufffd\ufffd\n" and "not UTF-8: what stands at 1 places" in output.notices[0]
+    assert output.text == "Größe \ufffd\ufffd\n" and "not UTF-8: 1 places" in output.notices[0]
     (workspace / "empty").write_bytes(b"")
     assert (await run(files("read"), {"path": "empty"})).notices == ("the file is empty",)
 
@@ -366,7 +366,7 @@ async def test_other_unicode_encodings_are_read_as_text_and_told(files, run, wor
     assert output.text == "2 ä😀\r\n3 ä😀\r\n4 ä😀\r\n"
     assert output.notices == (
         f"the file is stored in {encoding[:6].upper()}",
-        "lines 2 to 4; more follows, go on with offset=5",
+        "lines 2 to 4; more follows, continue with offset=5",
     )
     assert (await run(files("read"), {"path": "a"})).text == text
 

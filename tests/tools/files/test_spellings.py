@@ -1,4 +1,4 @@
-"""However a path is spelled, what is judged is what the system would open, and that alone is opened."""
+"""For any spelling of a path, the judged path is the one the system opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File tools among files that may not be read, vanish, break while they are read, or belong to others."""
+"""File tools and files that are unreadable, vanish, change, or belong to others."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ async def test_what_comes_to_be_there_while_a_new_file_is_written_stays(
         real(descriptor)
 
     monkeypatch.setattr(replace.os, "fsync", meanwhile)
-    why = "a link stands" if came == "a link" else "changed by somebody else meanwhile"
+    why = "a link appeared" if came == "a link" else "changed by somebody else meanwhile"
     with pytest.raises((PermanentFailure, PolicyBlocked), match=why):
         await run(tool("write"), {"path": "new", "content": "mine"})
     assert [one.name for one in workspace.iterdir()] == ["new"] and (

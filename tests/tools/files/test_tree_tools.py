@@ -1,6 +1,4 @@
-"""Creating, copying, moving and deleting: what may be touched, and that nothing is written over or
-half done.
-"""
+"""Create, copy, move and delete: what may be touched; nothing is overwritten or partial."""
 
 from __future__ import annotations
 
@@ -273,6 +271,6 @@ async def test_a_link_swapped_in_above_is_not_followed(clear, trees, tree, tmp_p
     cleared = await clear(executor := trees(tool), arguments)
     (tree / "src").rename(tree / "moved")
     (tree / "src").symlink_to(tmp_path / "outside")
-    with pytest.raises(PolicyBlocked, match="a link stands"):
+    with pytest.raises(PolicyBlocked, match="a link appeared"):
         await executor.execute(cleared)
     assert (tmp_path / "outside/deep/f").read_text() == "kept" and not (tree / "x").exists()

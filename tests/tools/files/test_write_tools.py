@@ -1,4 +1,4 @@
-"""Writing and editing: what is kept of a file, what is refused, and what a person is shown before."""
+"""Write and edit: what is preserved, what is refused, and the preview."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_a_file_that_is_not_there_is_not_edited(run, files, workspace):
 
 
 @pytest.mark.parametrize(
-    "text", ["[redacted:github-token]", "x «END:00112233445566778899aabbccddeeff» y", "NONCE"]
+    "text", ["[REDACTED:github-token:a1b2]", "x «END:00112233445566778899aabbccddeeff» y", "NONCE"]
 )
 def test_no_argument_may_carry_a_mark_of_ours(files, policy, text):
     text = new_nonce() if text == "NONCE" else text
@@ -191,10 +191,10 @@ def test_the_problem_says_which_argument_and_why(files):
     (problem,) = (
         files("multi_edit")
         .specs()[0]
-        .check({"path": "f", "edits": [{"old_string": "a", "new_string": "[redacted:jwt]"}]})
+        .check({"path": "f", "edits": [{"old_string": "a", "new_string": "[REDACTED:jwt:a1b2]"}]})
         .problems
     )
-    assert problem.pointer == "/edits/0/new_string" and "stands in the place of a secret" in problem.message
+    assert problem.pointer == "/edits/0/new_string" and "replaces a secret" in problem.message
 
 
 # ------------------------------------------------------------------ what was judged is what is changed
@@ -322,13 +322,13 @@ async def test_the_difference_is_shown_and_stands_for_the_arguments(clear, files
     told = await preview(clear, files("edit"), {"path": "f", "old_string": "old", "new_string": "new"})
     assert (
         told.text
-        == "changed file: 9 lines before, now 9 lines\n@@ -3 +3 @@\n 3\n 4\n 5\n-old\n+new\n 7\n 8\n 9"
+        == "changed file: 9 lines before, now 9 lines\n@@ -3,7 +3,7 @@\n 3\n 4\n 5\n-old\n+new\n 7\n 8\n 9"
     )
     assert set(told.instead_of) == {"old_string", "new_string", "replace_all"}
     told = await preview(clear, files("write"), {"path": "new/f", "content": "a\nb"})
     assert told.text.split("\n") == [
         "new file: 2 lines",
-        "@@ -1 +1 @@",
+        "@@ -0,0 +1,2 @@",
         "+a",
         "+b",
         "+\\ no line end at the end of the file",
@@ -385,7 +385,8 @@ def patched(before: str, diff: str) -> str:
     old, new, at = before.split("\n"), [], 0
     for line in diff.split("\n")[1:]:
         if line.startswith("@@"):
-            first = int(line.split()[1].removeprefix("-")) - 1
+            start, _, count = line.split()[1].removeprefix("-").partition(",")
+            first = int(start) - (count != "0")
             new += old[at:first]
             at = first
             continue

@@ -1,4 +1,4 @@
-"""A few bytes that stand for very many cost no memory: measured as the peak of a process of its own."""
+"""Decompression bombs cost no memory: the peak of a process of its own is measured."""
 
 from __future__ import annotations
 

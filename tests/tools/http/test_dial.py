@@ -7,7 +7,7 @@ import httpcore
 import pytest
 import trio
 
-from leeward.security.outcome import PolicyBlocked
+from leeward.security.outcome import NetworkError, PolicyBlocked
 from leeward.tools.http.dial import GuardedBackend, reason_of
 from leeward.tools.http.resolve import dns_resolver
 
@@ -211,3 +211,40 @@ def chained(*errors):
 )  # fmt: skip
 def test_the_reason_is_found_below_the_empty_layers(error, reason):
     assert reason in reason_of(error)
+
+
+def rebinding(*answers_in_turn):
+    """A resolver whose name has another address each time it is asked for."""
+    asked = []
+
+    async def resolve(host, port):
+        asked.append(host)
+        return (answers_in_turn[min(len(asked), len(answers_in_turn)) - 1],)
+
+    resolve.asked = asked
+    return resolve
+
+
+async def rebound(connect) -> tuple[list, list]:
+    resolve, network = rebinding("93.184.215.14", "127.0.0.1"), NoNetwork()
+    backend = GuardedBackend(resolve=resolve, trio_backend=network)
+    with pytest.raises((PolicyBlocked, NetworkError, httpcore.ConnectError)):
+        await connect(backend, "pages.example", 443, 5.0)
+    return resolve.asked, network.dialled
+
+
+async def test_what_a_command_reaches_is_resolved_once_and_dialled_by_its_judged_address(planted) -> None:
+    asked, dialled = await rebound(GuardedBackend.connect)
+    assert asked == ["pages.example"] and dialled == [("93.184.215.14", 443)]
+    # One that asks again is led to where nobody judged.
+    _, dialled = await rebound(planted("resolved_twice").connect)
+    assert dialled == [("127.0.0.1", 443)]
+
+
+@pytest.mark.parametrize("found", [("10.0.0.1",), ("93.184.215.14", "127.0.0.1"), ("169.254.169.254",)])
+async def test_what_a_command_reaches_has_no_address_that_is_not_public(found) -> None:
+    network = NoNetwork()
+    backend = GuardedBackend(resolve=answers(*found), trio_backend=network)
+    with pytest.raises(PolicyBlocked, match="pages.example is not connected to"):
+        await backend.connect("pages.example", 443, 5.0)
+    assert network.dialled == []

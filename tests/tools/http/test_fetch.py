@@ -1,4 +1,4 @@
-"""The tools that open pages, against servers on loopback: what is sent, what comes back, what is cut."""
+"""fetch and web_scrape against loopback servers: requests, results, truncation."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def test_a_redirect_is_asked_for_and_never_automatic(get, servers, context
             b"moved", status, Location="https://evil.example/?x", Content_Encoding="br", Set_Cookie="a=b"
         )
         async with servers.serving(servers.fixed(moved), context) as server:
-            with pytest.raises(PolicyBlocked, match="nobody is here to judge"):
+            with pytest.raises(PolicyBlocked, match="no judge is available"):
                 await get(server.url())
         assert len(server.requests) == 1
 
@@ -377,11 +377,11 @@ async def test_without_permission_loopback_is_refused(get, servers, context):
 
 
 async def test_every_attempt_is_reported(clear, fetcher, servers, context):
-    async def report(url, **options):
+    async def report(url, seconds=30, **options):
         tool = fetcher(**options).tools()[0]
         cleared = await clear(tool, {"url": url})
         cleared._follower = Follower()
-        with trio.move_on_after(0.3):
+        with trio.move_on_after(seconds):
             try:
                 await tool.execute(cleared)
             except Exception as error:
@@ -406,10 +406,10 @@ async def test_every_attempt_is_reported(clear, fetcher, servers, context):
             assert (
                 sent.sent == len(server.requests[-1])
                 and sent.received > 60 + 100 * (status == 200)
-                and 0 < sent.seconds < 1
+                and 0 < sent.seconds < 30
             )
     async with servers.serving(servers.silence, context) as server:
-        ((sent,), error) = await report(server.url())
+        ((sent,), error) = await report(server.url(), seconds=0.5)
         assert (sent.status, sent.problem, sent.address, error) == (None, "cancelled", "127.0.0.1", None)
     ((sent,), error) = await report("https://nowhere.example/")
     assert (sent.status, sent.address, sent.sent) == (None, "", 0) and sent.problem == str(error)

@@ -1,4 +1,4 @@
-"""HTTP/2: one connection serves many requests, whatever became of the ones before."""
+"""HTTP/2: one connection serves many requests, even after aborted ones."""
 
 from __future__ import annotations
 

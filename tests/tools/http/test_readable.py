@@ -1,4 +1,4 @@
-"""Pages as text: what a reader sees, where links lead, and pages that were made to hurt."""
+"""Pages as text: visible text, link targets, and hostile pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selectors of `web_scrape`: what they find, and which are refused before anything is opened."""
+"""Selectors of `web_scrape`: matches, and those refused before anything is opened."""
 
 from __future__ import annotations
 

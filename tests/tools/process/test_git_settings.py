@@ -1,4 +1,4 @@
-"""What is taken over of a person's git settings: as git reads them, nothing that runs, conditions kept."""
+"""Settings copied from a person's git: read as git does, nothing that executes, conditions kept."""
 
 from __future__ import annotations
 

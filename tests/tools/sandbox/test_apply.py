@@ -1,4 +1,4 @@
-"""Keep: the workspace becomes what the program saw, or stays, whoever fails, changes it or is killed."""
+"""Keep: the workspace becomes what the program saw or stays unchanged, under failures, edits and kills."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_contents_over_the_budget_are_applied_and_undo_says_what_it_cannot
             assert made.view(str(workspace)) == upper.view
             assert left_behind(tmp_path) == []
             turned = await turn(points, undo=True)
-    assert dict(turned.left) == {"old": "what it held was not kept"}
+    assert dict(turned.left) == {"old": "its previous content was not saved"}
     assert not (workspace / "new").exists()
     assert (workspace / "small").read_text() == "s"
 
@@ -401,19 +401,20 @@ async def test_a_link_swapped_in_is_not_followed(workspace, tmp_path, made, open
     assert (outside / "x").read_text() == "outside"
 
 
-async def test_a_version_7_file_with_steps_opens_and_undoes(workspace, tmp_path, made, opened):
+async def test_a_version_8_file_with_steps_opens_and_undoes(workspace, tmp_path, made, opened):
     """Times of files are not known of steps that were written before."""
     plant(workspace)
     with made.upper_of(workspace, "echo more >>changed") as upper:
         async with opened() as (keeping, _):
             await keep(keeping, upper)
     with closing(sqlite3.connect(tmp_path / "k.db")) as database, database:
+        database.execute("DROP TABLE call_change")
         database.execute("DROP INDEX checkpoint_pending")
         for column in ("was_mtime", "became_mtime"):
             database.execute(f"ALTER TABLE checkpoint_change DROP COLUMN {column}")
-        database.execute("ALTER TABLE lasting_grant DROP COLUMN command")
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        database.execute(f"PRAGMA user_version = {version - 2}")
+        for column in ("command", "files", "mark"):
+            database.execute(f"ALTER TABLE lasting_grant DROP COLUMN {column}")
+        database.execute("PRAGMA user_version = 8")
     async with opened() as (_, points):
         assert (await turn(points, undo=True)).left == ()
     assert (workspace / "changed").read_text() == "changed"

@@ -1,4 +1,4 @@
-"""What a program did in an overlay is found in its upper: all of it, exactly, and nothing that is nothing."""
+"""A program's changes are read exactly from its upper layer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from leeward.tools.files import DirHandle
 from leeward.tools.sandbox import ChangeLimits, Changes, changes_of
+from leeward.tools.sandbox import changes as changes_module
 
 PYTHON = sys.executable
 
@@ -278,6 +279,22 @@ def test_work_is_bounded_and_says_when_it_is_cut(workspace, look, limits):
         (workspace / f"d/{number}").write_text("x")
     assert look("echo four >f; rm -r d", limits=limits).is_cut
     assert not look("echo x >f", limits=limits).is_cut
+
+
+def test_what_lies_deep_counts_for_the_steps_to_it(workspace, look):
+    """Each folder is opened from the top: thousands, one in the other, would take minutes."""
+    few, deep, flat = ChangeLimits(max_entries=5_000), "d/" * 150, " ".join(f"d/{n}" for n in range(150))
+    assert look(f"mkdir -p {deep}", limits=few).is_cut
+    assert not look(f"mkdir -p {flat}", limits=few).is_cut
+    (workspace / deep).mkdir(parents=True)
+    assert look("rm -r d", limits=few).is_cut
+
+
+def test_a_path_longer_than_the_kernel_takes_is_not_looked_at(look, monkeypatch):
+    """Not even a test could name such a path, so here fewer characters are too many."""
+    monkeypatch.setattr(changes_module, "_LONGEST_PATH", 300)
+    assert look(f"mkdir -p {'d' * 200}/{'d' * 200}").is_cut
+    assert not look(f"mkdir -p {'d' * 100}/{'d' * 100}").is_cut
 
 
 def test_a_folder_of_any_depth_takes_a_few_handles(workspace, look):

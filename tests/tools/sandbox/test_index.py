@@ -1,4 +1,4 @@
-"""The secret index finds what a scan of everything finds, and is not used where it might not."""
+"""The secret index finds what a full scan finds, and is unused where it could miss something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short run of the fuzz of keep: what random programs did is kept whole, discarded, or killed midway."""
+"""A short run of the keep fuzz: random changes are kept whole, discarded, or interrupted by a kill."""
 
 from __future__ import annotations
 

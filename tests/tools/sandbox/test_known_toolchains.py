@@ -1,4 +1,4 @@
-"""What is remembered of a toolchain holds while nothing in it changed, and is never fewer secrets."""
+"""Remembered toolchain scans hold while nothing changed, and never miss a secret."""
 
 from __future__ import annotations
 

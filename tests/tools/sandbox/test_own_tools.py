@@ -1,4 +1,4 @@
-"""A person's own programs and name, run for real at each level: what works and what stays closed."""
+"""A person's own programs and git identity, run at each level: what works and what stays hidden."""
 
 from __future__ import annotations
 
@@ -211,11 +211,13 @@ async def test_rustup_at_another_place_works(home):
     _, line, expected = cargo(home)
     (home / ".cargo").rename(home / "c")
     (home / ".rustup").rename(home / "r")
+    # Were it not there, rustup would make it, where nothing can be made.
+    (home / "r" / "update-hashes").mkdir()
     async with session(
         home, "bubblewrap", home / "c" / "bin", CARGO_HOME=f"{home}/c", RUSTUP_HOME=f"{home}/r"
     ) as opened:
-        ran = await opened.run("rustc")
-    assert ran.finished.stdout == "std\n", (line, expected)
+        ran = await opened.run('rustc; ls "$RUSTUP_HOME"')
+    assert ran.finished.stdout == "std\nsettings.toml\ntoolchains\nupdate-hashes\n", (line, expected)
 
 
 @pytest.mark.parametrize("level", LEVELS)

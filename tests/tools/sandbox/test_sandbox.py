@@ -1,4 +1,4 @@
-"""What a sandbox lets ordinary work do, what it undoes and says, and how the strongest one is found."""
+"""The sandbox: ordinary work runs, tampering is undone and reported, the strongest level is found."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from leeward.security.policy import Policy, Sandboxing
 from leeward.security.sandbox import Mark, MarkChange, MarkKind, Role
 from leeward.tools.process import SupervisedProcess, children, environment, find_programs
 from leeward.tools.sandbox import Sandbox, SandboxSettings, SandboxUnavailable, open_sandbox, self_test
+from leeward.tools.sandbox import landlock as landlock_module
 from leeward.tools.sandbox import sandbox as confined_module
 from leeward.tools.sandbox.quarantine import undo
 from leeward.tools.sandbox.scan import WorkspaceScan
@@ -405,8 +406,8 @@ async def test_what_a_running_program_swaps_is_no_way_out(level, place, monkeypa
     (home / ".git" / "config").touch()
 
     def then_swapped(decide):
-        def decided(*arguments):
-            found = decide(*arguments)
+        def decided(*arguments, **options):
+            found = decide(*arguments, **options)
             (ws / "a").rename(ws / "real")
             (ws / "b").rename(ws / "a")
             return found
@@ -417,8 +418,8 @@ async def test_what_a_running_program_swaps_is_no_way_out(level, place, monkeypa
         nursery.start_soon(partial(bash, sandbox, JOB, lasting=True))
         while not (ws / "ready").exists():
             await trio.sleep(0.01)
-        for name in ("bubblewrap_arguments", "landlock_grants"):
-            monkeypatch.setattr(confined_module, name, then_swapped(getattr(confined_module, name)))
+        for module, name in ((confined_module, "bubblewrap_arguments"), (landlock_module, "landlock_grants")):
+            monkeypatch.setattr(module, name, then_swapped(getattr(module, name)))
         with suppress(PermanentFailure):
             await bash(sandbox, f"for f in a {home}; do touch $f/here $f/proj/here $f/.git/here; done")
         nursery.cancel_scope.cancel()
@@ -496,7 +497,7 @@ async def test_what_is_undone_is_reached_through_no_link(place):
     paths = (f"{place}/ws/sub/.leeward", f"{place}/ws/sub/config")
     told = undo((MarkChange(paths[0], None, mark), MarkChange(paths[1], gone, None)), str(place / "aside"))
     assert [one.name for one in outside.iterdir()] == [".leeward"] and len(told) == 2
-    assert all("could not be undone: a link stands" in one for one in told)
+    assert all("could not be undone: a link appeared" in one for one in told)
 
 
 # ------------------------------------------------------------------ what is said
@@ -508,7 +509,7 @@ async def test_a_failure_for_want_of_network_says_so(level, place):
     async with sandboxed(place, level) as sandbox:
         ran = await bash(sandbox, connect)
         assert any(
-            notice.startswith("no network in the sandbox; see [tools.sandbox] network")
+            notice.startswith("no network in the sandbox; see [tools.sandbox] allow_hosts")
             for notice in ran.notices
         ), ran
         assert (await bash(sandbox, "false")).notices == () and (
@@ -542,7 +543,7 @@ async def test_a_workspace_that_is_too_large_to_look_at_says_so(place, monkeypat
     for number in range(20):
         (place / "ws" / str(number)).mkdir()
     async with sandboxed(place, "bubblewrap") as sandbox:
-        assert "too large to look at whole" in (await bash(sandbox, "true")).notices[0]
+        assert "too large to scan" in (await bash(sandbox, "true")).notices[0]
 
 
 async def test_a_command_that_leaves_more_than_is_looked_at_is_told_of(place, monkeypatch):
@@ -550,7 +551,7 @@ async def test_a_command_that_leaves_more_than_is_looked_at_is_told_of(place, mo
     async with sandboxed(place, "bubblewrap") as sandbox:
         assert (await bash(sandbox, "true")).blocked == ()
         (told,) = (await bash(sandbox, "touch {1..20}")).blocked
-        assert told.startswith("it left more files and folders than are looked at")
+        assert told.startswith("it left more files than are checked")
 
 
 # ------------------------------------------------------------------ the ladder

@@ -87,6 +87,11 @@ class World:
             os.chdir(folder)
             self.sockets[name].bind("s")
             os.chdir(before)
+        self.sockets["datagram"] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        before = Path.cwd()
+        os.chdir(self.outside)
+        self.sockets["datagram"].bind("d")
+        os.chdir(before)
         self.sockets["abstract"] = socket.socket(socket.AF_UNIX)
         self.sockets["abstract"].bind(f"\0{self.secret}")
         for one in self.sockets.values():
@@ -96,7 +101,12 @@ class World:
 
     def words(self, victim: int) -> dict[str, str]:
         ports = {name: str(self.sockets[name].getsockname()[1]) for name in ("tcp", "udp")}
-        paths = {"socket": str(self.outside / "s"), "inside": str(self.ws / "s"), "abstract": self.secret}
+        paths = {
+            "socket": str(self.outside / "s"),
+            "datagram": str(self.outside / "d"),
+            "inside": str(self.ws / "s"),
+            "abstract": self.secret,
+        }
         folders = {name: str(getattr(self, name)) for name in ("outside", "home", "data", "ws")}
         return {**ports, **paths, **folders, "victim": str(victim)}
 
@@ -236,20 +246,20 @@ class Scene:
             nursery.cancel_scope.cancel()
         found = [f"{what} would be obeyed" for what in self.world.obeyed()]
         found += [f"{name} was reached" for name in self.world.reached()]
-        if patience and "{victim}" in (attempt.get("run") or attempt["python"]):
-            # A signal takes effect when the process that got it next runs, which may be later.
-            with trio.move_on_after(patience):
-                while not self.is_hit(limits):
-                    await trio.sleep(0.01)
         signs = {
             "it said so": re.search(r"(?m)^OUT", ran.finished.stdout) is not None,
             "it read the canary": self.world.secret in ran.finished.output,
             "something outside changed": self.world.state() != before,
-            "a process was hit": self.is_hit(limits),
             "a process was left behind": bool(self.world.left()),
             "it was visited": (here / "visited").exists(),
         }
-        return found + [sign for sign, is_seen in signs.items() if is_seen]
+        found += [sign for sign, is_seen in signs.items() if is_seen]
+        if patience and not found and "{victim}" in (attempt.get("run") or attempt["python"]):
+            # A signal takes effect when the process that got it next runs, which may be later.
+            with trio.move_on_after(patience):
+                while not self.is_hit(limits):
+                    await trio.sleep(0.01)
+        return [*found, *(["a process was hit"] if self.is_hit(limits) else [])]
 
 
 @asynccontextmanager

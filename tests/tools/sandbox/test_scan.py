@@ -1,6 +1,4 @@
-"""After a program: whatever it did where others would obey it is as it was before, and it is told what was
-moved.
-"""
+"""After a program: tampering with files that others obey is undone and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial run keeps of a program, what it discards, and where there is none."""
+"""Trial runs: what is kept, what is discarded, and where none is possible."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ async def test_secrets_are_masked_and_protected_places_stay(git, place):
 async def test_a_failure_for_want_of_what_a_trial_lacks_is_explained(place):
     async with sandboxed(place) as sandbox:
         async with trial(sandbox, "echo 'Could not resolve host: x'; exit 6") as ran:
-            assert ran.ran.notices == ("a trial run has no network",)
+            assert ran.ran.notices == ("a trial run has no network but to hosts that are allowed",)
         async with trial(sandbox, "echo 'Could not resolve host: x'") as ran:
             assert ran.ran.notices == ()
 
@@ -370,7 +370,10 @@ async def test_cancelled_it_leaves_nothing_behind(place):
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ("cat /dev/zero > big", "it wrote as much as a trial run can hold (8.0 MiB in memory)"),
+        (
+            "cat /dev/zero > big",
+            "it wrote as much as a trial run can hold (8.0 MiB in memory; [tools.shell] trial_bytes)",
+        ),
         (
             "mkdir d; for i in {1..600}; do : > d/$i; done",
             "it made as many files and folders as a trial run can hold (500)",
@@ -386,7 +389,7 @@ async def test_a_file_too_large_to_be_changed_is_told_of(place):
     (place / "ws" / "large").write_bytes(b"x" * (9 << 20))
     async with sandboxed(place) as sandbox, trial(sandbox, "echo x >> large") as ran:
         assert ran.ran.finished.exit_code != 0
-        assert "what a trial run writes is bounded" in ran.ran.notices[0]
+        assert "what it writes is bounded" in ran.ran.notices[0]
         assert written(ran) == {}
 
 
@@ -432,7 +435,7 @@ async def test_another_folder_in_the_place_of_the_workspace_is_refused(place):
         ws.mkdir()
         program = sandbox_module.Program.smallest("echo x > new", str(ws))
         with pytest.raises(TrialUnavailable, match="the workspace could not be opened"):
-            await sandbox_module._tried(
+            await sandbox_module.run_tried(
                 sandbox, opened, program, trial_confinement(sandbox.confinement), Masks()
             )
     assert not list(ws.iterdir())
@@ -582,7 +585,7 @@ async def test_what_came_to_belong_to_others_since_is_told_of(place):
         os.chown(other, 1234, 1234)
         other.chmod(0o666)
         async with trial(sandbox, "echo x >> other") as ran:
-            assert ran.ran.notices == ("in a trial run files of other users and groups cannot be changed",)
+            assert ran.ran.notices == ("over an overlay files of other users and groups cannot be changed",)
             assert written(ran) == {}
 
 

@@ -9,7 +9,7 @@ import socket
 import stat
 import sys
 import tomllib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 import trio
 
-from leeward.tools.process import Start, SupervisedStart, children, environment
+from leeward.tools.process import ProcessExit, Start, SupervisedStart, children, environment
 from leeward.tools.sandbox import Sandbox, SandboxSettings, TrialRan, UpperBounds, open_sandbox
 from leeward.tools.sandbox import sandbox as sandbox_module
 from leeward.tools.sandbox.trial_probe import KnownTrials
@@ -119,8 +119,18 @@ class Scene:
     made: int = 0
     ran: TrialRan | None = None
 
+    async def run(
+        self, argv: list[str], here: str, env: dict[str, str]
+    ) -> tuple[ProcessExit, dict[str, object]]:
+        """Run a program on trial, and return how it ended and what lay around it before that was over."""
+        deadline = trio.current_time() + 30
+        async with self.sandbox.trial(
+            argv, cwd=here, env=env, deadline=deadline, max_bytes=1 << 20
+        ) as self.ran:
+            return self.ran.ran.finished, self.world.state()
+
     async def attempt(self, attempt: dict[str, str]) -> list[str]:
-        """Make an attempt on trial, and return what it came to; nothing if it was held."""
+        """Make an attempt, and return what it came to; nothing if it was held."""
         self.made += 1
         here = self.world.ws / "work" / str(self.made)
         here.mkdir()
@@ -131,12 +141,7 @@ class Scene:
         argv = ["/bin/bash", "-c", text] if "run" in attempt else [sys.executable, "-I", "-S", "-c", text]
         home = self.sandbox.confinement.home
         env = {**environment(home, os.environ), "MARK": self.world.escapes.mark}
-        deadline = trio.current_time() + 30
-        async with self.sandbox.trial(
-            argv, cwd=str(here), env=env, deadline=deadline, max_bytes=1 << 20
-        ) as self.ran:
-            after = self.world.state()
-        finished = self.ran.ran.finished
+        finished, after = await self.run(argv, str(here), env)
         changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
         found = [f"{path} changed" for path in changed] + [
             f"{name} was reached" for name in self.world.reached()
@@ -152,17 +157,24 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path, escapes: ModuleType) -> AsyncIterator[Scene]:
-    """A scene, or a skip with the reason why there is no trial here."""
+async def scene(
+    folder: Path,
+    escapes: ModuleType,
+    kind: type[Scene] = Scene,
+    level: str = "auto",
+    because: Callable[[Sandbox], Awaitable[str]] = Sandbox.no_trial_because,
+) -> AsyncIterator[Scene]:
+    """A scene, or a skip with the reason why there is none of that kind here."""
     world = World(folder, escapes)
     prefixes = (os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), str(ROOT / "tools"))
-    settings = SandboxSettings(world.escapes.policy(), str(folder / "aside"), prefixes=prefixes, upper=BOUNDS)
+    aside = str(folder / "aside")
+    settings = SandboxSettings(world.escapes.policy(), aside, level, prefixes=prefixes, upper=BOUNDS)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     argv, env = ("/bin/sh", "-c", "sleep 300; :", world.secret), {"CANARY": world.secret}
     try:
         async with open_sandbox(settings) as sandbox:
-            if problem := await sandbox.no_trial_because():
-                pytest.skip(f"trial runs are needed: {problem}")
+            if problem := await because(sandbox):
+                pytest.skip(f"such runs are needed: {problem}")
             kept = await SupervisedStart()(Start(argv, "/", env, nowhere, nowhere))
             try:
                 with trio.fail_after(30):
@@ -170,7 +182,7 @@ async def scene(folder: Path, escapes: ModuleType) -> AsyncIterator[Scene]:
                         found := [pid for pid in children(kept.pid) if world.secret in escapes.arguments(pid)]
                     ):
                         await trio.sleep(0.005)
-                yield Scene(world, sandbox, found[0], escapes)
+                yield kind(world, sandbox, found[0], escapes)
             finally:
                 with trio.CancelScope(shield=True):
                     await kept.end()
@@ -201,13 +213,13 @@ async def test_no_way_out_of_a_sandbox_leads_out_of_a_trial(tmp_path, escapes):
 @pytest.mark.parametrize("attack", [one for one in ATTACKS if one.get("wrong")], ids=lambda one: one["name"])
 async def test_a_workspace_that_is_only_bound_is_found_out(attack, tmp_path, escapes, planted, monkeypatch):
     async with scene(tmp_path, escapes) as its_own:
-        monkeypatch.setattr(sandbox_module, "_tried", planted("trial").tried)
+        monkeypatch.setattr(sandbox_module, "run_tried", planted("trial").tried)
         assert await its_own.attempt(attack) != [], its_own.ran
 
 
 async def test_the_probe_finds_out_a_workspace_that_is_only_bound(tmp_path, escapes, planted, monkeypatch):
     async with scene(tmp_path, escapes) as shared:
-        monkeypatch.setattr(sandbox_module, "_tried", planted("trial").tried)
+        monkeypatch.setattr(sandbox_module, "run_tried", planted("trial").tried)
         shared.sandbox.trials = KnownTrials()
         assert "changed" in await shared.sandbox.no_trial_because()
 

@@ -1,4 +1,4 @@
-"""Make an upper as a trial run leaves it: an overlay over a workspace in namespaces of a child process.
+"""Make an upper layer as a trial run leaves it, in namespaces of a child process.
 
 The child mounts the overlay as `tools/sandbox` documents it (tmpfs, `userxattr`, no name left for the upper),
 runs shell lines in it without capabilities, says what the merged tree looked like at the end, and sends the

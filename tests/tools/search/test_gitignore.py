@@ -1,4 +1,4 @@
-"""`.gitignore` is read as git reads it, and never takes a search where it should not be."""
+"""`.gitignore` is read as git reads it, and never leads a search outside."""
 
 from __future__ import annotations
 

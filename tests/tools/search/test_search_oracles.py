@@ -1,4 +1,4 @@
-"""Searching says what `grep`, `git` and the shell say, on trees and patterns that nobody thought of."""
+"""Searches agree with `grep`, `git` and the shell on generated trees and patterns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Background commands one by one: how each comes to its end, whatever fails, and what is told of it
-to whom.
-"""
+"""Background commands one by one: how each ends, failures, and what is reported to whom."""
 
 from __future__ import annotations
 
@@ -149,7 +147,7 @@ async def test_its_deadline_ends_it_with_what_it_printed(shell, start, run):
 async def test_stopping_waits_until_nothing_of_it_is_left(shell, start, run, workspace):
     jobs, made, book = shell()
     async with jobs.opened():
-        await start(made, "trap '' TERM; echo $$ > pid; echo begun; sleep 60")
+        await start(made, "trap '' TERM; echo begun; echo $$ > pid; sleep 60")
         with trio.fail_after(30):
             while not (workspace / "pid").exists() or not (workspace / "pid").read_text().strip():
                 await trio.sleep(0.01)

@@ -71,9 +71,23 @@ async def test_what_did_not_run_to_its_end_is_a_failure_with_its_output(shell, r
 
 
 async def test_the_deadline_is_a_timeout_with_its_output(shell, run):
-    with trio.fail_after(30), pytest.raises(ToolTimeout, match="at its deadline$") as caught:
+    with (
+        trio.fail_after(30),
+        pytest.raises(ToolTimeout, match=r"at its deadline \(\[tools.shell\] timeout\)$") as caught,
+    ):
         await run(shell(), {"command": "echo begun; sleep 30"}, timeout=4)
     assert caught.value.output.text == "begun\n"
+
+
+async def test_where_programs_are_looked_for_is_told_once(shell, run):
+    tool = shell()
+    with pytest.raises(PermanentFailure) as caught:
+        await run(tool, {"command": "nosuchprogram_"})
+    told = " ".join(caught.value.output.notices)
+    assert "commands find programs in /" in told and "extra_read" in told and "leeward doctor" in told
+    with pytest.raises(PermanentFailure) as caught:
+        await run(tool, {"command": "nosuchprogram_"})
+    assert "extra_read" not in " ".join(caught.value.output.notices)
 
 
 async def test_the_deadline_is_told_before_the_callers_own_scope_ends_it(shell, clear):

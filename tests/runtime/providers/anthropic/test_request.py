@@ -1,4 +1,4 @@
-"""The Messages dialect against real servers over TLS and HTTP/2, which refuse what the service would."""
+"""The Messages dialect against real servers over TLS and HTTP/2 that are as strict as the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Chat Completions provider against real servers: TLS, HTTP/2, and whatever bytes they send."""
+"""The Chat Completions dialect against real servers: TLS, HTTP/2, and any bytes they send."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How a streamed reply is read, from bytes to events, without a wire; `test_openai_services.py` has
-the wire.
-"""
+"""Parsing a streamed reply, from bytes to events, without a network."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from leeward.security.command import CommandLine, parse_command
-from leeward.security.command.expand.paths import Candidate, fillings, placed, variants, where
+from leeward.security.command.expand.paths import Candidate, placed, where
 from leeward.security.command.expand.visit import visits
 from leeward.security.command.syntax.nodes import PartKind, literal
 from leeward.security.policy import Policy
@@ -183,32 +183,3 @@ def test_a_home_with_blanks_is_split_where_nothing_quotes_it():
     for text, path in [("$HOME/x", None), ('"$HOME/x"', "/home/a da/x"), ("~/x", "/home/a da/x")]:
         found = where(parse_command(f"x {text}").root.words[1], frozenset({WS}), spaced)
         assert found == (None if path is None else (Candidate(path),)), text
-
-
-# What a word becomes for each value that loops, or the line itself, give its variables.
-FILLED = [
-    *ROWS["filled"],
-    ("for f in {1..16}; do p $f; done", [[str(at)] for at in range(1, 17)]),
-    ("for f in 1 2 3 4 5; do p $f$f $f $f; done", None),
-]
-
-
-@pytest.mark.parametrize(("line", "several"), FILLED, ids=[line for line, _ in FILLED])
-def test_what_a_loop_makes_of_a_command(line, several):
-    found = [at for at in placed(parse_command(line).root, GROUND) if at.command.name == "p"]
-    words = variants(found[0])
-    assert words is None if several is None else [[word.text for word in one[1:]] for one in words] == several
-
-
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        ("f=a; p $f", "a"), ("f=a; f=b; p $f", "a | b"), ("f=a; g=$f/b; p $g", "a/b"), ("f=$f; p $f", "⟨$f⟩"),
-        ("f='a b'; p \"$f\"", "a b"), ("f='a b'; p $f", "⟨$f⟩"), ("f=$(q); p $f", "⟨$f⟩"),
-        ('f=$(q); p "$f"', "⟨$(…)⟩"), ("sh -c 'p $0 $1' a b", "a"), ("sh -c 'p $1' a b", "b"),
-        ("f=~; p $f", "⟨$HOME⟩"), ("f+=a; p $f", "a"),
-    ],
-)  # fmt: skip
-def test_what_a_variable_is_thought_to_be(line, value):
-    (at,) = [at for at in placed(parse_command(line).root, GROUND) if at.command.name == "p"]
-    assert [word.text for word in fillings(at.command.words[1], at, at.guesses)] == value.split(" | ")

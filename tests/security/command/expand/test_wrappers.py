@@ -136,7 +136,7 @@ NESTING = ROWS["nesting"]
 QUOTED = [
     "ssh -p 22 h {}", "watch -n 1 {}", "sh -c {}", "bash -ec {}", "eval {}", "su -c {} ada", "trap {} EXIT",
     "git rebase -x {} main", "git -c alias.x=!{} x", "script -c {} log", "runuser -u ada -c {}",
-    "echo {} | sh", "bash <<< {}", "flock l -c {}", "git submodule foreach {}",
+    "flock l -c {}", "git submodule foreach {}",
 ]  # fmt: skip
 AROUND = ROWS["around"]
 

@@ -156,9 +156,9 @@ def test_git_runs_where_its_option_sends_it(world):
 
 
 def test_confirm_patterns_are_constructs_or_commands(world):
-    lines = ["ls $(echo src)", "ls `echo src`", "cat <<< x", "eval ls", "ls", "echo '$('", "git branch"]
+    lines = ["ls $(echo src)", "ls `echo src`", "cat <<< x", "eval ls", "ls", "echo '$('", "ls docs"]
     assert [world.say(line) for line in lines[2:]] == ["ask", "ask", "nothing", "nothing", "nothing"]
-    world.rules = ShellRules(confirm=("git branch",))
+    world.rules = ShellRules(confirm=("ls docs",))
     assert [world.say(line) for line in lines[2:]] == ["nothing", "nothing", "nothing", "nothing", "ask"]
 
 
@@ -238,23 +238,10 @@ def test_what_cannot_be_read_is_shown_with_its_tricks_visible():
 
 
 SUGGESTED = [
-    ("less README.md", "cat -- README.md"), ("vim src/main.py", "cat -- src/main.py"),
-    ("tail -f app.log", "tail app.log"), ("top", "top -b -n 1"), ("watch -n 5 'ls -l'", "ls -l"),
-    ("sudo ls", "ls"),
-    ("grep -Rn x src", "grep -rn x src"), ("find . -name '*.o' -delete", "find . -name '*.o'"),
-    ("find / -delete", "find /"), ("find . -name x -exec rm {} +", "find . -name x"),
-    ("rm -rf .git/worktrees/a", "git worktree remove a"), ("man ls", "whatis ls"),
-    ("rm -rf .", "git clean -n -d"), ("rm -rf *", "git clean -n -d"), ("git clean -fdx", "git clean -n -d"),
-    ("git push --force origin main", "git push --force-with-lease origin main"),
-    ("git push -f", "git push --force-with-lease"), ("git push", None),
-    ("git reset --hard", "git stash"), ("git reset --hard HEAD", "git stash"), ("git reset --hard v1", None),
-    ("git checkout .", "git stash"), ("git reset HEAD a.py", "git restore --staged -- a.py"),
-    ("git reset -- a b", "git restore --staged -- a b"), ("git reset v1", None),
-    ("unzip a.zip -d x", "unzip -l a.zip"), ("tar xzf a.tar.gz", "tar -tf a.tar.gz"),
-    ("tar -xf a.tgz -C x", "tar -tf a.tgz"), ("tar cf a.tar x", None),
-    ("sort -u -o data.csv data.csv", "sort -u data.csv"),
-    ("rm -rf /", None), ("less /etc/passwd", None), ("sudo rm x", None), ('less "$x"', None),
-    ("npm test", None),
+    ("watch -n 5 'ls -l'", "ls -l"), ("sudo ls", "ls"), ("rm -rf .", "git clean -n -d"),
+    ("rm -rf *", "git clean -n -d"), ("git clean -fdx", "git clean -n -d"), ("git clean -n", None),
+    ("git push --force", None), ("rm -rf /", None), ("sudo rm x", None), ('sudo "$x"', None),
+    ("sudo cat /etc/passwd", None), ("npm test", None),
 ]  # fmt: skip
 
 

@@ -17,8 +17,7 @@ from leeward.security.command import (
     surveyed,
     wanted,
 )
-from leeward.security.command.syntax.nodes import Once
-from leeward.security.kinds import Unreadable
+from leeward.security.kinds import Once, Unreadable
 from leeward.security.policy import Policy, ShellRules
 
 
@@ -46,8 +45,6 @@ def facts(line, policy, rules, *, leads: str) -> CommandFacts:
         real={path: leads + path for path in asked.real},
         matches={pattern: (pattern.replace("*", "x"),) for pattern in asked.matches},
         programs=dict.fromkeys(asked.programs, "/usr/bin/x"),
-        trees=dict.fromkeys(asked.trees, ()),
-        repositories=dict.fromkeys(asked.repositories, ()),
     )
 
 

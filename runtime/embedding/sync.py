@@ -1,0 +1,171 @@
+"""The runtime for scripts and threads without a loop: the same sessions, with methods that block.
+
+    with leeward.sync.open() as runtime:
+        print(runtime.turn("read notes.txt").text)
+
+Everything runs in the trio thread of `portal.py`. Ctrl-C while a method blocks cancels what it waits for, and
+is raised once that has ended.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
+from typing import Any, Protocol, TypeVar, Unpack
+
+import trio
+
+from leeward.security.call import ToolResult
+from leeward.security.kinds import Json
+from leeward.security.ports import Question, Reply
+
+from ..app import Runtime, RuntimeOptions, RuntimeSession, SessionOptions
+from ..events import RunEvent, TurnEnded
+from ..sessions import ResumedSession
+from .portal import Held, Job, Portal, acquire, pump, release
+
+__all__ = ["BlockingApprover", "BlockingRuntime", "BlockingSession", "open_blocking"]
+
+T = TypeVar("T")
+
+
+class BlockingApprover(Protocol):
+    """Puts questions to a person, in a thread of its own."""
+
+    def ask(self, question: Question) -> Reply:
+        """Return the person's answer, or `Answer.NOBODY` where nobody can be asked."""
+        ...
+
+
+class BlockingSession:
+    """One session; what each method does and raises is described at `leeward.RuntimeSession`."""
+
+    def __init__(self, portal: Portal, session: RuntimeSession) -> None:
+        self._portal = portal
+        self._session = session
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self._session.session_id
+
+    def turn(self, text: str, attached: str = "") -> TurnEnded:
+        """Run one turn on the person's words."""
+        return self._do(partial(self._session.turn, text, attached))
+
+    def call(self, tool: str, arguments: Mapping[str, Json] | str) -> ToolResult:
+        """Run one call through the pipeline."""
+        return self._do(partial(self._session.call, tool, arguments))
+
+    def admit(self, text: str, kind: str, name: str = "") -> str:
+        """Return text that is nobody's words fenced, to go along with a turn."""
+        return self._do(partial(self._session.admit, text, kind, name))
+
+    def resume(self, name: str = "") -> ResumedSession:
+        """Resume the session whose id begins so, or else the latest of this workspace."""
+        return self._do(partial(self._session.resume, name))
+
+    def clear(self) -> None:
+        """Forget conversation, URLs, labels and grants."""
+        self._do(self._session.clear)
+
+    def compact(self) -> bool:
+        """Have the conversation summed up; return whether there was anything to sum up."""
+        return self._do(self._session.compact)
+
+    def switch_model(self, spec: str) -> None:
+        """Have another model answer from the next turn on."""
+        self._do(partial(self._session.switch_model, spec))
+
+    @contextmanager
+    def run(self, text: str, attached: str = "") -> Iterator[Iterator[RunEvent]]:
+        """Run one turn and iterate over its events; leaving the block cancels it and waits for its end."""
+        events: queue.SimpleQueue[RunEvent | None] = queue.SimpleQueue()
+        job = self._portal.start(partial(pump, self._session, text, attached, events.put))
+        try:
+            yield _events(events, job)
+        finally:
+            job.cancel()
+            wait([job.future])
+
+    def _do(self, work: Callable[[], Awaitable[T]]) -> T:
+        job = self._portal.start(work)
+        return _result(job.future, job)
+
+
+class BlockingRuntime(BlockingSession):
+    """What all sessions of a program share, and the first of them; see `leeward.Runtime`."""
+
+    def __init__(self, portal: Portal, runtime: Runtime) -> None:
+        super().__init__(portal, runtime)
+        self._runtime = runtime
+
+    @contextmanager
+    def session(self, **options: Unpack[SessionOptions]) -> Iterator[BlockingSession]:
+        """Begin another session beside the first; the options are those of `leeward.Runtime.session`."""
+        with _held(self._portal, partial(self._runtime.session, **_from_thread(options))) as session:
+            yield BlockingSession(self._portal, session)
+
+
+@contextmanager
+def open_blocking(**options: Unpack[RuntimeOptions]) -> Iterator[BlockingRuntime]:
+    """Open a runtime, and close it at the end; the options are those of `leeward.Runtime.open`.
+
+    `approver.ask` is called in a thread of its own, `listener` in the trio thread; tools run on trio.
+    """
+    portal = acquire()
+    try:
+        with _held(portal, partial(Runtime.open, **_from_thread(options))) as runtime:
+            yield BlockingRuntime(portal, runtime)
+    finally:
+        release()
+
+
+class _ThreadApprover:
+    """Asks an approver that blocks, from trio."""
+
+    def __init__(self, approver: BlockingApprover) -> None:
+        self._approver = approver
+
+    async def ask(self, question: Question) -> Reply:
+        """Return the answer; of a call that is cancelled meanwhile, nobody waits for it."""
+        return await trio.to_thread.run_sync(self._approver.ask, question, abandon_on_cancel=True)
+
+
+def _from_thread(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options whose approver may block."""
+    given = dict(options)
+    if given.get("approver") is not None:
+        given["approver"] = _ThreadApprover(given["approver"])
+    return given
+
+
+def _events(events: queue.SimpleQueue[RunEvent | None], job: Job[None]) -> Iterator[RunEvent]:
+    while (event := events.get()) is not None:
+        yield event
+    _result(job.future, job)
+
+
+@contextmanager
+def _held(portal: Portal, manager: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
+    """Keep a context of trio's open as long as the block lasts."""
+    held = Held(portal, manager)
+    value = _result(held.entered, held.job)
+    try:
+        yield value
+    finally:
+        _result(held.leave(), held.job)
+
+
+def _result(future: Future[T], job: Job[Any]) -> T:
+    """Return what a future of a job holds; an interrupted caller cancels the job and waits for its end."""
+    try:
+        wait([future])
+    except BaseException:
+        job.cancel()
+        wait([job.future])
+        raise
+    return future.result()

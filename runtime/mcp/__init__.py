@@ -1,0 +1,47 @@
+"""The MCP servers of a session: which there are, how they are reached, and as executors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .connections import Network, PersonsGate, connection
+    from .servers import (
+        WORKSPACE_SERVERS,
+        NamedServers,
+        Servers,
+        allowed,
+        known_servers,
+        named_servers,
+        servers_of,
+    )
+
+__all__ = [
+    "WORKSPACE_SERVERS",
+    "NamedServers",
+    "Network",
+    "PersonsGate",
+    "Servers",
+    "allowed",
+    "connection",
+    "known_servers",
+    "named_servers",
+    "servers_of",
+]
+
+_HOMES = {
+    "NamedServers": ".servers",
+    "Network": ".connections",
+    "PersonsGate": ".connections",
+    "Servers": ".servers",
+    "WORKSPACE_SERVERS": ".servers",
+    "allowed": ".servers",
+    "connection": ".connections",
+    "known_servers": ".servers",
+    "named_servers": ".servers",
+    "servers_of": ".servers",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

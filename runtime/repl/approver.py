@@ -1,0 +1,121 @@
+"""Put questions at a terminal: one key answers, once all of what it is about could be seen.
+
+Ctrl-C at a question is a no, and stops the turn. How an answer was given goes on record with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import trio
+
+from leeward.security.permissions import Always
+from leeward.security.ports import Answer, Question, Reply, Told
+
+from .approve import (
+    choice,
+    choose_always,
+    chosen_lines,
+    is_cut,
+    offer,
+    question_lines,
+    question_sections,
+    trusted_values,
+    why_lines,
+)
+from .render import Renderer
+from .screen import within
+from .terminal import Closed, Interrupt, Terminal
+
+__all__ = ["TerminalApprover"]
+
+_NOT_YET = "  ✗ no yes before all of it was shown: [s]how all, or [n]o"
+_NO_ANSWER = "  ✗ one of the keys in brackets, please"
+
+
+@dataclass(slots=True)
+class _Open:
+    """A question that is open; `seen` is whether all of it was shown."""
+
+    question: Question
+    seen: bool
+
+
+class TerminalApprover:
+    """Asks at the terminal, one question at a time; Ctrl-C at a question is a no, and calls `stop`."""
+
+    def __init__(self, terminal: Terminal, renderer: Renderer, stop: Callable[[], None]) -> None:
+        self._terminal = terminal
+        self._renderer = renderer
+        self._stop = stop
+        self._turn = trio.Lock()
+        self.asks: Callable[[], None] = lambda: None
+        """Called when a question is put."""
+
+    async def ask(self, question: Question) -> Reply:
+        """Show a question and return the answer; what is none is asked for again."""
+        async with self._turn:
+            self._renderer.asks()
+            self.asks()
+            try:
+                return await self._asked(_Open(question, not is_cut(question)))
+            except (Interrupt, Closed):
+                self._stop()
+                return Told(Answer.NO, "Ctrl-C at the question")
+            finally:
+                self._renderer.answered()
+
+    async def _asked(self, open_: _Open) -> Reply:
+        screen, question = self._renderer.screen, open_.question
+        screen.put(question_lines(question, screen.width, in_full=open_.seen))
+        while True:
+            key = await self._terminal.key(offer(question, in_full=open_.seen))
+            answer = choice(key, question)
+            if key == "s":
+                open_.seen |= await self._terminal.page([*question_sections(question)])
+            elif key == "?":
+                screen.put(why_lines(question, screen.width))
+            elif answer is None:
+                screen.line(_NO_ANSWER, "dim")
+            elif answer is not Answer.NO and not open_.seen:
+                screen.line(_NOT_YET, "dim")
+            elif (reply := await self._reply(key, answer, question)) is not None:
+                self._say(chosen_lines(key, reply, question))
+                return reply
+
+    async def _reply(self, key: str, answer: Answer, question: Question) -> Reply | None:
+        """Return what a key leads to, or None where the person went back."""
+        how = f"key {key} at the terminal"
+        match key:
+            case "d":
+                words = await self._words()
+                return None if words is None else Told(answer, how, words)
+            case "a":
+                always = Always(question.always or ())
+            case "t":
+                always = trusted_values(question) or Always(())
+            case "A" | "w":
+                rules = question.wider if key == "w" else question.always
+                chosen = await choose_always(question, rules or (), self._terminal, self._renderer.screen)
+                if chosen is None or isinstance(chosen, Told):
+                    return chosen
+                return Told(chosen, how)
+            case _:
+                return Told(answer, how)
+        return Told(always, how)
+
+    async def _words(self) -> str | None:
+        """Return why the person says no, or None where they went back."""
+        try:
+            return (await self._terminal.answer("  no, because: ")).strip()
+        except Interrupt:
+            return None
+
+    def _say(self, lines: Iterator[str]) -> None:
+        screen = self._renderer.screen
+        screen.put(
+            [(piece, "dim")]
+            for line in lines
+            for piece in within(screen.width, "  ", line, "    ", by_words=True)
+        )

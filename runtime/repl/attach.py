@@ -1,0 +1,80 @@
+"""What goes along with a message: files named by `@`, and long pastes.
+
+All of it is fenced text and nobody's words: it asks for nothing. A file is read by a call of the person's
+own, through the pipeline like any other. URLs of a paste ground exactly themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from leeward.security.call import Asker, Status
+from leeward.security.kinds import Json
+
+from ..app import Runtime
+from ..grounding import shown_by_paste
+from .terminal import Typed
+
+__all__ = ["Mention", "attached_to", "mentions"]
+
+_MENTION = re.compile(r"(?<![\w@\\/.])@(\"[^\"\n]+\"|[^\s\"@]+)")
+_RANGE = re.compile(r"(.+?)(?::|#L)(\d{1,7})(?:-L?(\d{1,7}))?")
+_BEHIND = ".,;:!?)]}'"
+_MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A file or folder named in a message; `first` to `last` are lines counted from 1, 0 all of them."""
+
+    path: str
+    first: int = 0
+    last: int = 0
+
+    @property
+    def arguments(self) -> Mapping[str, Json]:
+        """The arguments of the call that reads it."""
+        if not self.first:
+            return {"path": self.path}
+        return {"path": self.path, "offset": self.first, "limit": self.last - self.first + 1}
+
+
+def mentions(typed: Typed) -> Iterator[Mention]:
+    """Yield what a message names; what was pasted names nothing."""
+    seen: set[str] = set()
+    for found in _MENTION.finditer(typed.text):
+        if found[0] in seen or any(found[0] in pasted for pasted in typed.pasted):
+            continue
+        seen.add(found[0])
+        name = found[1].strip('"') if found[1].startswith('"') else found[1].rstrip(_BEHIND)
+        lines = _RANGE.fullmatch(name)
+        if not name:
+            continue
+        if lines is None:
+            yield Mention(name)
+        else:
+            first = max(int(lines[2]), 1)
+            yield Mention(lines[1], first, max(int(lines[3] or first), first))
+
+
+async def attached_to(typed: Typed, runtime: Runtime) -> tuple[str, ...]:
+    """Return the texts that go along with a message, fenced.
+
+    What cannot be read is shown as any refusal, and goes along as what it is: the model learns that too.
+    """
+    texts = []
+    for mention in [*mentions(typed)][:_MOST]:
+        if not mention.path.endswith("/"):
+            read = await runtime.call("read", mention.arguments, Asker.PERSON)
+            is_folder = read.outcome.status is Status.ERROR and "folder" in read.shown
+            if not is_folder:
+                texts.append(read.text)
+                continue
+        listed = await runtime.call("list_directory", {"path": mention.path}, Asker.PERSON)
+        texts.append(listed.text)
+    for name, text in typed.folded:
+        await runtime.pipeline.note(*shown_by_paste(text, runtime.pipeline.session))
+        texts.append(await runtime.admit(text, "paste", name))
+    return tuple(texts)

@@ -1,0 +1,123 @@
+"""Complete what is typed: commands and their arguments, models, tools, and the names of files after an `@`.
+
+Names that a terminal would not show as they are, and those that are secret, are not offered.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from leeward.security.paths import secret_reason
+from leeward.security.policy import Autonomy
+from leeward.security.text import visible
+from leeward.security.trust import TrustLevel
+
+from ..app import Runtime
+from ..slash import COMMANDS
+
+__all__ = ["ChatCompleter"]
+
+_MOST = 60
+_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+
+
+class ChatCompleter(Completer):
+    """Completes the message before the cursor."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._arguments: dict[str, Callable[[list[str]], Iterable[str]]] = {
+            "help": self._commands,
+            "model": self._models,
+            "trust": self._trust,
+            "permissions": self._permissions,
+            "jobs": self._jobs,
+            "autonomy": lambda words: () if words else Autonomy,
+            "undo": lambda words: ("force",) if not words else (),
+            "redo": lambda words: ("force",) if not words else (),
+            "diff": lambda words: ("all",) if not words else (),
+            "why": lambda words: ("last",) if not words else (),
+            "audit": lambda words: ("show", "why") if not words else (),
+            "labels": lambda words: ("--json",) if not words else (),
+            "browse": lambda words: ("--forget",) if not words else (),
+            "memory": lambda words: ("delete", "everywhere") if not words else (),
+        }
+
+    def get_completions(self, document: Document, _event: CompleteEvent) -> Iterator[Completion]:
+        """Yield what may follow the text before the cursor."""
+        before = document.text_before_cursor
+        mention = _MENTION.search(before)
+        if before.startswith("/") and "\n" not in before:
+            yield from self._of_command(before)
+        elif mention is not None:
+            yield from self._files(mention[1])
+
+    def _of_command(self, before: str) -> Iterator[Completion]:
+        if " " not in before:
+            for command in COMMANDS:
+                name = f"/{command.name}"
+                if name.startswith(before):
+                    yield Completion(name, -len(before), display_meta=command.summary)
+            return
+        name, *words = before.split(" ")
+        begun = words.pop()
+        found = self._arguments.get(name.removeprefix("/"))
+        for word in found([word for word in words if word]) if found is not None else ():
+            if word.startswith(begun) and visible(word) == word:
+                yield Completion(word, -len(begun))
+
+    def _commands(self, words: list[str]) -> Iterable[str]:
+        return () if words else (command.name for command in COMMANDS)
+
+    def _models(self, words: list[str]) -> Iterable[str]:
+        config = self._runtime.config.llm
+        named = [f"{provider.name}:" for provider in config.providers]
+        return (
+            ()
+            if words
+            else dict.fromkeys(filter(None, (self._runtime.provider.name, config.model, "offline", *named)))
+        )
+
+    def _trust(self, words: list[str]) -> Iterable[str]:
+        if not words:
+            return (*(spec.name for spec in self._runtime.tools.specs()), "reset")
+        return (name.lower() for name in TrustLevel.__members__) if len(words) == 1 else ()
+
+    def _permissions(self, words: list[str]) -> Iterable[str]:
+        match words:
+            case []:
+                return ("allow", "revoke")
+            case ["allow"]:
+                return (spec.name for spec in self._runtime.tools.specs())
+            case ["revoke"]:
+                return (grant.id for grant in self._runtime.pipeline.session.grants)
+        return ()
+
+    def _jobs(self, words: list[str]) -> Iterable[str]:
+        ids = [job.id for job in self._runtime.jobs.all()]
+        return ("stop", *ids) if not words else ids if words == ["stop"] else ()
+
+    def _files(self, begun: str) -> Iterator[Completion]:
+        """Yield names below the workspace, folders with a slash behind them."""
+        policy = self._runtime.pipeline.session.policy
+        folder, _, name = begun.rpartition("/")
+        root = Path(policy.workspace)
+        try:
+            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+        except (OSError, ValueError):
+            return
+        for entry in [entry for entry in entries if _is_offered(entry.name, name)][:_MOST]:
+            if secret_reason(entry.path, policy) is None:
+                slash = "/" if entry.is_dir() else ""
+                yield Completion(f"{entry.name}{slash}", -len(name))
+
+
+def _is_offered(name: str, begun: str) -> bool:
+    is_plain = visible(name) == name and not any(char.isspace() for char in name)
+    return is_plain and name.startswith(begun) and (begun.startswith(".") or not name.startswith("."))

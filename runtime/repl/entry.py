@@ -1,0 +1,104 @@
+"""What a message does: a command (`/`), the person's own line for the shell (`!`), a note (`#`), or a turn.
+
+Only what was typed in the first column makes one of the first three. A `!` line is a call of the person's
+own: it passes the pipeline, runs for real, and what it printed goes along with the next message, fenced.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from leeward.security.call import Asker
+from leeward.security.ports import RecordError
+
+from ..app import Runtime
+from ..exits import CliError
+from ..slash import SlashCommand, dispatch, parse
+from .attach import attached_to
+from .render import Renderer
+from .results import Entry, sections
+from .terminal import Closed, Interrupt, Terminal, Typed
+
+__all__ = ["Entrance"]
+
+
+class Entrance:
+    """Carries messages out; `leaves` tells that one of them ends the chat."""
+
+    def __init__(self, runtime: Runtime, terminal: Terminal, renderer: Renderer) -> None:
+        self._runtime = runtime
+        self._terminal = terminal
+        self._renderer = renderer
+        self._brought: list[str] = []
+        self.leaves = False
+
+    async def run(self, typed: Typed) -> None:
+        """Carry a message out.
+
+        Raises:
+            CliError, RecordError: it could not be.
+        """
+        sign = "" if typed.is_pasted else typed.text[:1]
+        if typed.is_pasted:
+            self._renderer.screen.line("(what is pasted is no command: these are your words)", "dim")
+        rest = typed.text[1:].strip()
+        command = parse(typed.text) if sign == "/" else None
+        if command is not None:
+            await self._command(command)
+        elif sign == "!" and rest:
+            await self._shell(rest)
+        elif sign == "#" and rest and not rest.startswith("#"):
+            await self._runtime.call("memory_save", {"text": rest}, Asker.PERSON)
+        else:
+            brought, self._brought = self._brought, []
+            attached = (*brought, *await attached_to(typed, self._runtime))
+            await self._runtime.turn(typed.text.strip(), "\n\n".join(attached))
+
+    async def _shell(self, line: str) -> None:
+        result = await self._runtime.call("shell", {"command": line}, Asker.PERSON)
+        self._brought.append(f"The person ran: {line}\n{result.text}")
+
+    async def _command(self, command: SlashCommand) -> None:
+        result = await dispatch(self._runtime, command)
+        if result.opens is not None:
+            await self.show(int(result.opens) if result.opens else None)
+            return
+        self.leaves = result.exit and await self.may_leave()
+        # What a call brought is shown by the listener of its event.
+        if result.text and not result.came_in:
+            self._renderer.screen.block(result.text, "red" if result.failed else "")
+        if result.turn is not None:
+            await self._runtime.turn(*result.turn)
+
+    async def show(self, number: int | None = None) -> None:
+        """Open a result in the pager, by default the latest."""
+        entry = self._renderer.results.find(number)
+        if entry is None:
+            what = "there is nothing to show yet" if number is None else f"nothing is kept under {number}"
+            self._renderer.screen.failed(what)
+            return
+        await self._terminal.page([*sections(entry.title, await self._whole(entry))])
+
+    async def _whole(self, entry: Entry) -> str:
+        if entry.overflow_id is None:
+            return entry.text
+        try:
+            session, limit = self._runtime.session_id, sys.maxsize
+            return (await self._runtime.overflow.get(session, entry.overflow_id, limit=limit)).text
+        except (CliError, RecordError, LookupError) as error:
+            return f"{entry.text}\n[the rest could not be read: {error}]"
+
+    async def may_leave(self) -> bool:
+        """Whether the person means to leave, where commands still run in the background."""
+        running = sum(not job.over.is_set() for job in self._runtime.jobs.all())
+        if not running:
+            return True
+        many = f"{running} commands still run" if running > 1 else "a command still runs"
+        self._renderer.screen.line(f"{many} in the background; leaving ends them", "bold yellow")
+        self._renderer.asks()
+        try:
+            return await self._terminal.key("  leave? [y]es / [n]o ") == "y"
+        except (Interrupt, Closed):
+            return False
+        finally:
+            self._renderer.answered()

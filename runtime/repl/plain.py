@@ -1,0 +1,130 @@
+"""A terminal that takes whole lines and moves no cursor: `TERM=dumb`, or output that is no terminal.
+
+Between two prompts it is quiet: what is typed meanwhile waits for the next message, and never counts as the
+answer to a question that nobody has seen yet. A key that answers is the first letter of a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from leeward.memory.database import AsyncioThread
+from leeward.security.text import visible
+
+from ..printer import discard
+from .screen import plain_text
+from .terminal import Closed, Gone, Interrupt, Section, Typed
+
+__all__ = ["PlainTerminal", "end_with"]
+
+
+class _Lines(Vt100_Output):
+    """Writes text, and nothing that a terminal would have to obey."""
+
+    def write_raw(self, data: str) -> None:
+        """Leave out a sequence."""
+
+
+class PlainTerminal:
+    """Prompts, one after the other."""
+
+    def __init__(self, asyncio_thread: AsyncioThread) -> None:
+        self._thread = asyncio_thread
+        self._session: PromptSession[str] | None = None
+
+    @property
+    def obeys(self) -> bool:
+        """Whether it obeys escape sequences: it does not."""
+        return False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines, now."""
+        try:
+            size = os.get_terminal_size(sys.stdin.fileno())
+        except (OSError, ValueError):
+            return 80, 24
+        return size.columns or 80, size.lines or 24
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Do nothing: each prompt begins and ends by itself."""
+        yield
+
+    def write(self, text: str) -> None:
+        """Print whole lines; one that is gone sees nothing, and the signal that tells of it ends the chat."""
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError:
+            discard(sys.stdout)
+
+    def refresh(self) -> None:
+        """Nothing lives here that could be drawn."""
+
+    def notify(self, how: str, text: str) -> None:
+        """Ring a bell; this terminal shows no notice."""
+        if how == "bell" and text:
+            self.write("\x07")
+
+    async def message(self) -> Typed:
+        """Return the next message, as `Terminal.message`."""
+        while True:
+            try:
+                return Typed(await self._thread.run_cancellable(self._read, "› ", "", False))
+            except Interrupt:
+                self.write("(Ctrl-D or /exit leaves)\n")
+
+    async def key(self, prompt: str) -> str:
+        """Return the first letter of a line, as `Terminal.key`."""
+        typed = await self._thread.run_cancellable(self._read, f"{prompt.rstrip()} ", "", True)
+        return typed.strip()[:1]
+
+    async def answer(self, prompt: str, text: str = "") -> str:
+        """Return a line, as `Terminal.answer`."""
+        return await self._thread.run_cancellable(self._read, prompt, text, True)
+
+    async def page(self, sections: Sequence[Section]) -> bool:
+        """Print all of the texts."""
+        for section in sections:
+            self.write(f"{visible(section.title)}\n")
+            self.write("".join(f"{visible(plain_text(line))}\n" for line in section.lines))
+        return True
+
+    async def _read(self, prompt: str, text: str, is_answer: bool) -> str:
+        # Made inside the asyncio thread: prompt_toolkit binds to the loop it is made in.
+        if self._session is None:
+            output = _Lines(sys.stdout, lambda: Size(rows=self.size[1], columns=self.size[0]))
+            self._session = PromptSession(output=output, interrupt_exception=Interrupt, eof_exception=Closed)
+        session = self._session
+        if is_answer:
+            clear_typeahead(session.input)
+            with suppress(OSError, ValueError, termios.error):
+                termios.tcflush(session.input.fileno(), termios.TCIFLUSH)
+        asyncio.get_running_loop().set_exception_handler(partial(end_with, session.app))
+        try:
+            return await session.prompt_async(
+                prompt, default=text, set_exception_handler=False, handle_sigint=False
+            )
+        except (EOFError, OSError) as error:
+            raise Gone from error
+
+
+def end_with(app: Application[Any], _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """End a prompt with what went wrong behind it, where prompt_toolkit would print it and wait for a key."""
+    error = context.get("exception")
+    if isinstance(error, Exception) and app.future is not None and not app.future.done():
+        app.exit(exception=error)

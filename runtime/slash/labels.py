@@ -1,0 +1,84 @@
+"""`/labels`: the origins read in this session, and where a value was first seen; `--json` for programs.
+
+The session holds keyed hashes only, so a value is asked for by name, and none can be listed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from leeward.security.kinds import Json, Kind
+from leeward.security.provenance import Sighting, forms_of
+from leeward.security.text import visible
+from leeward.security.url import parse_place
+
+if TYPE_CHECKING:
+    from leeward.security.session import Session
+
+__all__ = ["labels_told"]
+
+
+def labels_told(session: Session, argument: str) -> str:
+    """Return the labels with what brought each, or what is known of the value that `argument` is."""
+    words = argument.split(" ")
+    value = " ".join(word for word in words if word != "--json").strip()
+    told = _of_value(session, value) if value else _of_session(session)
+    if "--json" in words:
+        return json.dumps(told)
+    return "\n".join(_lines(told))
+
+
+def _of_session(session: Session) -> dict[str, Json]:
+    first: dict[str, Json] = {}
+    for sighting in session.values.seen.sightings():
+        first.setdefault(str(sighting.origin), _of_sighting(sighting))
+    labels: list[Json] = [
+        {"label": str(label), "first": first.get(str(label))} for label in sorted(session.labels)
+    ]
+    return {"labels": labels, "tokens": len(session.values.seen), "full": session.values.seen.is_full}
+
+
+def _of_value(session: Session, value: str) -> dict[str, Json]:
+    """Return where a value was first seen, whatever kind it is meant to be."""
+    place = parse_place(value) or parse_place(f"https://{value}")
+    read = dict.fromkeys((*forms_of(Kind.DESTINATION, value, value), *forms_of(Kind.URL, place, value)))
+    known, key = session.values, session.values_key
+    sighting = known.seen_in(read, key)
+    return {
+        "value": value,
+        "given": known.is_given(read, key),
+        "seen": _of_sighting(sighting) if sighting is not None else None,
+        "invented": known.is_invented(read, key),
+    }
+
+
+def _of_sighting(sighting: Sighting) -> dict[str, Json]:
+    return {"origin": str(sighting.origin), "source": sighting.label, "call": sighting.call}
+
+
+def _lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an answer as a person reads it."""
+    if "value" not in told:
+        for label in told["labels"]:
+            yield f"{label['label']}: {_where(label['first']) or 'the output of something that ran'}"
+        if not told["labels"]:
+            yield "nothing was read that restricts what calls may do"
+        return
+    value = visible(told["value"])
+    if told["given"]:
+        yield f"{value}: you gave it"
+    if told["invented"]:
+        yield f"{value}: the model used it before anything showed it"
+    if told["seen"] is not None:
+        yield f"{value}: first seen in {_where(told['seen'])}"
+    elif not told["given"]:
+        yield f"{value}: nobody gave or showed it"
+
+
+def _where(first: Mapping[str, str] | None) -> str:
+    if first is None:
+        return ""
+    call = f", call {first['call']}" if first["call"] else ""
+    return visible(f"{first['source'] or 'your words'} ({first['origin']}{call})")

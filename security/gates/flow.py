@@ -1,0 +1,76 @@
+"""Asks before what was read leads to what somebody else sees or obeys; no answer in advance counts.
+
+Once a text of the web or of an MCP server was read, a call that reaches others must be the person's: what of
+it is not is found in `checks/flowing.py`. Plain changes inside the workspace are not its matter, files that
+run later are. After a confidential text sending is asked about; after both, whatever goes out.
+"""
+
+from __future__ import annotations
+
+from ..call import Action, Asker
+from ..checks import (
+    ACTING,
+    OUTWARD,
+    carries_out,
+    foreign_in,
+    risky_paths,
+    told_private,
+    told_untrusted,
+)
+from ..kinds import Effect, Kind
+from ..permissions import JUDGED
+from ..policy import FOREIGN, NOT_YOURS
+from ..session import Session
+from ..trust import Origin
+from ..verdict import Allow, Ask, Verdict
+
+__all__ = ["flow"]
+
+_FILES = Effect.READ | Effect.CREATE | Effect.WRITE
+
+
+def flow(action: Action, session: Session) -> Verdict:
+    """Ask about a call that what was read may have led to, unless all of it is the person's."""
+    if action.call.asker is Asker.PERSON:
+        return Allow()
+    untrusted = session.is_untrusted
+    if Origin.SECRET in session.labels and action.effects & OUTWARD and carries_out(action, session):
+        return _after_confidential(action, session, untrusted=untrusted)
+    if not untrusted or not action.effects & ACTING or action.is_command:
+        return Allow()
+    if not action.effects & ~_FILES and action.of_kind(Kind.PATH):
+        return _of_files(action, session)
+    foreign = foreign_in(action, session)
+    if not foreign or action.of is not None:
+        return Allow()
+    facts = (*((str(atom.kind).replace("_", " "), atom.shown) for atom in foreign.places), *foreign.others)
+    if not foreign.others:
+        return Ask(
+            FOREIGN, _QUESTION.format(told_untrusted(session)), foreign.places, force=True, facts=facts
+        )
+    return Ask(NOT_YOURS, _QUESTION.format(told_untrusted(session)), force=True, facts=facts)
+
+
+_QUESTION = "Is this what you want? {} was read before, and this is not all in your words."
+
+
+def _of_files(action: Action, session: Session) -> Verdict:
+    risky = risky_paths(action, session)
+    if not risky:
+        return Allow()
+    question = f"Change what runs later, or lies outside? {told_untrusted(session)} was read before."
+    return Ask("runs_later", question, risky, force=True, facts=tuple(("path", atom.shown) for atom in risky))
+
+
+def _after_confidential(action: Action, session: Session, *, untrusted: bool) -> Verdict:
+    """Ask about what goes out after something confidential; no answer in advance counts if also misled."""
+    source = told_private(session)
+    if untrusted:
+        question = (
+            f"Send something out? {source} was read, which is confidential, and {told_untrusted(session)}."
+        )
+        return Ask("confidential_and_untrusted", question, force=True)
+    if Effect.SEND not in action.effects:
+        return Allow()
+    question = f"Send something out? {source} was read, which is confidential."
+    return Ask("after_confidential", question, action.of_kind(*JUDGED))

@@ -1,0 +1,267 @@
+"""Servers in whole sessions: judged like any tool, fenced, on record, and used only as the person said."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from leeward.memory.audit import event_of
+from leeward.runtime.config import set_trusted
+from leeward.runtime.events import Alert
+from leeward.runtime.mcp import WORKSPACE_SERVERS
+from leeward.runtime.slash import dispatch, parse
+from leeward.security.call import Status
+from leeward.security.sandbox import SandboxLevel
+from leeward.security.trust import Origin, TrustLevel
+from leeward.tools.mcp import KnownServer
+
+pytest.importorskip("mcp", reason="the MCP SDK is not installed")
+
+SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
+SPAN = re.compile(r"«UNTRUSTED:([0-9a-f]{32}):[^»]*».*?«END:\1»", re.DOTALL)
+LOOK = """[mcp.servers.{name}.tools.look]
+effects = ["read"]
+arguments = {{ path = "path" }}
+"""
+ALL_READ = "".join(
+    f'[mcp.servers.{{name}}.tools.{tool}]\neffects = ["read"]\narguments = {{{{ {arguments} }}}}\n'
+    for tool, arguments in (("echo", 'text = "text"'), ("environment", ""), ("say", 'a = "text"'))
+)
+
+
+def server(mode, *lines, name="plain", tools=LOOK, words=()):
+    command = json.dumps([sys.executable, "-S", str(SCRIPT), mode, *words])
+    return "\n".join((f"[mcp.servers.{name}]", f"command = {command}", *lines, tools.format(name=name)))
+
+
+@pytest.fixture
+def session(sessions):
+    @asynccontextmanager
+    async def session(folder, config, **options):
+        async with sessions.session(folder, config, **options) as runtime:
+            if runtime.sandbox.level is SandboxLevel.NONE:
+                pytest.skip(f"no sandbox works here: {runtime.sandbox.weaker_because}")
+            yield runtime
+
+    return session
+
+
+async def type_in(runtime, line):
+    return (await dispatch(runtime, parse(line))).text
+
+
+def alerts(runtime):
+    return [event.message for event in runtime.heard if isinstance(event, Alert)]
+
+
+async def decided(runtime):
+    records = await runtime.audit.list_records(runtime.session_id, 50)
+    return [event_of(one.kind, one.body) for one in records if one.kind == "decision"]
+
+
+async def test_a_server_is_quarantined_until_the_person_raises_it(session, sessions, tmp_path):
+    approver = sessions.Answers(*sessions.YES)
+    async with session(tmp_path, server("plain"), approver=approver) as runtime:
+        (runtime.places.workspace / "a.txt").write_text("hello")
+        read = await runtime.call("plain__look", {"path": "a.txt"})
+        assert read.outcome.status is Status.OK and "hello" in read.text
+        assert not SPAN.sub("", read.text).strip() and Origin.MCP in runtime.pipeline.session.labels
+        outside = await runtime.call("plain__look", {"path": "/etc/shadow"})
+        assert outside.outcome.gate == "paths"
+        denied = await runtime.call("plain__echo", {"text": "x"})
+        assert (denied.outcome.gate, denied.error["rule"]) == ("trust", "quarantined")
+        assert "plain is verified for this session" in await type_in(runtime, "/trust server:plain verified")
+        assert not approver.questions
+        assert (await runtime.call("plain__echo", {"text": "x"})).outcome.status is Status.OK
+        assert len(approver.questions) == 1
+        assert "there is no server:nope" in await type_in(runtime, "/trust server:nope trusted")
+        told = await type_in(runtime, "/mcp")
+        assert told.startswith("plain: running")
+        assert "plain__look" in await type_in(runtime, "/mcp plain")
+        first = next(event for event in await decided(runtime) if event.tool == "plain__look")
+        spec = runtime.tools.spec("plain__look")
+        assert (first.reading.source, first.reading.version) == ("server:plain", "1.0")
+        assert first.reading.definition == spec.definition and len(spec.definition) == 64
+        assert (first.trust, first.reading.level) == ("quarantined", "quarantined")
+
+
+async def test_tools_are_known_from_then_on_and_nothing_is_started_to_list_them(session, tmp_path):
+    async with session(tmp_path, server("plain")) as runtime:
+        assert runtime.servers.servers["plain"].starts == 1
+    async with session(tmp_path, server("plain")) as runtime:
+        (runtime.places.workspace / "a.txt").write_text("hello")
+        assert runtime.servers.servers["plain"].starts == 0
+        assert (await runtime.call("plain__look", {"path": "a.txt"})).outcome.status is Status.OK
+        assert runtime.servers.servers["plain"].starts == 1
+
+
+async def test_nothing_of_a_hostile_server_is_outside_of_a_fence(session, tmp_path):
+    modes = ("forged", "errors", "fails", "quits", "wrong", "progress")
+    config = "".join(server(mode, name=mode, tools=ALL_READ) for mode in modes)
+    config += server("dies", name="dies")
+    async with session(tmp_path, config) as runtime:
+        assert any("dies cannot be used" in alert for alert in alerts(runtime))
+        texts = [spec.description for spec in runtime.tools.specs() if spec.definition]
+        schemas = [json.dumps(dict(spec.schema)) for spec in runtime.tools.specs() if spec.definition]
+        for mode in modes:
+            name = "forged__say" if mode == "forged" else f"{mode}__echo"
+            arguments = {"a": "b"} if mode == "forged" else {"text": "x"}
+            result = await runtime.call(name, arguments)
+            assert result.outcome.status is (Status.OK if mode in ("forged", "progress") else Status.ERROR)
+            texts.append(result.text)
+        for text in (*texts, *schemas, *alerts(runtime)):
+            bare = SPAN.sub("", text)
+            assert "\x1b" not in text and "SYSTEM" not in (bare if text in texts else ""), text
+        assert not any("SYSTEM" in schema for schema in schemas)
+
+
+async def test_what_a_server_may_do(session, tmp_path, monkeypatch):
+    """It has no variables but its own, writes nothing, and reads no secrets of the workspace."""
+    monkeypatch.setenv("TEST_TOKEN", "sk-test-" + "1" * 40)
+    monkeypatch.setenv("OTHER_TOKEN", "sk-test-" + "2" * 40)
+    given = ('env = { PLAIN = "yes" }', 'secrets = ["TEST_TOKEN"]')
+    async with session(tmp_path, server("plain", *given, tools=LOOK + ALL_READ)) as runtime:
+        (runtime.places.workspace / ".env").write_text("KEY=abc")
+        result = await runtime.call("plain__environment", {})
+        assert '"PLAIN": "yes"' in result.text and "OTHER_TOKEN" not in result.text
+        assert "TEST_TOKEN" in result.text and "sk-test-1" not in result.text
+        await type_in(runtime, "/trust server:plain trusted")
+        runtime.servers.servers["plain"].close()
+        plain = runtime.servers.servers["plain"]
+        listing = await plain.refresh()
+
+        async def nobody(_):
+            pass
+
+        until = trio.current_time() + 30
+        for tool, arguments in (("put", {"path": "new", "text": "x"}), ("look", {"path": ".env"})):
+            answer = await plain.call(listing.tools[tool], arguments, until, nobody)
+            assert "KEY" not in answer.text and "written" not in answer.text
+        assert not (runtime.places.workspace / "new").exists()
+
+
+async def test_what_a_server_writes_can_be_shown_and_taken_back(session, sessions, tmp_path):
+    approver = sessions.Answers(*sessions.YES)
+    config = server("plain", "write = true", tools="")
+    async with session(tmp_path, config, approver=approver) as runtime:
+        await type_in(runtime, "/trust server:plain trusted")
+        result = await runtime.call("plain__put", {"path": "new.txt", "text": "made\n"})
+        assert result.outcome.status is Status.OK, result.text
+        assert (runtime.places.workspace / "new.txt").read_text() == "made\n"
+        assert "+made" in await type_in(runtime, "/diff")
+        await type_in(runtime, "/undo")
+        assert not (runtime.places.workspace / "new.txt").exists()
+
+
+async def test_cancelling_a_turn_does_not_wait_for_a_server(session, sessions, tmp_path):
+    says = [[("hangs__echo", {"text": "x"})], "done"]
+    config = server("mute", name="hangs", tools=ALL_READ)
+    async with session(tmp_path, config, says=says) as runtime:
+        with trio.move_on_after(0.5) as scope:
+            await runtime.turn("go")
+        assert scope.cancelled_caught and trio.current_time() - scope.deadline < 30
+        assert (await decided(runtime))[0].tool == "hangs__echo"
+
+
+def brought(words):
+    told = {"command": sys.executable, "args": ["-S", str(SCRIPT), *words], "env": {}}
+    return json.dumps({"mcpServers": {"My Server": told}})
+
+
+async def test_a_workspace_brings_servers_only_as_the_person_allowed_them(session, sessions, tmp_path):
+    where = sessions.places(tmp_path.resolve())
+    file = where.workspace / WORKSPACE_SERVERS
+    file.write_text(brought(["plain"]))
+    async with session(tmp_path, "") as runtime:
+        assert not runtime.servers.names.waiting and not alerts(runtime)
+    set_trusted(where.data, where.workspace, True)
+    async with session(tmp_path, "") as runtime:
+        (told,) = (alert for alert in alerts(runtime) if "my_server" in alert)
+        assert "not used" in told and str(SCRIPT) in told and not runtime.servers.servers
+        assert "my_server: not allowed" in await type_in(runtime, "/mcp")
+        names = runtime.servers.names
+        names.store.put(names.waiting["my_server"], KnownServer(is_allowed=True))
+    async with session(tmp_path, "") as runtime:
+        # The command names a script that lies outside of all that is open to what a workspace brings.
+        assert runtime.servers.servers["my_server"].starts == 1
+    file.write_text(brought(["plain", "more"]))
+    async with session(tmp_path, "") as runtime:
+        assert [*runtime.servers.names.waiting] == ["my_server"] and not runtime.servers.servers
+    for wrong in (
+        "{",
+        "[]",
+        '{"mcpServers": {"x": {"args": []}}}',
+        '{"mcpServers": {"---": {"command": "a"}}}',
+    ):
+        file.write_text(wrong)
+        async with session(tmp_path, "") as runtime:
+            assert any("is not used" in alert for alert in alerts(runtime))
+
+
+async def test_the_level_of_a_session_is_of_the_tool_as_it_was(session, tmp_path):
+    async with session(tmp_path, server("plain", tools="")) as runtime:
+        await runtime.set_trust("plain__echo", TrustLevel.TRUSTED)
+        levels = runtime.pipeline.session
+        spec = runtime.tools.spec("plain__echo")
+        assert levels.trust_in(spec) is TrustLevel.TRUSTED
+        assert levels.definitions == {"plain__echo": spec.definition}
+
+
+def test_the_example_in_the_guide_is_what_happens(leeward):
+    root = Path(__file__).parents[2]
+    page = (root / "docs/mcp.md").read_text(encoding="utf-8")
+    (declared,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    told = {"EXAMPLES": str(root / "examples"), "HOME": str(leeward.home)}
+    for part in re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        for line, expected in re.findall(r"^\$ leeward (.*)\n((?:[^$].*\n)*)", part, re.MULTILINE):
+            for word, meant in told.items():
+                line, expected = line.replace(word, meant), expected.replace(word, meant)
+            ran = leeward(*shlex.split(line))
+            if "no sandbox" in ran.err or "nothing here keeps" in ran.err:
+                pytest.skip(f"no sandbox works here: {ran.err}")
+            assert ran.out == expected, (line, ran)
+        with leeward.config.open("a", encoding="utf-8") as file:
+            file.write(declared)
+            declared = ""
+
+
+def test_servers_are_added_to_the_configuration_and_taken_out_again(leeward):
+    before = "# mine\n[agent]\nmax_turns = 7 # seven\n\n[mcp.servers.a]\ncommand = ['x']\n"
+    leeward.configure(before)
+    assert leeward("mcp", "add", "b", "--", "y", "--flag", 'it"s').code == 0
+    added = leeward.config.read_text()
+    assert added == before + '\n[mcp.servers.b]\ncommand = ["y", "--flag", "it\\"s"]\n'
+    with leeward.config.open("a") as file:
+        file.write(
+            '[mcp.servers.b.tools.t]\neffects = ["read"]\n[mcp.servers."c"]\nurl = "https://c.example"\n'
+        )
+    assert leeward("mcp", "remove", "b").code == 0
+    assert leeward.config.read_text() == before + '\n[mcp.servers."c"]\nurl = "https://c.example"\n'
+    assert [one["name"] for one in leeward("mcp", "list", "--output", "json").json["data"]["servers"]] == [
+        "a",
+        "c",
+    ]
+    kept = leeward.config.read_text()
+    wrong = (
+        ("add", "a", "--", "x"),
+        ("add", "Bad-Name", "--", "x"),
+        ("add", "d"),
+        ("add", "d", "--url", "https://d.example", "x"),
+        ("add", "d", "--url", "ftp://d.example"),
+        ("remove", "nope"),
+    )
+    for words in wrong:
+        assert leeward("mcp", *words).code in (2, 5), words
+    inline = "[mcp]\nservers = { a = { command = ['x'] } }\n"
+    assert leeward.config.read_text() == kept
+    leeward.configure(inline)
+    assert "by hand" in leeward("mcp", "remove", "a").err and leeward.config.read_text() == inline
+    assert leeward("mcp", "trust", "nope", "trusted").code == 5
+    assert leeward("mcp", "tools", "a").code == 5

@@ -1,0 +1,67 @@
+"""Servers of the Model Context Protocol as tool executors; the SDK is loaded when a server is started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .executor import McpExecutor
+    from .gate import CallGate
+    from .http import open_http
+    from .listing import MOST_BYTES, MOST_TOOLS, ListedTool, Listing, ListingRefused, difference
+    from .server import Server, Surroundings
+    from .settings import ServerSettings, ToolDeclaration
+    from .specs import specs_of, tool_name
+    from .stdio import StdioTransport, open_stdio
+    from .store import KnownServer, ServerStore
+    from .transport import Transport
+
+__all__ = [
+    "MOST_BYTES",
+    "MOST_TOOLS",
+    "CallGate",
+    "KnownServer",
+    "ListedTool",
+    "Listing",
+    "ListingRefused",
+    "McpExecutor",
+    "Server",
+    "ServerSettings",
+    "ServerStore",
+    "StdioTransport",
+    "Surroundings",
+    "ToolDeclaration",
+    "Transport",
+    "difference",
+    "open_http",
+    "open_stdio",
+    "specs_of",
+    "tool_name",
+]
+
+_HOMES = {
+    "CallGate": ".gate",
+    "open_http": ".http",
+    "KnownServer": ".store",
+    "ListedTool": ".listing",
+    "Listing": ".listing",
+    "ListingRefused": ".listing",
+    "MOST_BYTES": ".listing",
+    "MOST_TOOLS": ".listing",
+    "McpExecutor": ".executor",
+    "Server": ".server",
+    "ServerSettings": ".settings",
+    "ServerStore": ".store",
+    "StdioTransport": ".stdio",
+    "Surroundings": ".server",
+    "ToolDeclaration": ".settings",
+    "Transport": ".transport",
+    "difference": ".listing",
+    "open_stdio": ".stdio",
+    "specs_of": ".specs",
+    "tool_name": ".specs",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)

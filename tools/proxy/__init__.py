@@ -1,0 +1,1 @@
+"""The proxy by which commands reach hosts. Exports nothing, so that it is loaded only when needed."""
