@@ -9,8 +9,8 @@ granting. What the answer leads to is the pipeline's business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from leeward.security import command
@@ -21,7 +21,7 @@ from leeward.security.permissions import Always
 from leeward.security.policy import KEEP
 from leeward.security.ports import Answer, Question, Reply, Told
 from leeward.security.question import ACTS, Ends, arguments_of, ends_of, flags_of, is_act, quoted_name
-from leeward.security.session import ENDORSEMENT, Scope
+from leeward.security.session import ENDORSEMENT, Grant, Scope
 from leeward.security.text import visible
 from leeward.security.url import Url, host_facts
 
@@ -91,8 +91,22 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
     if len(told) > _LONG_QUESTION:
         yield [(f"  (all of the {len(told)} lines above belong to it)", "dim")]
     for name, rules in (("always would allow", question.always), ("or, wider", question.wider)):
-        for grant in question.grants(Always(rules or ())):
-            yield from _value(name, grant.what, width)
+        for what in _together(question.grants(Always(rules or ()))):
+            yield from _value(name, what, width)
+
+
+def _together(grants: Iterable[Grant]) -> Iterator[str]:
+    """Yield what is granted; where each of several commands may change a path, it is named once for all."""
+    changed: dict[str, list[str]] = {}
+    for grant in grants:
+        path = replace(grant, command=None, folder=None).what
+        changed.setdefault(path, []).append(grant.what.removeprefix(path))
+    for commands in dict.fromkeys(map(tuple, changed.values())):
+        paths = [path for path, by in changed.items() if tuple(by) == commands]
+        if len(commands) == 1:
+            yield from (f"{path}{commands[0]}" for path in paths)
+        else:
+            yield "\n".join((*paths, *(f" {command}" for command in commands)))
 
 
 def _argument(name: str, value: str, width: int, *, in_full: bool, by_file: bool) -> Iterator[Line]:
@@ -142,7 +156,7 @@ def offer(question: Question, *, in_full: bool = False) -> str:
         return f"  {' / '.join(('[s]how all', *no, '[?]'))} "
     yes = "[y] keep" if _is_keep(question.action) else "[y]es"
     offered = [f"on disk: {yes} / for [r]eal" if question.or_real else yes, no[0]]
-    offered += ["[a]lways in this session / [A] edit that"] if question.always is not None else []
+    offered += ["[a]lways in this session / [A] edit that rule"] if question.always is not None else []
     offered += ["[w]ider"] if question.wider is not None else []
     offered += ["[t]rust the value"] if trusted_values(question) is not None else []
     return f"  {' / '.join((*offered, no[1], '[s]how all', '[?]'))} "
@@ -182,9 +196,11 @@ def why_lines(question: Question, width: int) -> Iterator[Line]:
         told += [f"about: {', '.join(atom.shown for atom in ask.about)}"] if ask.about else []
         for text in told:
             yield from ([(line, "dim")] for line in within(width, "  ", visible(text), "    ", by_words=True))
+    ends = ["the model learns of a no, with your words after [d]; /why explains it afterwards"]
     if question.always is None:
-        yield [("  no rule can answer this for longer than this call", "dim")]
-    yield [("  the model learns of a no, with your words after [d]; /why explains it afterwards", "dim")]
+        ends.insert(0, "no rule can answer this for longer than this call")
+    for text in ends:
+        yield from ([(line, "dim")] for line in within(width, "  ", text, "    ", by_words=True))
 
 
 _AFTER = {True: "ran on trial; nothing is changed yet:", False: "ran without what it tried to reach:"}
@@ -219,7 +235,8 @@ def _canonical(atom: Atom) -> str:
 def _value(name: str, value: str, width: int) -> Iterator[Line]:
     """Yield a value behind its name, line by line."""
     first, *rest = value.split("\n")
-    yield from ([(line, "")] for line in within(width, f"  {name}: ", visible(first)))
+    head = f"  {name}: "
+    yield from ([(line, "")] for line in within(width, head, visible(first), _SAME_LINE, by_words=True))
     yield from _lines(rest, width)
 
 
@@ -350,6 +367,8 @@ def _told(seconds: float) -> str:
 def granted_lines(always: Always, question: Question) -> Iterator[str]:
     """Yield what an answer that lasts has granted, and where that is taken back."""
     span = "" if always.seconds is None else f" for {_told(always.seconds)}"
-    for grant in question.grants(always):
-        yield f"allowed in {grant.holds}{span}: {grant.what}"
+    grants = question.grants(always)
+    for where in dict.fromkeys(grant.holds for grant in grants):
+        for what in _together(grant for grant in grants if grant.holds == where):
+            yield from f"allowed in {where}{span}: {what}".split("\n")
     yield "/permissions lists it, /permissions revoke takes it back"

@@ -28,7 +28,7 @@ from leeward.security.text import visible
 
 from .activity import fitted
 from .desk import Desk
-from .screen import Line, pt_style
+from .screen import Line, choices_within, pt_style
 from .terminal import View
 
 __all__ = ["Looks", "Windows", "layout_of"]
@@ -80,7 +80,9 @@ class Looks:
         if question is None:
             return []
         waits = " (you are typing: a pause, and keys answer)" if question.ignores_until_pause else ""
-        return [("bold", question.prompt), ("reverse", " "), ("dim", waits)]
+        # Room for the mark that ends a line, and for the cursor.
+        prompt = choices_within(self._size()[0] - 3, question.prompt)
+        return [("bold", prompt), ("reverse", " "), ("dim", waits)]
 
 
 @dataclass(frozen=True, slots=True)

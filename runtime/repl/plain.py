@@ -10,32 +10,46 @@ import asyncio
 import os
 import sys
 import termios
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
-from prompt_toolkit.data_structures import Size
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.input.typeahead import clear_typeahead
-from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.output import DummyOutput
 
 from leeward.memory.database import AsyncioThread
 from leeward.security.text import visible
 
 from ..printer import discard
-from .screen import plain_text
+from .screen import choices_within, plain_text
 from .terminal import Closed, Gone, Interrupt, Section, Typed
 
-__all__ = ["PlainTerminal", "end_with"]
+__all__ = ["Echo", "PlainTerminal", "end_with"]
 
 
-class _Lines(Vt100_Output):
-    """Writes text, and nothing that a terminal would have to obey."""
+class Echo:
+    """Shows a line while it is typed, where nothing on the screen can be written over."""
 
-    def write_raw(self, data: str) -> None:
-        """Leave out a sequence."""
+    def __init__(self, prompt: str, text: str, write: Callable[[str], None]) -> None:
+        self._prompt = prompt.rpartition("\n")[2]
+        self._write = write
+        self._shown = _on_one_line(text)
+        write(f"{prompt}{self._shown}")
+
+    def changed(self, buffer: Buffer) -> None:
+        """Write what was added to the end, or all of it once more below."""
+        text = _on_one_line(buffer.text)
+        is_longer = text.startswith(self._shown)
+        self._write(text[len(self._shown) :] if is_longer else f"\n{self._prompt}{text}")
+        self._shown = text
+
+
+def _on_one_line(text: str) -> str:
+    return visible(text).replace("\n", "\\n")
 
 
 class PlainTerminal:
@@ -90,7 +104,8 @@ class PlainTerminal:
 
     async def key(self, prompt: str) -> str:
         """Return the first letter of a line, as `Terminal.key`."""
-        typed = await self._thread.run_cancellable(self._read, f"{prompt.rstrip()} ", "", True)
+        lines = f"{choices_within(self.size[0] - 3, prompt.rstrip())} "
+        typed = await self._thread.run_cancellable(self._read, lines, "", True)
         return typed.strip()[:1]
 
     async def answer(self, prompt: str, text: str = "") -> str:
@@ -107,20 +122,26 @@ class PlainTerminal:
     async def _read(self, prompt: str, text: str, is_answer: bool) -> str:
         # Made inside the asyncio thread: prompt_toolkit binds to the loop it is made in.
         if self._session is None:
-            output = _Lines(sys.stdout, lambda: Size(rows=self.size[1], columns=self.size[0]))
-            self._session = PromptSession(output=output, interrupt_exception=Interrupt, eof_exception=Closed)
+            self._session = PromptSession(
+                output=DummyOutput(), interrupt_exception=Interrupt, eof_exception=Closed
+            )
         session = self._session
         if is_answer:
             clear_typeahead(session.input)
             with suppress(OSError, ValueError, termios.error):
                 termios.tcflush(session.input.fileno(), termios.TCIFLUSH)
         asyncio.get_running_loop().set_exception_handler(partial(end_with, session.app))
+        echo = Echo(prompt, text, self.write)
+        session.default_buffer.on_text_changed += echo.changed
         try:
             return await session.prompt_async(
-                prompt, default=text, set_exception_handler=False, handle_sigint=False
+                "", default=text, set_exception_handler=False, handle_sigint=False
             )
         except (EOFError, OSError) as error:
             raise Gone from error
+        finally:
+            session.default_buffer.on_text_changed -= echo.changed
+            self.write("\n")
 
 
 def end_with(app: Application[Any], _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -18,7 +18,7 @@ from rich.cells import cell_len, chop_cells
 
 from leeward.security.text import visible
 
-__all__ = ["Line", "Screen", "Sink", "harmless", "plain_text", "pt_style", "within"]
+__all__ = ["Line", "Screen", "Sink", "choices_within", "harmless", "plain_text", "pt_style", "within"]
 
 Line: TypeAlias = list[tuple[str, str]]
 """One line of the screen: texts, each with its style, a string of words from `_SGR`."""
@@ -26,6 +26,7 @@ Line: TypeAlias = list[tuple[str, str]]
 _NARROWEST = 10
 _BAR = "  │ "
 _SAME_LINE = "    ┊ "
+_BETWEEN = " / "
 _COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _SGR = (
     {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
@@ -144,6 +145,20 @@ def within(
         piece = _piece(rest, room, by_words)
         yield below + piece
         rest = rest[len(piece) :]
+
+
+def choices_within(width: int, prompt: str) -> str:
+    """Return a prompt that names keys, in lines that fit: it is broken between two of them, if it can be."""
+    lines = [""]
+    for choice in prompt.split(_BETWEEN):
+        line = f"{lines[-1]}{_BETWEEN}{choice}" if lines[-1] else choice
+        if lines[-1] and cell_len(line.rstrip()) > width:
+            lines[-1] += _BETWEEN.rstrip()
+            line = f"    {choice}"
+        else:
+            lines.pop()
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _piece(text: str, room: int, by_words: bool) -> str:

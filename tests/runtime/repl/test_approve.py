@@ -8,15 +8,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prompt_toolkit.buffer import Buffer
 from rich.cells import cell_len
 
-from leeward.runtime.repl.approve import choice, is_cut, offer, question_lines
-from leeward.runtime.repl.screen import plain_text, within
+from leeward.runtime.repl.approve import choice, granted_lines, is_cut, offer, question_lines
+from leeward.runtime.repl.plain import Echo
+from leeward.runtime.repl.screen import choices_within, plain_text, within
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Checked, ToolCall, ToolSpec
 from leeward.security.kinds import KIND_KEY, Effect
+from leeward.security.permissions import Always
 from leeward.security.policy import Policy
 from leeward.security.ports import Answer, Question
+from leeward.security.session import Grant
 from leeward.security.text import visible
 from leeward.security.verdict import Ask
 
@@ -309,3 +313,43 @@ def test_for_real_may_be_answered_where_that_is_on_offer():
     assert choice("r", once_more) is Answer.REAL and choice("y", once_more) is Answer.YES
     other = question({"command": "make"}, tool="shell", command="command")
     assert choice("r", other) is None and "[r]eal" not in offer(other)
+
+
+@given(
+    st.lists(st.from_regex(r"\[?[a-z]{1,9}\]?[a-z]{0,9}( [a-z]{1,9}){0,2}", fullmatch=True), min_size=1),
+    st.integers(28, 130),
+)
+@example(["[y]es", "[n]o", "[a]lways in this session", "[d] no, and why", "[s]how all", "[?]"], 77)
+def test_the_line_of_keys_is_broken_between_two_of_them(choices, width):
+    lines = choices_within(width, f"  {' / '.join(choices)} ").split("\n")
+    assert [key.strip() for line in lines for key in line.split(" /") if key.strip()] == choices
+    assert all(cell_len(line.removesuffix(" /").rstrip()) <= width for line in lines if " / " in line)
+
+
+def test_what_each_of_several_commands_may_change_is_named_once():
+    class Granting:
+        def grants(self, always):
+            rules = [(path, by) for path in ("/ws/a", "/ws/b") for by in ("rm a", "touch b")]
+            made = [Grant("", "keep", path, always.scope, command=by) for path, by in rules]
+            return (*made, Grant("", "keep", "/ws/c", always.scope, command="rm c"))
+
+    assert list(granted_lines(Always(()), Granting())) == [
+        "allowed in this session: keep /ws/a",
+        "keep /ws/b",
+        "  changed by rm a",
+        "  changed by touch b",
+        "allowed in this session: keep /ws/c changed by rm c",
+        "/permissions lists it, /permissions revoke takes it back",
+    ]
+
+
+def test_a_line_is_shown_while_it_is_typed_where_nothing_is_written_over():
+    written = []
+    buffer = Buffer()
+    echo = Echo("  [y]es /\n    rule ", "make", written.append)
+    buffer.text = "make"
+    buffer.on_text_changed += echo.changed
+    buffer.text = "make t"
+    buffer.text = "make t\x1b[2J\n"
+    buffer.text = "make"
+    assert written == ["  [y]es /\n    rule make", " t", r"\u{1b}[2J\n", "\n    rule make"]
