@@ -156,7 +156,7 @@ def offer(question: Question, *, in_full: bool = False) -> str:
         return f"  {' / '.join(('[s]how all', *no, '[?]'))} "
     yes = "[y] keep" if _is_keep(question.action) else "[y]es"
     offered = [f"on disk: {yes} / for [r]eal" if question.or_real else yes, no[0]]
-    offered += ["[a]lways in this session / [A] edit that rule"] if question.always is not None else []
+    offered += ["[a]lways in this session / [A]lways, edited"] if question.always is not None else []
     offered += ["[w]ider"] if question.wider is not None else []
     offered += ["[t]rust the value"] if trusted_values(question) is not None else []
     return f"  {' / '.join((*offered, no[1], '[s]how all', '[?]'))} "
