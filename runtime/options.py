@@ -20,7 +20,7 @@ class Options:
     `command` is the first word ("" where there was none), `action` the second of `audit`, `config` and
     `permissions`, `name` the session, call or grant that is asked about. `urls` and `seen` are what the
     person gave and what was read before a `call` or `check`, `rung` what commands can run in for the latter.
-    `timeout` is in seconds.
+    `timeout` is in seconds. `trust_workspace` answers for what the workspace brings, in this run.
     `session`, `kinds`, `tool`, `denied` and `since` (seconds since the epoch) say which records are meant,
     `form` is how they are exported, `head` a signed head of the audit, or the file that holds it.
     `output_schema` is the file with the JSON Schema that the answer to `prompt` must fit.
@@ -39,6 +39,7 @@ class Options:
     output: Output = "text"
     timeout: float | None = None
     max_turns: int | None = None
+    trust_workspace: bool = False
     quiet: bool = False
     verbose: bool = False
     prompt: str | None = None

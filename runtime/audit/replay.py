@@ -31,7 +31,7 @@ from leeward.security.record import (
 from leeward.security.session import Asked, Configured, Decided, Event, GateVerdict, Session, apply_events
 from leeward.security.text import visible
 
-from ..config import is_trusted, load
+from ..config import load, trust_of
 from ..console import Startup, look
 from ..exits import Exit
 from ..options import Options
@@ -326,7 +326,7 @@ class _Policies:
 
     def _read(self, workspace: str, home: str, headless: bool) -> Policy:
         places, options = self._start.places, self._options
-        trusted = is_trusted(places.data, Path(workspace)) is True
+        trusted = trust_of(places.data, Path(workspace)).reads_configuration
         loaded = load(file=options.config, workspace=Path(workspace), trusted=trusted, flags=options.flags())
         return to_policy(
             loaded,

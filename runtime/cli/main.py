@@ -365,6 +365,12 @@ def _common(parser: argparse.ArgumentParser, default: object) -> None:
     add("--output", choices=("text", "json", "jsonl"), default=default, help="how the answer is written")
     add("--timeout", metavar="SECONDS", type=_seconds, default=default, help="the wall clock for all of it")
     add("--max-turns", metavar="N", type=_count, default=default, help="replies of the model to one message")
+    add(
+        "--trust-workspace",
+        action="store_true",
+        default=default,
+        help="trust what the workspace brings as it is now, in this run",
+    )
     add("--quiet", action="store_true", default=default, help="the answer and alerts only")
     add("--verbose", action="store_true", default=default, help="results in full")
 

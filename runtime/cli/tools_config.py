@@ -8,7 +8,17 @@ from typing import Any
 from leeward.security.kinds import Json
 from leeward.security.session import Session
 
-from ..config import KEYS, Loaded, config_folder, dotted, is_private, set_trusted, toml_value
+from ..config import (
+    KEYS,
+    Loaded,
+    brought_by,
+    config_folder,
+    dotted,
+    is_private,
+    purpose_of,
+    set_trusted,
+    toml_value,
+)
 from ..console import Startup, look
 from ..describe import effects_of, level_of, tool_line
 from ..dry_run import policy_of, specs_of
@@ -64,7 +74,8 @@ async def config(options: Options, printer: Printer) -> Exit:
             lines += [f"read      {file}" for file in start.loaded.files]
         case "trust" | "distrust":
             told = _note_trust(start, trusted=options.action == "trust")
-            lines = [f"{told['workspace']}: its own configuration is {'' if told['trusted'] else 'not '}read"]
+            read = "is read as it is now" if told["trusted"] else "is not read"
+            lines = [f"{told['workspace']}: what it brings {read}", *_brought_lines(start)]
         case _:
             values = dict(_values(start.loaded))
             told = {"values": values}
@@ -72,6 +83,11 @@ async def config(options: Options, printer: Printer) -> Exit:
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
     printer.event({"schema": 1, "type": "config", **told})
     return printer.finish(Exit.SUCCESS, told)
+
+
+def _brought_lines(start: Startup) -> list[str]:
+    names = brought_by(start.places.workspace, nested=True)
+    return [f"  {name:<32}  {purpose_of(name)}" for name in names]
 
 
 def _note_trust(start: Startup, *, trusted: bool) -> dict[str, Json]:

@@ -9,20 +9,33 @@ from leeward.security.lazy import lazy_names
 from .load import WORKSPACE_FILE, WORKSPACE_FILTERS, Loaded, config_folder, data_folder, load
 
 if TYPE_CHECKING:
+    from .brought import (
+        COMMANDS_FOLDER,
+        CONFIGURATION,
+        INSTRUCTIONS,
+        WORKSPACE_SERVERS,
+        brought_by,
+        contents_of,
+        purpose_of,
+    )
     from .errors import ConfigError
     from .keys import KEYS, dotted, is_private, printable
     from .models import AnomalySection, Config, ProviderSection, SecretSection
     from .places import Locations, find_places
     from .reference import toml_value
     from .servers import ServerSection
-    from .trust import is_trusted, set_trusted
+    from .trust import Trust, set_trusted, trust_in, trust_of, trusted_now
     from .types import SERVER_NAME
 
 __all__ = [
+    "COMMANDS_FOLDER",
+    "CONFIGURATION",
+    "INSTRUCTIONS",
     "KEYS",
     "SERVER_NAME",
     "WORKSPACE_FILE",
     "WORKSPACE_FILTERS",
+    "WORKSPACE_SERVERS",
     "AnomalySection",
     "Config",
     "ConfigError",
@@ -31,35 +44,51 @@ __all__ = [
     "ProviderSection",
     "SecretSection",
     "ServerSection",
+    "Trust",
+    "brought_by",
     "config_folder",
+    "contents_of",
     "data_folder",
     "dotted",
     "find_places",
     "is_private",
-    "is_trusted",
     "load",
     "printable",
+    "purpose_of",
     "set_trusted",
     "toml_value",
+    "trust_in",
+    "trust_of",
+    "trusted_now",
 ]
 
 _HOMES = {
     "AnomalySection": ".models",
+    "COMMANDS_FOLDER": ".brought",
+    "CONFIGURATION": ".brought",
     "Config": ".models",
     "ConfigError": ".errors",
+    "INSTRUCTIONS": ".brought",
     "KEYS": ".keys",
     "Locations": ".places",
     "ProviderSection": ".models",
     "SecretSection": ".models",
     "SERVER_NAME": ".types",
     "ServerSection": ".servers",
+    "Trust": ".trust",
+    "brought_by": ".brought",
+    "WORKSPACE_SERVERS": ".brought",
+    "contents_of": ".brought",
     "dotted": ".keys",
     "find_places": ".places",
     "is_private": ".keys",
-    "is_trusted": ".trust",
     "printable": ".keys",
+    "purpose_of": ".brought",
     "set_trusted": ".trust",
     "toml_value": ".reference",
+    "trust_in": ".trust",
+    "trust_of": ".trust",
+    "trusted_now": ".trust",
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -8,19 +8,24 @@ from pathlib import Path
 
 from .load import config_folder, data_folder
 from .models import Config
+from .trust import Trust
 
 __all__ = ["Locations", "find_places"]
 
 
 @dataclass(frozen=True, slots=True)
 class Locations:
-    """Absolute, resolved paths."""
+    """Absolute, resolved paths.
+
+    `trust` is how far the workspace is trusted in this run, None where the person's answers say it.
+    """
 
     workspace: Path
     home: Path
     config: Path
     data: Path
     database: Path
+    trust: Trust | None = None
 
 
 def find_places(config: Config, workspace: Path | None = None) -> Locations:

@@ -8,21 +8,23 @@ question ends the command.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config import (
-    WORKSPACE_FILE,
-    WORKSPACE_FILTERS,
+    CONFIGURATION,
+    INSTRUCTIONS,
     Loaded,
     Locations,
+    Trust,
     config_folder,
     data_folder,
     find_places,
-    is_trusted,
     load,
     printable,
+    trust_of,
+    trusted_now,
 )
 from ..exits import CliError, Exit
 from ..policy import workspace_question
@@ -37,14 +39,25 @@ __all__ = ["Startup", "begin", "look", "require_model"]
 class Startup:
     """What holds, and the questions that are still open.
 
-    `unusual` asks whether this folder is meant; `untrusted` is the workspace's own configuration file
-    that was not read because the person has not been asked yet.
+    `unusual` asks whether this folder is meant; `trust` tells what of the workspace is trusted, and about
+    what of it the person must still be asked.
     """
 
     loaded: Loaded
     places: Locations
     unusual: str | None
-    untrusted: Path | None
+    trust: Trust
+
+    @property
+    def untrusted(self) -> Path | None:
+        """The workspace's own configuration file that was not read because nobody was asked yet."""
+        unread = [name for name in self.trust.unanswered if name in CONFIGURATION]
+        return self.places.workspace / unread[0] if unread else None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The names of instruction files that no model reads because nobody was asked yet."""
+        return tuple(name for name in self.trust.unanswered if name.rpartition("/")[2] in INSTRUCTIONS)
 
 
 def look(options: Options) -> Startup:
@@ -55,17 +68,17 @@ def look(options: Options) -> Startup:
     """
     workspace = _workspace(options)
     data = Path(os.path.realpath(data_folder()))
-    said = is_trusted(data, workspace)
-    loaded = load(file=options.config, workspace=workspace, trusted=said is True, flags=options.flags())
+    # A flag is an answer for this run alone.
+    trust = trusted_now(workspace) if options.trust_workspace else trust_of(data, workspace)
+    flags = options.flags()
+    loaded = load(file=options.config, workspace=workspace, trusted=trust.reads_configuration, flags=flags)
     places = find_places(loaded.config, workspace)
+    places = replace(places, trust=trust if options.trust_workspace else None)
     unusual = None
     if options.workspace is None:
         unusual = workspace_question(workspace, places.home, config_folder(), places.data)
-    brought = (workspace / WORKSPACE_FILE, workspace / WORKSPACE_FILTERS)
-    unread = (
-        own for own in brought if (own.exists() or own.is_symlink()) and not _is_named(own, options, loaded)
-    )
-    return Startup(loaded, places, unusual, next(unread, None) if said is None else None)
+    is_open = [name for name in trust.unanswered if not _is_named(workspace / name, options, loaded)]
+    return Startup(loaded, places, unusual, replace(trust, unanswered=tuple(is_open)))
 
 
 def begin(options: Options, *, works: bool = True) -> Startup:
@@ -87,7 +100,8 @@ def begin(options: Options, *, works: bool = True) -> Startup:
             Exit.PRECONDITION,
             "INPUT_REQUIRED",
             f"nobody is here to say whether {printable(str(start.untrusted))} may be read",
-            suggestion="leeward config trust (or: leeward config distrust) answers that for this workspace",
+            suggestion="leeward config trust (or: distrust) answers that for this workspace, "
+            "--trust-workspace for this run",
         )
     return start
 
@@ -121,4 +135,4 @@ def _workspace(options: Options) -> Path:
 
 def _is_named(own: Path, options: Options, loaded: Loaded) -> bool:
     """Whether the person named this very file as theirs, so that it was read already."""
-    return options.config is not None and any(own.samefile(file) for file in loaded.files)
+    return options.config is not None and own.exists() and any(own.samefile(file) for file in loaded.files)

@@ -8,7 +8,7 @@ right before each one starts.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -79,9 +79,14 @@ class Calls:
         spec_of: Callable[[str], ToolSpec | None],
         retry: RetryLimits,
         emit: Callable[[RunEvent], None],
+        behind: Callable[[ToolResult], Awaitable[str]] | None = None,
         random: Callable[[], float] = _RANDOM.random,
     ) -> None:
-        """Take what calls go through and who hears of them; `random` gives numbers from 0 up to 1."""
+        """Take what calls go through and who hears of them; `random` gives numbers from 0 up to 1.
+
+        `behind` returns what goes to the model behind a result, as it was admitted.
+        """
+        self._behind = behind
         self._pipeline = pipeline
         self._spec_of = spec_of
         self._retry = retry
@@ -109,7 +114,11 @@ class Calls:
 
         async def work() -> None:
             for index, requested in waiting:
-                results[index] = (await self._tried(requested)).text
+                result = await self._tried(requested)
+                # First as it is: cancelling what follows must not lose it.
+                results[index] = result.text
+                if self._behind is not None:
+                    results[index] += await self._behind(result)
 
         if len(batch) == 1:
             await work()

@@ -14,16 +14,17 @@ import trio
 
 from leeward.security.action import without_secrets
 from leeward.security.filters import Source
-from leeward.security.paths import secret_reason
 from leeward.security.trust import Origin
 
-from ..config import Config, Locations, is_trusted
+from ..config import Config, Locations
 from ..providers.interface import Message, Provider, ToolView
 from .calls import Calls, RetryLimits
 from .compaction import ModelSummarizer, compact, weakest
 from .cost import Meter, Price
 from .history import History, HistorySnapshot, Pending, at_rest
-from .prompt import ProjectFile, read_project_files, system_prompt
+from .instructions import Instructions
+from .prompt import system_prompt
+from .surroundings import repository_of, system_line
 from .turn import Turn, TurnContext
 from .window import ContextWindow
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from leeward.memory.sessions import Charge, Line, Transcript
     from leeward.security.call import ToolCall
     from leeward.security.pipeline import Pipeline
-    from leeward.security.policy import Policy
     from leeward.tools.composite import CompositeExecutor
 
     from ..events import RunEvent, TurnEnded
@@ -59,6 +59,7 @@ class Chat:
         self._places = places
         self._views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs())
         self._system: Message | None = None
+        self._instructions = Instructions(pipeline, places, warn)
         self._window = ContextWindow(config.agent.context_tokens)
         keep, masked = partial(_keep, transcript, pipeline), partial(_masked, tools)
         self.conversation = History(keep, warn, masked)
@@ -102,7 +103,7 @@ class Chat:
         attached = "\n\n".join(filter(None, (attached, await self._news())))
         agent, retry = self._config.agent, self._config.tools.retry
         limits = RetryLimits(retry.retries, retry.first_wait, retry.longest_wait)
-        calls = Calls(self._pipeline, self._tools.spec, limits, emit)
+        calls = Calls(self._pipeline, self._tools.spec, limits, emit, self._instructions.behind)
         means = TurnContext(
             provider,
             self._opening,
@@ -120,26 +121,23 @@ class Chat:
         """Return the system prompt; it is made once, for services keep what begins with the same bytes."""
         if self._system is not None:
             return self._system
-        workspace = self._places.workspace
-        files: tuple[ProjectFile, ...] = ()
-        if is_trusted(self._places.data, workspace):
-            policy = self._pipeline.session.policy
-            is_secret = partial(_is_secret, policy=policy)
-            files = await trio.to_thread.run_sync(read_project_files, workspace, is_secret)
-        admitted = [(file.name, await self._admitted(file)) for file in files]
-        self._system = Message(
-            "system", system_prompt(str(workspace), admitted, self._pipeline.session.canary)
-        )
+        workspace, session = self._places.workspace, self._pipeline.session
+        files = await self._instructions.begin()
+        around = "\n".join([system_line(session.now), *await self._repository()])
+        self._system = Message("system", system_prompt(str(workspace), files, session.canary, around))
         return self._system
 
-    async def _admitted(self, file: ProjectFile) -> str:
-        source = Source("project", Origin.PROJECT, file.name, shows=True)
-        fenced = await self._pipeline.admit(file.text, source)
-        return f"{fenced}\n[{file.name} goes on; only its beginning is read]" if file.is_cut else fenced
-
-
-def _is_secret(path: str, policy: Policy) -> bool:
-    return secret_reason(path, policy) is not None
+    async def _repository(self) -> list[str]:
+        """Return a line about the git repository; its branch is a name that others may have chosen."""
+        found = await trio.to_thread.run_sync(repository_of, self._places.workspace)
+        if found is None:
+            return []
+        at = f"no branch, the commit {found.commit}"
+        if found.branch:
+            source = Source("branch", Origin.WORKSPACE, ".git/HEAD", shows=True)
+            at = f"the branch {await self._pipeline.admit(found.branch, source)}"
+        under_way = f"; {found.under_way} is under way" if found.under_way else ""
+        return [f"Git has checked out {at}{under_way}."]
 
 
 def _masked(tools: CompositeExecutor, call: ToolCall) -> str:

@@ -41,7 +41,7 @@ from leeward.tools.mcp import (
     specs_of,
 )
 
-from ..config import SERVER_NAME, Config, Locations, ServerSection, is_trusted
+from ..config import SERVER_NAME, WORKSPACE_SERVERS, Config, Locations, ServerSection, trust_in
 from .connections import Connect
 
 __all__ = [
@@ -54,9 +54,6 @@ __all__ = [
     "open_servers",
     "servers_of",
 ]
-
-WORKSPACE_SERVERS = ".mcp.json"
-"""The servers a workspace brings along, relative to it; read only where the workspace is trusted."""
 
 _FOLDER = "mcp"
 _LARGEST = 64 * 1024
@@ -140,7 +137,7 @@ def _brought(places: Locations) -> Iterator[tuple[str, ServerSettings]]:
     Raises:
         ValueError: the file cannot be used.
     """
-    if is_trusted(places.data, places.workspace) is not True:
+    if trust_in(places).answer is not True:
         return
     raw = _contents(places.workspace / WORKSPACE_SERVERS)
     if raw is None:

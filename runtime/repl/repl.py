@@ -26,7 +26,7 @@ from leeward.security.session import AutonomySet
 from leeward.security.text import visible
 
 from ..app import Runtime
-from ..config import set_trusted
+from ..config import brought_by, purpose_of, set_trusted
 from ..console import Startup, look
 from ..describe import gates_off, no_trials_word, sandbox_word
 from ..exits import CliError, Exit
@@ -46,6 +46,7 @@ from .terminal import Closed, Gone, Interrupt, Terminal, Typed, quiet
 __all__ = ["Repl", "Stoppable", "banner", "run_repl"]
 
 _HISTORY = "history"
+_MOST_NAMED = 20
 _NO_ANSWER = "  ✗ one of the keys in brackets, please"
 LONG = 10.0
 """Seconds after which a person is taken to look elsewhere."""
@@ -179,16 +180,31 @@ async def _settled(start: Startup, options: Options, terminal: Terminal, rendere
     """
     if start.unusual is not None and not await _agreed(start.unusual, terminal, renderer):
         raise CliError(Exit.PRECONDITION, "DECLINED", "name another folder with --workspace, or start there")
-    if start.untrusted is None:
+    if not start.trust.unanswered:
         return start
-    question = f"{start.untrusted} can only tighten what is allowed here. Read it?"
+    question = "\n".join(trust_lines(start))
     trusted = await _agreed(question, terminal, renderer)
     try:
         set_trusted(start.places.data, start.places.workspace, trusted)
     except OSError as error:
-        told = f"! your answer cannot be kept, so that file is not read: {error.strerror}"
+        told = f"! your answer cannot be kept, so nothing of that is read: {error.strerror}"
         renderer.screen.block(told, "yellow")
     return look(options)
+
+
+def trust_lines(start: Startup) -> Iterator[str]:
+    """Yield the question whether to trust a folder, with each file it brings and what that is for."""
+    names = start.trust.unanswered
+    if start.trust.changed:
+        yield "Trust this folder still? Since you did, it has changed:"
+    else:
+        yield "Trust this folder? It brings:"
+        inner = brought_by(start.places.workspace, nested=True)
+        names = (*names, *(name for name in inner if name not in names and "/" in name))
+    width = min(32, max(map(len, names)))
+    yield from (f"  {visible(name):<{width}}  {purpose_of(name)}" for name in names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        yield f"  … and {len(names) - _MOST_NAMED} more"
 
 
 async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool:
@@ -197,7 +213,7 @@ async def _agreed(question: str, terminal: Terminal, renderer: Renderer) -> bool
     Raises:
         CliError: the person left instead.
     """
-    renderer.screen.block(visible(question), "yellow")
+    renderer.screen.block("\n".join(map(visible, question.split("\n"))), "yellow")
     while True:
         try:
             key = await terminal.key("  [y]es / [n]o? ")

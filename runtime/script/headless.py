@@ -22,6 +22,7 @@ from ..app import Runtime
 from ..console import begin, model_failure, require_model
 from ..events import SCHEMA, EndReason, TurnEnded, denial_json, result_json, usage_json
 from ..exits import CliError, Exit, Json, to_json
+from ..printer import plain
 from .account import RunPrinter
 from .answer_schema import REPAIR, AnswerSchema, UnfitAnswer, load_answer_schema
 from .expect import ABOUT_FILES, Happened, found_instead, unnamed_denials
@@ -114,6 +115,9 @@ class _Headless:
             CliError: a step could not be run, or an expectation was not met.
         """
         start = begin(self.options)
+        if start.left_out:
+            names = plain(", ".join(start.left_out))
+            self.printer.warn(f"{names}: not read; --trust-workspace or leeward config trust has it read")
         require_model(start)
         self.printer.so_far = self.data
         account = RunPrinter(self.printer, shows_answer=self.form is None)

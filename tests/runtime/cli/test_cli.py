@@ -262,15 +262,15 @@ def test_the_configuration_of_a_workspace_is_read_only_where_the_person_said_so(
 
 
 def test_what_trusted_workspaces_are_survives_nonsense(tmp_path):
-    assert trusted.is_trusted(tmp_path, tmp_path) is None
+    assert trusted.trust_of(tmp_path, tmp_path).answer is None
     for text in ("", "[]", "{", '{"x": 1}', "[" * 100_000, json.dumps({str(tmp_path): "yes"})):
         (tmp_path / trusted.FILE).write_text(text)
         (tmp_path / trusted.FILE).chmod(0o600)
-        assert trusted.is_trusted(tmp_path, tmp_path) is None
+        assert trusted.trust_of(tmp_path, tmp_path).answer is None
     trusted.set_trusted(tmp_path, tmp_path, False)
     trusted.set_trusted(tmp_path, tmp_path / "other", True)
-    assert trusted.is_trusted(tmp_path, tmp_path) is False
-    assert trusted.is_trusted(tmp_path, tmp_path / "other") is True
+    assert trusted.trust_of(tmp_path, tmp_path).answer is False
+    assert trusted.trust_of(tmp_path, tmp_path / "other").answer is True
     assert [path.name for path in tmp_path.iterdir()] == [trusted.FILE]
 
 

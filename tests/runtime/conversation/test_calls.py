@@ -118,7 +118,7 @@ class Fake:
 
 def runner(pipeline, specs=SPECS.get, retry=None, heard=None):
     emit = (heard if heard is not None else []).append
-    return Calls(pipeline, specs, retry or RetryLimits(), emit, lambda: 1.0)
+    return Calls(pipeline, specs, retry or RetryLimits(), emit, random=lambda: 1.0)
 
 
 def numbered(*names: str) -> list[ToolCall]:
