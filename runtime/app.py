@@ -217,7 +217,13 @@ class RuntimeSession:
             trio.BusyResourceError: another turn is running; a conversation has one at a time.
         """
         with self._alone:
+            return await self._turned(text, attached)
+
+    async def _turned(self, text: str, attached: str) -> TurnEnded:
+        async def turn(attached: str) -> TurnEnded:
             return await self.talk.turn(self.provider, text, attached, self._relay.emit)
+
+        return await self._parts.hooks.around(self.pipeline, text, attached, turn)
 
     @asynccontextmanager
     async def run(self, text: str, attached: str = "") -> AsyncGenerator[AsyncIterator[RunEvent], None]:
@@ -339,6 +345,7 @@ async def _begun(session: _Session) -> AsyncGenerator[_Session, None]:
     try:
         yield session
     finally:
+        await session._parts.hooks.end()
         await session._parts.current.end(session.audit, session._relay.alert)
 
 
@@ -380,6 +387,7 @@ async def _begin(
     model = ModelSet(session.now, runtime.provider.name, "chosen when the session was taken up")
     await pipeline.note(*events, configured(parts.loaded, session), model)
     await take_in(pipeline)
+    await parts.hooks.begin(pipeline)
 
 
 async def _turn_into(
@@ -400,6 +408,6 @@ async def _turn_into(
         runtime._relay.listeners.append(hear)
         task_status.started()
         try:
-            await runtime.talk.turn(runtime.provider, text, attached, runtime._relay.emit)
+            await runtime._turned(text, attached)
         finally:
             runtime._relay.listeners.remove(hear)

@@ -25,6 +25,7 @@ from leeward.tools.distill import Engine
 from leeward.tools.survey import Surveyor
 
 from .executors import all_tools, builtin_settings
+from .hooks import TurnHooks, open_hooks
 from .mcp import Network, connection, servers_of
 from .sessions import CheckpointNotice, Current, EventRelay, NoApprover, checkpoints_of, jobs_of
 from .vault import hand_out, open_vault
@@ -60,6 +61,7 @@ class Components:
     relay: EventRelay
     current: Current
     secrets: frozenset[str]
+    hooks: TurnHooks
 
 
 @asynccontextmanager
@@ -129,6 +131,7 @@ async def open_parts(
         servers = await stack.enter_async_context(servers_of(config, places, connect, relay.tell_once))
         tools = all_tools(config, (*built_in, *servers.executors), own, around, shared.named)
 
+        hooks = open_hooks(config, sandbox, policy.home, settings.given, relay.alert)
         asked = NoApprover() if approver is None else CheckpointNotice(approver, points)
         ports = Ports(
             tools,
@@ -140,6 +143,7 @@ async def open_parts(
             relay,
             shared.grants,
             Engine(loaded.filters),
+            hooks if config.hooks else None,
         )
         stack.callback(current.leave)
         yield Components(
@@ -155,4 +159,5 @@ async def open_parts(
             relay=relay,
             current=current,
             secrets=shared.model.secrets | vault.values | servers.names.secrets,
+            hooks=TurnHooks(hooks, relay.emit),
         )

@@ -181,9 +181,12 @@ class _NoStore:
 
 
 def policy_of(start: Startup, workspace: Path | None = None) -> Policy:
-    """Return what is allowed in a workspace under a configuration, as if somebody could be asked."""
+    """Return what is allowed in a workspace under a configuration, as if somebody could be asked.
+
+    No hook is run by a dry run, so none is asked.
+    """
     places = start.places
-    return to_policy(
+    policy = to_policy(
         start.loaded,
         workspace=workspace or places.workspace,
         home=places.home,
@@ -191,6 +194,7 @@ def policy_of(start: Startup, workspace: Path | None = None) -> Policy:
         data_dir=places.data,
         config_dir=places.config,
     )
+    return replace(policy, hooks=())
 
 
 def specs_of(start: Startup) -> tuple[ToolSpec, ...]:

@@ -45,6 +45,7 @@ class EndReason(StrEnum):
     CANCELLED = "cancelled"
     MODEL_ERROR = "model_error"
     FAILED = "failed"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,6 +21,7 @@ from leeward.security.policy import (
     AnomalyLimits,
     Autonomy,
     BreakerLimits,
+    CallHook,
     CallLimits,
     FenceRules,
     Policy,
@@ -54,7 +55,7 @@ def to_policy(
     named = (config.llm.ca_file, tools.fetch.ca_file, tools.audit.heads)
     relied_on = [Path(file) for file in named if file]
     protected = [*secret, config_dir, *loaded.files, workspace / Path(WORKSPACE_FILE).parent, *relied_on]
-    protected += running_code(config, workspace)
+    protected += (*running_code(config, workspace), *_hook_files(config, workspace))
     return Policy(
         workspace=os.path.realpath(workspace),
         home=os.path.realpath(home),
@@ -97,6 +98,7 @@ def to_policy(
             ScopedSecret(name, one.hosts, one.programs, one.show_output)
             for name, one in config.secrets.items()
         ),
+        hooks=_call_hooks(config),
     )
 
 
@@ -113,6 +115,20 @@ def _rules(loaded: Loaded) -> tuple[Rule, ...]:
         )
         for index, rule in enumerate(loaded.config.permissions.rules)
     )
+
+
+def _call_hooks(config: Config) -> tuple[CallHook, ...]:
+    """Return which hooks are asked before calls of which tools."""
+    asked = (one for one in config.hooks.items() if one[1].on == "before_call")
+    return tuple(CallHook(name, hook.tools) for name, hook in asked)
+
+
+def _hook_files(config: Config, workspace: Path) -> Iterator[Path]:
+    """Yield the files that hooks consist of by their command lines, also where there are none yet."""
+    for word in (word for hook in config.hooks.values() for word in hook.command):
+        path = workspace / word
+        if not path.is_dir() and ("/" in word or path.exists()):
+            yield path
 
 
 def _fence_rules(config: Config) -> FenceRules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from leeward.security.kinds import Runs
-from leeward.security.paths import secret_reason
+from leeward.security.paths import is_inside, secret_reason
 from leeward.security.sandbox import SandboxLevel
 from leeward.tools import git
 from leeward.tools.process import Limits, UpperBounds
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from .config import Config, Locations
 
-__all__ = ["KnownRungs", "histories_of", "open_confinement", "rung_of"]
+__all__ = ["KnownRungs", "histories_of", "named_files", "open_confinement", "rung_of"]
 
 _ASIDE, _TOOLCHAINS, _ON_DISK = "aside", "toolchains", "runs"
 _RUNGS = "rungs.json"
@@ -204,3 +204,17 @@ async def _holds(sandbox: Sandbox, alert: Callable[[str], None]) -> bool:
     if reason:
         alert(f"[tools.sandbox] auto_allow is off for this session: {reason}")
     return not reason
+
+
+def named_files(command: Sequence[str], home: str) -> Iterator[str]:
+    """Yield what of the person's own command line a program must be able to read to be what it names."""
+    for word in command:
+        if not word.startswith("/") or not os.path.lexists(word):
+            continue
+        yield os.path.realpath(word)
+        folder = os.path.realpath(Path(word).parent)
+        if Path(word).is_symlink() and not is_inside(home, folder):
+            yield folder
+        environment_of = os.path.dirname(folder)  # noqa: PTH120 — a text, as it is mounted
+        if word == command[0] and Path(environment_of, "pyvenv.cfg").is_file():
+            yield environment_of

@@ -141,9 +141,12 @@ class Approvals:
         return "; ".join(filter(None, (consulted.person, words)))
 
     async def _read_again(self, action: Action) -> Action:
-        """Return the call as it reads now; why it is to run once more is as it was."""
+        """Return the call as it reads now; why it is to run once more, and what hooks answered, is as it was.
+
+        If it reads otherwise, the yes was to something else, and so were their answers (`recheck`).
+        """
         read = await self.judge.read(action.call)
-        return replace(read, wished=action.wished, again=action.again)
+        return replace(read, wished=action.wished, again=action.again, hooked=action.hooked)
 
     def granted(self, consulted: Consulted) -> tuple[Granted, ...]:
         """Return the events of what an answer grants; the person is notified where it can grant nothing."""

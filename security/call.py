@@ -16,7 +16,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from .kinds import CommandFacts, CommandLine, Effect, Json, Kind, Once, Runs, Unreadable
+from .kinds import CommandFacts, CommandLine, Effect, HookAnswer, Json, Kind, Once, Runs, Unreadable
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
 from .trust import Origin, TrustLevel
@@ -284,7 +284,7 @@ class Action:
     that it is about more than it says. `wished` are the paths that its command line wanted to change when
     it ran read-only: it is to run again, so that it can. With `again` it runs again for want of room.
     `usual` names the arguments that are what the tool declares where nobody says them, `free` those it does
-    not declare.
+    not declare. `hooked` is what the person's hooks answered about it.
     """
 
     call: ToolCall
@@ -304,6 +304,7 @@ class Action:
     wished: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
+    hooked: tuple[HookAnswer, ...] = ()
 
     @property
     def is_command(self) -> bool:

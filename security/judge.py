@@ -12,13 +12,14 @@ from functools import partial
 from typing import TypedDict
 
 from .action import ActionBuilder
-from .call import Action, Atom, SchemaProblem, ToolCall, ToolSpec
-from .kinds import Kind, Runs
+from .call import Action, Atom, SchemaProblem, ToolCall, ToolResult, ToolSpec
+from .hooks import call_report, has_unheard, hook_question
+from .kinds import HookAnswer, Kind, Runs
 from .outcome import Category
 from .paths import FileState, ResolvedPath
 from .permissions import Asks, answers_for_changes, resolve_asks, who_lets_it_run
 from .policy import Policy
-from .ports import Surveyor
+from .ports import Hooks, Surveyor
 from .record import Journal
 from .refusal import caught, class_name
 from .session import Decided, Event, Session
@@ -73,6 +74,7 @@ class Judge:
     specs: Mapping[str, ToolSpec]
     surveyor: Surveyor
     decide: Callable[[Action, Session], Decision]
+    hooks: Hooks | None = None
 
     @property
     def session(self) -> Session:
@@ -84,6 +86,32 @@ class Judge:
         policy, spec = self.session.policy, self.specs.get(call.tool)
         reading = read_call(call, self.specs, policy, self.surveyor)
         return await caught(reading, partial(_unread, call, spec, policy))
+
+    async def heard(self, action: Action, session: Session | None = None) -> Action:
+        """Return an Action with what the person's hooks answer, where nothing else speaks against it.
+
+        What follows from a call that they answered, such as its second run, is not asked about again.
+
+        Raises:
+            RecordError: what was owed meanwhile could not be recorded.
+        """
+        session = session or self.session
+        if self.hooks is None or action.hooked or not session.policy.hooks_on(action.call.tool):
+            return action
+        decision = self.decide(action, session)
+        if not has_unheard(decision):
+            return action
+        answers = self.hooks.before(hook_question(action, decision, session))
+        action = replace(action, hooked=await caught(answers, _no_answers))
+        await self.journal.catch_up()
+        return action
+
+    async def over(self, action: Action, result: ToolResult, seconds: float = 0.0) -> None:
+        """Look at a tool whose call has ended, and show hooks how; nothing of that depends on them."""
+        await self.journal.watch(action.call.tool)
+        if self.hooks is not None:
+            report = call_report(action, result, seconds, self.session)
+            await caught(self.hooks.after(report), lambda _: None)
 
     def rule(self, action: Action, session: Session | None = None) -> Judgement:
         """Return what is decided about an Action, in the session as it is now or in another."""
@@ -113,6 +141,10 @@ class Judge:
         runs = Runs.REAL if lifted else decision.runs
         covers = answers_for_changes(action, session, left, who) if runs is Runs.REAL else ""
         return Judgement(decision, left, who, runs, covers)
+
+
+def _no_answers(_: Exception) -> tuple[HookAnswer, ...]:
+    return ()
 
 
 async def read_call(

@@ -21,6 +21,7 @@ __all__ = [
     "CommandFacts",
     "CommandLine",
     "Effect",
+    "HookAnswer",
     "Json",
     "Kind",
     "Once",
@@ -190,6 +191,21 @@ class CommandLine:
 
     def __str__(self) -> str:
         return " ; ".join(" ".join(map(_shown, argv)) for argv in self.said)
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """What a hook of the person answered about a call: `word` is "deny", "ask", or "" for no objection.
+
+    `reason` and `notice` are the hook's words. One that `failed` gave no answer that counts; `reason` then says
+    what went wrong.
+    """
+
+    hook: str
+    word: str = ""
+    reason: str = ""
+    notice: str = ""
+    failed: bool = False
 
 
 class FenceMode(StrEnum):

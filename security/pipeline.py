@@ -25,6 +25,7 @@ from .gates import (
     commands,
     flow,
     grounding,
+    hooks,
     hosts,
     known,
     leaks,
@@ -32,6 +33,7 @@ from .gates import (
     permissions,
     trust,
 )
+from .hooks import with_notices
 from .judge import Judge, Ruling
 from .keep import KeepExecutor, Proposals, keep_action, with_again, with_kept, without_names
 from .outcome import Output, ToolError
@@ -73,6 +75,7 @@ GATES: tuple[Gate, ...] = (
     leaks,
     flow,
     budget,
+    hooks,
 )
 
 FILTERS: tuple[Filter, ...] = (cap, strip, redact, distill, suspect, fence)
@@ -116,7 +119,7 @@ class Pipeline:
         self._ports, self._secrets = ports, secrets
         self._journal = Journal(replace(session, secrets=secrets), ports)
         specs = {spec.name: spec for spec in ports.executor.specs()}
-        self.judge = Judge(self._journal, specs, ports.surveyor, judge)
+        self.judge = Judge(self._journal, specs, ports.surveyor, judge, ports.hooks)
         self._questions = Approvals(self.judge, ports)
 
     @property
@@ -132,14 +135,16 @@ class Pipeline:
     async def _pass(self, call: ToolCall, executor: Executor, action: Action | None = None) -> ToolResult:
         """Judge a call and run it; what follows from it (keep, a second run) is an Action of its own."""
         try:
-            ruling = await self._decide(action or await self.judge.read(call))
+            action = action or await self.judge.read(call)
+            ruling = await self._decide(action)
         except RecordError as error:
             return unrecorded(call, str(error))
         if isinstance(ruling, ToolResult):
-            await self._journal.watch(call.tool)
+            await self.judge.over(action, ruling)
             return ruling
         with closing(Proposals(executor)) as proposals:
-            result = await self._execute(ruling, proposals)
+            ran = await self._execute(ruling, proposals)
+            result = await with_notices(ran, ruling.action.hooked, self.admit, self._ports.observer)
             again = proposals.again(ruling.action, ruling.decided.runs, self.judge.covers(ruling))
             if again is not None:
                 return with_again(result, await self._pass(again.call, executor, again))
@@ -176,6 +181,7 @@ class Pipeline:
     async def _decide(self, action: Action) -> Ruled:
         """Return a refusal, or a ruling whose events count already and are recorded before the call runs."""
         await self._journal.catch_up()
+        action = await self.judge.heard(action)
         # No await up to the fold: judging and booking are one step, or parallel calls share one budget.
         found = self.judge.rule(action)
         if found.left and found.decision.denial is None:
@@ -218,7 +224,7 @@ class Pipeline:
         finally:
             seconds = trio.current_time() - began
             await self._journal.note(finished_event(self.session, action, result, seconds, detail))
-            await self._journal.watch(action.call.tool)
+            await self.judge.over(action, result, seconds)
         return result
 
     async def _attempt(self, ruling: Ruling, proposals: Proposals) -> ToolResult:

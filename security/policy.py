@@ -30,12 +30,14 @@ __all__ = [
     "KEEP",
     "LEND",
     "NETWORK",
+    "NOT_HEARD",
     "NOT_YOURS",
     "RANDOM_ADDITION",
     "SEEN",
     "AnomalyLimits",
     "Autonomy",
     "BreakerLimits",
+    "CallHook",
     "CallLimits",
     "FenceRules",
     "Policy",
@@ -77,6 +79,9 @@ RANDOM_ADDITION = "random_addition"
 
 HISTORY = "history"
 """The rule by which is asked once a session whether commands may read a history that holds secret files."""
+
+NOT_HEARD = "not_heard"
+"""The rule by which `hooks` denies a call that a hook has not answered for yet."""
 
 DEFAULT_CONFIRM = ("$(", "`", "<(", ">(", "<<<", "eval")
 
@@ -320,6 +325,14 @@ class ScopedSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class CallHook:
+    """A hook that is asked before calls: of the tools that a glob of `tools` names."""
+
+    name: str
+    tools: tuple[str, ...] = ("*",)
+
+
+@dataclass(frozen=True, slots=True)
 class FenceRules:
     """How text of others is marked for the model: by whose words it is, or by who answers for the model."""
 
@@ -353,7 +366,7 @@ class Policy:
     them. `max_bytes` is the most of one output that is looked at at all, and `threshold` the number of
     characters above which it is stored and shown shortened. `shell` is what `[tools.shell]` says of
     commands, `sandbox` what keeps the programs they start in, `secrets` what may be lent to them, and `fence`
-    how text of others is marked.
+    how text of others is marked. `hooks` are asked before calls, in this order.
     """
 
     workspace: str
@@ -382,6 +395,12 @@ class Policy:
     sandbox: Sandboxing = Sandboxing()
     secrets: tuple[ScopedSecret, ...] = ()
     fence: FenceRules = field(default_factory=FenceRules)
+    hooks: tuple[CallHook, ...] = ()
+
+    def hooks_on(self, tool: str) -> tuple[str, ...]:
+        """Return the names of the hooks that are asked before calls of a tool, in order."""
+        found = (hook for hook in self.hooks if any(fnmatchcase(tool, glob) for glob in hook.tools))
+        return tuple(hook.name for hook in found)
 
     @property
     def shell_rules(self) -> ShellRules:

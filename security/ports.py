@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from .call import Action, Cleared, ToolSpec
 from .filters import Distillation
-from .kinds import CommandFacts, CommandLine, Wanted
+from .kinds import CommandFacts, CommandLine, HookAnswer, Json, Wanted
 from .outcome import Output
 from .paths import FileState
 from .permissions import Always, Patterns, granted_by, problem_with
@@ -27,6 +27,7 @@ __all__ = [
     "Distiller",
     "Executor",
     "Grants",
+    "Hooks",
     "Observer",
     "OverflowStore",
     "Ports",
@@ -227,6 +228,18 @@ class Distiller(Protocol):
         ...
 
 
+class Hooks(Protocol):
+    """The person's own commands before and after calls (`tools/hooks.py`); neither raises anything."""
+
+    async def before(self, told: Mapping[str, Json]) -> tuple[HookAnswer, ...]:
+        """Return what each hook on a call answers; one that gives no answer has failed."""
+        ...
+
+    async def after(self, told: Mapping[str, Json]) -> None:
+        """Show hooks an outcome, which they cannot change; also where the call is being cancelled."""
+        ...
+
+
 class Clock(Protocol):
     """The time of day."""
 
@@ -251,7 +264,8 @@ class Observer(Protocol):
 class Ports:
     """Everything the pipeline was given; without `grants`, no other session's grants hold.
 
-    Without a `distiller`, nothing is known of what programs print.
+    Without a `distiller`, nothing is known of what programs print; without `hooks`, calls are denied that the
+    policy wants hooks to be asked about.
     """
 
     executor: Executor
@@ -263,3 +277,4 @@ class Ports:
     observer: Observer
     grants: Grants | None = None
     distiller: Distiller | None = None
+    hooks: Hooks | None = None

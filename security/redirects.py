@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import trio
 
@@ -30,6 +30,7 @@ from .verdict import Decision
 
 __all__ = ["MOST_HOPS", "MOST_LINKS", "Redirects"]
 
+_T = TypeVar("_T")
 MOST_HOPS = 3
 """Redirects that one request may follow, at most."""
 
@@ -114,6 +115,7 @@ class Redirects:
         hop, text = self._attempts, url.text if isinstance(url, Url) else reference
         action = await self.judge.read(_led_to(self.action, place, text))
         await _on_record(self.judge.journal.catch_up())
+        action = await _on_record(self.judge.heard(action, self._view(way, url)))
         session = self._view(way, url)
         found = self.judge.rule(action, session)
         decision, left = found.decision, found.left
@@ -173,9 +175,9 @@ class Redirects:
         await _on_record(self.judge.journal.write(*events))
 
 
-async def _on_record(step: Awaitable[None]) -> None:
+async def _on_record(step: Awaitable[_T]) -> _T:
     try:
-        await step
+        return await step
     except RecordError as error:
         why = f"the decision could not be recorded, so nothing was opened: {error}"
         raise PolicyBlocked(why) from error

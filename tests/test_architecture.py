@@ -28,6 +28,7 @@ GATES = (
     "leaks",
     "flow",
     "budget",
+    "hooks",
 )
 FILTERS = ("cap", "strip", "redact", "distill", "suspect", "fence")
 BUILT_IN_TOOLS = {
@@ -80,6 +81,7 @@ NURSERIES = {
     "tools/proxy/server.py",
     "tools/proxy/tunnel.py",
     "tools/shell/jobs.py",
+    "tools/hooks.py",
     "tools/mcp/server.py",
     "tools/mcp/http.py",
     "tools/mcp/stdio.py",
@@ -290,9 +292,9 @@ PACKAGES = {
         "security/ports security/session security/text security/trust tools/composite"
     ),
     "runtime/mcp": (
-        "runtime/config security/call security/checks security/kinds security/outcome security/paths "
+        "runtime/config security/call security/checks security/kinds security/outcome "
         "security/policy security/text security/trust security/url tools/http tools/mcp tools/process "
-        "tools/proxy tools/sandbox"
+        "tools/proxy tools/sandbox runtime/sandbox"
     ),
     "runtime/providers": "security/call security/kinds",
     "runtime/providers/anthropic": "runtime/providers security/call security/kinds",
@@ -1189,7 +1191,7 @@ def test_what_is_exempt_exists(sources: Sources) -> None:
         LATE_IMPORTS | LATE_MODULES | SPAWNERS | DIALLERS | POOLS | LOOPS | NURSERIES | URL_PARSERS | WAITING
     )
     assert exempt <= set(sources)
-    assert sources["security/pipeline.py"].count("\n") <= 260
+    assert sources["security/pipeline.py"].count("\n") <= 265
 
 
 def test_every_listed_import_is_used(sources: Sources) -> None:

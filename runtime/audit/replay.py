@@ -177,6 +177,8 @@ def _why_not(gate: str, decided: Decided, action: Action, session: Session) -> s
         return f"the argument was redacted or cut ({named})"
     if gate == "commands" and not_looked_up(decided, action, session.policy):
         return "it would ask what nobody looked up then"
+    if gate == "hooks" and {*session.policy.hooks_on(decided.tool)} - {one.hook for one in action.hooked}:
+        return "a hook would be asked that was not asked then"
     return ""
 
 

@@ -259,6 +259,7 @@ def _value_at(value: Any, path: KeyPath) -> object:
 
 
 _ADDED_SINCE = (
+    ("hooks",),
     ("mcp",),
     ("secrets",),
     ("security", "fence"),

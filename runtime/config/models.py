@@ -19,6 +19,7 @@ from leeward.security.lazy import regex
 from leeward.security.permissions import pattern_problem
 from leeward.security.policy import KEEP
 
+from .hooks import HookSection
 from .narrowing import LOWER, NO_HIGHER_AUTONOMY, ONLY_ASK_OR_DENY, STAYS_ON, STRONGER_MARKS, WEAKER_TRUST
 from .sections import (
     AgentSection,
@@ -54,6 +55,7 @@ from .types import (
     RequestField,
     SecretName,
     Section,
+    ServerName,
     ServerUrl,
     ToolGlob,
     TrustName,
@@ -454,6 +456,10 @@ class Config(Section):
     security: SecuritySection = SecuritySection()
     tools: ToolsSection = ToolsSection()
     mcp: McpSection = McpSection()
+    hooks: Annotated[
+        Mapping[ServerName, HookSection],
+        Field(description="Programs of yours that are run before and after calls and turns, by name."),
+    ] = {}
     memory: MemorySection = MemorySection()
     storage: StorageSection = StorageSection()
     secrets: Annotated[

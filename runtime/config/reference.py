@@ -65,6 +65,14 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("user", '"git"'),
         ("show_output", "false"),
     ),
+    ("hooks",): (
+        ("on", '"before_call"'),
+        ("command", '["python3", "/home/you/.config/leeward/hooks/guard.py"]'),
+        ("tools", '["shell", "keep"]'),
+        ("sandbox", '"read_only"'),
+        ("read", "[]"),
+        ("timeout", "10"),
+    ),
     ("mcp", "servers"): (
         ("command", '["mcp-server-time"]'),
         ("url", '""'),

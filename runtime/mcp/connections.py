@@ -6,11 +6,10 @@ What either reaches is judged by the gate of the call it works on. A service is 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -20,7 +19,6 @@ from leeward.security.checks import refused_host
 from leeward.security.kinds import Unreadable
 from leeward.security.lazy import LazyModule
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
-from leeward.security.paths import is_inside
 from leeward.security.policy import Policy
 from leeward.security.url import Url, is_reached, parse_url
 from leeward.tools.http.resolve import Resolver
@@ -40,6 +38,8 @@ else:
     dial = LazyModule("leeward.tools.http.dial")
     service = LazyModule("leeward.tools.http.service")
     proxy = LazyModule("leeward.tools.proxy.server")
+
+from ..sandbox import named_files
 
 __all__ = ["Connect", "Network", "PersonsGate", "connection"]
 
@@ -140,7 +140,9 @@ async def _program(
     home = network.policy.home
     env = {**environment(home, os.environ), **given, **settings.env, **settings.secrets}
     readable = (
-        settings.readable if settings.workspace else (*settings.readable, *_named_files(settings, home))
+        settings.readable
+        if settings.workspace
+        else (*settings.readable, *named_files(settings.command, home))
     )
     serve = _proxy(network, gate) if settings.hosts else None
     program = Program(settings.command, env, settings.writes, readable, serve)
@@ -151,17 +153,3 @@ async def _program(
 def _proxy(network: Network, gate: CallGate) -> Serve:
     """Return what serves the network of a program: a proxy that the calls' gates judge."""
     return proxy.Proxy(gate, network.backend().connect).serve
-
-
-def _named_files(settings: ServerSettings, home: str) -> Iterator[str]:
-    """Yield what of the person's own command line a program must be able to read to be what it names."""
-    for word in settings.command:
-        if not word.startswith("/") or not os.path.lexists(word):
-            continue
-        yield os.path.realpath(word)
-        folder = os.path.realpath(Path(word).parent)
-        if Path(word).is_symlink() and not is_inside(home, folder):
-            yield folder
-        environment_of = os.path.dirname(folder)  # noqa: PTH120 — a text, as it is mounted
-        if word == settings.command[0] and Path(environment_of, "pyvenv.cfg").is_file():
-            yield environment_of

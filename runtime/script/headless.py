@@ -258,6 +258,7 @@ _LIMITS = {
     EndReason.TIMEOUT: "the time of a turn ran out",
     EndReason.COST: "the session has cost what it may cost",
     EndReason.CONTEXT: "the conversation is too long for the model",
+    EndReason.REFUSED: "a hook refused a turn",
 }
 
 

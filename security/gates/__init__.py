@@ -6,6 +6,7 @@ from .budget import budget
 from .commands import commands
 from .flow import flow
 from .grounding import grounding
+from .hooks import hooks
 from .hosts import hosts
 from .known import known
 from .leaks import leaks
@@ -20,6 +21,7 @@ __all__ = [
     "commands",
     "flow",
     "grounding",
+    "hooks",
     "hosts",
     "known",
     "leaks",

@@ -18,7 +18,7 @@ from .. import command
 from ..action import MAX_DEPTH, ActionBuilder, depth_of
 from ..call import Action, Again, Asker, SchemaProblem, ToolCall, ToolSpec
 from ..call import Checked as _Checked
-from ..kinds import CommandFacts, Effect, Kind
+from ..kinds import CommandFacts, Effect, HookAnswer, Kind
 from ..outcome import Category
 from ..paths import could_be_path, is_user_or_file
 from ..policy import Policy
@@ -44,6 +44,7 @@ _READS: Mapping[str, frozenset[Kind]] = {
     "anomaly": _NOTHING,
     "trust": _NOTHING,
     "budget": _NOTHING,
+    "hooks": _NOTHING,
     "paths": frozenset({Kind.PATH, Kind.UNDECLARED}),
     "grounding": _PLACES,
     "hosts": _PLACES,
@@ -85,7 +86,8 @@ def action_from_record(decided: Decided, policy: Policy) -> Action | None:
     action = replace(action, digest=decided.digest, lasts=reading.lasts, is_cut=reading.is_cut)
     again = Again(*reading.again) if reading.again is not None else None
     action = replace(action, covered_by=reading.covered_by, again=again)
-    action = replace(action, usual=reading.usual, free=reading.free)
+    hooked = tuple(HookAnswer(one[0], one[1], one[2], failed=one[3]) for one in reading.hooked)
+    action = replace(action, usual=reading.usual, free=reading.free, hooked=hooked)
     if reading.wished:
         return replace(action, wished=reading.wished)
     return replace(action, of=_of(decided, arguments, asker, policy) if decided.of else None)

@@ -162,7 +162,8 @@ class ActionRecord:
     `looked_up` holds what the machine was asked about command lines. `problems` are (pointer, message,
     category). `hidden` are the pointers of the values that are not recorded unchanged, ""
     for all; `nearest` is the tool that may have been meant, `lasts`, `is_cut`, `wished`, `covered_by`,
-    `usual` and `free` are as in the Action, and `again` is what its `again` holds.
+    `usual` and `free` are as in the Action, `again` is what its `again` holds, and `hooked` are its hooks'
+    answers: name, word, reason, and whether it failed.
     """
 
     effects: tuple[str, ...] = ()
@@ -183,6 +184,7 @@ class ActionRecord:
     free: tuple[str, ...] = ()
     definition: str = ""
     version: str = ""
+    hooked: tuple[tuple[str, str, str, bool], ...] = ()
 
     @classmethod
     def of(cls, action: Action, kept: Redacted, keyed: Callable[[str], str]) -> Self:
@@ -216,6 +218,7 @@ class ActionRecord:
             wished=tuple(kept.text(path) for path in action.wished[:_MOST_PARTS]),
             usual=action.usual[:_MOST_PARTS],
             free=tuple(kept.text(name) for name in action.free[:_MOST_PARTS]),
+            hooked=tuple((one.hook, one.word, kept.text(one.reason), one.failed) for one in action.hooked),
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -235,6 +238,7 @@ class ActionRecord:
             "parts": tuple(map(AtomRecord.from_json, said.get("parts", ()))),
             "problems": _pairs(said.get("problems", ())),
             "hidden": tuple(said.get("hidden", ())),
+            "hooked": tuple(map(tuple, said.get("hooked", ()))),
             "again": tuple(said["again"]) if said.get("again") else None,
             **{name: tuple(said.get(name, ())) for name in ("wished", "usual", "free")},
         }

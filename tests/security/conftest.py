@@ -231,7 +231,9 @@ class Executor:
 class Desk:
     """A pipeline with a fake in every port."""
 
-    def __init__(self, *tools, start=None, secrets=frozenset(), grants=None, **policy_fields) -> None:
+    def __init__(
+        self, *tools, start=None, secrets=frozenset(), grants=None, hooked=None, **policy_fields
+    ) -> None:
         self.executor = Executor(list(tools))
         self.surveyor, self.approver, self.audit = Surveyor(), Approver(), Audit()
         self.store, self.clock, self.observer = Store(), Clock(), Observer()
@@ -244,6 +246,7 @@ class Desk:
             self.clock,
             self.observer,
             grants,
+            hooks=hooked,
         )
         self.pipeline = Pipeline(start or session(**policy_fields), ports, frozenset(secrets))
 

@@ -2,7 +2,7 @@
 
 It reads what a command that only reads may read, and changes nothing; with `writes` it changes the workspace
 as well, and what must not stay there is moved aside at its end. It has no network but what is served to it.
-Where nothing keeps programs in, it is not started.
+Where nothing keeps programs in, it is not started, unless the person wants it to run in nothing.
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ __all__ = ["Service", "open_service"]
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What is run, and what it is given: `readable` are further absolute paths, `serve` is its network."""
+    """What is run, and what it is given: `readable` are further absolute paths, `serve` is its network.
+
+    What is not `confined` has all the rights of the person, and is bounded and ended like any other.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
     writes: bool = False
     readable: tuple[str, ...] = ()
     serve: Serve | None = None
+    confined: bool = True
 
 
 @asynccontextmanager
@@ -59,8 +63,14 @@ async def open_service(sandbox: Sandbox, service: Service) -> AsyncIterator[Dial
         PolicyBlocked: nothing here keeps it in, or what must not be reached cannot be kept from it.
         TrialUnavailable: it cannot be kept from changing files here.
     """
+    cwd = sandbox.confinement.workspace
+    if not service.confined:
+        bare = sandbox._kept(await sandbox._supervisors.get())
+        async with open_dialogue(service.argv, cwd=cwd, env=service.env, starter=bare) as dialogue:
+            yield dialogue
+        return
     if sandbox.level is SandboxLevel.NONE:
-        raise PolicyBlocked("nothing here keeps a server in; leeward doctor says what a sandbox needs")
+        raise PolicyBlocked("nothing here keeps it in; leeward doctor says what a sandbox needs")
     async with AsyncExitStack() as stack:
         if service.writes:
             confinement = trial_confinement(sandbox.confinement)
@@ -74,7 +84,6 @@ async def open_service(sandbox: Sandbox, service: Service) -> AsyncIterator[Dial
         starter, env = await _starter(sandbox, service, confinement, masks)
         if service.serve is not None:
             starter = await _with_network(stack, starter, service.serve)
-        cwd = confinement.workspace
         yield await stack.enter_async_context(open_dialogue(service.argv, cwd=cwd, env=env, starter=starter))
 
 

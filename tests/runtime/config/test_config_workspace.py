@@ -52,6 +52,7 @@ NEVER = {
     "tools.anomaly": ("window_size = 20",),
     "tools.overflow": ("retention_days = 7", "max_total_bytes = 1073741824"),
     "memory": ("retention_days = 90",),
+    "hooks": ('x = { on = "after_call", command = ["x"] }',),
     "mcp": ("servers = {}",),
     "storage": ('path = ""',),
     "secrets": ('X = { env = "A", hosts = ["a.example"] }',),

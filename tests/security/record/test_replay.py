@@ -336,6 +336,7 @@ def test_which_gate_is_blind_to_what(make) -> None:
         "commands",
         "flow",
         "budget",
+        "hooks",
     }
     assert "a_gate_of_tomorrow" not in told
 
