@@ -12,8 +12,9 @@ import os
 import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from leeward.security.lazy import dataclass
 from leeward.security.ports import Clock
 
 from .changes import applied_changes

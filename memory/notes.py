@@ -9,9 +9,8 @@ note out by writing many.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.ports import Clock
 from leeward.security.trust import Origin, integrity
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.ports import Approver, Ports
 from leeward.security.sandbox import SandboxLevel
 from leeward.tools import shell

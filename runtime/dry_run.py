@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NoReturn
@@ -19,6 +19,7 @@ from leeward.memory.changes import standing_changes
 from leeward.memory.grants import standing_grants
 from leeward.security.call import Action, Cleared, Status, ToolCall, ToolSpec
 from leeward.security.kinds import CommandFacts, Json, Runs, Wanted
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PolicyBlocked
 from leeward.security.paths import FileState
 from leeward.security.permissions import CHANGED_SINCE, Asks, lapsed_behind

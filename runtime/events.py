@@ -6,11 +6,11 @@ The same events feed the REPL, the script account, `--output jsonl` and embeddin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from leeward.security.call import ToolCall, ToolResult
+from leeward.security.lazy import dataclass
 
 from .exits import Json
 from .providers.interface import ModelError

@@ -12,9 +12,11 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 from typing import TypeAlias
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["CliError", "CommandRun", "Exit", "Json", "envelope", "error_object", "to_json"]
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.filters import Source
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 from leeward.security.trust import Origin
 from leeward.tools.hooks import HookEvent, HookRunner, HookSandbox, HookSettings

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
+
+from leeward.security.lazy import dataclass
 
 from .config import Config
 from .config import ProviderSection as ProviderConfig

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypedDict
 
@@ -23,6 +23,7 @@ from leeward.memory.grants import GrantStore
 from leeward.memory.notes import NoteStore
 from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import Catalog, Transcript
+from leeward.security.lazy import dataclass
 from leeward.security.paths import writable
 from leeward.security.text import use_mask_key
 from leeward.tools.http.resolve import dns_resolver

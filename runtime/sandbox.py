@@ -11,13 +11,14 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.kinds import Runs
+from leeward.security.lazy import dataclass
 from leeward.security.paths import is_inside, secret_reason
 from leeward.security.sandbox import SandboxLevel
 from leeward.tools import git

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import trio
 
 from leeward.memory.audit import AuditLogger
 from leeward.memory.database import AsyncioThread, Database
+from leeward.security.lazy import dataclass
 
 from .sessions import SessionStore, expire
 

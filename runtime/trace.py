@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import Any
 
 from leeward.security.call import Checked, Cleared, ToolSpec
 from leeward.security.kinds import KIND_KEY, Effect, Json, Kind
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output
 from leeward.security.ports import Answer, Question
 from leeward.security.session import Event

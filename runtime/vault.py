@@ -12,9 +12,10 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from leeward.security.lazy import dataclass
 from leeward.tools.composite import Registered
 from leeward.tools.http.lent import SecretClient, SecretValue
 from leeward.tools.shell import Lent

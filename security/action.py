@@ -17,7 +17,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -35,7 +35,7 @@ from .kinds import (
     Unreadable,
     Wanted,
 )
-from .lazy import regex
+from .lazy import dataclass, regex
 from .outcome import Category
 from .paths import ResolvedPath, could_be_path, is_user_or_file, locate
 from .policy import Policy

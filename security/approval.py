@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import trio
@@ -18,6 +18,7 @@ import trio
 from .call import Action
 from .judge import Judge, Judgement, Ways
 from .kinds import Kind, Runs
+from .lazy import dataclass
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
 from .ports import Answer, Ports, Question, Told
 from .record import asked_event, attempt_events, declined_event, tell

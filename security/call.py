@@ -11,12 +11,13 @@ accepts. What the executor returns is an `Output`; what has passed the filters, 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from .kinds import CommandFacts, CommandLine, Effect, HookAnswer, Json, Kind, Once, Runs, Unreadable
+from .lazy import dataclass
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
 from .trust import Origin, TrustLevel

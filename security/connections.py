@@ -8,14 +8,14 @@ for want of that alone is what a person may be asked about afterwards. Connectin
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 from .call import Action, Exchange
 from .checks import carries_secret, refused_host
 from .judge import Judge
 from .kinds import Unreadable
-from .lazy import regex
+from .lazy import dataclass, regex
 from .outcome import PolicyBlocked
 from .policy import NETWORK
 from .ports import RecordError

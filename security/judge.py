@@ -7,7 +7,7 @@ handed in by the pipeline, their answers by permissions; who asks sees the sessi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypedDict
 
@@ -15,6 +15,7 @@ from .action import ActionBuilder
 from .call import Action, Atom, SchemaProblem, ToolCall, ToolResult, ToolSpec
 from .hooks import call_report, has_unheard, hook_question
 from .kinds import HookAnswer, Kind, Runs
+from .lazy import dataclass
 from .outcome import Category
 from .paths import FileState, ResolvedPath
 from .permissions import Asks, answers_for_changes, resolve_asks, who_lets_it_run

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from .action import canonical_json
@@ -28,6 +28,7 @@ from .call import (
     ToolSpec,
 )
 from .kinds import Effect, Json, Kind, Runs
+from .lazy import dataclass
 from .outcome import Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
 from .policy import KEEP

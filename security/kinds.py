@@ -7,11 +7,13 @@ up. Its nodes, and whatever reads or judges it, lie in `command/` and are loaded
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import Flag, StrEnum, auto
 from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, TypeVarTuple
+
+from .lazy import dataclass
 
 __all__ = [
     "EFFECT_KEY",

@@ -19,10 +19,10 @@ exception of a tool represents it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from .lazy import dataclass
 from .trust import Origin
 
 __all__ = [

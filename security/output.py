@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self, TypeAlias
 
@@ -21,7 +21,7 @@ from .call import Action, Outcome, Status, ToolResult
 from .checks import is_confidential
 from .filters import Distillation, Distilled, Excerpt, Feeder, Screened, Source, redact, strip
 from .kinds import CommandLine, Effect, Kind
-from .lazy import regex
+from .lazy import dataclass, regex
 from .outcome import Output
 from .permissions import reads_lent
 from .ports import Distiller, Observer, OverflowStore, RecordError, Spool

@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
 
 from .kinds import FenceMode, Runs
-from .lazy import regex
+from .lazy import dataclass, regex
 from .trust import Origin, TrustLevel
 
 __all__ = [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
 from .call import Action, Cleared, ToolSpec
 from .filters import Distillation
 from .kinds import CommandFacts, CommandLine, HookAnswer, Json, Wanted
+from .lazy import dataclass
 from .outcome import Output
 from .paths import FileState
 from .permissions import Always, Patterns, granted_by, problem_with

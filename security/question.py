@@ -7,13 +7,12 @@ to it only once all of it was shown, and never for longer than one call.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from . import command
 from .action import canonical_json
 from .call import Action, Atom
 from .kinds import CommandLine, Kind
-from .lazy import regex
+from .lazy import dataclass, regex
 from .text import look_alike_flags, visible
 
 __all__ = [

@@ -9,7 +9,7 @@ pages link to becomes known in the same way. Opening connections is left to the 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Self, TypeVar
 
 import trio
@@ -19,6 +19,7 @@ from .call import Action, Asker, Cleared, Exchange, ToolCall
 from .connections import Connections
 from .judge import Judge
 from .kinds import Kind, Unreadable
+from .lazy import dataclass
 from .outcome import Output, PolicyBlocked, ToolTimeout
 from .output import is_trusted
 from .permissions import Asks

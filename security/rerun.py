@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from .action import canonical_json
 from .call import Action, Asker, Atom, Checked, Cleared, Rerun, ToolCall, ToolResult, ToolSpec
 from .keep import Proposals
 from .kinds import Effect, Json, Kind
+from .lazy import dataclass
 from .outcome import Output
 from .paths import Preview
 from .policy import NETWORK

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import re2
 
 from .call import pointer_step
 from .kinds import EFFECT_KEY, KIND_KEY, Kind
+from .lazy import dataclass
 
 __all__ = ["Leaf", "changes", "declared_kinds", "leaves"]
 

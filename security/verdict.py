@@ -6,11 +6,12 @@ The first Deny decides; else every Ask is gathered; else it is allowed. Deny bea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from .call import Atom
 from .kinds import Json, Runs
+from .lazy import dataclass
 from .outcome import Category
 from .url import Provenance, Url
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.filters import HARD_BOUND
-from leeward.security.lazy import LazyModule
+from leeward.security.lazy import LazyModule, dataclass
 
 from .files import Files, FileVersions, Guard, Trees, WriteTools
 from .http.fetch import DEFAULT_BODY_BYTES, Fetcher

@@ -12,11 +12,12 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from leeward.memory.changes import ALL_BELOW, LEFT_OUT
 from leeward.security import command
 from leeward.security.kinds import UNKNOWN
+from leeward.security.lazy import dataclass
 from leeward.security.paths import is_inside, secret_reason, writable
 from leeward.security.policy import Policy
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from leeward.security.kinds import Runs
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, ToolNotFound
 from leeward.security.policy import KEEP, NETWORK
 from leeward.security.trust import TrustLevel, min_trust

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
@@ -22,6 +22,7 @@ import trio
 
 from leeward.security.hooks import AFTER_CALL, BEFORE_CALL, HOOK_SCHEMA
 from leeward.security.kinds import HookAnswer, Json
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure, ToolError
 from leeward.security.text import visible
 

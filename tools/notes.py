@@ -8,7 +8,6 @@ stored, and how many, is decided in `memory/notes.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Protocol
 
@@ -17,6 +16,7 @@ from pydantic import Field
 from leeward.memory.notes import NotesFull, StoredNote
 from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import InvalidParameters, Output, PermanentFailure, PolicyBlocked
 from leeward.security.ports import RecordError
 from leeward.security.session import Session

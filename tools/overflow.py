@@ -7,7 +7,6 @@ a list of matches becomes a result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -16,6 +15,7 @@ from leeward.memory.overflow import Hit, Hits, LineQuery, OverflowNotFound, Page
 from leeward.memory.patterns import BadPattern
 from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import InvalidParameters, Output, PermanentFailure, ResourceNotFound
 from leeward.security.ports import RecordError
 

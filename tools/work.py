@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["CHARACTERS", "MOST_STEPS", "TooMuch", "Work", "followed"]
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.ports import RecordError
 
 from ..database import stored_json

@@ -6,7 +6,8 @@ Everything here only reads. One page is in memory at a time, however long the au
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+
+from leeward.security.lazy import dataclass
 
 from ..database import Database, Row, Value, storable, stored_json
 from ..database.migrations.m005_views import CALLS, DENIALS, EGRESS

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType, NoneType
 from typing import Any
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 from leeward.security.session import Event
 
 from ..database import Body, RecordRow, Row, Statement, Value, parsed, storable, stored_json

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from leeward.security.lazy import dataclass
 
 from ..sessions import LOCKS, SessionInUse, SessionLock
 

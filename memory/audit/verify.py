@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 
 from ..database import AROUND_AUDIT, GENESIS, Database, Row, Value, audit_schema, is_damage, record_hash

@@ -12,8 +12,9 @@ import hashlib
 import sqlite3
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["GENESIS", "Body", "RecordRow", "append", "record_hash"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 
 __all__ = [

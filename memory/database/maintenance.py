@@ -7,11 +7,11 @@ Nothing here deletes a row. What may be deleted is decided by the owner of the d
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 
 from .database import Database

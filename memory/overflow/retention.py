@@ -8,8 +8,8 @@ completed by the next clean-up, which any process may run at any time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from leeward.security.lazy import dataclass
 from leeward.security.ports import Clock
 
 from ..database import Database

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from ..patterns import linear_pattern
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.ports import Clock, RecordError
 from leeward.security.trust import Origin
 

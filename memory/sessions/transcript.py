@@ -8,11 +8,11 @@ deleting sessions are in `catalog.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 from leeward.security.ports import Clock, RecordError
 from leeward.security.trust import Origin
 

@@ -8,7 +8,7 @@ not guessed: later calls are judged as they followed.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ import trio
 from leeward.memory.audit import AuditLogger, RecordFilter, hash_key
 from leeward.security.call import Action
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 from leeward.security.permissions import Asks, resolve_asks
 from leeward.security.pipeline import GATES, judge
 from leeward.security.policy import Policy

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from leeward.memory.audit import Record, body_of, event_of
 from leeward.security.call import Status
 from leeward.security.kinds import Json, Runs
+from leeward.security.lazy import dataclass
 from leeward.security.paths import NAMED_SECRET, NOT_TO_BE_READ, literally
 from leeward.security.session import Asked, AtomRecord, Configured, Decided, Finished, GateVerdict
 from leeward.security.text import visible

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import trio
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 from leeward.security.sandbox import SandboxLevel
 from leeward.tools.process import find_programs
 from leeward.tools.sandbox import Probe, self_test

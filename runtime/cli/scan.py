@@ -13,11 +13,11 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 
 from leeward.security.filters import Screened, Source, cap, fence, redact, strip, suspect
 from leeward.security.injections import Finding, find_injections
+from leeward.security.lazy import dataclass
 from leeward.security.text import find_look_alikes, hidden_spans
 from leeward.security.trust import Origin
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -12,6 +11,7 @@ import trio
 
 from leeward.memory.sessions import Catalog, Charge, Conversation, Transcript, TranscriptEntry
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 
 from ..clock import SystemClock
 from ..console import Startup, look

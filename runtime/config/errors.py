@@ -9,8 +9,9 @@ Finding them is `layers.py`'s work.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from leeward.security.lazy import dataclass
 
 from ..exits import CliError, Exit
 from .keys import printable

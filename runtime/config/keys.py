@@ -8,14 +8,13 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 from pydantic.fields import FieldInfo
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from .models import Config
 from .narrowing import Narrowing

@@ -11,13 +11,13 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from .errors import ConfigError, ConfigProblem, ValueSource
 from .keys import KEYS, SECTIONS, Key, dotted, expected_at, found, nearest, printable

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 from pydantic import ValidationError
 
+from leeward.security.lazy import dataclass
 from leeward.tools import distill
 
 from .errors import ConfigError, ConfigProblem, ValueSource

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from leeward.security.lazy import dataclass
 from leeward.security.url import covers_domain
 
 from .toml_lines import KeyPath

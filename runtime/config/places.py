@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from leeward.security.lazy import dataclass
 
 from .load import config_folder, data_folder
 from .models import Config

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 __all__ = ["KeyPath", "key_lines"]
 

@@ -8,11 +8,12 @@ write to counts as empty.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leeward.memory.private_file import read_private, write_private
+from leeward.security.lazy import dataclass
 
 from .brought import CONFIGURATION, brought_by, digest_of
 

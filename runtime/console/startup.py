@@ -8,9 +8,11 @@ question ends the command.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from leeward.security.lazy import dataclass
 
 from ..config import (
     CONFIGURATION,

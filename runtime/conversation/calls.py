@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ import trio
 from leeward.security.action import without_secrets
 from leeward.security.call import Asker, Status, ToolCall, ToolResult, ToolSpec
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 
 from ..events import CallEnded, CallStarted, RunEvent
 from ..providers.interface import new_call_id

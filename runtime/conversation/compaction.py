@@ -7,12 +7,12 @@ no more than the worst that was read by then: it is admitted and fenced like any
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from leeward.memory.sessions import Charge
 from leeward.security.filters import Source
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.trust import Origin, integrity
 
 from ..events import Alert, RunEvent

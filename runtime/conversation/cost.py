@@ -7,10 +7,10 @@ ends a turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from leeward.memory.sessions import Charge
+from leeward.security.lazy import dataclass
 
 from ..providers.interface import Usage
 

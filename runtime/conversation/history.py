@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from leeward.memory.sessions import Charge, Line
+from leeward.security.lazy import dataclass
 from leeward.security.ports import RecordError
 from leeward.security.text import redact_text
 from leeward.security.trust import Origin

@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ import trio
 
 from leeward.security.call import Status
 from leeward.security.filters import Source, label
+from leeward.security.lazy import dataclass
 from leeward.security.paths import secret_reason
 from leeward.security.trust import Origin
 

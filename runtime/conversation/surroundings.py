@@ -11,10 +11,9 @@ import platform
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 __all__ = ["Repository", "repository_of", "system_line"]
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.memory.sessions import Charge
+from leeward.security.lazy import dataclass
 from leeward.security.session import ModelSet, TurnStarted
 from leeward.security.text import redact_text
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from ..providers.interface import Message, Request, ToolView
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +16,7 @@ import trio
 from leeward.security.call import Exchange
 from leeward.security.checks import refused_host
 from leeward.security.kinds import Unreadable
-from leeward.security.lazy import LazyModule
+from leeward.security.lazy import LazyModule, dataclass
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.policy import Policy
 from leeward.security.url import Url, is_reached, parse_url

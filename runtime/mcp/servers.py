@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 import trio
 
 from leeward.security.kinds import Effect, Kind
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PolicyBlocked, ToolError
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel

@@ -19,12 +19,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 
 __all__ = [
     "CallRequested",

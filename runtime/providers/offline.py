@@ -11,11 +11,10 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from leeward.security.call import ToolCall
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from .interface import Message, ModelEvent, Request, new_call_id, one_line
 from .scripted import replay, reply

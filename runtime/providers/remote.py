@@ -11,11 +11,13 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC
 
 import httpx
 import trio
+
+from leeward.security.lazy import dataclass
 
 from .dialect import Dialect, ReplyReader
 from .interface import (

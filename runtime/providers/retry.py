@@ -13,9 +13,10 @@ import math
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 
 import trio
+
+from leeward.security.lazy import dataclass
 
 from .interface import (
     CallRequested,

@@ -28,13 +28,14 @@ import re
 import tomllib
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from leeward.security.call import ToolCall
+from leeward.security.lazy import dataclass
 
 from .interface import (
     CallRequested,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 
 __all__ = ["KINDS", "NetworkSettings", "ProviderSettings", "ServiceKind"]
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 
 import h2.exceptions
 import httpx
 import trio
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from .interface import ErrorKind, ModelError, ProviderSetupError, one_line
 

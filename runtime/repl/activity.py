@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rich.cells import cell_len, set_cell_size
 
 from leeward.security.kinds import Runs
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from ..app import Runtime

@@ -10,13 +10,13 @@ granting. What the answer leads to is the pipeline's business.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from leeward.security import command
 from leeward.security.call import Action, Atom
 from leeward.security.kinds import CommandLine, Kind, Unreadable
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.permissions import Always
 from leeward.security.policy import KEEP
 from leeward.security.ports import Answer, Question, Reply, Told

@@ -6,10 +6,10 @@ Ctrl-C at a question is a no, and stops the turn. How an answer was given goes o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.permissions import Always
 from leeward.security.ports import Answer, Question, Reply, Told
 

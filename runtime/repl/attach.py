@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from leeward.security.call import Asker, Status
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 
 from ..app import Runtime
 from ..grounding import shown_by_paste

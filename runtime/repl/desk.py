@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Protocol
 
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from .terminal import Closed, Typed

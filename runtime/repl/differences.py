@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from .screen import Line, within

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, has_completions
@@ -24,6 +23,7 @@ from prompt_toolkit.layout import (
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from prompt_toolkit.widgets import SearchToolbar
 
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from .activity import fitted

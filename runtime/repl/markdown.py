@@ -17,7 +17,6 @@ import copy
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from markdown_it import MarkdownIt
@@ -34,6 +33,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from .screen import Line

@@ -13,13 +13,14 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TypeAlias
 
 import trio
 
 from leeward.memory.database import AsyncioThread
+from leeward.security.lazy import dataclass
 from leeward.security.policy import Autonomy
 from leeward.security.ports import RecordError
 from leeward.security.session import AutonomySet

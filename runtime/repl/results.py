@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from .differences import diff_lines, is_diff, sections_of

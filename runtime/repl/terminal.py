@@ -9,8 +9,9 @@ import sys
 import termios
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Protocol
+
+from leeward.security.lazy import dataclass
 
 from ..printer import discard
 from .screen import Line, Sink

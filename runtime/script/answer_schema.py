@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from leeward.security.lazy import LazyModule
+from leeward.security.lazy import LazyModule, dataclass
 from leeward.tools.declare import inner_references_only, schema_validator
 
 from ..exits import CliError, Exit, Json

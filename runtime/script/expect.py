@@ -19,10 +19,11 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from leeward.security.call import Status, ToolResult
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Category
 from leeward.security.pipeline import GATES
 

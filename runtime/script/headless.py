@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.call import Status, ToolResult
+from leeward.security.lazy import dataclass
 
 from .. import audit, slash
 from ..app import Runtime

@@ -10,10 +10,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from leeward.security.lazy import dataclass
 from leeward.security.text import visible
 
 from ..exits import CliError, Exit

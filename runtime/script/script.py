@@ -16,8 +16,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
+
+from leeward.security.lazy import dataclass
 
 from .. import slash as slash_commands
 from ..exits import CliError, Exit

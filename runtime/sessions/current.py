@@ -7,7 +7,7 @@ checkpoint does not cover is put into the question beforehand. Where nobody is p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import trio
 
 from leeward.memory.checkpoints import JOURNALS, CheckpointStore
 from leeward.security.filters import Source
+from leeward.security.lazy import dataclass
 from leeward.security.output import BackgroundOutput
 from leeward.security.ports import Answer, Approver, Clock, Question, RecordError, Reply
 from leeward.security.record import tell

@@ -10,7 +10,7 @@ import math
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ import trio
 
 from leeward.memory.sessions import Catalog, Charge, Conversation, SessionInUse, SessionLock, Transcript
 from leeward.security.call import Status
+from leeward.security.lazy import dataclass
 from leeward.security.session import (
     BreakerReset,
     Configured,

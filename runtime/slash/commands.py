@@ -10,11 +10,10 @@ import difflib
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from leeward.security.call import Asker, Status
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import ToolError
 from leeward.security.permissions import pattern_problem
 from leeward.security.policy import Autonomy

@@ -17,11 +17,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..kinds import CommandLine, Kind, Unreadable
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..paths import ResolvedPath
 from ..text import CONTROLS, INVISIBLE, find_control, find_invisible, find_tag, folded, without_invisible
 from ..url import Destination, Url, parse_url

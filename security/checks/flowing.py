@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ..call import Action, Atom
 from ..kinds import Effect, Kind
+from ..lazy import dataclass
 from ..paths import ResolvedPath, is_inside, runs_later_reason
 from ..provenance import actionable_in, forms_of, number_form, sent_mark
 from ..session import Session

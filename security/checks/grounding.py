@@ -7,10 +7,9 @@ asked about here: `gates/grounding.py` denies it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..call import Atom
 from ..kinds import Unreadable
+from ..lazy import dataclass
 from ..session import Session
 from ..text import redact_text
 from ..trust import Origin

@@ -17,7 +17,7 @@ import codecs
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +26,7 @@ import re2
 from ..action import texts_of
 from ..call import Action
 from ..kinds import Effect, Kind
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..paths import secret_reason
 from ..policy import Policy
 from ..provenance import private_sighting

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, TypeAlias
 
 import trio
 
 from ..kinds import FenceMode
+from ..lazy import dataclass
 from ..trust import Origin
 
 __all__ = [

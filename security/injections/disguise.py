@@ -14,9 +14,8 @@ import html
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..text import INVISIBLE, find_look_alikes, folded, is_ordinary, skeleton
 
 __all__ = ["View", "views_of"]

@@ -6,7 +6,9 @@ change it would make.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from ..lazy import dataclass
 
 __all__ = ["FileState", "Preview", "ResolvedPath"]
 

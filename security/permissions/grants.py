@@ -14,13 +14,13 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import TypeAlias
 
 from ..call import Action, Atom
 from ..kinds import CommandLine, Kind
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..paths import ResolvedPath, is_inside
 from ..policy import HISTORY, LEND, NETWORK, NOT_YOURS, Policy
 from ..question import is_taken_in, too_long

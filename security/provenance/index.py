@@ -16,9 +16,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
+from ..lazy import dataclass
 from ..trust import Origin
 
 __all__ = ["ECHO", "GAP", "MOST_TOKENS", "WIDTH", "Sighting", "TokenIndex"]

@@ -17,10 +17,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ..kinds import Kind
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..url import Destination, DestinationKind, Url, is_host_like, parse_url, suspects_in, urls_in
 
 __all__ = ["LONGEST_RUN", "Piece", "actionable_in", "forms_of", "number_form", "pieces_of", "tokens_of"]

@@ -15,10 +15,10 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..trust import Origin
 from .acts import TEXT_IS_GIVEN, acts_in, verbs_for
 from .index import ECHO, GAP, WIDTH, Sighting, TokenIndex

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from ..action import canonical_json, secrets_in, shown_arguments, thaw, without_secrets
 from ..call import Action, pointer_step
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..session import Session
 from ..text import mask_form, mask_of, redact_text
 from ..url import percent_decoded

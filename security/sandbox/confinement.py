@@ -8,9 +8,10 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, StrEnum, auto
 
+from ..lazy import dataclass
 from ..paths import is_inside, writable
 from ..policy import Policy
 

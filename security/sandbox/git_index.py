@@ -11,9 +11,9 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..text import INVISIBLE
 
 __all__ = ["Index", "IndexEntry", "OddIndex", "is_like_git", "read_index"]

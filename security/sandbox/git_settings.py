@@ -7,9 +7,8 @@ start a program, lead git elsewhere or speak in somebody's name, so it is never 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..text import visible
 
 __all__ = [

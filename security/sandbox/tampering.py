@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..paths import is_inside
 from .git_settings import ODD_SETTING, PLAIN_SETTINGS, setting_names, settings_in
 

@@ -5,9 +5,11 @@ What counts is in `state.py`; `record/journal.py` sets and records the block, `g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from ..lazy import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,11 +7,12 @@ The fold is in `state.py`, the values within a decision in `evidence.py`, the JS
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self, TypeAlias
 
 from ..call import Status
 from ..kinds import Json, Runs
+from ..lazy import dataclass
 from ..outcome import Category
 from ..policy import Autonomy
 from ..trust import Origin, TrustLevel

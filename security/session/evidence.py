@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, field, fields, replace
 from functools import cache, partial
 from itertools import islice
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self
 
 from ..call import Action, Again, Atom
 from ..kinds import CommandFacts, CommandLine, Effect, Json, Kind, Unreadable
+from ..lazy import dataclass
 from ..paths import ResolvedPath
 from ..policy import Rule
 from ..verdict import Allow, Ask, Deny, GateWord

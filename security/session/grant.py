@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from ..kinds import UNKNOWN, Kind
+from ..lazy import dataclass
 from ..paths import literally
 from ..policy import Rule, RuleAction
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..call import Asker, Status, ToolSpec
 from ..kinds import Effect, Kind, Runs
+from ..lazy import dataclass
 from ..outcome import Category
 from ..policy import HISTORY, RANDOM_ADDITION, SEEN, Policy
 from ..provenance import Sighting, Values, forms_of

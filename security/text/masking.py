@@ -11,13 +11,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import re2
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from .mask import MaskHash
 from .unicode import INVISIBLE
 

@@ -13,12 +13,11 @@ import tomllib
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby, islice
 from pathlib import Path
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 
 __all__ = [
     "LookAlike",

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 
 __all__ = ["WildcardToken", "wildcard_expression", "wildcard_tokens"]
 

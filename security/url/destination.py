@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from .extract import without_urls
 from .parse import Url, parse_url
 

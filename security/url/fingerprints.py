@@ -12,10 +12,10 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 
 __all__ = ["MOST_AT_ONCE", "Fingerprints", "fingerprints_in", "percent_decoded"]
 

@@ -9,12 +9,13 @@ what they were. Finding URLs in a text is left to `extract.py`, the verdict to `
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import islice, takewhile
 from typing import TypeAlias
 
+from ..lazy import dataclass
 from .destination import Destination, DestinationKind, parse_destination
 from .parse import DEFAULT_PORTS, Url, comparable, parse_url
 

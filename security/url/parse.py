@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 
 import ada_url
 
 from ..kinds import Unreadable
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from ..text import is_invisible, is_ordinary
 
 __all__ = ["DEFAULT_PORTS", "MAX_BYTES", "Url", "comparable", "join_url", "parse_url", "same_site"]

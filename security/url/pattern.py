@@ -10,11 +10,10 @@ where rules are read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from ..lazy import regex
+from ..lazy import dataclass, regex
 from .extract import is_host_like
 from .parse import DEFAULT_PORTS, Url, comparable, parse_url
 

@@ -12,7 +12,7 @@ import os
 import posixpath
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from io import BytesIO
 from typing import BinaryIO
@@ -23,6 +23,7 @@ from leeward.memory.changes import ANYTHING, LEFT_OUT
 from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, Version, changed_paths
 from leeward.security.call import BUILT_IN, Action
 from leeward.security.kinds import Effect, Kind
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import ResolvedPath, is_inside
 from leeward.security.ports import RecordError

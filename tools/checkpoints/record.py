@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from leeward.memory.changes import ANYTHING, CallChanges
 from leeward.security.call import Action, Asker
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.ports import RecordError
 

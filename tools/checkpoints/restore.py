@@ -14,9 +14,9 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 
 from ..files import DirHandle, Guard, open_folder

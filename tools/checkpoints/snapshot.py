@@ -13,13 +13,14 @@ import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Protocol, TypeAlias
 
 import trio
 
 from leeward.memory.checkpoints import Packed, Revision, Version, packed_content
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 
 from ..files import DirHandle, Guard, HardLinks, open_folder, shown_name

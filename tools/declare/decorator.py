@@ -13,7 +13,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, overload
 
@@ -23,6 +22,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from leeward.security.action import NAME_RULE, is_tool_name
 from leeward.security.call import Action, Cleared, ToolSpec
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.paths import Preview
 from leeward.security.trust import Origin

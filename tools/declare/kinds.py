@@ -10,7 +10,6 @@ changed here: what a URL or a path means is read once, by `security/action.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -18,6 +17,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticSerializationUnexpectedValue, core_schema
 
 from leeward.security.kinds import EFFECT_KEY, KIND_KEY, Kind
+from leeward.security.lazy import dataclass
 from leeward.security.paths import ResolvedPath
 from leeward.security.url import Url as JudgedUrl
 

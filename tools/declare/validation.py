@@ -14,7 +14,7 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from weakref import WeakKeyDictionary
 
@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from leeward.security.call import Checked, Cleared, SchemaProblem, pointer_step
 from leeward.security.kinds import KIND_KEY, Kind
-from leeward.security.lazy import LazyModule
+from leeward.security.lazy import LazyModule, dataclass
 from leeward.security.outcome import Category, PolicyBlocked
 from leeward.security.schema import changes, declared_kinds
 

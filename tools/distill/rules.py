@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from leeward.security.kinds import CommandLine
+from leeward.security.lazy import dataclass
 
 from .reports import GitDiff, GitStatus, GroupByRule, TestSummary
 from .strategies import (

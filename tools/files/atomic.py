@@ -12,8 +12,8 @@ import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.paths import FileState, ResolvedPath
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from leeward.security.filters import Source, strip
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import InvalidParameters, PermanentFailure
 from leeward.security.text import redact_text
 from leeward.security.trust import Origin

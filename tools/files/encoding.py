@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure
 
 __all__ = ["PLAIN", "Encoding", "as_utf8", "encoding_of", "is_binary", "is_utf8", "with_line_ends_of"]

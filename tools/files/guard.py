@@ -12,10 +12,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PolicyBlocked
 from leeward.security.paths import OF_GIT, ResolvedPath, protected_reason, secret_places, secret_reason
 from leeward.security.permissions import holding_back

@@ -9,11 +9,10 @@ import codecs
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import trio
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import Output
 from leeward.security.text import redact_text
 

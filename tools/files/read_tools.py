@@ -9,7 +9,7 @@ from __future__ import annotations
 import mimetypes
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, islice
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output
 from leeward.security.paths import ResolvedPath
 

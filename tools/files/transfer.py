@@ -12,10 +12,10 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure
 
 from ..linux import rename_to_new

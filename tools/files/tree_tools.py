@@ -13,13 +13,13 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import trio
 
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure, PolicyBlocked, ToolError
 from leeward.security.paths import ResolvedPath, is_inside, runs_later_reason
 from leeward.security.policy import Policy

@@ -7,7 +7,7 @@ asked is shown the diff, made from the content that the verdict rests on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from leeward.security.call import Action, ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import Preview, ResolvedPath
 from leeward.security.text import mark_in

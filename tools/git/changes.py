@@ -8,11 +8,12 @@ Each description was verified against the files it replaces.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 from leeward.security.sandbox import judge_settings, settings_listed
 from leeward.security.text import visible

@@ -7,10 +7,10 @@ neither covered, unchanged nor denied at the end is a mistake, and is denied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeGuard
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.sandbox import (
     Index,
     Logged,

@@ -13,12 +13,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import trio
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import ToolError
 from leeward.security.sandbox import OddIndex, read_index
 from leeward.security.text import visible

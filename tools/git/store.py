@@ -15,10 +15,10 @@ import tempfile
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import ToolError
 
 from ..process import SEARCH_PATH, ProcessExit

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 from leeward.security.sandbox import REPOSITORY_PARTS, is_like_git
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import httpcore
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import NetworkError, PolicyBlocked
 from leeward.security.url import is_address, judge_address, judge_host, listed_problem
 

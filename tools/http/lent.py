@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.security.kinds import Unreadable
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PolicyBlocked
 from leeward.security.url import Url, is_reached, parse_url
 

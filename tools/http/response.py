@@ -11,9 +11,8 @@ import codecs
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import NetworkError
 from leeward.security.url import Url
 

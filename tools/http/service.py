@@ -9,11 +9,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import httpcore
 
 from leeward.security.call import Exchange
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import NetworkError, ToolTimeout
 from leeward.security.url import Url
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ssl
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from typing import Self
 
 import httpcore
 import trio
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["CountedStream", "Route"]
 

@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,6 +28,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import InvalidParameters, PermanentFailure, ServerError, ToolError
 
 from .listing import MOST_TOOLS, ListedTool, Listing, ListingRefused

@@ -10,9 +10,11 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["MOST_BYTES", "MOST_TOOLS", "ListedTool", "Listing", "ListingRefused", "difference"]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from leeward.security.kinds import Effect, Kind
+from leeward.security.lazy import dataclass
 from leeward.security.url import Url, parse_url, reach_of_url
 
 __all__ = ["ServerSettings", "ToolDeclaration"]

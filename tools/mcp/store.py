@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from leeward.memory.private_file import read_private, write_private
+from leeward.security.lazy import dataclass
 from leeward.security.trust import TrustLevel
 
 from .listing import ListedTool, Listing, ListingRefused, difference

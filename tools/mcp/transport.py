@@ -8,11 +8,11 @@ answers to what it was asked.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ServerError
 
 __all__ = ["MOST_BYTES", "Ended", "Incoming", "Transport"]

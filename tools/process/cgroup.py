@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from pathlib import Path
 
 import trio
+
+from leeward.security.lazy import dataclass
 
 from .environment import Limits, Resource
 from .reaper import mounts

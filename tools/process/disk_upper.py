@@ -14,11 +14,11 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.paths import is_inside
 
 __all__ = ["DiskUpper", "remove_abandoned", "room_on_disk"]

@@ -13,11 +13,11 @@ import re
 import resource
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from .programs import SEARCH_PATH
 

@@ -16,9 +16,9 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 __all__ = ["git_settings", "settings_of"]
 

@@ -13,9 +13,9 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from leeward.security.lazy import dataclass
 from leeward.security.paths import is_inside
 
 from .programs import Programs

@@ -10,12 +10,13 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 
 from .preparation import receive_handle

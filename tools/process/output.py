@@ -9,8 +9,10 @@ from __future__ import annotations
 import codecs
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["HeadAndTail", "OnChunk", "OutputDecoder", "Pieces"]
 

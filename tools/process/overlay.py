@@ -12,7 +12,9 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from leeward.security.lazy import dataclass
 
 from .preparation import receive_handle
 

@@ -14,12 +14,12 @@ import posixpath
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.paths import is_inside, runs_later_reason, secret_reason, writable
 from leeward.security.policy import Policy
 from leeward.security.sandbox import SYSTEM_FOLDERS, TOOLCHAIN_VARIABLES, toolchains

@@ -17,12 +17,13 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure
 
 from ..linux import keep_from_debuggers, set_subreaper

@@ -8,7 +8,9 @@ name behind it (ECH, RFC 9849), it tells nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["LONGEST_HELLO", "ClientHello", "NotReadable"]
 

@@ -7,13 +7,14 @@ tunnel is the subject of `tunnel.py`, what of plain http that of `forward.py`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, TypeAlias
 
 import h11
 import trio
 
 from leeward.security.call import Exchange, Gatekeeper
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import NetworkError, PolicyBlocked
 from leeward.security.url import Url
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import errno
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import trio
 
 from leeward.security.call import Gatekeeper
+from leeward.security.lazy import dataclass
 
 from .connection import Bounds, Connection, Dial
 

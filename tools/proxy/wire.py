@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import trio
+
+from leeward.security.lazy import dataclass
 
 __all__ = ["BROKEN", "CHUNK", "Wire"]
 

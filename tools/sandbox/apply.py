@@ -18,7 +18,7 @@ import shutil
 import stat
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +26,7 @@ from typing import BinaryIO
 import trio
 
 from leeward.memory.checkpoints import CheckpointStore, Pending, Revision, Version, packed_content
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 from leeward.security.ports import RecordError
 

@@ -11,12 +11,12 @@ import errno
 import os
 import shutil
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 
 from ..process import (

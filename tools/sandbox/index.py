@@ -18,10 +18,11 @@ import os
 import posixpath
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 
+from leeward.security.lazy import dataclass
 from leeward.security.paths import is_inside
 
 from .. import linux

@@ -14,9 +14,9 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from leeward.security.lazy import dataclass
 from leeward.security.sandbox import Spot
 
 __all__ = ["KnownToolchains", "Walk"]

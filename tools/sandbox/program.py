@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import trio
+
+from leeward.security.lazy import dataclass
 
 from ..process import SEARCH_PATH, OnChunk, ProcessExit, Serve, Starter, SupervisedStart, run_process
 from .result import Ran

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure
 from leeward.security.paths import is_inside
 from leeward.security.sandbox import Confinement, Masks, SandboxLevel, Spot, read_only_confinement

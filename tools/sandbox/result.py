@@ -6,10 +6,9 @@ takes it for a fault of the machine, so a hint is added, with the keys that chan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 if TYPE_CHECKING:
     from leeward.security.sandbox import Confinement

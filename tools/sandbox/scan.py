@@ -15,12 +15,12 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.paths import is_inside, protected_places, secret_places, secret_reason
 from leeward.security.sandbox import HOOK_NAMES, Confinement, Mark, MarkKind, Masks, Role, Spot, places_named
 

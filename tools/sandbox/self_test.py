@@ -16,12 +16,12 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 
 from ..process import SEARCH_PATH, Start, SupervisedProcess, SupervisedStart, children

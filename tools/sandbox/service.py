@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PolicyBlocked
 from leeward.security.sandbox import (
     Confinement,

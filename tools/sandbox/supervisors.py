@@ -11,12 +11,14 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import outcome
 import trio
+
+from leeward.security.lazy import dataclass
 
 from ..process import Supervisor
 from .landlock import confine_thread

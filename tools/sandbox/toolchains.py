@@ -15,8 +15,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from leeward.security.lazy import dataclass
 from leeward.security.paths import NAMED_SECRET, is_inside
 from leeward.security.sandbox import PACKAGE_FOLDERS, Spot
 

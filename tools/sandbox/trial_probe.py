@@ -14,13 +14,14 @@ import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure, PolicyBlocked
 from leeward.security.paths import is_inside
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from leeward.memory.patterns import BadPattern, PatternSet
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import ToolError
 
 from ..files import DirHandle, open_folder

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from leeward.memory.patterns import BadPattern, LinearPattern, linear_pattern
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import InvalidParameters
 
 from ..files import as_utf8, blocks, encoding_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 import trio
@@ -18,6 +18,7 @@ from pydantic import Field
 from leeward.memory.patterns import LinearPattern
 from leeward.security.call import Cleared, ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, ToolError
 from leeward.security.paths import ResolvedPath
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import trio
 
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 
 from ..files import DirHandle, open_folder, opened_parent

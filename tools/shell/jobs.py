@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from leeward.security.call import Action, Cleared, ToolExecutor
 from leeward.security.kinds import Effect
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure, ResourceNotFound, ToolError
 from leeward.security.output import BackgroundOutput
 from leeward.security.ports import RecordError

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from leeward.security.lazy import dataclass
 
 from ..files import shown_name
 from ..sandbox import Program, Ran, ReadOnlyRan, Sandbox, TrialUnavailable, run_read_only

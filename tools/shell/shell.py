@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from leeward.security.call import Action, Cleared, Gatekeeper, Rerun, ToolExecutor
 from leeward.security.kinds import LASTS_KEY, CommandLine, Effect, Kind, Runs
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import (
     LimitExceeded,
     Output,

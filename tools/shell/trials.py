@@ -12,13 +12,14 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import trio
 
 from leeward.security.call import Again, Cleared
+from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import protected_reason, runs_later_reason, secret_reason
 from leeward.security.policy import GIT_SETTINGS, Autonomy, Policy

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import ClassVar
 
 from leeward.security.kinds import Json
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from ..history import History
 from ..interface import Message, ModelInfo, Request, ToolView

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 
 from ..interface import (
     CallRequested,

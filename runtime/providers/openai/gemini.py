@@ -8,11 +8,11 @@ placeholder to put there instead (Gemini API, "Thought signatures").
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from leeward.security.kinds import Json
-from leeward.security.lazy import regex
+from leeward.security.lazy import dataclass, regex
 
 from ..interface import Message, ModelInfo, ToolView
 from ..wire import mapping

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import ClassVar
 
 from leeward.security.kinds import Json
+from leeward.security.lazy import dataclass
 
 from ..history import History
 from ..interface import Message, ModelInfo, Request, ToolView

@@ -11,10 +11,9 @@ import glob
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from ..programs import git_folder, parse_options
 from ..syntax import Command, Compound, Node, PartKind, PipeNode, Sequence, Word, literal
 from .visit import visits

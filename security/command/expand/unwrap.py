@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from ..programs import (
     Parsed,
     comes_in,

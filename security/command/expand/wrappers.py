@@ -8,11 +8,11 @@ its sub-command; nothing is allowed by that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from ..programs import Parsed, parse_options, table, without_globals
 from ..syntax import Assignment, Word, is_harmless, literal
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ...lazy import dataclass
 from ...paths import is_inside
 from ...policy import Policy
 from ..expand import Placed, unversioned, where, wrapper_of

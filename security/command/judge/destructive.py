@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from ...paths import is_inside, protected_reason, secret_reason
 from ..expand import Placed, visits, where
 from ..programs import find_starts, find_terms

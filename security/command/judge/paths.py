@@ -7,8 +7,8 @@ state of the disk, and anything missing from them is unknown.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 
+from ...lazy import dataclass
 from ...paths import is_inside, secret_reason
 from ...policy import Policy
 from ..expand import Folders, Ground, where

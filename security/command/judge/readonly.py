@@ -8,10 +8,9 @@ workspace, every word is literal, every option is known, and every path it reads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from ...paths import is_inside, writable
 from ..expand import Placed, added_by_wrapper, is_sink, is_transparent
 from ..programs import Parsed, lines_of, parse_options

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...kinds import CommandLine, Unreadable
+from ...lazy import dataclass
 from ...policy import Policy, ShellRules
 from ..expand import parse_command, print_line
 from ..syntax import Command, Node, PartKind, PipeNode, Word

@@ -7,10 +7,11 @@ everything that is needed and nothing else. The lookups are made outside `securi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ...kinds import CommandFacts, CommandLine, Wanted
+from ...lazy import dataclass
 from ...policy import Policy, ShellRules
 from .assessment import assess
 from .code import code_of

@@ -7,9 +7,10 @@ resolved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...kinds import Effect, Runs, Unreadable
+from ...lazy import dataclass
 from ...paths import is_inside
 from ...policy import HISTORY, Policy, ShellRules, blocked_by, confirmed_by, entry_words
 from ..expand import Placed

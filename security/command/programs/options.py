@@ -15,11 +15,10 @@ Long options must be spelled in full: an abbreviation may mean another option to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from ..syntax import PartKind, Word, literal
 
 __all__ = [

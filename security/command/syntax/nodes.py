@@ -9,11 +9,12 @@ and `judge/verdict.py` judges them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
 
 from ...kinds import CommandLine
+from ...lazy import dataclass
 
 __all__ = [
     "Assignment",

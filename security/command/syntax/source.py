@@ -6,11 +6,11 @@ Nothing may be left out: between the tokens of the tree there are blanks, newlin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tree_sitter
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from .nodes import Node, Unread
 from .words import Bodies, Effort
 

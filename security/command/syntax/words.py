@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from ...lazy import regex
+from ...lazy import dataclass, regex
 from .nodes import Command, Node, Part, PartKind, Redirection, Unread, Word, literal, marked
 
 __all__ = [

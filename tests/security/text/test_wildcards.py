@@ -54,7 +54,7 @@ def test_what_a_shell_matches_is_matched():
     names = ["a", "[", "]", "!", "^", "\\", "[]", "[!]", "[a", "a]", "[a]", "aa", "[a-", "a]]", "!]"]
     pairs = [(pattern, name) for pattern in patterns for name in names]
     lines = "".join(f"{pattern}\n{name}\n" for pattern, name in pairs)
-    script = "while IFS= read -r p && IFS= read -r n; do case $n in $p) echo 1;; *) echo 0;; esac; done"
+    script = "while IFS= read -r p && IFS= read -r n; do case $n in $p) echo 1;; *) echo 0;; esac; done; :"
     for shell in SHELLS:
         options = ["-o", "globsubst"] if shell == "zsh" else []
         told = subprocess.run(

@@ -15,7 +15,8 @@ import errno
 import platform
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from leeward.security.lazy import dataclass
 
 from .system_calls import CHANGES_ATTRIBUTES, HARMLESS, MACHINES, SIGNALS
 
