@@ -199,8 +199,8 @@ class CommandLine:
 class HookAnswer:
     """What a hook of the person answered about a call: `word` is "deny", "ask", or "" for no objection.
 
-    `reason` and `notice` are the hook's words. One that `failed` gave no answer that counts; `reason` then says
-    what went wrong.
+    `reason` and `notice` are the hook's words. One that `failed` gave no answer that counts; `reason` then
+    says what went wrong.
     """
 
     hook: str

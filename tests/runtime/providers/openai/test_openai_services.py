@@ -284,12 +284,12 @@ async def test_a_silent_stream_is_given_up_even_beside_a_busy_one(
 async def test_signs_of_life_are_believed_for_a_while(model_server: ModuleType, ping: bytes) -> None:
     async with (
         model_server.serve(model_server.Answer([ping] * 1000, pause=0.01, hang=True)) as server,
-        model_server.opened(server, SPEC, stall_timeout=0.05) as provider,
+        model_server.opened(server, SPEC, stall_timeout=0.4) as provider,
     ):
         started = trio.current_time()
         with pytest.raises(ModelError, match="sent only keep-alives"):
             await model_server.ask(provider)
-        assert trio.current_time() - started > 0.19
+        assert trio.current_time() - started > 1.55
 
 
 async def test_all_models_of_a_process_share_a_connection(model_server: ModuleType) -> None:
