@@ -65,16 +65,16 @@ class CallChanges:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, session: str, workspace: str, call: str) -> None:
-        """Write down that a call may change anything from now on.
+    async def begin(self, session: str, workspace: str, call: str, *also: Statement) -> None:
+        """Write down that a call may change anything from now on, and what belongs to that.
 
         Raises:
             RecordError: it could not be written, and the call must not run.
         """
         values = (storable(workspace), storable(session), storable(call))
-        await self._database.write([(_BEGUN, values)])
+        await self._database.write([(_BEGUN, values), *also])
 
-    def end(self, session: str, workspace: str, call: str, paths: Iterable[str]) -> None:
+    def end(self, session: str, workspace: str, call: str, paths: Iterable[str], *also: Statement) -> None:
         """Write what a call changed in the place of that it may; it is written with what comes next.
 
         Until then, and where it cannot be, the call counts as one that may change anything.
@@ -83,7 +83,7 @@ class CallChanges:
             RecordError: nothing can be written any more.
         """
         over = (_OVER, (storable(session), storable(call)))
-        self._database.queue([*applied_changes(workspace, paths), over])
+        self._database.queue([*applied_changes(workspace, paths), over, *also])
 
     async def latest(self) -> int:
         """Return a number that every later change, in any workspace, is higher than.

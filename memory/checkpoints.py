@@ -19,6 +19,7 @@ from leeward.security.ports import Clock
 
 from .changes import applied_changes
 from .database import Database, Row, Statement, Value, packed, storable
+from .labels import ChangedFile
 
 __all__ = [
     "JOURNALS",
@@ -28,6 +29,7 @@ __all__ = [
     "Revision",
     "Step",
     "Version",
+    "changed_files",
     "changed_paths",
     "packed_content",
     "without_steps",
@@ -143,6 +145,17 @@ def changed_paths(revisions: Iterable[Revision]) -> Iterator[str]:
             yield os.fsdecode(one.path)
 
 
+def changed_files(revisions: Iterable[Revision]) -> Iterator[ChangedFile]:
+    """Yield the same paths, each with what it held and holds."""
+    for one in revisions:
+        before, after = one.before, one.after
+        if {version.kind for version in (before, after) if version is not None} == {"folder"}:
+            continue
+        held = None if before is None else before.digest
+        holds = after.digest if after is not None and after.size else None
+        yield ChangedFile(os.fsdecode(one.path), held, holds, is_gone=after is None)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one call changed. `at` is seconds since the epoch."""
@@ -239,12 +252,19 @@ class CheckpointStore:
         await self._stands(step, session, workspace)
 
     async def begin(
-        self, session: str, workspace: str, call: str, tool: str, mark: str, revisions: Sequence[Revision]
+        self,
+        session: str,
+        workspace: str,
+        call: str,
+        tool: str,
+        mark: str,
+        revisions: Sequence[Revision],
+        also: Sequence[Statement] = (),
     ) -> int:
         """Write down what is about to be changed for a call, before any of it is, and return the step.
 
-        It is no step to be undone before `finish`; `pending` passes it to `mark`. What it names
-        counts as changed by a call from here on.
+        With it goes what `also` says. It is no step to be undone before `finish`; `pending` passes it to
+        `mark`. What it names counts as changed by a call from here on.
 
         Raises:
             RecordError: it could not be written, and nothing may be changed.
@@ -253,7 +273,7 @@ class CheckpointStore:
             self._database, session, workspace, (call, tool, mark), self._clock.now(), revisions
         )
         changed = applied_changes(workspace, changed_paths(revisions))
-        await self._database.write([*changed, (_BEING_APPLIED, (step,))])
+        await self._database.write([*changed, *also, (_BEING_APPLIED, (step,))])
         return step
 
     async def pending(self, workspace: str) -> list[Pending]:

@@ -83,6 +83,7 @@ class RuntimeSession:
         self.transcript = shared.kept.transcript
         self.grants = shared.grants
         self.changes = shared.changes
+        self.labels = shared.labels
         self.notes = shared.notes
 
     @property

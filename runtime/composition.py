@@ -145,6 +145,7 @@ async def open_parts(
             shared.grants,
             Engine(loaded.filters),
             hooks if config.hooks else None,
+            shared.labels,
         )
         stack.callback(current.leave)
         yield Components(

@@ -20,6 +20,7 @@ import trio
 from leeward.memory.audit import AuditLogger, hash_key
 from leeward.memory.changes import CallChanges
 from leeward.memory.grants import GrantStore
+from leeward.memory.labels import LabelStore
 from leeward.memory.notes import NoteStore
 from leeward.memory.overflow import OverflowStore
 from leeward.memory.sessions import Catalog, Transcript
@@ -27,6 +28,7 @@ from leeward.security.lazy import dataclass
 from leeward.security.paths import writable
 from leeward.security.text import use_mask_key
 from leeward.tools.http.resolve import dns_resolver
+from leeward.tools.labels import FileLabels
 from leeward.tools.process import Kit, find_programs, git_settings, open_kit
 
 from .clock import SystemClock
@@ -136,6 +138,7 @@ class Resources:
     kept: SessionStore
     grants: GrantStore
     changes: CallChanges
+    labels: FileLabels
     notes: NoteStore
     states: CheckpointStore
     key: bytes
@@ -242,6 +245,7 @@ async def open_resources(
             kept=kept,
             grants=grants,
             changes=CallChanges(database),
+            labels=FileLabels(LabelStore(database)),
             notes=NoteStore(database, clock),
             states=states,
             key=key,

@@ -20,7 +20,7 @@ from .kinds import CommandFacts, CommandLine, Effect, HookAnswer, Json, Kind, On
 from .lazy import dataclass
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
-from .trust import Origin, TrustLevel
+from .trust import FileWords, Origin, TrustLevel
 from .url import Destination, Url
 
 __all__ = [
@@ -285,7 +285,8 @@ class Action:
     that it is about more than it says. `wished` are the paths that its command line wanted to change when
     it ran read-only: it is to run again, so that it can. With `again` it runs again for want of room.
     `usual` names the arguments that are what the tool declares where nobody says them, `free` those it does
-    not declare. `hooked` is what the person's hooks answered about it.
+    not declare. `words` are the labels of the files that it may read. `hooked` is what the person's hooks
+    answered about it.
     """
 
     call: ToolCall
@@ -306,6 +307,7 @@ class Action:
     usual: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
     hooked: tuple[HookAnswer, ...] = ()
+    words: frozenset[Origin] = frozenset()
 
     @property
     def is_command(self) -> bool:
@@ -352,7 +354,7 @@ class Cleared:
     lines run in, and with `overlay` what they write to the workspace is to be held apart until it is judged:
     an executor that cannot do so fails. `lends` are the secrets they are lent (`NAME to PROGRAM`): the output
     and the names of such a program may hold one in any form. `gatekeeper` judges their connections;
-    without one there are none.
+    without one there are none. `words` tells, at any time, which labels what the call writes has to keep.
     """
 
     __slots__ = (
@@ -367,6 +369,7 @@ class Cleared:
         "lends",
         "overlay",
         "runs",
+        "words",
     )
 
     def __init__(
@@ -386,6 +389,7 @@ class Cleared:
         self.runs = runs
         self.overlay = overlay
         self.lends: tuple[str, ...] = ()
+        self.words: Callable[[], FileWords] = FileWords
         self._emit = emit
         self._follower = follower
         self._propose = propose

@@ -247,6 +247,7 @@ def source_of(
     brings = Origin.WEB if may_bring else Origin.WORKSPACE
     declared = action.spec.result if action.spec is not None else None
     bounds = {brings} if not is_trusted(action, session) else set()
+    bounds |= action.words & _OTHERS
     if Effect.EXECUTE in action.effects:
         bounds |= session.labels & _OTHERS
     parts = tuple((str.__str__(part.text), _weakest({part.origin, *bounds})) for part in output.parts)
@@ -262,9 +263,15 @@ def source_of(
         call=action.call.id,
         echoes=_brought_along(action),
         parts=parts,
-        is_confidential=is_confidential(action, session.policy) or reads_lent(action, session),
+        is_confidential=_is_confidential(action, session),
     )
     return bounded(source, session)
+
+
+def _is_confidential(action: Action, session: Session) -> bool:
+    if Origin.SECRET in action.words or is_confidential(action, session.policy):
+        return True
+    return reads_lent(action, session)
 
 
 def _filters_of(action: Action, distiller: Distiller | None) -> Callable[[], Distillation] | None:
@@ -313,8 +320,11 @@ def bounded(source: Source, session: Session) -> Source:
 def read_by_model(
     source: Source, text: str, session: Session, suspicion: tuple[str, ...] = ()
 ) -> Iterator[TextSeen]:
-    """Yield the event of a text that reaches the model, if it brings a label, value or suspicion along."""
-    if not text.strip():
+    """Yield the event of a text that reaches the model, if it brings a label, value or suspicion along.
+
+    What a program brought without printing it lies in the files it wrote: that counts as well.
+    """
+    if not text.strip() and source.exit_code is None:
         return
     # What was cut is attributed as a whole: of its parts nobody knows how much is there.
     parts = source.parts if all(part.strip() in text for part, _ in source.parts) else ()
@@ -347,7 +357,9 @@ async def collect_output(
     if output.emitted:
         text = await live.finish(source.origin, _exit_code(output))
         # It was shortened while it came; what is left of it is shown as it is.
-        source = replace(source, threshold=max(source.threshold, len(text.text)))
+        source = replace(
+            source, threshold=max(source.threshold, len(text.text)), exit_code=_exit_code(output)
+        )
     else:
         # A subclass of str may turn into another text each time it is looked at.
         text = Screened("".join(part for part, _ in source.parts) or str.__str__(output.text))

@@ -36,6 +36,7 @@ from .gates import (
 from .hooks import with_notices
 from .judge import Judge, Ruling
 from .keep import KeepExecutor, Proposals, keep_action, with_again, with_kept, without_names
+from .labels import LabelledFiles
 from .outcome import Output, ToolError
 from .output import (
     Keep,
@@ -120,7 +121,7 @@ class Pipeline:
         self._journal = Journal(replace(session, secrets=secrets), ports)
         specs = {spec.name: spec for spec in ports.executor.specs()}
         self.judge = Judge(self._journal, specs, ports.surveyor, judge, ports.hooks)
-        self._questions = Approvals(self.judge, ports)
+        self._questions, self._files = Approvals(self.judge, ports), LabelledFiles(self._journal, ports.files)
 
     @property
     def session(self) -> Session:
@@ -135,7 +136,7 @@ class Pipeline:
     async def _pass(self, call: ToolCall, executor: Executor, action: Action | None = None) -> ToolResult:
         """Judge a call and run it; what follows from it (keep, a second run) is an Action of its own."""
         try:
-            action = action or await self.judge.read(call)
+            action = action or await self._files.read_by(await self.judge.read(call))
             ruling = await self._decide(action)
         except RecordError as error:
             return unrecorded(call, str(error))
@@ -143,7 +144,7 @@ class Pipeline:
             await self.judge.over(action, ruling)
             return ruling
         with closing(Proposals(executor)) as proposals:
-            ran = await self._execute(ruling, proposals)
+            ran = await self._files.endorsed(ruling.action, await self._execute(ruling, proposals))
             result = await with_notices(ran, ruling.action.hooked, self.admit, self._ports.observer)
             again = proposals.again(ruling.action, ruling.decided.runs, self.judge.covers(ruling))
             if again is not None:

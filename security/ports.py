@@ -17,7 +17,7 @@ from .permissions import Always, Patterns, granted_by, problem_with
 from .policy import Policy
 from .question import too_long
 from .session import Event, Grant, GrantEntry, Session
-from .trust import Origin
+from .trust import FileWords, Origin
 from .verdict import Ask
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Clock",
     "Distiller",
     "Executor",
+    "Files",
     "Grants",
     "Hooks",
     "Observer",
@@ -169,6 +170,26 @@ class Audit(Protocol):
         ...
 
 
+class Files(Protocol):
+    """Knows which files of a workspace hold words of others, or what is confidential (`tools/labels.py`)."""
+
+    async def read_by(self, action: Action, session: Session) -> FileWords:
+        """Return what the files bring along that a call may read.
+
+        Raises:
+            RecordError: what is known of them could not be read.
+        """
+        ...
+
+    async def committed(self, action: Action, policy: Policy) -> tuple[str, ...]:
+        """Return the files that a line of the person's committed, by relative paths, and endorse them.
+
+        Raises:
+            RecordError: it could not be written down.
+        """
+        ...
+
+
 class Grants(Protocol):
     """What was always-allowed beyond a session, by any session of any process."""
 
@@ -266,7 +287,7 @@ class Ports:
     """Everything the pipeline was given; without `grants`, no other session's grants hold.
 
     Without a `distiller`, nothing is known of what programs print; without `hooks`, calls are denied that the
-    policy wants hooks to be asked about.
+    policy wants hooks to be asked about; without `files`, nothing is known of whose words files hold.
     """
 
     executor: Executor
@@ -279,3 +300,4 @@ class Ports:
     grants: Grants | None = None
     distiller: Distiller | None = None
     hooks: Hooks | None = None
+    files: Files | None = None

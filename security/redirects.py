@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import trio
 
 from .action import canonical_json, thaw
 from .call import Action, Asker, Cleared, Exchange, ToolCall
+from .checks import told_untrusted
 from .connections import Connections
 from .judge import Judge
-from .kinds import Kind, Unreadable
+from .kinds import Effect, Kind, Unreadable
 from .lazy import dataclass
 from .outcome import Output, PolicyBlocked, ToolTimeout
 from .output import is_trusted
@@ -26,6 +28,7 @@ from .permissions import Asks
 from .ports import Executor, RecordError
 from .record import redirect_events, response_event
 from .session import Decided, Event, Session, UrlsAdded
+from .trust import FILE_LABELS, FileWords, Origin
 from .url import MAX_BYTES, Provenance, Url, join_url, parse_url, same_site, urls_in
 from .verdict import Decision
 
@@ -89,12 +92,28 @@ class Redirects:
         with trio.move_on_after(timeout) as scope, self, reached:
             cleared = clear(deadline=scope.deadline)
             cleared.gatekeeper, cleared.lends = reached, decided.lends
+            cleared.words = partial(self._words, reached, decided)
             try:
                 return await executor.execute(cleared)
             finally:
-                by_host = self.action.may_be_tried and self.judge.session.policy.sandbox.by_host
-                self.is_offline = by_host and not reached.admitted
+                self.is_offline = self._is_offline(reached)
         raise ToolTimeout(f"no answer within {timeout:g} seconds")
+
+    def _is_offline(self, reached: Connections) -> bool:
+        by_host = self.action.may_be_tried and self.judge.session.policy.sandbox.by_host
+        return by_host and not reached.admitted
+
+    def _words(self, reached: Connections, decided: Decided) -> FileWords:
+        """Return whose words the call can have written by now: of what was read, or what it brought."""
+        session, tool = self.judge.session, (self.action.of or self.action).call.tool
+        brings = self.action.effects & (Effect.BRING_IN | Effect.SEND) and not self._is_offline(reached)
+        brought = {Origin.WEB} if brings else set()
+        is_lent = decided.lends or (self.action.of and self.action.of.call.id in session.lent_calls)
+        lent = {Origin.SECRET} if is_lent else set()
+        labels = FILE_LABELS & {*session.labels, *self.action.words, *brought, *lent}
+        return FileWords(
+            labels, told_untrusted(session) if session.is_untrusted else f"the result of `{tool}`"
+        )
 
     def __enter__(self) -> Self:
         return self

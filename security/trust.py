@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-__all__ = ["Origin", "TrustLevel", "integrity", "min_trust"]
+from .lazy import dataclass
+
+__all__ = ["FILE_LABELS", "FileWords", "Origin", "TrustLevel", "integrity", "min_trust"]
 
 
 class TrustLevel(IntEnum):
@@ -32,6 +34,18 @@ class Origin(StrEnum):
     WEB = "web"
     MCP = "mcp"
     SECRET = "secret"  # noqa: S105 - a mark, not a value
+
+
+FILE_LABELS = frozenset({Origin.WEB, Origin.MCP, Origin.SECRET})
+"""The labels that a file keeps which was written after such a text was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileWords:
+    """Whose words files hold beside the person's own: the labels of these, and their source in our words."""
+
+    labels: frozenset[Origin] = frozenset()
+    source: str = ""
 
 
 _INTEGRITY = {

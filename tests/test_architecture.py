@@ -155,6 +155,7 @@ SHORT_FILES = {
     "security/text/mask.py": "what masking, secrets and nonce have in common",
     "security/text/nonce.py": "marks of the fence, which no other text code needs",
     "memory/private_file.py": "what trust in workspaces and in servers have in common",
+    "security/labels.py": "what the pipeline counts as read, apart from it",
     "security/paths/place.py": "the value; workspace.py makes it",
     "security/url/reach.py": "rules about hosts with ports, which commands alone have",
     "tools/distill/engine.py": "apart from what it loads with the first output",
@@ -228,8 +229,8 @@ PACKAGES = {
     "memory/overflow": "memory/database memory/patterns security/ports security/trust",
     "memory/sessions": "memory/checkpoints memory/database security/kinds security/ports security/trust",
     "tools/checkpoints": (
-        "memory/changes memory/checkpoints security/call security/kinds security/outcome security/paths "
-        "security/ports security/text tools/files tools/linux tools/search"
+        "memory/changes memory/checkpoints memory/labels security/call security/kinds security/outcome "
+        "security/paths security/ports security/text security/trust tools/files tools/linux tools/search"
     ),
     "tools/declare": (
         "security/action security/call security/kinds security/outcome security/paths security/schema "
@@ -249,8 +250,9 @@ PACKAGES = {
     "tools/proxy": "security/call security/outcome security/url",
     "tools/process": "security/outcome security/paths security/policy security/sandbox tools/linux",
     "tools/sandbox": (
-        "memory/checkpoints security/outcome security/paths security/policy security/ports security/sandbox "
-        "security/text tools/checkpoints tools/files tools/linux tools/process tools/sandbox/seccomp"
+        "memory/checkpoints memory/database security/outcome security/paths security/policy security/ports "
+        "security/sandbox security/text tools/checkpoints tools/files tools/linux tools/process "
+        "tools/sandbox/seccomp"
     ),
     "tools/sandbox/seccomp": "",
     "tools/search": (
@@ -258,9 +260,10 @@ PACKAGES = {
         "tools/files"
     ),
     "tools/shell": (
-        "security/call security/kinds security/outcome security/output security/paths security/policy "
-        "security/ports security/sandbox security/session security/text security/trust tools/checkpoints "
-        "tools/declare tools/files tools/git tools/process tools/sandbox tools/search"
+        "memory/checkpoints memory/database memory/labels security/call security/kinds security/outcome "
+        "security/output security/paths security/policy security/ports security/sandbox security/session "
+        "security/text security/trust tools/checkpoints tools/declare tools/files tools/git tools/labels "
+        "tools/process tools/sandbox tools/search"
     ),
     "runtime/audit": (
         "memory/audit memory/database runtime/clock runtime/config runtime/console runtime/exits "
@@ -322,10 +325,10 @@ PACKAGES = {
         "tools/checkpoints tools/files tools/sandbox tools/shell"
     ),
     "runtime/slash": (
-        "memory/audit memory/checkpoints memory/notes runtime/app runtime/audit runtime/conversation "
-        "runtime/describe runtime/exits runtime/sessions security/call security/kinds security/outcome "
-        "security/permissions security/policy security/ports security/provenance security/session "
-        "security/text security/trust security/url tools/checkpoints tools/files tools/shell"
+        "memory/audit memory/changes memory/checkpoints memory/labels memory/notes runtime/app runtime/audit "
+        "runtime/conversation runtime/describe runtime/exits runtime/sessions security/call security/kinds "
+        "security/outcome security/permissions security/policy security/ports security/provenance "
+        "security/session security/text security/trust security/url tools/checkpoints tools/files tools/shell"
     ),
 }
 

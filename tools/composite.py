@@ -22,6 +22,7 @@ from .declare import check_name, guarded
 
 if TYPE_CHECKING:
     from leeward.security.call import Action, Cleared, ToolExecutor, ToolSpec
+    from leeward.security.trust import FileWords
 
 __all__ = ["GUARDED_TOOLS", "Around", "CompositeExecutor", "NameClash", "Registered"]
 
@@ -55,8 +56,10 @@ class Registered:
     level: TrustLevel | None = None
 
 
-Around: TypeAlias = "Callable[[Action], AbstractAsyncContextManager[Callable[[Output], None]]]"
-"""What happens before and after each call; the value it yields is called with the call's output."""
+Around: TypeAlias = (
+    "Callable[[Action, Callable[[], FileWords]], AbstractAsyncContextManager[Callable[[Output], None]]]"
+)
+"""What happens around each call. It is told whose words the call writes, and then the call's output."""
 
 
 class NameClash(ValueError):
@@ -126,7 +129,7 @@ class CompositeExecutor:
         if self._around is None or cleared.runs is not Runs.REAL or cleared.overlay:
             # What an overlay holds apart is kept for /undo when it is kept at all.
             return await route[1].execute(cleared)
-        async with self._around(cleared.action) as came:
+        async with self._around(cleared.action, cleared.words) as came:
             output = await route[1].execute(cleared)
             came(output)
             return output

@@ -176,6 +176,7 @@ _TOLD: Mapping[str, Callable[[Body], str]] = {
     "outcome": _finished,
     "job": _job,
     "snapshot": _restored,
+    "endorsement": lambda body: f"{' '.join(name or 'all' for name in body['files'])}: {body['cause']}",
     "block": _level,
     "trust": _level,
     "grant": _granted,

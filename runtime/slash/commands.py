@@ -37,7 +37,7 @@ from ..describe import (
 from ..exits import CliError
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
 from .handlers import diff_told, jobs_told, notes_told, redo_told, servers_told, undo_told
-from .labels import labels_told
+from .labels import endorsed, files_told, labels_told
 
 if TYPE_CHECKING:
     from leeward.memory.audit import Record
@@ -290,6 +290,12 @@ async def _trust_server(runtime: Runtime, source: str, level: TrustLevel) -> Sla
 
 
 async def _labels(runtime: Runtime, argument: str) -> SlashResult:
+    word, _, rest = argument.partition(" ")
+    if word == "endorse":
+        told = await endorsed(runtime, rest.strip()) if rest.strip() else ""
+        return SlashResult(told) if told else _usage("labels")
+    if word == "files":
+        return SlashResult(await files_told(runtime, rest))
     return SlashResult(labels_told(runtime.pipeline.session, argument))
 
 
@@ -419,8 +425,8 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
     ),
     SlashCommandSpec(
         "labels",
-        "/labels [VALUE] [--json]",
-        "whose words were read, and where a value was first seen",
+        "/labels [VALUE | files | endorse FILE|all] [--json]",
+        "whose words were read, where a value was first seen, which files hold words of others",
         _labels,
     ),
     SlashCommandSpec("audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit),

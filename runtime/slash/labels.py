@@ -1,23 +1,32 @@
 """`/labels`: the origins read in this session, and where a value was first seen; `--json` for programs.
 
-The session holds keyed hashes only, so a value is asked for by name, and none can be listed.
+The session holds keyed hashes only, so a value is asked for by name, and none can be listed. `/labels files`
+lists files that hold words of others, from earlier sessions too; `/labels endorse` makes them the person's.
 """
 
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from leeward.memory.changes import ANYTHING, LEFT_OUT
 from leeward.security.kinds import Json, Kind
 from leeward.security.provenance import Sighting, forms_of
+from leeward.security.session import FilesEndorsed
 from leeward.security.text import visible
 from leeward.security.url import parse_place
 
 if TYPE_CHECKING:
+    from leeward.memory.labels import FileLabel
     from leeward.security.session import Session
 
-__all__ = ["labels_told"]
+    from ..app import RuntimeSession
+
+__all__ = ["endorsed", "files_told", "labels_told"]
+
+_ALL = "all"
 
 
 def labels_told(session: Session, argument: str) -> str:
@@ -30,10 +39,42 @@ def labels_told(session: Session, argument: str) -> str:
     return "\n".join(_lines(told))
 
 
+async def files_told(runtime: RuntimeSession, argument: str) -> str:
+    """Return the labelled files of the workspace, each with whose words it holds and what these came from."""
+    rows = (await runtime.labels.store.standing(runtime.pipeline.session.policy.workspace)).paths
+    if argument.strip() == "--json":
+        told = [{"path": row.path, "labels": sorted(row.labels), "source": row.source} for row in rows]
+        return json.dumps({"files": told})
+    lines = (f"{_path_of(row)}: {', '.join(sorted(row.labels))}, from {visible(row.source)}" for row in rows)
+    return "\n".join(lines) or "no file of this workspace holds words of others"
+
+
+def _path_of(row: FileLabel) -> str:
+    if row.is_anything:
+        return "any file"
+    return "folders of tools" if row.path == LEFT_OUT else visible(row.path)
+
+
+async def endorsed(runtime: RuntimeSession, name: str) -> str:
+    """Let what a file, a folder or all files hold be the person's from here on, on record, and say so."""
+    session, workspace = runtime.pipeline.session, runtime.pipeline.session.policy.workspace
+    path = ANYTHING
+    if name != _ALL:
+        path = posixpath.relpath(posixpath.normpath(posixpath.join(workspace, name)), workspace)
+    found = await runtime.labels.endorse(session.policy, (path,))
+    if not found:
+        return f"{visible(name)} has no label"
+    await runtime.pipeline.note(FilesEndorsed(session.now, found, "by /labels endorse"))
+    count = len([one for one in found if one != ANYTHING])
+    return f"yours from here on: {visible(name)}" + (f", {count} paths" if count > 1 else "")
+
+
 def _of_session(session: Session) -> dict[str, Json]:
     first: dict[str, Json] = {}
     for sighting in session.values.seen.sightings():
         first.setdefault(str(sighting.origin), _of_sighting(sighting))
+    if (last := session.values.untrusted) is not None:
+        first.setdefault(str(last.origin), _of_sighting(last))
     labels: list[Json] = [
         {"label": str(label), "first": first.get(str(label))} for label in sorted(session.labels)
     ]

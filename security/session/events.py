@@ -31,6 +31,7 @@ __all__ = [
     "Decided",
     "Egress",
     "Event",
+    "FilesEndorsed",
     "Finished",
     "Granted",
     "JobChanged",
@@ -348,6 +349,18 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesEndorsed:
+    """The person took the labels off files, relative to the workspace: what they hold is theirs from here on.
+
+    `cause` says how; "" in the place of a path is all of the workspace.
+    """
+
+    at: float
+    files: tuple[str, ...]
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class LevelSet:
     """A tool's trust level changed for this session, by `/trust` or by the anomaly window.
 
@@ -455,6 +468,7 @@ Event: TypeAlias = (
     | Finished
     | JobChanged
     | Restored
+    | FilesEndorsed
     | LevelSet
     | Granted
     | Revoked

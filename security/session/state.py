@@ -35,6 +35,7 @@ from .events import (
     Decided,
     Egress,
     Event,
+    FilesEndorsed,
     Finished,
     Granted,
     JobChanged,
@@ -243,7 +244,7 @@ def _changes(session: Session, event: Event) -> dict[str, object]:
             return {"counting": event.counting}
         case JobChanged():
             return {"values": session.values.hiding(event.call, event.job, event.overflow)}
-        case Egress() | Restored():
+        case Egress() | Restored() | FilesEndorsed():
             return {}
 
 
@@ -253,9 +254,12 @@ def _with_use(values: Values, call: str, use: Use) -> Values:
 
 
 def _with_text(values: Values, event: TextSeen) -> Values:
-    if not event.values or event.origin is None:
+    if event.origin is None:
         return values
     sighting = Sighting(event.origin, event.source, event.by, event.private)
+    if not event.values:
+        # What a labelled file holds is known by its name alone, until it is read.
+        return replace(values, untrusted=sighting)
     return values.with_text(event.values, sighting, shows=event.shows)
 
 

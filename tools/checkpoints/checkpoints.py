@@ -20,7 +20,8 @@ from typing import BinaryIO
 import trio
 
 from leeward.memory.changes import ANYTHING, LEFT_OUT
-from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, Version, changed_paths
+from leeward.memory.checkpoints import CheckpointStore, Packed, Revision, Step, Version, changed_files
+from leeward.memory.labels import ChangedFile
 from leeward.security.call import BUILT_IN, Action
 from leeward.security.kinds import Effect, Kind
 from leeward.security.lazy import dataclass
@@ -28,11 +29,12 @@ from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import ResolvedPath, is_inside
 from leeward.security.ports import RecordError
 from leeward.security.text import visible
+from leeward.security.trust import FileWords
 
 from ..files import Guard, shown_name
 from .record import ChangeRecord, is_changing
 from .restore import Content, RestoreTarget, restore
-from .snapshot import Look, Node, Snapshot, SnapshotLimits, Stamp, changed_at, revisions
+from .snapshot import Look, Node, Snapshot, SnapshotLimits, Stamp, changed_at, is_left_out, revisions
 
 __all__ = ["BlockingStore", "Checkpoints", "Conflict", "NothingToUndo", "Turned"]
 
@@ -133,15 +135,19 @@ class Checkpoints:
         return told
 
     @asynccontextmanager
-    async def around(self, action: Action) -> AsyncGenerator[Callable[[Output], None], None]:
+    async def around(
+        self, action: Action, words: Callable[[], FileWords] = FileWords
+    ) -> AsyncGenerator[Callable[[Output], None], None]:
         """Keep what a call may change, and write down what it changed, once the call's outcome is known.
+
+        `words` tells whose words it may write.
 
         Raises:
             PermanentFailure: it could not be kept, so the call must not begin.
         """
         taken = await self._before(action)
         if self.record is not None:
-            await self.record.begin(action)
+            await self.record.begin(action, words)
         goes_on = False
         if taken is not None:
             self._at_work[action.call.id] = taken
@@ -257,7 +263,7 @@ class Checkpoints:
 
     async def _after(self, taken: _Taken) -> None:
         look, call = Look(self._root, self.guard, self.limits, BlockingStore(self.store)), taken.action.call
-        changed: tuple[str, ...] = (ANYTHING,)
+        changed: tuple[ChangedFile, ...] = (ChangedFile(ANYTHING),)
         try:
             after = await self._looked(look, taken.paths)
             changed = _changed_by(taken, after)
@@ -286,9 +292,9 @@ class Checkpoints:
             if not self._at_work and not self._jobs:
                 self._claims.clear()
 
-    def _recorded(self, call: str, paths: tuple[str, ...] = (ANYTHING,)) -> None:
+    def _recorded(self, call: str, files: Sequence[ChangedFile] = (ChangedFile(ANYTHING),)) -> None:
         if self.record is not None:
-            self.record.end(call, paths)
+            self.record.end(call, files)
 
     def _is_certain(self, one: Revision) -> bool:
         """Whether something was there before, and is really gone if it was not found again.
@@ -329,12 +335,16 @@ class Checkpoints:
         return tuple(_first_missing(self._root, path) for path in inside)
 
 
-def _changed_by(taken: _Taken, after: Snapshot) -> tuple[str, ...]:
+def _changed_by(taken: _Taken, after: Snapshot) -> tuple[ChangedFile, ...]:
     """Return what a call may have changed, even if another call claims it too."""
     if taken.snapshot.uncovered.is_cut or after.uncovered.is_cut:
-        return (ANYTHING,)
-    left_out = (LEFT_OUT,) if taken.paths is None else ()
-    return (*changed_paths(revisions(taken.snapshot, after)), *left_out)
+        return (ChangedFile(ANYTHING),)
+    left_out: tuple[ChangedFile, ...] = (ChangedFile(LEFT_OUT),)
+    if taken.paths is not None:
+        # Nobody looks into such a folder, even where the call names what lies in it.
+        hidden = (path for path in taken.paths if any(map(is_left_out, path.split("/"))))
+        left_out = tuple(map(ChangedFile, hidden))
+    return (*changed_files(revisions(taken.snapshot, after)), *left_out)
 
 
 def _changed(action: Action) -> list[object]:

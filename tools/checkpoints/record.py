@@ -1,20 +1,24 @@
 """Record, before a model's call runs, that it may change the workspace, and afterwards what it changed.
 
+What may hold words of others, or what is confidential, is labelled in the same step (`memory/labels.py`).
+
 What a person does by a line they type, by `/undo` or in their editor is theirs and is not written down here.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field
 
 from leeward.memory.changes import ANYTHING, CallChanges
+from leeward.memory.labels import ChangedFile, closed_call, labelled_changes, opened_call
 from leeward.security.call import Action, Asker
 from leeward.security.kinds import Effect
 from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure
 from leeward.security.ports import RecordError
+from leeward.security.trust import FileWords
 
 __all__ = ["ChangeRecord", "is_changing"]
 
@@ -24,6 +28,20 @@ def is_changing(action: Action) -> bool:
     return bool(action.effects & (Effect.CREATE | Effect.WRITE | Effect.EXECUTE))
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A call at work: its session, whose words it could write when it began, and what tells that later."""
+
+    session: str
+    at_first: FileWords
+    later: Callable[[], FileWords]
+
+    def by_now(self) -> FileWords:
+        """Return whose words it may have written; what was forgotten meanwhile counts still."""
+        now = self.later()
+        return FileWords(now.labels | self.at_first.labels, now.source or self.at_first.source)
+
+
 @dataclass(slots=True)
 class ChangeRecord:
     """What the calls of the session that `session` names change in a workspace."""
@@ -31,20 +49,22 @@ class ChangeRecord:
     changes: CallChanges
     workspace: str
     session: Callable[[], str]
-    _begun: dict[str, str] = field(default_factory=dict)
-    """By call: the session it was begun in."""
+    _begun: dict[str, _Begun] = field(default_factory=dict)
+    """By call: how it was begun."""
 
-    async def begin(self, action: Action) -> None:
-        """Write down that a call may change anything from now on.
+    async def begin(self, action: Action, words: Callable[[], FileWords] = FileWords) -> None:
+        """Write down that a call may change anything from now on; `words` tells whose words it may write.
 
         Raises:
             PermanentFailure: it could not be, so the call must not run.
         """
         if action.call.asker is Asker.PERSON or not is_changing(action):
             return
-        session = self._begun[action.call.id] = self.session()
+        session, call, now = self.session(), action.call.id, words()
+        self._begun[call] = _Begun(session, now, words)
         try:
-            await self.changes.begin(session, self.workspace, action.call.id)
+            opened = opened_call(self.workspace, call, now)
+            await self.changes.begin(session, self.workspace, call, *opened)
         except RecordError as error:
             self.end(action.call.id, ())
             raise PermanentFailure(f"its possible changes could not be recorded: {error}") from error
@@ -53,21 +73,27 @@ class ChangeRecord:
             self.end(action.call.id, ())
             raise
 
-    def end(self, call: str, paths: Iterable[str] = (ANYTHING,)) -> None:
+    def end(self, call: str, files: Sequence[ChangedFile] = (ChangedFile(ANYTHING),)) -> None:
         """Write down what a call changed; where that cannot be, it stays one that may change anything."""
-        session = self._begun.pop(call, None)
-        if session is not None:
-            with suppress(RecordError):
-                self.changes.end(session, self.workspace, call, paths)
+        begun = self._begun.pop(call, None)
+        if begun is None:
+            return
+        labelled = labelled_changes(self.workspace, begun.by_now(), files)
+        with suppress(RecordError):
+            over = closed_call(self.workspace, call)
+            paths = (one.path for one in files)
+            self.changes.end(begun.session, self.workspace, call, paths, *labelled, over)
 
     @asynccontextmanager
-    async def around(self, action: Action) -> AsyncGenerator[Callable[[Output], None], None]:
+    async def around(
+        self, action: Action, words: Callable[[], FileWords] = FileWords
+    ) -> AsyncGenerator[Callable[[Output], None], None]:
         """Write down that a call may have changed anything, where nobody looks at what it did.
 
         Raises:
             PermanentFailure: it could not be written down, so the call must not begin.
         """
-        await self.begin(action)
+        await self.begin(action, words)
         goes_on = False
 
         def came(output: Output) -> None:

@@ -4,8 +4,7 @@ All contents, old and new, first go to the checkpoint store, or to a journal fol
 its budget. A step is recorded as being applied. Every path is compared once more with the state that was
 judged. Only then the workspace is changed, beneath handles, by the code of `/undo`, and the step is marked as
 done. A failure is taken back at once; what a killed process left half-done is finished, or taken back, by the
-next one that opens the workspace. A change made by others meanwhile is never overwritten. A lock lets one
-process at a time do this to a workspace.
+next one that opens the workspace, one at a time. A change made by others meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from typing import BinaryIO
 import trio
 
 from leeward.memory.checkpoints import CheckpointStore, Pending, Revision, Version, packed_content
+from leeward.memory.database import Statement
 from leeward.security.lazy import dataclass
 from leeward.security.outcome import ToolError
 from leeward.security.ports import RecordError
@@ -80,9 +80,17 @@ class Keeping:
         return self.journals / hashlib.sha256(os.fsencode(self._root)).hexdigest()[:32]
 
     async def keep(
-        self, upper: int, lower: DirHandle, changes: Changes, *, session: str, call: str, tool: str
+        self,
+        upper: int,
+        lower: DirHandle,
+        changes: Changes,
+        *,
+        session: str,
+        call: str,
+        tool: str,
+        add: Callable[[Sequence[Revision]], Sequence[Statement]] = lambda _: (),
     ) -> None:
-        """Apply changes that were found in an upper; they become a step of the session that can be undone.
+        """Apply changes that were found in an upper, as a step that can be undone and with what `add` tells.
 
         Raises:
             Conflict: somebody else changed some of the paths; nothing was changed.
@@ -97,15 +105,16 @@ class Keeping:
             with trio.CancelScope() as scope:
                 try:
                     collected = partial(_collected, work, upper, changes, self.budget)
-                    revisions = await trio.to_thread.run_sync(collected)
+                    revised = await trio.to_thread.run_sync(collected)
                     # From here on nobody leaves before it is applied, or as it was.
                     scope.shield = True
-                    step = await self.store.begin(session, self._root, call, tool, mark, revisions)
+                    also = add(revised)
+                    step = await self.store.begin(session, self._root, call, tool, mark, revised, also)
                 except BaseException:
                     await self._forget_journal(mark)
                     raise
                 stamps = {one.path: _stamp(one.before) for one in changes.changes}
-                await self._apply(work, Pending(step, session, mark), revisions, stamps)
+                await self._apply(work, Pending(step, session, mark), revised, stamps)
 
     async def finish_pending(self) -> tuple[str, ...]:
         """Finish, or take back, what a process that was killed left half-done; return what to tell of it.

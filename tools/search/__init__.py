@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .gitignore import Ignored
+    from .gitignore import Ignored, IgnoredFolders
     from .tools import Search
     from .walk import SKIPPED_FOLDERS
 
-__all__ = ["SKIPPED_FOLDERS", "Ignored", "Search"]
+__all__ = ["SKIPPED_FOLDERS", "Ignored", "IgnoredFolders", "Search"]
 
 _HOMES = {
     "Ignored": ".gitignore",
+    "IgnoredFolders": ".gitignore",
     "SKIPPED_FOLDERS": ".walk",
     "Search": ".tools",
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import field
 
 from leeward.memory.patterns import BadPattern, PatternSet
 from leeward.security.lazy import dataclass, regex
@@ -17,7 +19,7 @@ from leeward.security.outcome import ToolError
 from ..files import DirHandle, open_folder
 from .glob import glob_expression
 
-__all__ = ["IGNORE_FILE", "Ignored", "ignore_files_above"]
+__all__ = ["IGNORE_FILE", "Ignored", "IgnoredFolders", "ignore_files_above"]
 
 IGNORE_FILE = ".gitignore"
 """The name of the file in which a project says so."""
@@ -74,6 +76,42 @@ class Ignored:
             if decided is not None:
                 return decided
         return False
+
+
+@dataclass(slots=True)
+class IgnoredFolders:
+    """Which folders below one git ignores, by the `.gitignore` files in them."""
+
+    top: DirHandle
+    _rules: dict[str, Ignored | None] = field(default_factory=dict)
+
+    def folder_of(self, path: str, *, is_folder: bool) -> str | None:
+        """Return the outermost ignored folder that a path is or lies in."""
+        folders = (*_folders_above(path), path) if is_folder else (*_folders_above(path),)
+        return next((folder for folder in folders if self._is_ignored(folder)), None)
+
+    def covers(self, path: str) -> bool:
+        """Whether a path is ignored, or lies in a folder that is."""
+        if self.folder_of(path, is_folder=True) is not None:
+            return True
+        return self._of(path.rpartition("/")[0]).covers(path, is_folder=False)
+
+    def _is_ignored(self, folder: str) -> bool:
+        rules = self._of(folder.rpartition("/")[0])
+        return rules.covers(folder, is_folder=True)
+
+    def _of(self, folder: str) -> Ignored:
+        """Return the rules that hold in a folder."""
+        if folder not in self._rules:
+            above = self._of(folder.rpartition("/")[0]) if folder else Ignored()
+            with suppress(OSError, ToolError), closing(self.top.descend(folder)) as opened:
+                above = above.below(opened, folder)
+            self._rules[folder] = above
+        return self._rules[folder] or Ignored()
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    yield from (path[:at] for at, char in enumerate(path) if char == "/")
 
 
 def ignore_files_above(root: str, top: str) -> tuple[str, Ignored]:

@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
+from leeward.memory.labels import labelled_changes
 from leeward.security.call import Again, Cleared
 from leeward.security.lazy import dataclass
 from leeward.security.outcome import Output, PermanentFailure, ToolError
 from leeward.security.paths import protected_reason, runs_later_reason, secret_reason
 from leeward.security.policy import GIT_SETTINGS, Autonomy, Policy
 from leeward.security.sandbox import SandboxLevel
-from leeward.security.trust import Origin
+from leeward.security.trust import FileWords, Origin
 
 from ..checkpoints import Conflict
 from ..files import DirHandle, shown_name, unified
 from ..git import GitChanges, Histories, git_changes_of
+from ..labels import files_of
 from ..process import Serve, size_text
 from ..sandbox import (
     READ,
@@ -50,9 +52,11 @@ from ..sandbox import (
     disk_for,
     run_overlaid,
 )
-from ..search import Ignored
+from ..search import IgnoredFolders
 
 if TYPE_CHECKING:
+    from leeward.memory.checkpoints import Revision
+    from leeward.memory.database import Statement
     from leeward.security.session import Session
 
 __all__ = ["TrialProposal", "Trials", "Tried"]
@@ -276,6 +280,7 @@ class TrialProposal:
                 session=self._session,
                 call=call.id,
                 tool=tool.tool,
+                add=partial(self._labels, cleared.words()),
             )
         except Conflict as conflict:
             raise PermanentFailure(f"nothing of it was kept: {_conflict(conflict.paths)}") from conflict
@@ -283,6 +288,11 @@ class TrialProposal:
             became = "part of it may be kept" if error.is_unsettled else "nothing of it was kept"
             raise PermanentFailure(f"{became}: {error}") from error
         return Output("", Origin.TOOL, notices=(f"kept: {_counted(self._changes.changes)}",))
+
+    def _labels(self, words: FileWords, revisions: Sequence[Revision]) -> list[Statement]:
+        """Return what writes down whose words the changes may hold."""
+        files = files_of(revisions, self._upper.lower) if words.labels else ()
+        return labelled_changes(self._keeping.guard.policy.workspace, words, files)
 
     def close(self) -> None:
         """Discard what was not kept."""
@@ -418,7 +428,7 @@ class _Group:
 def _drafted(changes: Changes, git: GitChanges, upper: Upper, policy: Policy, bounds: _Bounds) -> _Draft:
     """Say what changed; this waits for the disk."""
     plain = _without(changes, git.covered).changes
-    groups, single = _grouped(plain, _Ignoring(upper.lower), policy)
+    groups, single = _grouped(plain, IgnoredFolders(upper.lower), policy)
     # Those come first that somebody has to look at, should there be more than are looked at.
     notable = {change.path for change in single if _why_notable(change.path, policy) is not None}
     ordered = sorted(single, key=lambda change: (change.path not in notable, change.path))
@@ -444,7 +454,7 @@ def _repositories(git: GitChanges) -> tuple[str, ...]:
 
 
 def _grouped(
-    changes: Iterable[Change], ignoring: _Ignoring, policy: Policy
+    changes: Iterable[Change], ignoring: IgnoredFolders, policy: Policy
 ) -> tuple[list[_Group], list[Change]]:
     """Return the folders that represent their entries, and the paths that are named singly."""
     groups: dict[str, _Group] = {}
@@ -461,7 +471,7 @@ def _grouped(
     return list(groups.values()), single
 
 
-def _new_group(change: Change, ignoring: _Ignoring) -> _Group | None:
+def _new_group(change: Change, ignoring: IgnoredFolders) -> _Group | None:
     if change.before is None and change.after is not None and change.after.kind == "folder":
         return _Group(change.path, is_new=True)
     folder = ignoring.folder_of(change.path, is_folder=_is_folder(change.before) or _is_folder(change.after))
@@ -480,32 +490,6 @@ def _why_notable(path: str, policy: Policy) -> str | None:
     """Return why a path is named by itself wherever it lies."""
     whole = posixpath.join(policy.workspace, path)
     return secret_reason(whole, policy) or protected_reason(whole, policy) or runs_later_reason(path)
-
-
-@dataclass(slots=True)
-class _Ignoring:
-    """Which folders of the workspace git ignores, by the `.gitignore` files as they were before the run."""
-
-    lower: DirHandle
-    _rules: dict[str, Ignored | None] = field(default_factory=dict)
-
-    def folder_of(self, path: str, *, is_folder: bool) -> str | None:
-        """Return the outermost ignored folder that a path is or lies in."""
-        folders = (*_above(path), path) if is_folder else (*_above(path),)
-        return next((folder for folder in folders if self._is_ignored(folder)), None)
-
-    def _is_ignored(self, folder: str) -> bool:
-        rules = self._of(folder.rpartition("/")[0])
-        return rules.covers(folder, is_folder=True)
-
-    def _of(self, folder: str) -> Ignored:
-        """Return the rules that hold in a folder."""
-        if folder not in self._rules:
-            above = self._of(folder.rpartition("/")[0]) if folder else Ignored()
-            with suppress(OSError, ToolError), closing(self.lower.descend(folder)) as opened:
-                above = above.below(opened, folder)
-            self._rules[folder] = above
-        return self._rules[folder] or Ignored()
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from .m008_grant_folders import STATEMENTS as GRANT_FOLDERS
 from .m009_checkpoint_times import STATEMENTS as CHECKPOINT_TIMES
 from .m010_grant_commands import STATEMENTS as GRANT_COMMANDS
 from .m011_call_changes import STATEMENTS as CALL_CHANGES
+from .m012_file_labels import STATEMENTS as FILE_LABELS
 
 __all__ = ["MIGRATIONS"]
 
@@ -32,4 +33,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CHECKPOINT_TIMES,
     GRANT_COMMANDS,
     CALL_CHANGES,
+    FILE_LABELS,
 )

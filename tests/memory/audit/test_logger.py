@@ -36,6 +36,7 @@ from leeward.security.session import (
     Decided,
     Egress,
     Event,
+    FilesEndorsed,
     Finished,
     GateVerdict,
     Grant,
@@ -161,6 +162,7 @@ EXAMPLES: tuple[tuple[Event, str], ...] = (
     (EGRESS, "egress"),
     (JobChanged(1.0, "call_1", "job_1", "running"), "job"),
     (JobChanged(2.0, "call_1", "job_1", "failed", 137, 1.5, 12, "of_1", "ended by signal 9"), "job"),
+    (FilesEndorsed(1.0, ("notes.md", ""), "the person's commit"), "endorsement"),
     (Restored(1.0, "call_1", 3, "undo", 2), "snapshot"),
     (Restored(1.0, "call_1", 3, "redo", 2, done=True, left=1, forced=True), "snapshot"),
 )
