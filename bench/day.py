@@ -5,10 +5,14 @@ of npm (`node`) or of `cargo`, with the tools that are there; without a name it 
 
 Each line runs twice: bare, in a twin of the project, and as a model would ask for it, with a person who says
 yes to everything, and in a named project "always" three times, about what makes nothing but what git ignores:
-the questions behind the third are counted apart. Printed are how many lines were asked about before they ran,
-how many changes were asked about, how many lines were refused, and in how many the exit code or the project
-came out differently; and beside it what `check` says of the same lines. A line that differs counts as a
-question, for a person would have to see to it.
+the questions behind the third are counted apart. With `begun` the day begins as with `pip install`, `npm ci`
+and `git fetch`: text of the web is read, then files come into folders of tools and into `.git`. Half of the
+lines are those of the next day, in a session of its own, and forced questions, which no rule answers, are
+counted by day.
+
+Printed are how many lines were asked about before they ran, how many changes were asked about, how many lines
+were refused, and in how many the exit code or the project came out differently; and beside it what `check`
+says of the same lines. A line that differs counts as a question, for a person would have to see to it.
 """
 
 from __future__ import annotations
@@ -34,7 +38,9 @@ from leeward.runtime.config import Locations, load
 from leeward.runtime.console.startup import Startup
 from leeward.runtime.dry_run import DryRun, DryRunCall
 from leeward.security.call import Status
+from leeward.security.kinds import Effect
 from leeward.security.ports import Answer, Question
+from leeward.tools.declare import tool
 
 LINES, SEED = scaled(200, 12, 0), scaled(1, 1, 1)
 WORDS = ("quay", "pier", "mole", "buoy", "mast", "keel")
@@ -43,7 +49,13 @@ SHOWN = 12
 # What tools write anew each time, or in an order of their own.
 _MADE_ANEW = (".venv", "node_modules", ".pytest_cache", ".ruff_cache")
 
-PROJECT = sys.argv[3] if len(sys.argv) > 3 and not sys.argv[3].startswith("-") else ""
+BEGUN = "begun" in sys.argv[1:]
+PROJECT = next((word for word in sys.argv[3:] if not word.startswith("-") and word != "begun"), "")
+INSTALLED = (
+    "mkdir -p node_modules/left-pad && echo 'module.exports = 1' > node_modules/left-pad/index.js",
+    "mkdir -p .venv/lib/python3/site-packages && echo 'x = 1' > .venv/lib/python3/site-packages/left_pad.py",
+    "git fetch -q ../upstream main:refs/remotes/origin/main",
+)
 ALWAYS = 3
 TOOLCHAINS = {"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"}
 # Where these are looked for by the home, which is another one here.
@@ -55,17 +67,25 @@ _TABLE = Path(__file__).with_name(f"day{'_' if PROJECT else ''}{PROJECT}.toml")
 TABLES = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
 
 
+@tool(effects=Effect.BRING_IN)
+async def registry() -> str:
+    """Say what a package manager prints of what it fetched."""
+    return "added 2 packages, read https://packages.example/left-pad"
+
+
 class Person:
     """Says yes to everything, "always" to the first few that make outputs alone; remembers what was asked."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.forced = False
         self.always = 0
 
     async def ask(self, question: Question) -> Answer:
         """Say yes."""
         await trio.lowlevel.checkpoint()
         self.asked.append(question.action.call.tool)
+        self.forced |= any(ask.force for _, ask in question.asks)
         names = {Path(atom.raw).name for atom in question.action.atoms}
         is_output = bool(names) and names <= set(TABLES.get("outputs", ()))
         if is_output and question.always is not None and self.always < ALWAYS:
@@ -135,6 +155,16 @@ def made_alike(ws: Path, twin: Path) -> None:
     shutil.copytree(ws, twin, symlinks=True)
 
 
+async def installed(runtime: Runtime, top: Path, home: Path) -> None:
+    """Begin the day: read text of the web, and bring packages and commits in."""
+    bare(top, home, "git clone -q --bare ws upstream")
+    await runtime.call("registry", {})
+    for line in INSTALLED:
+        await runtime.call("shell", {"command": line})
+    if not runtime.pipeline.session.is_untrusted:
+        raise SystemExit("nothing was read, so nothing is measured")
+
+
 async def lived(top: Path) -> tuple[Counter[str], list[str]]:
     """Live through the day, and return what was counted and what was worth telling."""
     counts: Counter[str] = Counter()
@@ -149,8 +179,16 @@ async def lived(top: Path) -> tuple[Counter[str], list[str]]:
     person, loaded = Person(), load(config_dir=places.config, environment=limits)
     dry = DryRun(Startup(loaded, places, None, None))
     with project(places.workspace, places.home) as ws, project(top / "twin", places.home) as twin:
-        async with Runtime.open(loaded, places=places, approver=person) as runtime:
-            for line in drawn(random.Random(SEED)):  # noqa: S311 — the same day each time
+        tools = [registry] if BEGUN else None
+        async with Runtime.open(loaded, places=places, approver=person, executors=tools) as runtime:
+            if BEGUN:
+                await installed(runtime, top, places.home)
+                made_alike(ws, twin)
+            for number, line in enumerate(drawn(random.Random(SEED))):  # noqa: S311 — the same day each time
+                if BEGUN and number == LINES // 2:
+                    await runtime.new_session()
+                day = "on the next day" if BEGUN and number >= LINES // 2 else "on the day"
+                person.forced = False
                 asked = json.dumps({"command": line})
                 counts[f"check: {(await dry.judge(DryRunCall('shell', asked))).decision}"] += 1
                 person.asked.clear()
@@ -166,6 +204,8 @@ async def lived(top: Path) -> tuple[Counter[str], list[str]]:
                 }
                 kinds["denied"] = result.outcome.status is Status.DENIED
                 counts.update(kind for kind, is_so in kinds.items() if is_so)
+                counts[f"lines {day}"] += 1
+                counts[f"forced {day}"] += person.forced
                 counts["question"] += any(kinds.values())
                 counts["line"] += 1
                 counts["later line"] += person.always == ALWAYS
@@ -200,6 +240,9 @@ def main() -> None:
         ("differs", "exit code or project came out otherwise than bare"),
     ):
         print(f"  {share(kind)}  {words}")
+    for day in ("on the day", "on the next day") if BEGUN else ():
+        asked, of = counts[f"forced {day}"], counts[f"lines {day}"]
+        print(f"  {asked:4} ({100 * asked / max(1, of):.1f} %)  of {of} lines {day}: a forced question")
     if counts["later line"]:
         later, asked = counts["later line"], counts["later question"]
         print(f"  {asked:4} ({100 * asked / later:.1f} %)  of the {later} lines behind the third always")

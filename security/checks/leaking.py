@@ -85,13 +85,13 @@ class _Pieces:
         self._folded = _any_of(form for piece in pieces for form in piece.folded)
         self._exact = _any_of(form for piece in pieces for form in piece.exact)
 
-    def places_in(self, text: str) -> list[set[int]]:
+    def places_in(self, text: str) -> list[frozenset[int]]:
         """Return for each secret the places of its pieces that are in a text; no list where none does."""
         folded, exact = _folded(text), "".join(text.split())
         if not self._folded.search(folded) and not self._exact.search(exact):
             return []
         return [
-            {place for place, piece in enumerate(group) if piece.stand_in(folded, exact)}
+            frozenset(place for place, piece in enumerate(group) if piece.stand_in(folded, exact))
             for group in self.spelled
         ]
 
@@ -157,7 +157,7 @@ def texts_out(action: Action) -> str:
 
 def let_out(action: Action, session: Session) -> tuple[str, ...]:
     """Return the marks of the pieces of known secrets that a call would carry, as they are recorded."""
-    pieces, found = _known(session), _known(session).places_in(texts_out(action))
+    pieces, found = _known(session), _found_in(action, session)
     return tuple(
         dict.fromkeys(
             _mark(plain, place, session.values_key)
@@ -165,6 +165,15 @@ def let_out(action: Action, session: Session) -> tuple[str, ...]:
             for place in sorted(places)
         )
     )
+
+
+def _found_in(action: Action, session: Session) -> list[frozenset[int]]:
+    """Return what pieces of known secrets a call carries; looked for once, for the gate and the record."""
+    return action.call.once.of(_looked_for, action, _known(session))
+
+
+def _looked_for(action: Action, pieces: _Pieces) -> list[frozenset[int]]:
+    return pieces.places_in(texts_out(action))
 
 
 def _known(session: Session) -> _Pieces:
@@ -183,7 +192,7 @@ def carried_secret(action: Action, session: Session) -> CarriedSecret | None:
     That is twelve characters, or half of a longer one, or all of a shorter one.
     """
     pieces = _known(session)
-    for (secret, plain), places in zip(pieces.secrets, pieces.places_in(texts_out(action)), strict=False):
+    for (secret, plain), places in zip(pieces.secrets, _found_in(action, session), strict=False):
         if not places:
             continue
         before = session.values.outward.let_out

@@ -90,8 +90,9 @@ def _is_said(value: object, written: Mapping[str, Iterable[Sequence[str]]], sess
     own, key = session.values.own, session.values_key
     match value:
         case str():
-            is_when = own.say_when(value, key) if session.labels & _OTHERS else is_moment(value)
-            return not value.strip() or is_when or own.say(value, key, written.get(value, ()))
+            if not value.strip() or own.say(value, key, written.get(value, ())):
+                return True
+            return own.say_when(value, key) if session.labels & _OTHERS else is_moment(value)
         case bool():
             return own.say(str(value), key)
         case int() | float():

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from ..lazy import regex
@@ -64,6 +65,7 @@ def acts_in(text: str) -> Iterator[str]:
             yield found[1].lower()
 
 
+@lru_cache(maxsize=512)
 def verbs_for(tool: str) -> frozenset[str]:
     """Return the verbs by which one asks for what a tool of this name does."""
     words = tool.lower().split("_")

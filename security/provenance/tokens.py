@@ -51,7 +51,8 @@ _PHONE = regex(r"(?<![\w.,+-])(?:\+|0|\(|(?=\d{3}-\d{3}-\d{4}))[\d(][\d ()./-]{5
 _MAIL = regex(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _SEVERAL_DIGITS = regex(r"(?:\D*\d){8}")
 _DIGITS_IN_A_ROW = regex(r"(?<![\w.,-])\+?\d{8,15}(?![\w-]|[.,]\d)")
-_DIGITS = regex(r"\d\d")
+_DIGIT, _DIGITS = regex(r"\d"), regex(r"\d\d")
+_ACTS = regex(r"\.\S|\d")
 _PHONE_DIGITS = range(7, 16)
 
 
@@ -227,7 +228,9 @@ def actionable_in(text: str) -> Iterator[tuple[str, Kind, tuple[tuple[str, ...],
         url = parse_url(raw if "://" in raw else f"https://{raw}")
         if isinstance(url, Url):
             yield url.text, Kind.URL, forms_of(Kind.URL, url, raw)
-    for word in dict.fromkeys(_TOKEN.findall(text)):
+    # A host, an address and an account have a dot or a digit in them, as few words of a text do.
+    rest = " ".join(word for word in text.split() if not word.isalpha() and _ACTS.search(word))
+    for word in dict.fromkeys(_TOKEN.findall(rest)):
         bare = word.strip(_EDGES)
         place = parse_url(f"https://{bare}") if _is_place(bare) else None
         if isinstance(place, Url):
@@ -236,6 +239,8 @@ def actionable_in(text: str) -> Iterator[tuple[str, Kind, tuple[tuple[str, ...],
             yield found[0], Kind.DESTINATION, ((found[0].lower(),),)
         elif _ACCOUNT_PART.fullmatch(bare) and _SEVERAL_DIGITS.search(bare):
             yield bare, Kind.DESTINATION, tuple(_number_forms(bare))
+    if _DIGIT.search(rest) is None:
+        return
     for form in dict.fromkeys(_grouped(text)):
         value = form.partition(":")[2]
         yield value, Kind.DESTINATION, ((form,), (value,))

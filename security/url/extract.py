@@ -190,10 +190,14 @@ def suspects_in(text: str) -> tuple[str, ...]:
     Each is for `parse_url`, which refuses those that only a repair makes a URL: missing or wrong
     slashes, line breaks, user names. A URL in another's query belongs to that one.
     """
+    if ":" not in text and "%" not in text and text.isascii():
+        # True of most texts: nothing in it ends a scheme, however that may be spelled.
+        return ()
     if _is_mended_by_clients(text) or _OTHER_OPENED.match(text.lstrip()):
         return (text,)
     found, rest = _web_addresses(text)
-    found |= dict.fromkeys(word for word in rest.split() if _is_other_address(word))
+    if "%" in rest or "://" in rest or not rest.isascii():
+        found |= dict.fromkeys(word for word in rest.split() if _is_other_address(word))
     whole = text.strip()
     if len(found) <= 1 and whole.isascii() and _WHOLE.fullmatch(whole):
         # One word that is a URL is taken at its word, with whatever punctuation it ends in.
