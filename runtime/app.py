@@ -28,7 +28,7 @@ from leeward.security.trust import Origin, TrustLevel
 
 from .composition import Components, open_parts
 from .config import KEYS, Loaded, find_places, load
-from .conversation import Chat, History
+from .conversation import Chat, History, ModelReader
 from .events import CallEnded, CallStarted, RunEvent, TurnEnded
 from .grounding import given_by, given_by_config
 from .providers.interface import new_call_id
@@ -383,6 +383,7 @@ async def _begin(
         pipeline, runtime.tools, runtime.transcript, runtime.config, runtime.places, alert, news
     )
     current.begin(pipeline, taken)
+    current.reader = ModelReader(lambda: runtime.provider, runtime.talk.meter)
     if left is not None:
         runtime.talk.resume(left.taken, left.charges)
     model = ModelSet(session.now, runtime.provider.name, "chosen when the session was taken up")

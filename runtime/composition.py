@@ -117,6 +117,7 @@ async def open_parts(
             runner=sandbox.run,
             jobs=jobs,
             lend=vault.lend,
+            reader=lambda: current.reader,
             given=kit.variables(confined=sandbox.level is not SandboxLevel.NONE),
             before=kit.refresh,
             trials=trials,

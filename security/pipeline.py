@@ -36,7 +36,6 @@ from .gates import (
 from .hooks import with_notices
 from .judge import Judge, Ruling
 from .keep import KeepExecutor, Proposals, keep_action, with_again, with_kept, without_names
-from .labels import LabelledFiles
 from .outcome import Output, ToolError
 from .output import (
     Keep,
@@ -50,7 +49,7 @@ from .output import (
 )
 from .permissions import Asks, recheck
 from .ports import Answer, Executor, Ports, RecordError
-from .record import Journal, attempt_events, decided_event, finished_event
+from .record import Journal, LabelledFiles, attempt_events, decided_event, finished_event
 from .redirects import Redirects
 from .refusal import cancelled, caught, failed, refused, result_of, unanswered, unrecorded, withheld
 from .rerun import rerun_of, with_rerun

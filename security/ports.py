@@ -34,6 +34,8 @@ __all__ = [
     "OverflowStore",
     "Ports",
     "Question",
+    "Reader",
+    "ReaderFailed",
     "RecordError",
     "Spool",
     "Surveyor",
@@ -186,6 +188,22 @@ class Files(Protocol):
 
         Raises:
             RecordError: it could not be written down.
+        """
+        ...
+
+
+class ReaderFailed(Exception):
+    """The second model gave no answer; the message says why, in words of ours."""
+
+
+class Reader(Protocol):
+    """A model that has no tools and no conversation."""
+
+    async def read(self, rules: str, text: str) -> str:
+        """Return what the model answers about a fenced text, under rules of ours.
+
+        Raises:
+            ReaderFailed: there is no answer.
         """
         ...
 

@@ -149,13 +149,14 @@ SHORTEST, WIDEST = 60, 22
 """Lines a file has at least, and files a folder has at most, its front aside."""
 
 SHORT_FILES = {
+    "runtime/conversation/reader.py": "the second model, apart from what sums up",
     "security/lazy/names.py": "what fronts have in common",
     "security/lazy/regex.py": "apart from names.py: it loads re",
     "security/trust.py": "levels and origins: imported by all, importing nothing",
     "security/text/mask.py": "what masking, secrets and nonce have in common",
     "security/text/nonce.py": "marks of the fence, which no other text code needs",
     "memory/private_file.py": "what trust in workspaces and in servers have in common",
-    "security/labels.py": "what the pipeline counts as read, apart from it",
+    "security/record/labelled_files.py": "what the pipeline counts as read, apart from it",
     "security/paths/place.py": "the value; workspace.py makes it",
     "security/url/reach.py": "rules about hosts with ports, which commands alone have",
     "tools/distill/engine.py": "apart from what it loads with the first output",

@@ -28,10 +28,12 @@ from .process import Serve, environment
 from .sandbox import Runner, run_bare
 from .search import Search
 from .shell import Jobs, Shell
+from .untrusted import NoReader, Untrusted
 
 if TYPE_CHECKING:
     from leeward.security.call import Gatekeeper, ToolExecutor
     from leeward.security.policy import Policy
+    from leeward.security.ports import Reader
     from leeward.security.session import Session
 
     from .http import client, dial
@@ -62,7 +64,8 @@ class BuiltinSettings:
     patterns as `security/url/hosts.py` reads them; without allowed ones, all are. `given` are variables
     that outweigh the usual ones of programs. `runner` runs programs, which
     `before` is done for each time, `trials` those that change nothing yet, and `readers` those that change
-    nothing at all; `jobs` are those that go on in the background.
+    nothing at all; `jobs` are those that go on in the background. `reader` returns the model that answers
+    about texts nobody else is to read.
     """
 
     workspace: str
@@ -88,6 +91,7 @@ class BuiltinSettings:
     trials: Callable[[], Trials] | None = None
     readers: Callable[[], Readers] | None = None
     lend: Callable[[Sequence[str]], Lent] | None = None
+    reader: Callable[[], Reader] = NoReader
 
 
 @asynccontextmanager
@@ -119,16 +123,19 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
         proxy=partial(_proxied, settings) if settings.policy.sandbox.by_host else None,
     )
     guard, seen = Guard(settings.policy), FileVersions(lambda: settings.session().id)
+    files, fetcher = Files(guard, seen), fetcher or _fetcher(settings)
+    overflow = Overflow(settings.store, lambda: settings.session().id)
     return [
-        *Files(guard, seen).tools(),
+        *files.tools(),
         *WriteTools(guard, seen).tools(),
         *Trees(guard).tools(),
         *Search(guard).tools(),
         *shell.tools(),
         *settings.jobs.tools(),
-        *(fetcher or _fetcher(settings)).tools(),
-        *Overflow(settings.store, lambda: settings.session().id).tools(),
+        *fetcher.tools(),
+        *overflow.tools(),
         *Notes(settings.notes, settings.session).tools(),
+        *Untrusted(settings.reader, settings.session, fetcher, Files(guard), overflow).tools(),
     ]
 
 

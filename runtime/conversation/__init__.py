@@ -10,14 +10,25 @@ if TYPE_CHECKING:
     from .chat import Chat
     from .cost import cost_lines
     from .history import BROKEN_OFF, History, HistorySnapshot, attached_to, with_summary
+    from .reader import ModelReader
 
-__all__ = ["BROKEN_OFF", "Chat", "History", "HistorySnapshot", "attached_to", "cost_lines", "with_summary"]
+__all__ = [
+    "BROKEN_OFF",
+    "Chat",
+    "History",
+    "HistorySnapshot",
+    "ModelReader",
+    "attached_to",
+    "cost_lines",
+    "with_summary",
+]
 
 _HOMES = {
     "BROKEN_OFF": ".history",
     "Chat": ".chat",
     "History": ".history",
     "HistorySnapshot": ".history",
+    "ModelReader": ".reader",
     "attached_to": ".history",
     "cost_lines": ".cost",
     "with_summary": ".history",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .cost import Meter
     from .history import History
 
-__all__ = ["ASKED", "ModelSummarizer", "Summarizer", "Summary", "compact", "weakest"]
+__all__ = ["ASKED", "ModelSummarizer", "Summarizer", "Summary", "answered", "compact", "weakest"]
 
 ASKED = "Sum up the conversation below."
 """What a request for a summary begins with."""
@@ -97,37 +97,46 @@ class ModelSummarizer:
         Raises:
             ModelError: it could not answer, sent an empty answer, or must not be asked any more.
         """
-        name = self._provider.name
-        if name == "offline":
+        if self._provider.name == "offline":
             raise ModelError("the offline model sums nothing up", ErrorKind.BAD_REQUEST)
-        if why := self._meter.objection(name):
-            raise ModelError(why, ErrorKind.BAD_REQUEST)
         text = _told(messages, self._room - tokens_in(_RULES) - _MOST_TOKENS)
         request = Request((Message("system", _RULES), Message("user", text)), max_tokens=_MOST_TOKENS)
-        reply, charge = _Reply(name), Charge()
-        try:
-            await self._read(request, reply)
-        finally:
-            said = "".join(reply.text)
-            if reply.usage is not None:
-                charge = self._meter.add(reply.model, reply.usage)
-            elif said:
-                asked = round(tokens_in(text) + tokens_in(_RULES))
-                charge = self._meter.add_untold(reply.model, asked, round(tokens_in(said)))
-        if not said.strip():
-            raise ModelError("the model sent an empty answer", ErrorKind.PROTOCOL)
-        return Summary(said, charge)
+        return await answered(self._provider, self._meter, request)
 
-    async def _read(self, request: Request, reply: _Reply) -> None:
-        async with self._provider.stream(request) as events:
-            async for event in events:
-                match event:
-                    case TextDelta(text):
-                        reply.text.append(text)
-                    case Usage():
-                        reply.usage = event
-                    case FellBack(name):
-                        reply.model = name
+
+async def answered(provider: Provider, meter: Meter, request: Request) -> Summary:
+    """Return a model's text in answer to a request of ours without tools, counted by the meter.
+
+    Raises:
+        ModelError: it could not answer, sent an empty answer, or must not be asked any more.
+    """
+    if why := meter.objection(provider.name):
+        raise ModelError(why, ErrorKind.BAD_REQUEST)
+    reply, charge = _Reply(provider.name), Charge()
+    try:
+        await _read(provider, request, reply)
+    finally:
+        said = "".join(reply.text)
+        if reply.usage is not None:
+            charge = meter.add(reply.model, reply.usage)
+        elif said:
+            asked = round(sum(tokens_in(message.text) for message in request.messages))
+            charge = meter.add_untold(reply.model, asked, round(tokens_in(said)))
+    if not said.strip():
+        raise ModelError("the model sent an empty answer", ErrorKind.PROTOCOL)
+    return Summary(said, charge)
+
+
+async def _read(provider: Provider, request: Request, reply: _Reply) -> None:
+    async with provider.stream(request) as events:
+        async for event in events:
+            match event:
+                case TextDelta(text):
+                    reply.text.append(text)
+                case Usage():
+                    reply.usage = event
+                case FellBack(name):
+                    reply.model = name
 
 
 async def compact(

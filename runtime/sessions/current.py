@@ -17,7 +17,7 @@ from leeward.memory.checkpoints import JOURNALS, CheckpointStore
 from leeward.security.filters import Source
 from leeward.security.lazy import dataclass
 from leeward.security.output import BackgroundOutput
-from leeward.security.ports import Answer, Approver, Clock, Question, RecordError, Reply
+from leeward.security.ports import Answer, Approver, Clock, Question, Reader, RecordError, Reply
 from leeward.security.record import tell
 from leeward.security.text import visible
 from leeward.security.trust import Origin
@@ -86,9 +86,13 @@ class EventRelay:
 
 
 class Current:
-    """The current session: its pipeline, which tools that keep something for it read, and its lock."""
+    """The current session: its pipeline, which tools that keep something for it read, and its lock.
+
+    `reader` is the model that reads for it.
+    """
 
     pipeline: Pipeline
+    reader: Reader
     jobs: Jobs
     checkpoints: Checkpoints | None = None
     lock: SessionLock | None = None

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from .decisions import asked_event, decided_event, declined_event, finished_event, words_of
     from .egress import attempt_events, connection_event, redirect_events, response_event
     from .journal import Journal, tell
+    from .labelled_files import LabelledFiles
     from .replay import OF_THE_CALL, action_from_record, gates_not_replayable, not_looked_up, session_at
 
 __all__ = [
     "OF_THE_CALL",
     "Journal",
+    "LabelledFiles",
     "action_from_record",
     "asked_event",
     "attempt_events",
@@ -33,6 +35,7 @@ __all__ = [
 
 _HOMES = {
     "Journal": ".journal",
+    "LabelledFiles": ".labelled_files",
     "OF_THE_CALL": ".replay",
     "action_from_record": ".replay",
     "asked_event": ".decisions",

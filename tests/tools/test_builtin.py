@@ -22,6 +22,7 @@ EFFECTS = {
     "delete_path": WRITES,
     "shell": Effect.ALL, "fetch": OPENS, "web_scrape": OPENS, "read_overflow": READS,
     "job_output": READS, "job_stop": READS, "memory_save": WRITES, "memory_search": READS,
+    "read_untrusted": READS | Effect.BRING_IN,
 }  # fmt: skip
 
 

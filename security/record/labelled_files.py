@@ -10,12 +10,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from .call import Action, Asker, ToolResult
-from .lazy import dataclass
-from .ports import Files, RecordError
-from .record import Journal
-from .session import FilesEndorsed, TextSeen
-from .trust import Origin
+from ..call import Action, Asker, ToolResult
+from ..lazy import dataclass
+from ..ports import Files, RecordError
+from ..session import FilesEndorsed, TextSeen
+from ..trust import Origin
+from .journal import Journal
 
 __all__ = ["LabelledFiles"]
 
