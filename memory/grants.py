@@ -46,15 +46,15 @@ __all__ = [
 _KEEP = (
     "INSERT INTO lasting_grant"
     " (id, tool, pattern, scope, workspace, granted_at, expires_at, session, call,"
-    " folder, command, files, mark)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    " folder, command, files, mark, effect)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _REVOKE = "DELETE FROM lasting_grant WHERE id = ?"
 _USED = "UPDATE lasting_grant SET last_used = ? WHERE id = ?"
 _EXPIRED = "DELETE FROM lasting_grant WHERE expires_at <= ?"
-_LATER = {"folder": "NULL", "command": "NULL", "files": "NULL", "mark": "0"}
+_LATER = {"folder": "NULL", "command": "NULL", "files": "NULL", "mark": "0", "effect": "''"}
 _COLUMNS = (
-    "id, tool, pattern, scope, expires_at, {folder}, {command}, {files}, {mark},"
+    "id, tool, pattern, scope, expires_at, {folder}, {command}, {files}, {mark}, {effect},"
     " workspace, granted_at, session, call, last_used"
 )
 _HOLDING = (
@@ -119,7 +119,7 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
             folder = None if grant.folder is None else storable(grant.folder)
             command = None if grant.command is None else storable(grant.command)
             files = None if grant.files is None else stored_json(dict(grant.files))
-            bound = (folder, command, files, grant.mark)
+            bound = (folder, command, files, grant.mark, grant.effect)
             yield _KEEP, (*values, storable(session), event.call, *bound)
         case Revoked():
             yield _REVOKE, (storable(event.id),)
@@ -131,8 +131,10 @@ def kept_with(session: str, event: Event) -> Iterator[Statement]:
 def stored_grants(rows: list[Row]) -> list[GrantEntry]:
     """Return the grants in some rows."""
     return [
-        GrantEntry(Grant(name, tool, match, Scope(scope), until, folder, command, _files(files), mark), *rest)
-        for name, tool, match, scope, until, folder, command, files, mark, *rest in rows
+        GrantEntry(
+            Grant(name, tool, match, Scope(scope), until, folder, command, _files(files), mark, effect), *rest
+        )
+        for name, tool, match, scope, until, folder, command, files, mark, effect, *rest in rows
     ]
 
 

@@ -127,9 +127,10 @@ def _rest(body: Body) -> Iterator[str]:
 
 def _granted(body: Body) -> str:
     scope, until, folder = Scope(body["scope"]), body["until"], body.get("folder")
-    grant = Grant(body["id"], body["tool"], body["match"], scope, until, folder)
+    trusted = body.get("effect", "")
+    grant = Grant(body["id"], body["tool"], body["match"], scope, until, folder, effect=trusted)
     how = "taken in" if body["stored"] else "granted"
-    return f"{how}: {grant.what} for {grant.holds} ({grant.id})"
+    return f"{how}: {grant.what}{grant.purpose} for {grant.holds} ({grant.id})"
 
 
 def _level(body: Body) -> str:

@@ -83,6 +83,7 @@ def _as_json(stored: GrantEntry) -> dict[str, Json]:
         "match": grant.match,
         "folder": grant.folder,
         "command": grant.command,
+        "effect": grant.effect,
         "scope": grant.scope.value,
         "workspace": stored.workspace,
         "granted_at": stored.granted_at,

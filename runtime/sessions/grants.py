@@ -92,7 +92,9 @@ def grant_line(grant: Grant, stored: GrantEntry | None, where: str | None = None
         last = stored.last_used
         used = "  (not used yet)" if last is None else f"  (last used {_minute(last)})"
     place = f" in {where}" if where is not None else ""
-    return f"{grant.id:<11} allow {visible(grant.what)}  for {grant.holds}{visible(place)}{used}"
+    return (
+        f"{grant.id:<11} allow {visible(grant.what)}{grant.purpose}  for {grant.holds}{visible(place)}{used}"
+    )
 
 
 def _minute(at: float) -> str:

@@ -92,7 +92,9 @@ def carries_out(action: Action, session: Session) -> bool:
 def risky_paths(action: Action, session: Session) -> tuple[Atom, ...]:
     """Return the paths that a call changes outside the workspace, or that run later, and nobody gave."""
     changed = (atom for atom in action.of_kind(Kind.PATH) if not atom.only_read)
-    return tuple(atom for atom in changed if _is_risky(atom, session) and not _is_given_path(atom, session))
+    return tuple(
+        atom for atom in changed if _is_risky(atom, session) and not _is_given_path(atom, action, session)
+    )
 
 
 def _is_risky(atom: Atom, session: Session) -> bool:
@@ -103,9 +105,9 @@ def _is_risky(atom: Atom, session: Session) -> bool:
     return not all(is_inside(path, policy.workspace) for path in both) or any(map(runs_later_reason, both))
 
 
-def _is_given_path(atom: Atom, session: Session) -> bool:
+def _is_given_path(atom: Atom, action: Action, session: Session) -> bool:
     """Whether the person wrote a path, from the workspace's root or in full."""
-    if session.is_endorsed(atom.kind, atom.shown):
+    if session.is_endorsed(atom.kind, atom.shown, action.effects):
         return True
     place, workspace = atom.canonical, session.policy.workspace
     if not isinstance(place, ResolvedPath) or place.text != place.real:
@@ -162,19 +164,19 @@ def _texts(action: Action) -> tuple[Atom, ...]:
 
 
 def _is_persons(atom: Atom, action: Action, session: Session) -> bool:
-    if session.is_endorsed(atom.kind, atom.shown) or _name_of(atom) in action.usual:
+    if session.is_endorsed(atom.kind, atom.shown, action.effects) or _name_of(atom) in action.usual:
         return True
     match atom.kind:
         case Kind.URL:
             return isinstance(atom.canonical, Url) and _is_given_url(atom.canonical, session)
         case Kind.PATH:
-            return _is_given_path(atom, session)
+            return _is_given_path(atom, action, session)
         case Kind.DESTINATION if isinstance(atom.canonical, Url):
             return _is_given_url(atom.canonical, session)
         case Kind.COMMAND | Kind.HOST:
             return False
         case _:
-            return is_given(atom, session)
+            return is_given(atom, action, session)
 
 
 def _is_given_url(url: Url, session: Session) -> bool:
@@ -216,7 +218,7 @@ def _actionable(action: Action, session: Session) -> Iterator[str]:
     key = session.values_key
     for atom in _texts(action):
         for value, kind, forms in actionable_in(atom.raw):
-            if session.is_endorsed(kind, value) or session.values.is_given(forms, key):
+            if session.is_endorsed(kind, value, action.effects) or session.values.is_given(forms, key):
                 continue
             seen = session.values.seen_in(forms, key)
             is_own = seen is not None and seen.origin not in _OTHERS and seen.origin is not Origin.MODEL

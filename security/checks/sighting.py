@@ -38,12 +38,12 @@ _TEXTS = {
 }
 
 
-def is_given(atom: Atom, session: Session) -> bool:
+def is_given(atom: Atom, action: Action, session: Session) -> bool:
     """Whether the person wrote a destination or an id, as whole tokens, or trusts it by a grant.
 
     A bare host may be a file of that name, so it takes more than a word: `main.rs`.
     """
-    if session.is_endorsed(atom.kind, atom.shown):
+    if session.is_endorsed(atom.kind, atom.shown, action.effects):
         return True
     place = atom.canonical
     is_doubtful = isinstance(place, Destination) and place.kind is DestinationKind.HOST
@@ -108,7 +108,7 @@ def destination_question(atom: Atom, action: Action, session: Session) -> Deny |
     place = atom.canonical
     is_known = isinstance(place, Destination) and session.ledger.provenance_of(place) is not None
     is_known = is_known and not _is_refused(atom, session)
-    if is_known or _is_judged_as_url(atom, action) or _only_reads(action) or is_given(atom, session):
+    if is_known or _is_judged_as_url(atom, action) or _only_reads(action) or is_given(atom, action, session):
         return None
     if _is_confirmed(atom, action, session):
         return None
@@ -133,7 +133,7 @@ def id_question(atom: Atom, action: Action, session: Session) -> UrlQuestion | N
     if (
         _only_reads(action, Effect.READ | Effect.BRING_IN)
         or _is_default(atom, action)
-        or is_given(atom, session)
+        or is_given(atom, action, session)
         or _is_confirmed(atom, action, session)
     ):
         return None

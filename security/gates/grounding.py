@@ -58,7 +58,7 @@ def grounding(action: Action, session: Session) -> Verdict:
 def _of_url(
     atom: Atom, url: Url, known: Grounding, action: Action, session: Session
 ) -> Deny | UrlQuestion | None:
-    if session.is_endorsed(atom.kind, atom.shown):
+    if session.is_endorsed(atom.kind, atom.shown, action.effects):
         return None
     if known.source is not None:
         return url_question(url, known, session) or negated_question(atom, session)

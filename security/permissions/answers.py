@@ -56,7 +56,9 @@ def answer_in_advance(gate: str, ask: Ask, action: Action, session: Session) -> 
     """
     if action.call.asker is Asker.PERSON and not any(map(_leads_elsewhere, ask.about)):
         return "the person, by typing it"
-    if is_about_values(gate, ask) and all(session.is_endorsed(atom.kind, atom.shown) for atom in ask.about):
+    if is_about_values(gate, ask) and all(
+        session.is_endorsed(atom.kind, atom.shown, action.effects) for atom in ask.about
+    ):
         return "grant: trust in the value"
     if ask.force:
         return None

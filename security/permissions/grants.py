@@ -24,7 +24,7 @@ from ..lazy import dataclass, regex
 from ..paths import ResolvedPath, is_inside
 from ..policy import HISTORY, LEND, NETWORK, NOT_YOURS, Policy
 from ..question import is_taken_in, too_long
-from ..session import ENDORSEMENT, Grant, Scope, Session
+from ..session import ENDORSEMENT, Grant, Scope, Session, effect_words
 from ..text import redact_text, visible
 from ..url import reach_rule, url_pattern
 from ..verdict import Ask
@@ -168,6 +168,10 @@ def granted_by(always: Always, asks: Asks, action: Action, policy: Policy) -> tu
     )
     found: dict[Grant, None] = {}
     for tool, match in always.rules:
+        if tool.startswith(ENDORSEMENT):
+            trusted = Grant("", tool, match, always.scope, effect=effect_words(action.effects))
+            found[trusted] = None
+            continue
         if tool == NETWORK:
             found[Grant("", tool, match, always.scope)] = None
             continue

@@ -28,7 +28,7 @@ from .events import (
     WordsGiven,
 )
 from .evidence import LONGEST_PART, ActionRecord, AtomRecord, GateVerdict
-from .grant import ENDORSEMENT, OPEN, Grant, GrantEntry, Scope
+from .grant import ENDORSEMENT, OPEN, Grant, GrantEntry, Scope, effect_words
 from .state import Session, apply_events
 
 __all__ = [
@@ -68,4 +68,5 @@ __all__ = [
     "Use",
     "WordsGiven",
     "apply_events",
+    "effect_words",
 ]

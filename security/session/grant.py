@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from ..kinds import UNKNOWN, Kind
+from ..kinds import UNKNOWN, Effect, Kind
 from ..lazy import dataclass
 from ..paths import literally
 from ..policy import Rule, RuleAction
 
-__all__ = ["ENDORSEMENT", "OPEN", "Grant", "GrantEntry", "Scope"]
+__all__ = ["ENDORSEMENT", "OPEN", "Grant", "GrantEntry", "Scope", "effect_words"]
 
 OPEN = 2**62
 """In the place of the number of a change: a call is at work that may make one at any time."""
@@ -40,6 +40,20 @@ _PLACES = {
 }
 
 
+_DOING = {
+    Effect.CREATE: "create",
+    Effect.WRITE: "write",
+    Effect.EXECUTE: "execute",
+    Effect.SEND: "send",
+    Effect.BRING_IN: "bring_in",
+}
+
+
+def effect_words(effects: Effect) -> str:
+    """Return what a call does beyond reading, as a grant names it: "bring_in send"."""
+    return " ".join(sorted(word for effect, word in _DOING.items() if effect in effects))
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """An allow rule that the person gave in a session; `until` is seconds since the epoch (None: no end).
@@ -50,7 +64,8 @@ class Grant:
 
     `files` are those that the commands run by name, with the hash of what each held (`CommandFacts.code`);
     `mark` is a number that every later change by a call is higher than. None: it is bound to no file, as
-    those of earlier releases, which have none on record.
+    those of earlier releases, which have none on record. Trust in a value is for calls with the `effect` of
+    the one it was given for ("send", "bring_in send"); "" is for any, as in earlier releases.
     """
 
     id: str
@@ -62,6 +77,7 @@ class Grant:
     command: str | None = None
     files: tuple[tuple[str, str], ...] | None = None
     mark: int = 0
+    effect: str = ""
 
     @property
     def rule(self) -> Rule:
@@ -71,9 +87,13 @@ class Grant:
         where = f"{self.holds}{name}"
         return Rule(self.tool, RuleAction.ALLOW, self.match, where=where, folder=folder, command=self.command)
 
-    def endorses(self, kind: Kind, value: str) -> bool:
-        """Whether it is the person's trust in a value of a kind, in canonical form."""
-        return self.tool == f"{ENDORSEMENT}{kind}" and self.match == value
+    def endorses(self, kind: Kind, value: str, effects: Effect) -> bool:
+        """Whether it is the person's trust in a value of a kind, in canonical form, for what a call does."""
+        if self.tool != f"{ENDORSEMENT}{kind}" or self.match != value:
+            return False
+        doing = effect_words(effects)
+        # A query of a place is no leave to send to it, nor the reverse; reading does nothing to it.
+        return self.effect in ("", doing) or not doing
 
     @property
     def what(self) -> str:
@@ -84,6 +104,12 @@ class Grant:
         what = f"every call of {self.tool}" if self.match is None else f"{self.tool} {self.match}"
         what += f" changed by {self.command}" if self.command is not None else ""
         return what if self.folder is None else f"{what} in {self.folder}"
+
+    @property
+    def purpose(self) -> str:
+        """For which calls a trusted value is trusted, as a person reads it; "" for all."""
+        does = " and ".join(word.replace("_", " ") for word in self.effect.split())
+        return f", in calls that {does}" if does else ""
 
     @property
     def holds(self) -> str:

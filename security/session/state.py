@@ -146,9 +146,9 @@ class Session:
         """The grants that have not expired by now."""
         return tuple(grant for grant in self.grants if grant.holds_at(self.now))
 
-    def is_endorsed(self, kind: Kind, value: str) -> bool:
-        """Whether the person trusts a value, whatever showed it, by a grant about that very value."""
-        return any(grant.endorses(kind, value) for grant in self.active_grants())
+    def is_endorsed(self, kind: Kind, value: str, effects: Effect) -> bool:
+        """Whether the person trusts a value for what a call does, by a grant about that very value."""
+        return any(grant.endorses(kind, value, effects) for grant in self.active_grants())
 
     def keyed(self, digest: str) -> str:
         """Return a hash as it goes on record: without the key nobody can try out what it may be of."""

@@ -18,6 +18,7 @@ from .m009_checkpoint_times import STATEMENTS as CHECKPOINT_TIMES
 from .m010_grant_commands import STATEMENTS as GRANT_COMMANDS
 from .m011_call_changes import STATEMENTS as CALL_CHANGES
 from .m012_file_labels import STATEMENTS as FILE_LABELS
+from .m013_grant_effects import STATEMENTS as GRANT_EFFECTS
 
 __all__ = ["MIGRATIONS"]
 
@@ -34,4 +35,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     GRANT_COMMANDS,
     CALL_CHANGES,
     FILE_LABELS,
+    GRANT_EFFECTS,
 )

@@ -243,7 +243,7 @@ def test_an_event_comes_back_from_its_record(event: Event, kind: str) -> None:
 def test_the_fields_of_a_grant_stand_beside_those_of_its_event() -> None:
     event = Granted(1.0, Grant("g_1", "shell", "git *", Scope.WORKSPACE, 9.5, "/ws/a"), "/ws", "call_1")
     assert body_of(event) == (
-        '{"at":1.0,"call":"call_1","command":null,"files":null,"folder":"/ws/a","id":"g_1",'
+        '{"at":1.0,"call":"call_1","command":null,"effect":"","files":null,"folder":"/ws/a","id":"g_1",'
         '"mark":0,"match":"git *","scope":"workspace","stored":false,"tool":"shell",'
         '"until":9.5,"workspace":"/ws"}'
     )

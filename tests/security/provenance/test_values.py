@@ -24,6 +24,7 @@ from leeward.security.session import (
     ConversationCleared,
     Decided,
     Finished,
+    Granted,
     JobChanged,
     TurnStarted,
     UrlsRemoved,
@@ -439,6 +440,29 @@ async def test_trust_in_a_value_answers_for_that_value_alone(make, tools) -> Non
     grant = desk.session.grants[0]
     expired = make.replace(desk.session, grants=(make.replace(grant, until=0.5),), now=1.0)
     assert not isinstance(grounding(make.action(tools[4], {"to": IBAN, "q": "x"}), expired), Allow)
+
+
+async def test_trust_in_a_value_is_for_what_the_call_did_that_it_was_given_for(make, tools) -> None:
+    desk = make.desk(*tools)
+    desk.says(Answer.ALWAYS, Answer.NOBODY)
+    await shown(desk, "bring", {"q": "x"}, f"pay {IBAN}", Origin.WEB)
+    await desk.run("pay", {"to": IBAN, "q": "x"}, call_id="c10")
+    (grant,) = desk.session.grants
+    granted = desk.audit.of(Granted)[0]
+    assert event_of(kind_of(granted), json.loads(body_of(granted))) == granted and granted.call == "c10"
+    assert grant.effect == "send" and grant.purpose == ", in calls that send"
+    for effects, is_trusted in (
+        (Effect.SEND, True),
+        (Effect.SEND | Effect.READ, True),
+        (Effect.READ, True),
+        (Effect.SEND | Effect.BRING_IN, False),
+        (Effect.WRITE, False),
+        (Effect.SEND | Effect.WRITE, False),
+        (Effect.ALL, False),
+    ):
+        assert desk.session.is_endorsed(Kind.DESTINATION, IBAN, effects) is is_trusted, effects
+    earlier = make.replace(grant, effect="")
+    assert earlier.endorses(Kind.DESTINATION, IBAN, Effect.ALL) and not earlier.purpose
 
 
 async def test_what_always_grants_is_trust_in_what_was_asked_about_and_no_more(make, desk) -> None:

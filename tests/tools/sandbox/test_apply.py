@@ -413,7 +413,7 @@ async def test_a_version_8_file_with_steps_opens_and_undoes(workspace, tmp_path,
         database.execute("DROP INDEX checkpoint_pending")
         for column in ("was_mtime", "became_mtime"):
             database.execute(f"ALTER TABLE checkpoint_change DROP COLUMN {column}")
-        for column in ("command", "files", "mark"):
+        for column in ("command", "files", "mark", "effect"):
             database.execute(f"ALTER TABLE lasting_grant DROP COLUMN {column}")
         database.execute("PRAGMA user_version = 8")
     async with opened() as (_, points):
