@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import trio
-from scale import scaled
+from scale import SMOKE, scaled
 
 from leeward import Runtime
 from leeward.runtime.config import Locations, load
@@ -49,7 +49,7 @@ SHOWN = 12
 # What tools write anew each time, or in an order of their own.
 _MADE_ANEW = (".venv", "node_modules", ".pytest_cache", ".ruff_cache")
 
-BEGUN = "begun" in sys.argv[1:]
+BEGUN = SMOKE or "begun" in sys.argv[1:]
 PROJECT = next((word for word in sys.argv[3:] if not word.startswith("-") and word != "begun"), "")
 INSTALLED = (
     "mkdir -p node_modules/left-pad && echo 'module.exports = 1' > node_modules/left-pad/index.js",

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from pathlib import Path
 
 from leeward.security.lazy import dataclass
 from leeward.security.trust import FileWords, Origin
 
 from .changes import ANYTHING
-from .database import Database, Statement, storable
+from .database import Database, Row, Statement, storable
+from .grants import read_standing
 
 __all__ = [
     "MOST_LABELS",
@@ -26,6 +28,7 @@ __all__ = [
     "closed_call",
     "labelled_changes",
     "opened_call",
+    "standing_labels",
 ]
 
 MOST_LABELS = 5_000
@@ -123,11 +126,7 @@ class LabelStore:
         """
         where = (storable(workspace),)
         paths = await self.database.read(_PATHS, where)
-        contents = await self.database.read(_CONTENTS, where)
-        return LabelRows(
-            tuple(FileLabel(path, _origins(bits), source, clean) for path, bits, source, clean in paths),
-            {digest: FileLabel("", _origins(bits), source) for digest, bits, source in contents},
-        )
+        return _read(paths, await self.database.read(_CONTENTS, where))
 
     async def write(self, statements: Sequence[Statement]) -> None:
         """Write down what the functions below return.
@@ -150,6 +149,24 @@ class LabelStore:
         if ANYTHING in named:
             taken.append((_ALL_CONTENTS, (where,)))
         await self.database.write(taken)
+
+
+def standing_labels(database: Path, workspace: str) -> LabelRows:
+    """Return all labels of a workspace, for who only looks; none where there is no database. Blocks.
+
+    Raises:
+        RecordError: there is one, and it cannot be read.
+    """
+    where = (storable(workspace),)
+    paths = read_standing(database, "file_label", lambda _: _PATHS, where)
+    return _read(paths, read_standing(database, "content_label", lambda _: _CONTENTS, where))
+
+
+def _read(paths: Iterable[Row], contents: Iterable[Row]) -> LabelRows:
+    return LabelRows(
+        tuple(FileLabel(path, _origins(bits), source, clean) for path, bits, source, clean in paths),
+        {digest: FileLabel("", _origins(bits), source) for digest, bits, source in contents},
+    )
 
 
 def opened_call(workspace: str, call: str, words: FileWords) -> list[Statement]:

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from leeward.memory.changes import standing_changes
 from leeward.memory.grants import standing_grants
+from leeward.memory.labels import standing_labels
 from leeward.security.call import Action, Cleared, Status, ToolCall, ToolSpec
 from leeward.security.kinds import CommandFacts, Json, Runs, Wanted
 from leeward.security.lazy import dataclass
@@ -32,6 +33,7 @@ from leeward.security.trust import Origin
 from leeward.security.verdict import Deny
 from leeward.tools.builtin import builtin_tools
 from leeward.tools.files import states
+from leeward.tools.labels import words_read_by
 from leeward.tools.process import Programs, find_programs
 from leeward.tools.survey import looked_up_with, resolved
 
@@ -222,6 +224,7 @@ class DryRun:
         self._start, self._rung = start, rung
         self._rungs: dict[str, Runs] = {}
         self._ground = lru_cache(_WORKSPACES)(self._ground_of)
+        self._labels = lru_cache(_WORKSPACES)(partial(standing_labels, start.places.database))
         self._specs = specs_of(start)
         nothing = _Nothing(self._specs)
         self._ports = Ports(
@@ -235,8 +238,12 @@ class DryRun:
             ValueError: its workspace cannot be one.
             RecordError: what was always-allowed there cannot be read.
         """
-        pipeline = Pipeline(await self._session(asked), self._ports)
-        return _judged(pipeline, await pipeline.judge.read(ToolCall("dry-run", asked.tool, asked.arguments)))
+        session = await self._session(asked)
+        call = ToolCall("dry-run", asked.tool, asked.arguments)
+        action = await Pipeline(session, self._ports).judge.read(call)
+        words = words_read_by(action, session, self._labels(session.policy.workspace))
+        session = replace(session, labels=session.labels | words.labels)
+        return _judged(Pipeline(session, self._ports), replace(action, words=words.labels))
 
     async def _session(self, asked: DryRunCall) -> Session:
         """Return the session in which a call is made: its policy, the person's words and what was read."""

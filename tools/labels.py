@@ -41,7 +41,7 @@ from .checkpoints import is_left_out
 from .files import DirHandle, open_folder
 from .search import IgnoredFolders
 
-__all__ = ["FileLabels", "files_of"]
+__all__ = ["FileLabels", "files_of", "words_read_by"]
 
 _GIT = ".git"
 _LARGEST = 16 << 20
@@ -61,15 +61,12 @@ class FileLabels:
         Raises:
             RecordError: what is known of them could not be read.
         """
-        reading = _Reading.of(action, session)
-        if not reading:
+        if not _Reading.of(action, session):
             return FileWords()
         rows = await self.store.standing(session.policy.workspace)
-        labels = {label for row in (*rows.paths, *rows.contents.values()) for label in row.labels}
-        # What runs brings no label that the session has not got; of a file it counts whose words it is.
-        if not labels or (not reading.paths and labels <= session.labels):
+        if not rows:
             return FileWords()
-        return await trio.to_thread.run_sync(reading.found_in, rows, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(words_read_by, action, session, rows, abandon_on_cancel=True)
 
     async def committed(self, action: Action, policy: Policy) -> tuple[str, ...]:
         """Return the files that a line of the person's committed, by relative paths, and endorse them.
@@ -105,6 +102,16 @@ class FileLabels:
         if named or found:
             await self.store.endorse(policy.workspace, named, found)
         return tuple(dict.fromkeys(named or (paths if found else ())))
+
+
+def words_read_by(action: Action, session: Session, rows: LabelRows) -> FileWords:
+    """Return what the labelled files among those bring along that a call may read; it waits for the disk."""
+    reading = _Reading.of(action, session)
+    labels = {label for row in (*rows.paths, *rows.contents.values()) for label in row.labels}
+    # What runs brings no label that the session has not got; of a file it counts whose words it is.
+    if not labels or not reading or (not reading.paths and labels <= session.labels):
+        return FileWords()
+    return reading.found_in(rows)
 
 
 def _rooted(paths: Sequence[str]) -> tuple[str, ...]:

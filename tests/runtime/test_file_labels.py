@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 import trio
 
 from leeward.memory import labels
+from leeward.runtime.config import load
+from leeward.runtime.console.startup import Startup
+from leeward.runtime.dry_run import DryRun, DryRunCall
 from leeward.runtime.slash import dispatch, parse
 from leeward.security.call import Asker
-from leeward.security.kinds import Effect
+from leeward.security.kinds import Effect, Runs
 from leeward.security.ports import Answer
 from leeward.security.trust import Origin
 from leeward.tools.declare import tool
@@ -236,3 +240,20 @@ async def test_more_labels_than_are_kept_label_everything(desk, monkeypatch) -> 
     async with desk() as runtime:
         await called(runtime, "read", {"path": "mine.md"})
         assert await untrusted(runtime)
+
+
+async def test_check_knows_what_an_allowed_line_would_read(desk, sessions, tmp_path) -> None:
+    config = '[[permissions.rules]]\ntool = "shell"\nmatch = "touch *"\naction = "allow"\n'
+    where = sessions.places(tmp_path.resolve())
+
+    async def runs() -> str:
+        loaded = load(config_dir=where.config)
+        dry = DryRun(Startup(loaded, where, None, None), Runs.TRIAL)
+        return str((await dry.judge(DryRunCall("shell", json.dumps({"command": "touch a"})))).runs)
+
+    (where.config / "config.toml").write_text(config)
+    assert await runs() == "real"
+    async with desk(config=config) as runtime:
+        await called(runtime, "inbox", {})
+        await called(runtime, "write", {"path": "notes.md", "content": "thief"})
+    assert await runs() == "trial"
