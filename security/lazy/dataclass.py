@@ -11,10 +11,16 @@ gets none from its signature.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from .names import LazyModule
+
+if TYPE_CHECKING:
+    import dataclasses
+else:
+    dataclasses = LazyModule("dataclasses")
 
 __all__ = ["dataclass"]
 
