@@ -50,6 +50,8 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("budget", "calls_per_session"): ("/new, or a higher limit", "agent.max_tool_calls_per_session"),
     ("budget", "calls_per_turn"): ("another message, or a higher limit", "agent.max_tool_calls_per_turn"),
     ("budget", "repeated"): ("another call: this one brings nothing new", ""),
+    ("hooks", "denied"): ("what that hook wants (its reason says), or the hook taken out", "hooks"),
+    ("hooks", "failed"): ("the hook mended, or taken out", "hooks"),
     ("approval", ""): ("asking again: it was no longer what had been asked about", ""),
     ("follow", ""): ("asking for the last address itself", ""),
 }  # fmt: skip

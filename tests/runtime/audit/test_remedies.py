@@ -15,11 +15,20 @@ from leeward.runtime.grounding import given_by
 from leeward.security.action import ActionBuilder
 from leeward.security.call import Again, Checked, SchemaProblem, Status, ToolCall, ToolSpec
 from leeward.security.command import CommandFacts
-from leeward.security.kinds import KIND_KEY, Effect, Runs
+from leeward.security.kinds import KIND_KEY, Effect, HookAnswer, Runs
 from leeward.security.outcome import Category
 from leeward.security.permissions import resolve_asks
 from leeward.security.pipeline import judge
-from leeward.security.policy import Autonomy, CallLimits, Policy, Rule, RuleAction, Sandboxing, ShellRules
+from leeward.security.policy import (
+    Autonomy,
+    CallHook,
+    CallLimits,
+    Policy,
+    Rule,
+    RuleAction,
+    Sandboxing,
+    ShellRules,
+)
 from leeward.security.record.decisions import decided_event as decided
 from leeward.security.session import (
     Decided,
@@ -55,6 +64,7 @@ class Case:
     fixed: dict | None = None
     again: Again | None = None
     secrets: frozenset[str] = frozenset()
+    hooked: tuple[HookAnswer, ...] = ()
 
     def action(self, session, arguments=None, tool=None):
         properties = {name: {"type": "string", KIND_KEY: kind} for name, kind in KINDS.items()}
@@ -69,7 +79,7 @@ class Case:
             programs={name: f"/usr/bin/{name}" for name in wanted.programs},
         )
         paths = {path: LINKS.get(path, path) for path in draft.paths(session.policy)}
-        return replace(draft.read(session.policy, paths, facts), again=self.again)
+        return replace(draft.read(session.policy, paths, facts), again=self.again, hooked=self.hooked)
 
     def session(self, **policy):
         held = Policy("/ws", "/home/ada", **{**self.policy, **policy})
@@ -186,6 +196,14 @@ CASES = {
     ),
     "budget calls_per_session": Case({"path": "a"}, policy={"calls": CallLimits(per_session=0)}),
     "budget calls_per_turn": Case({"path": "a"}, policy={"calls": CallLimits(per_turn=0)}),
+    "hooks denied": Case(
+        {"path": "a"}, policy={"hooks": (CallHook("guard"),)},
+        hooked=(HookAnswer("guard", "deny", "not on Fridays"),),
+    ),
+    "hooks failed": Case(
+        {"path": "a"}, policy={"hooks": (CallHook("guard"),)},
+        hooked=(HookAnswer("guard", reason="it ended with 3", failed=True),),
+    ),
     "budget repeated": Case({"path": "a"}, policy={"calls": CallLimits(repeats=1)}, fixed={"path": "b"}),
 }  # fmt: skip
 
@@ -270,6 +288,7 @@ REMEDIES = {
     "(tools.shell.blocked_commands": by_policy(shell=lambda _: ShellRules()),
     "/new, or a higher limit": by_policy(calls=lambda _: CallLimits()),
     "another message, or a higher limit": by_policy(calls=lambda _: CallLimits()),
+    "taken out (hooks": by_policy(hooks=lambda _: ()),
 }  # fmt: skip
 NOT_THE_SAME_CALL = {right_tool, by_arguments}
 
