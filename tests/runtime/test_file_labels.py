@@ -79,6 +79,10 @@ async def called(runtime, name: str, arguments) -> None:
 
 @pytest.mark.parametrize("name", ROUTES)
 async def test_words_of_others_come_back_labelled_by_each_route(name, desk, sessions, tmp_path) -> None:
+    await labels_come_back(name, desk, sessions, tmp_path)
+
+
+async def labels_come_back(name, desk, sessions, tmp_path) -> None:
     route, ws = ROUTES[name], tmp_path / "ws"
     sessions.places(tmp_path.resolve())
     laid_out(ws, route)
@@ -101,7 +105,15 @@ async def test_words_of_others_come_back_labelled_by_each_route(name, desk, sess
         if name == "typed":
             await runtime.call("shell", {"command": route["person"][0]}, Asker.PERSON)
         await called(runtime, *route["last"])
-        assert await untrusted(runtime) is not route.get("clean", False), (await rows_of(runtime)).paths
+        assert await untrusted(runtime) is not route.get("clean", False), f"{name}: {await rows_of(runtime)}"
+
+
+async def test_who_knows_files_by_their_path_alone_loses_the_words_in_a_copy(
+    desk, sessions, tmp_path, planted, monkeypatch
+) -> None:
+    monkeypatch.setattr("leeward.tools.labels.words_read_by", planted("by_path").words_read_by)
+    with pytest.raises(AssertionError, match="by the person"):
+        await labels_come_back("copy by the person", desk, sessions, tmp_path)
 
 
 async def rows_of(runtime):
