@@ -57,9 +57,9 @@ def effects_of(effects: Effect) -> str:
 
 def level_of(spec: ToolSpec, session: Session) -> tuple[TrustLevel, str]:
     """Return the level a tool has now, and why: the session's own word, else the weakest declared."""
-    said = session.level_of(spec.name)
-    if said is not None and session.trust_in(spec) is said[0]:
-        return said
+    word = session.level_of(spec.name)
+    if word is not None and session.trust_in(spec) is word[0]:
+        return word
     levels = session.policy.levels
     configured = [levels[key] for key in (spec.name, spec.source) if key in levels]
     return min_trust(spec.level, *configured), "the configuration" if configured else spec.source
@@ -135,19 +135,19 @@ def sandbox_word(policy: Policy) -> str:
 
 def no_trials_word(sandbox: Sandbox) -> str:
     """Say in one line what commands do instead of running on trial, and why."""
-    told = f"no trial runs: {sandbox.trials.problem}"
+    text = f"no trial runs: {sandbox.trials.problem}"
     if not sandbox.reading.problem:
-        return f"{told}; commands run read-only, and ask before they write"
-    return f"{told}; no read-only runs: {sandbox.reading.problem}; commands ask before they run"
+        return f"{text}; commands run read-only, and ask before they write"
+    return f"{text}; no read-only runs: {sandbox.reading.problem}; commands ask before they run"
 
 
 def limits_word(sandbox: Sandbox) -> str:
     """Say in one line how much of the machine a command may use, and what sees to it."""
     limits = sandbox.limits
-    told = f"a command may use {size_text(limits.memory)} of memory, and {limits.tasks} processes and threads"
+    text = f"a command may use {size_text(limits.memory)} of memory, and {limits.tasks} processes and threads"
     if not sandbox.uncounted_because:
-        return f"{told}; the kernel holds it to that by a control group"
-    return f"{told}; its reaper counts, for there is no control group: {visible(sandbox.uncounted_because)}"
+        return f"{text}; the kernel holds it to that by a control group"
+    return f"{text}; its reaper counts, for there is no control group: {visible(sandbox.uncounted_because)}"
 
 
 def bounds_of(config: Config, sandbox: Sandbox) -> dict[str, Json]:
@@ -169,7 +169,7 @@ def bound_lines(config: Config, sandbox: Sandbox) -> Iterator[str]:
     """Yield what a command is held to, each with the key that raises it."""
     shell, overflow, limits = config.tools.shell, config.tools.overflow, sandbox.limits
     kept = size_text(overflow.max_overflow_bytes or HARD_BOUND)
-    told = {
+    lines = {
         f"{size_text(limits.memory)} of memory": "[tools.shell] memory",
         f"{limits.tasks} processes and threads": "[tools.shell] processes",
         f"{shell.timeout:g} s, and as long on each processor": "[tools.shell] timeout",
@@ -179,7 +179,7 @@ def bound_lines(config: Config, sandbox: Sandbox) -> Iterator[str]:
         f"{overflow.threshold} characters shown": "[tools.overflow] threshold",
         f"{kept} of output kept": "[tools.overflow] max_overflow_bytes",
     }
-    for number, (what, key) in enumerate(told.items()):
+    for number, (what, key) in enumerate(lines.items()):
         yield f"{'' if number else 'bounds':<12}{what:<36} {key}"
 
 

@@ -90,7 +90,7 @@ class Judged:
 
     def as_json(self) -> dict[str, Json]:
         """Return it as a line of `check --batch` says it."""
-        said: dict[str, Json] = {
+        answer: dict[str, Json] = {
             "decision": self.decision,
             "gate": self.gate,
             "rule": self.rule,
@@ -99,15 +99,15 @@ class Judged:
             "asks": [{"gate": gate, "question": question} for gate, question in self.asks],
         }
         if self.runs is not None:
-            said["runs"] = str(self.runs)
+            answer["runs"] = str(self.runs)
         if self.lapsed:
-            said["lapsed"] = [f"{what}: {files}" for what, files in self.lapsed]
+            answer["lapsed"] = [f"{what}: {files}" for what, files in self.lapsed]
         error = dict(self.error or {})
         if "suggestion" in error:
-            said["suggestion"] = error.pop("suggestion")
-        told = {"code", "message", "gate", "rule", "retryable", "phase", "asks"}
-        detail = {name: value for name, value in error.items() if name not in told}
-        return said | {"detail": detail} if detail else said
+            answer["suggestion"] = error.pop("suggestion")
+        names = {"code", "message", "gate", "rule", "retryable", "phase", "asks"}
+        detail = {name: value for name, value in error.items() if name not in names}
+        return answer | {"detail": detail} if detail else answer
 
 
 class _Nothing:
@@ -250,11 +250,11 @@ class DryRun:
         policy, grants = self._ground(asked.workspace)
         policy = replace(policy, sandbox=replace(policy.sandbox, rung=await self._rung_in(policy)))
         session = Session("dry-run", policy, labels=asked.seen)
-        said = given_in_turn(asked.said, session)
+        events = given_in_turn(asked.said, session)
         given = given_as_such(asked.urls, session)
         granted = (Granted.taken_in(one, session.now) for one in grants)
         by_config = given_by_config(self._start.loaded.config, session)
-        return apply_events(session, *by_config, *said, *given, *granted)
+        return apply_events(session, *by_config, *events, *given, *granted)
 
     async def follow(self, trace: Trace, workspace: str | None = None) -> list[Judged]:
         """Return what would be decided about each call of a trace, one after the other in one session.

@@ -131,12 +131,12 @@ def _tool(fields: Mapping[str, Any], notes: list[str]) -> ToolSpec:
 
 def _argument(declared: object, where: str) -> dict[str, Any]:
     """Return the schema of an argument; what holds several values holds each of this kind."""
-    said: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {"kind": declared}
-    kind = _KINDS.get(str(said.get("kind")).replace("_", "").lower())
+    fields_of: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {"kind": declared}
+    kind = _KINDS.get(str(fields_of.get("kind")).replace("_", "").lower())
     if kind is None:
         raise BadTrace(f"{where}: expected one of {', '.join(Kind)} or number")
     marked = {} if kind in ("number", Kind.UNDECLARED) else {KIND_KEY: str(kind)}
-    usual = {"default": said["default"]} if "default" in said else {}
+    usual = {"default": fields_of["default"]} if "default" in fields_of else {}
     return {**marked, "items": marked, **usual}
 
 
@@ -152,12 +152,12 @@ _KINDS: Mapping[str, str] = {
 
 def _effects(fields: Mapping[str, Any], name: str, notes: list[str]) -> Effect:
     """Return the effects of a tool; one that says none, or one that there is not, has all."""
-    said = fields.get("effects")
-    if said is None:
+    names = fields.get("effects")
+    if names is None:
         return Effect.ALL
-    if not isinstance(said, list):
+    if not isinstance(names, list):
         raise BadTrace(f"effects of {name}: expected a list")
-    found = [Effect.__members__.get(str(one).upper()) for one in said]
+    found = [Effect.__members__.get(str(one).upper()) for one in names]
     if None in found:
         notes.append(f"{name} names an effect that there is not, so it has all of them")
         return Effect.ALL

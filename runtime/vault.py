@@ -76,13 +76,13 @@ def open_vault(
         CliError: a file cannot be used, or an executor needs what is nowhere.
     """
     lendable: dict[str, SecretValue] = {}
-    told: list[str] = []
+    notices: list[str] = []
     for name, section in config.secrets.items():
         value = _value(name, section, environ)
         if value:
             lendable[name] = SecretValue(name, value, section.hosts, section.user, section.show_output)
         else:
-            told.append(f"the secret {name} is lent to nobody: {section.env} is not set")
+            notices.append(f"the secret {name} is lent to nobody: {section.env} is not set")
     values = {secret.value for secret in lendable.values()}
     for source, name in _needed(executors):
         if name in lendable:
@@ -90,11 +90,11 @@ def open_vault(
         if not environ.get(name):
             raise _unusable(source, f"it needs {name} in the environment, which is not set")
         values.add(environ[name])
-        told.append(
+        notices.append(
             f"{source} needs {name}, which programs are no longer given; to lend it: "
             f'[secrets.{name}] env = "{name}", hosts = ["HOST"], and programs = ["PROGRAM"] for programs'
         )
-    return Vault(lendable, frozenset(values), askpass, tuple(told))
+    return Vault(lendable, frozenset(values), askpass, tuple(notices))
 
 
 def hand_out(vault: Vault, executors: Iterable[Registered], client: Callable[..., SecretClient]) -> None:

@@ -417,8 +417,8 @@ def _freeze(value: object) -> Any:
 
 
 def _digest(tool: str, arguments: Mapping[str, Json]) -> str:
-    said = f"{tool}\0{canonical_json(arguments)}"
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    text = f"{tool}\0{canonical_json(arguments)}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def secrets_in(action: Action) -> frozenset[str]:

@@ -53,7 +53,7 @@ class Consulted:
         is_yes = is_yes or (self.reply is Answer.REAL and self.question.or_real)
         return bool(self.question.asks) and not is_yes
 
-    def told(self, approver: str, session: Session) -> tuple[str, float]:
+    def answered_by(self, approver: str, session: Session) -> tuple[str, float]:
         """Return who answered, `approver` being who did so beforehand, and how long that took in seconds."""
         who = "; ".join(filter(None, (self.person, approver))) if self.question.asks else approver
         return who, session.now - self.asked
@@ -117,11 +117,11 @@ class Approvals:
                 await journal.catch_up()
                 question = self._question(action)
                 reply = await self.ports.approver.ask(question) if question.asks else None
-                told = reply if isinstance(reply, Told) else None
+                answered = reply if isinstance(reply, Told) else None
                 answer = reply if not isinstance(reply, Told) else reply.answer
                 consulted = Consulted(question, answer, action, event.at)
-                if told is not None:
-                    consulted = replace(consulted, how=told.how, words=told.words)
+                if answered is not None:
+                    consulted = replace(consulted, how=answered.how, words=answered.words)
                 if consulted.is_no:
                     who = "nobody" if answer is Answer.NOBODY else self._refuser(consulted)
                     left = question.asks
@@ -133,8 +133,8 @@ class Approvals:
                 yield consulted
         finally:
             if who:
-                said = declined_event(asking, action, decision, left, who, journal.now())
-                await journal.note(said, *attempt_events(said, action, decision, asking))
+                declined = declined_event(asking, action, decision, left, who, journal.now())
+                await journal.note(declined, *attempt_events(declined, action, decision, asking))
 
     def _refuser(self, consulted: Consulted) -> str:
         """Return who said no, how, and why."""

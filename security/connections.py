@@ -78,12 +78,12 @@ class Connections:
             raise await self._refusal(target, "unreadable", url.reason)
         if problem := self._problem(url):
             raise await self._refusal(url.text, *problem)
-        event = self._event(self._told(url), allowed=True, rule=NETWORK)
+        event = self._event(self._recorded_url(url), allowed=True, rule=NETWORK)
         self.admitted += 1
         await self._record(event)
         return url, event.hop
 
-    def _told(self, url: Url) -> str:
+    def _recorded_url(self, url: Url) -> str:
         """Return a URL as it goes on record; the name of a host that a wildcard opened may carry a secret."""
         is_named = not self.is_lent or reach_of_url(url) in self.hosts
         return url.text if is_named else mask_of("secret", url.text)

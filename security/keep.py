@@ -170,13 +170,13 @@ class KeepExecutor:
 
 def with_kept(result: ToolResult, kept: ToolResult) -> ToolResult:
     """Return a command's result with the outcome of its changes; a refusal of these is no failure."""
-    told = kept.error or {}
-    is_whole = kept.error is None or told.get("code") == "DECLINED" or told.get("rule") == "readonly"
+    error = kept.error or {}
+    is_whole = kept.error is None or error.get("code") == "DECLINED" or error.get("rule") == "readonly"
     return replace(
         result,
         text=f"{result.text}\n{kept.text}",
         shown=f"{result.shown}\n{kept.shown}",
-        error=None if is_whole else {**told, "output": result.shown},
+        error=None if is_whole else {**error, "output": result.shown},
         outcome=result.outcome if is_whole else replace(kept.outcome, exit_code=result.outcome.exit_code),
         warnings=(*result.warnings, *kept.warnings),
     )
@@ -184,11 +184,11 @@ def with_kept(result: ToolResult, kept: ToolResult) -> ToolResult:
 
 def without_names(kept: ToolResult) -> ToolResult:
     """Return what came of changes without their names, which a program chose that was lent a secret."""
-    told = "its changes were kept" if kept.error is None else "its changes were not kept"
+    result = "its changes were kept" if kept.error is None else "its changes were not kept"
     plain = ("code", "phase", "retryable", "gate", "rule", "category")
-    said = {name: value for name, value in (kept.error or {}).items() if name in plain}
-    error = None if kept.error is None else {**said, "message": told}
-    return replace(kept, text=told, shown=told, error=error, warnings=())
+    named = {name: value for name, value in (kept.error or {}).items() if name in plain}
+    error = None if kept.error is None else {**named, "message": result}
+    return replace(kept, text=result, shown=result, error=error, warnings=())
 
 
 def again_action(of: Action, wished: tuple[str, ...] = (), again: Again | None = None) -> Action:

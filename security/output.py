@@ -38,12 +38,12 @@ __all__ = [
     "OverflowWriter",
     "bounded",
     "collect_output",
+    "describe_kept",
+    "describe_lost",
     "is_trusted",
     "make_result",
     "read_by_model",
     "source_of",
-    "told_kept",
-    "told_lost",
 ]
 
 
@@ -52,7 +52,7 @@ _OTHERS = frozenset({Origin.WEB, Origin.MCP})
 _APART = regex(r"[\W_]+")
 
 
-def told_kept(key: str, chars: int, lines: int, dropped: int = 0) -> str:
+def describe_kept(key: str, chars: int, lines: int, dropped: int = 0) -> str:
     """Say where a text is kept, and how much of it is not."""
     size = f"{chars} characters in {lines} lines"
     whole = f"the first {size}, are" if dropped else f"the whole text, {size}, is"
@@ -64,7 +64,7 @@ def told_kept(key: str, chars: int, lines: int, dropped: int = 0) -> str:
     return f"{whole} kept as {key}{rest}; read_overflow reads it by page"
 
 
-def told_lost(why: object) -> str:
+def describe_lost(why: object) -> str:
     """Say that a text is not kept."""
     return f"the whole text could not be stored: {why}"
 
@@ -142,9 +142,9 @@ class OutputStream:
         notices += (*distilled.notices, *excerpt.notices)
         if self.id is not None:
             dropped = self._excerpt.total - self._kept.chars
-            notices.append(told_kept(self.id, self._kept.chars, self._kept.lines, dropped))
+            notices.append(describe_kept(self.id, self._kept.chars, self._kept.lines, dropped))
         elif self._problem:
-            notices.append(told_lost(self._problem))
+            notices.append(describe_lost(self._problem))
         is_cut, sizes = self.id is not None or excerpt.is_cut, (self._excerpt.total, 0)
         return Screened(excerpt.text, tuple(notices), is_cut=is_cut, sizes=sizes)
 
@@ -251,8 +251,8 @@ def source_of(
     if Effect.EXECUTE in action.effects:
         bounds |= session.labels & _OTHERS
     parts = tuple((str.__str__(part.text), _weakest({part.origin, *bounds})) for part in output.parts)
-    said = {origin for _, origin in parts} or {output.origin or declared or brings}
-    origin = _weakest(said | bounds)
+    origins = {origin for _, origin in parts} or {output.origin or declared or brings}
+    origin = _weakest(origins | bounds)
     source = Source(
         action.call.tool,
         origin,
@@ -332,15 +332,15 @@ def read_by_model(
     labels = {source.origin, *(origin for _, origin in parts), *marked} - session.labels
     marks = fingerprints_in(text, session.marks_key) if source.is_private else ()
     new = tuple(mark for mark in marks if mark not in session.seen)
-    told = (source.name or source.kind, source.call)
+    seen_in = (source.name or source.kind, source.call)
     is_kept = source.shows or source.is_confidential
     for part, origin in parts or ((text, source.origin),) if is_kept else ():
         if values := text_marks(part, session.values_key, source.echoes):
-            seen = TextSeen(session.now, tuple(labels), new, values, origin, *told)
+            seen = TextSeen(session.now, tuple(labels), new, values, origin, *seen_in)
             yield replace(seen, private=source.is_confidential, shows=source.shows)
             labels, new = set(), ()
     if suspicion:
-        yield TextSeen(session.now, tuple(labels), new, "", None, *told, suspicion)
+        yield TextSeen(session.now, tuple(labels), new, "", None, *seen_in, suspicion)
     elif labels or new:
         yield TextSeen(session.now, tuple(labels), new)
 
@@ -395,8 +395,8 @@ class OverflowWriter:
         try:
             self.id = await self.store.put(self.session, text, self.origin)
         except RecordError as error:
-            return told_lost(error)
-        return told_kept(self.id, len(text), text.count("\n") + (not text.endswith("\n")))
+            return describe_lost(error)
+        return describe_kept(self.id, len(text), text.count("\n") + (not text.endswith("\n")))
 
 
 def make_result(
@@ -410,10 +410,10 @@ def make_result(
     code = _exit_code(output)
     if failure is None:
         outcome = Outcome(Status.OK, exit_code=code)
-        told = ToolResult(action.call, outcome, screened.text, screened.plain, overflow_id=kept)
+        result = ToolResult(action.call, outcome, screened.text, screened.plain, overflow_id=kept)
         caches = output.caches if type(output.caches) is int else 0
-        told = replace(told, goes_on=output.goes_on is True, caches=caches)
-        return replace(told, truncated=screened.is_cut, sizes=screened.sizes)
+        result = replace(result, goes_on=output.goes_on is True, caches=caches)
+        return replace(result, truncated=screened.is_cut, sizes=screened.sizes)
     return replace(
         failure,
         sizes=screened.sizes,

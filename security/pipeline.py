@@ -206,8 +206,8 @@ class Pipeline:
             found = self.judge.rule(again)
             decision = recheck(action, asked, again, found.decision, found.left)
             grants = self._questions.granted(consulted) if decision.denial is None else ()
-            told, ways = consulted.told(found.approver, self.session), consulted.ways(found)
-            decided = decided_event(self.session, again, decision, *told, **ways)
+            answer, ways = consulted.answered_by(found.approver, self.session), consulted.ways(found)
+            decided = decided_event(self.session, again, decision, *answer, **ways)
             return await self._end(again, decision, decided, *grants)
 
     async def _execute(self, ruling: Ruling, proposals: Proposals) -> ToolResult:

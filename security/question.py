@@ -76,14 +76,14 @@ def is_taken_in(atom: Atom) -> bool:
 
 def arguments_of(action: Action) -> Iterator[tuple[str, str]]:
     """Yield the arguments that are not shown as what the call does, by name; a preview replaces its own."""
-    told = {atom.pointer for atom in action.atoms if is_act(atom)}
+    pointers = {atom.pointer for atom in action.atoms if is_act(atom)}
     secrets = {atom.raw for atom in action.of_kind(Kind.SECRET) if atom.declared and atom.raw}
     preview = action.preview()
     if preview is not None:
         yield preview.name, preview.text
-        told |= {f"/{key}" for key in preview.instead_of}
+        pointers |= {f"/{key}" for key in preview.instead_of}
     for key, value in action.arguments.items():
-        if f"/{key}" in told or _is_default(action, key, value):
+        if f"/{key}" in pointers or _is_default(action, key, value):
             continue
         shown = value if isinstance(value, str) else canonical_json(value)
         for secret in secrets:
@@ -97,8 +97,8 @@ def flags_of(action: Action) -> tuple[str, ...]:
     values = (value for _, value in arguments_of(action))
     acts = (atom.raw for atom in action.atoms if is_act(atom))
     # One by one: what is written in one value says nothing about the script of another.
-    told = (flag for text in (action.call.tool, *acts, *values) for flag in look_alike_flags(text))
-    return tuple(dict.fromkeys(told))
+    flags = (flag for text in (action.call.tool, *acts, *values) for flag in look_alike_flags(text))
+    return tuple(dict.fromkeys(flags))
 
 
 def quoted_name(name: str) -> str:

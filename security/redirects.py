@@ -17,7 +17,7 @@ import trio
 
 from .action import canonical_json, thaw
 from .call import Action, Asker, Cleared, Exchange, ToolCall
-from .checks import told_untrusted
+from .checks import describe_untrusted
 from .connections import Connections
 from .judge import Judge
 from .kinds import Effect, Kind, Unreadable
@@ -112,7 +112,7 @@ class Redirects:
         lent = {Origin.SECRET} if is_lent else set()
         labels = FILE_LABELS & {*session.labels, *self.action.words, *brought, *lent}
         return FileWords(
-            labels, told_untrusted(session) if session.is_untrusted else f"the result of `{tool}`"
+            labels, describe_untrusted(session) if session.is_untrusted else f"the result of `{tool}`"
         )
 
     def __enter__(self) -> Self:

@@ -148,11 +148,11 @@ def failed(call: ToolCall, secrets: frozenset[str], error: Exception) -> ToolRes
     else:
         message = f"it broke: {type(error).__name__}: {error}"
     # A subclass of str may turn into another text each time it is looked at.
-    said = inline(str.__str__(message), Source("error", Origin.WEB, secrets=secrets))
+    shown = inline(str.__str__(message), Source("error", Origin.WEB, secrets=secrets))
     began = f"{call_name(call)} failed ({category}): "
-    found = _object(code[0] if code else str(category).upper(), said.plain, "execution", category)
+    found = _object(code[0] if code else str(category).upper(), shown.plain, "execution", category)
     status = Status.TIMEOUT if category is Category.TIMEOUT else Status.ERROR
-    return ToolResult(call, Outcome(status, category), began + said.text, began + said.plain, found)
+    return ToolResult(call, Outcome(status, category), began + shown.text, began + shown.plain, found)
 
 
 def class_name(error: Exception) -> str:
@@ -207,9 +207,9 @@ async def result_of(step: Awaitable[ToolResult], tell: Told, call: ToolCall) -> 
     return await caught(caught(step, tell), partial(broken, call))
 
 
-async def caught(step: Awaitable[T], told: Callable[[Exception], U]) -> T | U:
+async def caught(step: Awaitable[T], describe: Callable[[Exception], U]) -> T | U:
     """Return the result of a step, or what `told` makes of the exception it raised."""
     try:
         return await step
     except Exception as error:  # noqa: BLE001 — one of the three: what others raise is an outcome
-        return told(error)
+        return describe(error)

@@ -153,5 +153,5 @@ def _guarded(spec: ToolSpec) -> ToolSpec:
     """Return a guarded tool: its strings are read as URLs; a foreign one's description has the rule."""
     if spec.source == _BUILT_IN:
         return replace(spec, schema=guarded(spec.schema))
-    said = f"{spec.description}\n\n{URL_RULE}".strip()
-    return replace(spec, schema=guarded(spec.schema, is_foreign=True), description=said)
+    description = f"{spec.description}\n\n{URL_RULE}".strip()
+    return replace(spec, schema=guarded(spec.schema, is_foreign=True), description=description)

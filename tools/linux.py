@@ -307,11 +307,11 @@ def pending_notices(queue: int) -> Iterator[FolderEvent]:
     """Yield all that was reported up to now, without waiting."""
     while True:
         try:
-            told = os.read(queue, _BUFFER)
+            data = os.read(queue, _BUFFER)
         except BlockingIOError:
             return
         at = 0
-        while at < len(told):
-            watch, notice, _, length = _EVENT.unpack_from(told, at)
+        while at < len(data):
+            watch, notice, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
-            yield FolderEvent(watch, notice, os.fsdecode(told[at - length : at].rstrip(b"\0")))
+            yield FolderEvent(watch, notice, os.fsdecode(data[at - length : at].rstrip(b"\0")))

@@ -82,19 +82,19 @@ class AnswerForm:
 
     def value_of(self, answer: str) -> str | None:
         """Return the value that an answer of the reader's is, in one spelling; None where it is none."""
-        said = answer.strip()
-        if said.casefold().removesuffix(".") == UNKNOWN_ANSWER:
+        text = answer.strip()
+        if text.casefold().removesuffix(".") == UNKNOWN_ANSWER:
             return UNKNOWN_ANSWER
         match self.kind:
             case "choice":
-                return next((one for one in self.choices if one.casefold() == said.casefold()), None)
+                return next((one for one in self.choices if one.casefold() == text.casefold()), None)
             case "number":
-                return said if _NUMBER.fullmatch(said) and said.isascii() else None
+                return text if _NUMBER.fullmatch(text) and text.isascii() else None
             case "date":
-                return said if _is_date(said) else None
+                return text if _is_date(text) else None
             case _:
                 fits = self._expression()
-                return said if _VALUE.fullmatch(said) and fits is not None and fits.fullmatch(said) else None
+                return text if _VALUE.fullmatch(text) and fits is not None and fits.fullmatch(text) else None
 
     def _expression(self) -> Any:
         if not self.pattern or len(self.pattern) > _LONGEST_PATTERN:

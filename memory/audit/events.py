@@ -186,16 +186,16 @@ def event_of(kind: str, body: Mapping[str, Any]) -> Event:
         ValueError: the record does not hold an event of its kind.
     """
     try:
-        made, said = KINDS[kind], {**_UNSAID.get(kind, {}), **body}
+        made, fields_of = KINDS[kind], {**_UNSAID.get(kind, {}), **body}
         for name, restored in _RESTORED[made]:
-            if name in said:
-                said[name] = restored(said[name])
+            if name in fields_of:
+                fields_of[name] = restored(fields_of[name])
         held: dict[str, Any] = {}
         if made in _LAID_OPEN:
             opened, inner = _LAID_OPEN[made]
             held[opened] = inner(
-                **{one.name: said.pop(one.name) for one in fields(inner) if one.name in said}
+                **{one.name: fields_of.pop(one.name) for one in fields(inner) if one.name in fields_of}
             )
-        return made(**said, **held)
+        return made(**fields_of, **held)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no event of kind {kind!r} can be read from it: {error}") from error

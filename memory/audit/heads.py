@@ -78,8 +78,8 @@ class Head:
             ValueError: there is none in it.
         """
         try:
-            said: dict[str, object] = json.loads(body)
-            line = f"leeward-head 1 {said['count']:d} {said['hash']} {said['key']} {said['signature']}"
+            head: dict[str, object] = json.loads(body)
+            line = f"leeward-head 1 {head['count']:d} {head['hash']} {head['key']} {head['signature']}"
         except (TypeError, KeyError, ValueError, RecursionError) as error:
             raise ValueError("the record holds no head") from error
         return cls.parse(line)

@@ -68,8 +68,8 @@ class AuditLogger:
         Raises:
             RecordError: it could not be committed, or heads cannot be written where they should be.
         """
-        told = {**details, "workspace": workspace, "config_hash": config_hash}
-        draft = self._drafting.of_fact(self._clock.now(), session, "session", told)
+        details_of = {**details, "workspace": workspace, "config_hash": config_hash}
+        draft = self._drafting.of_fact(self._clock.now(), session, "session", details_of)
         await self._head_signer.ready()
         await self._database.write(drafts=[draft])
 

@@ -94,11 +94,11 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {
 }
 # What JSON can say of the fields of each kind of event, and which of them are lists of texts.
 _FIELDS = {
-    kind: tuple((name, _PLAIN[said]) for name, (_, said) in stored_fields(event).items() if said in _PLAIN)
+    kind: tuple((name, _PLAIN[held]) for name, (_, held) in stored_fields(event).items() if held in _PLAIN)
     for kind, event in KINDS.items()
 }
 _TEXTS = {
-    kind: tuple(name for name, (_, said) in stored_fields(event).items() if said == "tuple[str, ...]")
+    kind: tuple(name for name, (_, held) in stored_fields(event).items() if held == "tuple[str, ...]")
     for kind, event in KINDS.items()
 }
 
@@ -140,13 +140,13 @@ def record_of(row: Row) -> Record:
     """Return the record that a row holds, or what is left of it."""
     seq, at, session, kind, call, tool, body = row
     try:
-        told = parsed(body)
-        _check(row, told)
+        fields = parsed(body)
+        _check(row, fields)
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         left = {"was": str(kind), "problem": str(error)}
         call, tool = (None if value is None else str(value) for value in (call, tool))
         return Record(seq, 0.0, str(session), DAMAGED, call, tool, MappingProxyType(left))
-    return Record(seq, at, session, kind, call, tool, MappingProxyType(told))
+    return Record(seq, at, session, kind, call, tool, MappingProxyType(fields))
 
 
 def _check(row: Row, body: Any) -> None:

@@ -192,8 +192,8 @@ class HeadSigner:
             )
         ((number,),) = await self._database.read(_COUNT, (head.count,))
         if number:
-            told = {"records": number, "count": head.count, "hash": head.hash}
-            pruned = self._drafting.of_fact(at, "", "pruned", told)
+            body = {"records": number, "count": head.count, "hash": head.hash}
+            pruned = self._drafting.of_fact(at, "", "pruned", body)
             # In one transaction: what is missing, and that it was pruned, are never apart.
             await self.sign(at, "", [pruned], [(_PRUNE, (head.count,))])
         return int(number)

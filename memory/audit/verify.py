@@ -299,9 +299,11 @@ async def _around(database: Database) -> ChainFault | None:
         if found.get(name) != sql:
             why = f"{name} is gone or not as Leeward made it: what it shows may not be what is on record"
             return ChainFault(0, Fault.FILE, why)
-    ((said,), *_) = await database.read(_INDEXES)
-    if said != "ok":
-        return ChainFault(0, Fault.FILE, f"the records are whole, and what leads to them is damaged: {said}")
+    ((integrity,), *_) = await database.read(_INDEXES)
+    if integrity != "ok":
+        return ChainFault(
+            0, Fault.FILE, f"the records are whole, and what leads to them is damaged: {integrity}"
+        )
     return None
 
 

@@ -225,8 +225,8 @@ def _hits(rows: Iterable[Row]) -> Iterator[SearchHit]:
 def _terms(words: str) -> list[tuple[str, bool]]:
     """Return the phrases and then the words that are looked for, and whether each is a word."""
     text = normalize("NFC", storable(words).replace("\0", " "))
-    said = [(phrase or word, bool(word)) for phrase, word in _TERM.findall(text)]
-    return sorted((one for one in said if _has_words(one[0])), key=itemgetter(1))[:_MOST_WORDS]
+    terms = [(phrase or word, bool(word)) for phrase, word in _TERM.findall(text)]
+    return sorted((one for one in terms if _has_words(one[0])), key=itemgetter(1))[:_MOST_WORDS]
 
 
 def _query(terms: Sequence[tuple[str, bool]]) -> str:

@@ -156,10 +156,10 @@ class Transcript:
             RecordError: nothing can be written any more.
         """
         now, name, spent = self._clock.now(), storable(session), line.charge
-        said = (name, line.place, line.turn, line.role, stored_json(line.content), line.origin.value, now)
+        row = (name, line.place, line.turn, line.role, stored_json(line.content), line.origin.value, now)
         tokens = (spent.input_tokens, spent.output_tokens, spent.cache_read_tokens)
         statements: list[Statement] = [
-            (_APPEND, (*said, storable(spent.model), *tokens, spent.cost, spent.estimated))
+            (_APPEND, (*row, storable(spent.model), *tokens, spent.cost, spent.estimated))
         ]
         if words := words_of(line.content):
             # Right behind its entry: SQLite tells the number of the last row, and whether there was one.

@@ -128,13 +128,13 @@ async def stats(options: Options, printer: Printer, opened: AuditLogger) -> Exit
     rows = await opened.reports.figures(await filter_of(options, opened))
     durations = {row[0]: row[1:] for row in rows["durations"]}
     rows["tools"] = [(*row, *durations.get(row[0], (None, None, None))) for row in rows["tools"]]
-    told: dict[str, Json] = {
+    answer: dict[str, Json] = {
         name: [_named(names, row) for row in rows[name]] for name, names in _NAMES.items()
     }
     lines = [line for name, names in _NAMES.items() for line in _table(name, names, rows[name])]
     printer.answer("".join(f"{line}\n" for line in lines or ["no record matches"]))
-    printer.event({"schema": 1, "type": "stats", **told})
-    return printer.finish(Exit.SUCCESS, told)
+    printer.event({"schema": 1, "type": "stats", **answer})
+    return printer.finish(Exit.SUCCESS, answer)
 
 
 def _named(names: Sequence[str], row: Sequence[Any]) -> dict[str, Json]:
@@ -210,7 +210,7 @@ async def audit(options: Options, printer: Printer) -> Exit:
     if not await trio.Path(start.places.database).exists():
         if options.action != "list":
             raise CliError(Exit.NOT_FOUND, "NOT_FOUND", "nothing was recorded yet")
-        return _told(printer, (), ())
+        return _print_records(printer, (), ())
     async with open_audit(start, printer.warn) as opened:
         return await _ACTIONS[options.action](options, printer, opened)
 
@@ -222,22 +222,22 @@ async def _list(options: Options, printer: Printer, opened: AuditLogger) -> Exit
         found = await opened.reports.newest(replace(wanted, kinds=("egress",)), 2 * options.limit)
         rows = [row for row in found if row.kind != DAMAGED]
         attempts = list(_attempts(rows))[-options.limit :]
-        return _told(printer, attempts, egress_lines(attempts))
+        return _print_records(printer, attempts, egress_lines(attempts))
     records = await opened.reports.newest(wanted, options.limit)
-    return _told(printer, records, record_lines(records))
+    return _print_records(printer, records, record_lines(records))
 
 
 async def _show(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
     records = await records_of(options.name, opened)
-    return _told(printer, records, (line for record in records for line in _whole(record)))
+    return _print_records(printer, records, (line for record in records for line in _whole(record)))
 
 
-def _told(printer: Printer, records: Sequence[Record], lines: Iterable[str]) -> Exit:
+def _print_records(printer: Printer, records: Sequence[Record], lines: Iterable[str]) -> Exit:
     printer.answer("".join(f"{line}\n" for line in lines))
-    told = [record_json(record) for record in records]
-    for one in told:
+    answer = [record_json(record) for record in records]
+    for one in answer:
         printer.event({"schema": 1, "type": "record", **one})
-    return printer.finish(Exit.SUCCESS, {"records": told})
+    return printer.finish(Exit.SUCCESS, {"records": answer})
 
 
 def _attempts(rows: Sequence[Record]) -> Iterable[Record]:
@@ -256,16 +256,16 @@ def _attempts(rows: Sequence[Record]) -> Iterable[Record]:
 
 def _whole(record: Record) -> Sequence[str]:
     """Return a record with every field that says something, one per line."""
-    said = ((name, value) for name, value in record.body.items() if value not in (None, "", [], {}))
-    return [*record_lines([record]), *(f"    {name}: {visible(str(value))}" for name, value in said)]
+    fields = ((name, value) for name, value in record.body.items() if value not in (None, "", [], {}))
+    return [*record_lines([record]), *(f"    {name}: {visible(str(value))}" for name, value in fields)]
 
 
 async def _why(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
     explanation = await explanation_of(options.name, opened)
     printer.answer("".join(f"{line}\n" for line in explanation.lines()))
-    told = explanation.as_json()
-    printer.event({"schema": 1, "type": "explanation", **told})
-    return printer.finish(Exit.SUCCESS, told)
+    answer = explanation.as_json()
+    printer.event({"schema": 1, "type": "explanation", **answer})
+    return printer.finish(Exit.SUCCESS, answer)
 
 
 async def _verify(options: Options, printer: Printer, opened: AuditLogger) -> Exit:
@@ -273,19 +273,19 @@ async def _verify(options: Options, printer: Printer, opened: AuditLogger) -> Ex
     named = options.head
     kept = await opened.heads_elsewhere() if named is None else await trio.to_thread.run_sync(_heads, named)
     verified = await opened.verify(*kept)
-    told = _verified_json(verified)
-    printer.event({"schema": 1, "type": "verified", **told})
+    answer = _verified_json(verified)
+    printer.event({"schema": 1, "type": "verified", **answer})
     printer.answer("".join(f"{line}\n" for line in _verified_lines(verified, len(kept))))
     problem = verified.problem
     if problem is None:
-        return printer.finish(Exit.SUCCESS, told)
+        return printer.finish(Exit.SUCCESS, answer)
     where = f"record {problem.seq} ({problem.kind})" if problem.seq else str(problem.kind)
     error: dict[str, Json] = {
         "code": "AUDIT_BROKEN",
         "message": f"{where}: {visible(problem.message)}",
         "phase": "verification",
     }
-    return printer.finish(Exit.GENERAL_ERROR, told, error)
+    return printer.finish(Exit.GENERAL_ERROR, answer, error)
 
 
 def _verified_lines(verified: Verified, kept: int) -> Iterable[str]:
@@ -332,7 +332,7 @@ def _heads(named: str) -> Sequence[Head]:
 
 def _verified_json(verified: Verified) -> Mapping[str, Json]:
     problem, head = verified.problem, verified.head
-    told: dict[str, Json] = {
+    answer: dict[str, Json] = {
         "records": verified.records,
         "heads": verified.heads,
         "head": head.line() if head is not None else None,
@@ -340,8 +340,8 @@ def _verified_json(verified: Verified) -> Mapping[str, Json]:
         "problem": None,
     }
     if problem is not None:
-        told["problem"] = {"seq": problem.seq, "kind": str(problem.kind), "message": problem.message}
-    return told
+        answer["problem"] = {"seq": problem.seq, "kind": str(problem.kind), "message": problem.message}
+    return answer
 
 
 _ACTIONS: Mapping[str, Action] = {

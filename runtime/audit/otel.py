@@ -79,7 +79,7 @@ def _call_span(session: str, call: str, records: Sequence[Record]) -> dict[str, 
         "error.type": failure or refused,
         **{f"leeward.{name}": decided.get(name) for name in _DECIDED},
         **{f"leeward.{name}": ended.get(name) for name in _ENDED},
-        "leeward.gates": [f"{said['gate']}={said['word']}" for said in _words(decided)] or None,
+        "leeward.gates": [f"{word['gate']}={word['word']}" for word in _words(decided)] or None,
     }
     last = max(record.at for record in records)
     return {
@@ -105,8 +105,8 @@ _ENDED = ("status", "category", "exit_code", "size", "truncated", "overflow", "s
 
 def _words(decided: Mapping[str, Any]) -> Iterator[Mapping[str, object]]:
     """Yield the answers of the gates; in an older record an answer is a list."""
-    for said in decided.get("words", ()):
-        yield said if isinstance(said, Mapping) else {"gate": said[0], "word": said[1]}
+    for word in decided.get("words", ()):
+        yield word if isinstance(word, Mapping) else {"gate": word[0], "word": word[1]}
 
 
 def _status(ended: Mapping[str, object], failure: str | None, refusal: str | None) -> dict[str, Json]:

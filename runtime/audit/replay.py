@@ -81,23 +81,23 @@ class Replayed:
     @property
     def is_changed(self) -> bool:
         """Whether the decision would differ, or the answer of any gate that has one."""
-        told = (said for said in self.now if said.gate not in self.untold)
-        was = {said.gate: _plainly(said) for said in self.was}
+        known = (verdict for verdict in self.now if verdict.gate not in self.untold)
+        was = {verdict.gate: _plainly(verdict) for verdict in self.was}
         is_other = self.new is not None and self.new.word != self.old.word
-        return is_other or any(_is_other(was.get(said.gate), said) for said in told)
+        return is_other or any(_is_other(was.get(verdict.gate), verdict) for verdict in known)
 
     def as_json(self) -> dict[str, Json]:
         """Return it as `--output json` says it."""
-        was = {said.gate: said for said in self.was}
+        was = {verdict.gate: verdict for verdict in self.was}
         gates: list[dict[str, Json]] = [
             {
-                "gate": said.gate,
-                "before": _word_json(was.get(said.gate)),
-                "after": None if said.gate in self.untold else _word_json(said),
-                "untold": self.untold.get(said.gate),
+                "gate": verdict.gate,
+                "before": _word_json(was.get(verdict.gate)),
+                "after": None if verdict.gate in self.untold else _word_json(verdict),
+                "untold": self.untold.get(verdict.gate),
             }
-            for said in self.now
-            if said.gate in self.untold or _is_other(_plainly(was.get(said.gate)), said)
+            for verdict in self.now
+            if verdict.gate in self.untold or _is_other(_plainly(was.get(verdict.gate)), verdict)
         ]
         return {
             "call": self.decided.call,
@@ -111,18 +111,18 @@ class Replayed:
         }
 
 
-def _is_other(was: tuple[str, str] | None, said: GateVerdict) -> bool:
+def _is_other(was: tuple[str, str] | None, verdict: GateVerdict) -> bool:
     """Whether a gate says something else; one that was not there then, and has no objection, does not."""
-    return was != _plainly(said) and not (was is None and said.word == "allow")
+    return was != _plainly(verdict) and not (was is None and verdict.word == "allow")
 
 
-def _plainly(said: GateVerdict | None) -> tuple[str, str] | None:
+def _plainly(verdict: GateVerdict | None) -> tuple[str, str] | None:
     """Return a gate's answer and its rule, without the place of the rule."""
-    return None if said is None else (said.word, said.rule.removesuffix(f" at {said.where}"))
+    return None if verdict is None else (verdict.word, verdict.rule.removesuffix(f" at {verdict.where}"))
 
 
-def _word_json(said: GateVerdict | None) -> Json:
-    return None if said is None else {"word": said.word, "rule": said.rule}
+def _word_json(verdict: GateVerdict | None) -> Json:
+    return None if verdict is None else {"word": verdict.word, "rule": verdict.rule}
 
 
 def _ruling_json(ruling: ReplayedVerdict) -> Json:
@@ -157,15 +157,15 @@ def _is_declined(decided: Decided) -> bool:
 
 
 def _again(decided: Decided, session: Session) -> Replayed:
-    old, was = _recorded(decided), tuple(said for said in decided.words if said.gate in _GATES)
+    old, was = _recorded(decided), tuple(verdict for verdict in decided.words if verdict.gate in _GATES)
     action = action_from_record(decided, session.policy)
     if action is None:
         why = "the record is from an older version and lacks how the call was read"
-        return Replayed(decided, old, None, was, (), {said.gate: why for said in was})
+        return Replayed(decided, old, None, was, (), {verdict.gate: why for verdict in was})
     session = session_at(decided, session)
     decision = judge(action, session)
-    now = tuple(_as_it_was(said, decided) for said in words_of(decision, action, session))
-    unsure = {said.gate: why for said in now if (why := _why_not(said.gate, decided, action, session))}
+    now = tuple(_as_it_was(verdict, decided) for verdict in words_of(decision, action, session))
+    unsure = {one.gate: why for one in now if (why := _why_not(one.gate, decided, action, session))}
     left, _ = resolve_asks(decision.asks, action, session)
     return Replayed(decided, old, _ruling(old, now, left, unsure), was, now, unsure)
 
@@ -187,27 +187,27 @@ def _recorded(decided: Decided) -> ReplayedVerdict:
     """Return what was decided; if a person answered yes or no, that was a question."""
     if not decided.allowed:
         return ReplayedVerdict("ask" if _is_declined(decided) else "deny", decided.gate or "", decided.rule)
-    asks = [said for said in decided.words if said.word == "ask"]
+    asks = [verdict for verdict in decided.words if verdict.word == "ask"]
     if decided.approver.partition(";")[0] == "the person" and asks:
         return ReplayedVerdict("ask", asks[0].gate, asks[0].rule)
     return ReplayedVerdict("allow")
 
 
-def _as_it_was(said: GateVerdict, decided: Decided) -> GateVerdict:
+def _as_it_was(verdict: GateVerdict, decided: Decided) -> GateVerdict:
     """Return the word on record of a gate that no configuration changes, where it cannot be asked again."""
     is_whole = decided.reading is None or not decided.reading.hidden
-    if is_whole or said.gate not in OF_THE_CALL:
-        return said
-    return next((one for one in decided.words if one.gate == said.gate), said)
+    if is_whole or verdict.gate not in OF_THE_CALL:
+        return verdict
+    return next((one for one in decided.words if one.gate == verdict.gate), verdict)
 
 
 def _ruling(
     old: ReplayedVerdict, now: tuple[GateVerdict, ...], left: Asks, unsure: Mapping[str, str]
 ) -> ReplayedVerdict | None:
     """Return what would be decided, or None where that depends on a gate whose answer is unknown."""
-    for said in now:
-        if said.gate not in unsure and said.word == "deny":
-            return ReplayedVerdict("deny", said.gate, said.rule)
+    for verdict in now:
+        if verdict.gate not in unsure and verdict.word == "deny":
+            return ReplayedVerdict("deny", verdict.gate, verdict.rule)
     if unsure:
         return None
     if old.word == "deny" and old.gate not in _GATES:
@@ -247,7 +247,7 @@ async def replay(options: Options, printer: Printer, opened: AuditLogger) -> Exi
     """
     wanted, start = await filter_of(options, opened), look(options)
     sessions = await opened.reports.sessions(wanted)
-    count, told = _Count(), list[Json]()
+    count, rows = _Count(), list[Json]()
     for session in sessions:
         count.sessions += 1
         async for one in _replayed(session, opened, start, options):
@@ -255,11 +255,11 @@ async def replay(options: Options, printer: Printer, opened: AuditLogger) -> Exi
             count.changed += one.is_changed
             count.untold += one.new is None
             if one.is_changed or one.untold:
-                told.append({"session": session, **one.as_json()})
+                rows.append({"session": session, **one.as_json()})
                 printer.event({"schema": 1, "type": "replayed", "session": session, **one.as_json()})
                 printer.answer("".join(f"{line}\n" for line in _lines(session, one)))
     printer.answer(_summary(count))
-    return printer.finish(Exit.SUCCESS, {**count.as_json(), "calls": told})
+    return printer.finish(Exit.SUCCESS, {**count.as_json(), "calls": rows})
 
 
 def _summary(count: _Count) -> str:
@@ -275,13 +275,14 @@ def _lines(session: str, one: Replayed) -> Iterator[str]:
     about = visible(decided.arguments)[:_LONGEST]
     yield f"{visible(decided.call)}  {visible(decided.tool)}{hop}  {about}  {session}"
     yield f"  was {visible(str(one.old))}; would be {'open: see below' if new is None else visible(str(new))}"
-    was = {said.gate: said.word for said in one.was}
-    for said in one.now:
-        if said.gate in one.untold:
-            yield f"    {said.gate}: unknown: {visible(one.untold[said.gate])}"
-        elif was.get(said.gate) != said.word:
-            rule = f" ({visible(said.rule)})" if said.rule else ""
-            yield f"    {said.gate}: was {was.get(said.gate, 'not asked')}, would be {said.word}{rule}"
+    was = {verdict.gate: verdict.word for verdict in one.was}
+    for verdict in one.now:
+        if verdict.gate in one.untold:
+            yield f"    {verdict.gate}: unknown: {visible(one.untold[verdict.gate])}"
+        elif was.get(verdict.gate) != verdict.word:
+            rule = f" ({visible(verdict.rule)})" if verdict.rule else ""
+            before = was.get(verdict.gate, "not asked")
+            yield f"    {verdict.gate}: was {before}, would be {verdict.word}{rule}"
 
 
 async def _replayed(

@@ -44,14 +44,14 @@ def record_text(record: Record) -> str:
     """Return all that an audit record says on one line, without its time."""
     tell = _TOLD.get(record.kind)
     try:
-        said = tell(record.body) if tell is not None else ""
+        text = tell(record.body) if tell is not None else ""
     except (LookupError, TypeError, ValueError):
         # A record of an early release, or one that somebody changed: the rest of the list must not go.
-        said = "(shortened: leeward audit show ID has all of it)"
+        text = "(shortened: leeward audit show ID has all of it)"
     if record.kind == "session":
-        said = f"{record.session} {said}"
+        text = f"{record.session} {text}"
     head = f"{record.kind:<9} {visible(record.tool or ''):<14}"
-    return f"{head} {visible(said)}".rstrip()
+    return f"{head} {visible(text)}".rstrip()
 
 
 def _at(record: Record) -> str:
@@ -80,7 +80,7 @@ def _asked(body: Body) -> str:
 
 
 def _decided(body: Body) -> str:
-    arguments = _said(body["arguments"])
+    arguments = _arguments(body["arguments"])
     if body["allowed"]:
         by = f" answered by {body['approver']}" if body["approver"] else ""
         how = {"trial": ", on trial", "read_only": ", read-only"}.get(body.get("runs", "real"), "")
@@ -92,7 +92,7 @@ def _decided(body: Body) -> str:
     return f"denied by {body['gate']} ({body['rule']}) {body['code']}{who}: {body['reason']} {arguments}"
 
 
-def _said(arguments: str) -> str:
+def _arguments(arguments: str) -> str:
     """Return arguments without the options that are off: on one line there is no room for those."""
     try:
         values = json.loads(arguments)

@@ -65,57 +65,57 @@ def remedies(decided: Decided, sources: Mapping[str, str]) -> tuple[str, ...]:
     """
     if decided.allowed:
         return ()
-    denials = [said for said in decided.words if said.word == "deny"]
-    if decided.gate is not None and decided.gate not in {said.gate for said in decided.words}:
+    denials = [verdict for verdict in decided.words if verdict.word == "deny"]
+    if decided.gate is not None and decided.gate not in {verdict.gate for verdict in decided.words}:
         denials.append(GateVerdict(decided.gate, "deny", decided.rule))
-    found = [line for said in denials for line in _of_denial(said, sources)]
+    found = [line for verdict in denials for line in _of_denial(verdict, sources)]
     if not denials:
         found = list(_of_questions(decided, sources))
     return tuple(dict.fromkeys(map(visible, found)))
 
 
-def _of_denial(said: GateVerdict, sources: Mapping[str, str]) -> Iterator[str]:
+def _of_denial(verdict: GateVerdict, sources: Mapping[str, str]) -> Iterator[str]:
     nothing = ("nothing: denials cannot be pre-approved", "")
-    table = _REMEDIES.get((said.gate, said.rule)) or _REMEDIES.get((said.gate, ""))
-    text, key = _of_name(said) or _of_address(said) or table or nothing
-    yield f"{said.gate}: {text}{_told(key, sources)}"
-    if said.suggestion:
-        yield f"{said.gate} suggests: {said.suggestion}"
+    table = _REMEDIES.get((verdict.gate, verdict.rule)) or _REMEDIES.get((verdict.gate, ""))
+    text, key = _of_name(verdict) or _of_address(verdict) or table or nothing
+    yield f"{verdict.gate}: {text}{_where_set(key, sources)}"
+    if verdict.suggestion:
+        yield f"{verdict.gate} suggests: {verdict.suggestion}"
 
 
-def _of_name(said: GateVerdict) -> tuple[str, str] | None:
+def _of_name(verdict: GateVerdict) -> tuple[str, str] | None:
     """Return what lifts the refusal of a file for which the configuration can speak; no place is lifted."""
-    if said.reason.endswith(NAMED_SECRET):
+    if verdict.reason.endswith(NAMED_SECRET):
         return "the file in the list", "tools.file.allow_read"
-    if said.reason.endswith(NOT_TO_BE_READ):
+    if verdict.reason.endswith(NOT_TO_BE_READ):
         return "the pattern taken out of the list", "tools.file.deny_read"
     return None
 
 
-def _of_address(said: GateVerdict) -> tuple[str, str] | None:
+def _of_address(verdict: GateVerdict) -> tuple[str, str] | None:
     """Return what lifts the refusal of an address, or of a name for which no network speaks."""
-    if said.gate != "hosts" or said.rule not in {"refused_host", "domain_allowlist"}:
+    if verdict.gate != "hosts" or verdict.rule not in {"refused_host", "domain_allowlist"}:
         return None
     try:
-        address = ip_address(_host_of(said).strip("[]"))
+        address = ip_address(_host_of(verdict).strip("[]"))
     except ValueError:
         nothing = "nothing: no network speaks for such a name"
-        return (nothing, "") if said.rule == "refused_host" else None
-    if said.rule == "domain_allowlist":
+        return (nothing, "") if verdict.rule == "refused_host" else None
+    if verdict.rule == "domain_allowlist":
         return "no list: while there is one, addresses are refused", "tools.fetch.domain_allowlist"
     if judge_host(str(address), (str(ip_network(address)),)) is not None:
         return "nothing: no network lets this address be reached", ""
     return "its network in the list", "tools.fetch.allow_networks"
 
 
-def _host_of(said: GateVerdict) -> str:
+def _host_of(verdict: GateVerdict) -> str:
     """Return the host that a refusal is about."""
-    facts = dict(said.facts)
+    facts = dict(verdict.facts)
     place = parse_destination(facts.get("destination", ""))
     return facts.get("host") or (place.host if place is not None else "")
 
 
-def _told(key: str, sources: Mapping[str, str]) -> str:
+def _where_set(key: str, sources: Mapping[str, str]) -> str:
     if not key:
         return ""
     set_at = sorted({place for name, place in sources.items() if name == key or name.startswith(f"{key}.")})
@@ -124,31 +124,31 @@ def _told(key: str, sources: Mapping[str, str]) -> str:
 
 def _of_questions(decided: Decided, sources: Mapping[str, str]) -> Iterator[str]:
     """Say who could have answered: somebody present always, an answer in advance where it may."""
-    asks = [said for said in decided.words if said.word == "ask"]
+    asks = [verdict for verdict in decided.words if verdict.word == "ask"]
     yield "your yes, when it was asked"
-    forced = [said.gate for said in asks if said.force]
+    forced = [verdict.gate for verdict in asks if verdict.force]
     if forced:
         yield f"nothing in advance: {' and '.join(forced)} needs an answer from a person who is present"
         return
-    own = [said.where or said.rule for said in asks if said.own_rule]
+    own = [verdict.where or verdict.rule for verdict in asks if verdict.own_rule]
     for tool, match, folder, command in decided.always:
         if folder is None and command is None:
             yield f"for this session: /permissions allow {tool}{f' {match}' if match is not None else ''}"
         if not own:
             pattern = None if folder is None else literally(folder)
             keys = {"tool": tool, "match": match, "folder": pattern, "command": command, "action": "allow"}
-            told = (
+            lines = (
                 f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items() if value
             )
-            rule = f"{{ {', '.join(told)} }}"
-            yield f"for good: an allow rule{_told('permissions.rules', sources)}: {rule}"
+            rule = f"{{ {', '.join(lines)} }}"
+            yield f"for good: an allow rule{_where_set('permissions.rules', sources)}: {rule}"
     if own:
         yield f"no allow rule: your own ask rule ({', '.join(own)}) outweighs it"
-    if asks and all(said.gate in _BY_AUTONOMY for said in asks):
-        yield f"autonomy full{_told('permissions.autonomy', sources)}"
-    for said in asks:
-        if said.suggestion:
-            yield f"{said.gate} suggests, without a question: {said.suggestion}"
+    if asks and all(verdict.gate in _BY_AUTONOMY for verdict in asks):
+        yield f"autonomy full{_where_set('permissions.autonomy', sources)}"
+    for verdict in asks:
+        if verdict.suggestion:
+            yield f"{verdict.gate} suggests, without a question: {verdict.suggestion}"
 
 
 _LONGEST = 400
@@ -185,8 +185,8 @@ class Explanation:
         yield ""
         yield f"{_headline(decided)}"
         yield ""
-        for said in decided.words:
-            yield from _word(said)
+        for verdict in decided.words:
+            yield from _word(verdict)
         yield from _block("what would have allowed it", remedies(decided, self.sources))
         yield from _block("where it was led on to", (_hop(hop) for hop in self.hops))
         yield ""
@@ -195,7 +195,7 @@ class Explanation:
     def as_json(self) -> dict[str, Json]:
         """Return the explanation as `--output json` says it."""
         decided = self.decided
-        told: dict[str, Json] = {
+        answer: dict[str, Json] = {
             "call": self.call,
             "session": self.session,
             "decision": _as_json(decided),
@@ -205,7 +205,7 @@ class Explanation:
             "outcome": _as_json(self.finished),
             "became": self._outcome(),
         }
-        return told
+        return answer
 
     def _open(self) -> str:
         questions = self.asked.questions if self.asked is not None else ()
@@ -220,8 +220,8 @@ class Explanation:
 
 
 def _as_json(event: Decided | Finished | None) -> Json:
-    told: Json = None if event is None else json.loads(body_of(event))
-    return told
+    fields: Json = None if event is None else json.loads(body_of(event))
+    return fields
 
 
 def explained(call: str, records: Sequence[Record], sources: Mapping[str, str]) -> Explanation:
@@ -270,11 +270,11 @@ def _runs(decided: Decided) -> str:
         return f"in the workspace, as {decided.of} left it {'apart' if is_covered else 'in its trial run'}"
     if decided.overlay:
         return f"for real; what it changed of the workspace is held apart, and judged as {decided.call}.keep"
-    told = {
+    words = {
         Runs.TRIAL: f"on trial; what it changed is judged as {decided.call}.keep",
         Runs.READ_ONLY: f"read-only; should it want to write, that is judged as {decided.call}.again",
     }
-    return told.get(decided.runs, "") if decided.allowed else ""
+    return words.get(decided.runs, "") if decided.allowed else ""
 
 
 def _read_as(decided: Decided) -> Iterator[str]:
@@ -301,32 +301,32 @@ def _headline(decided: Decided) -> str:
     if decided.allowed:
         by = f", answered by {visible(decided.approver)}{waited}" if decided.approver else ""
         return f"ALLOWED{by or ': nothing spoke against it'}"
-    said = f"{decided.gate} ({visible(decided.rule)}): {visible(decided.reason)}"
+    rule = f"{decided.gate} ({visible(decided.rule)}): {visible(decided.reason)}"
     if decided.code != "INPUT_REQUIRED":
-        return f"DENIED by {said}"
+        return f"DENIED by {rule}"
     who = {"nobody": "nobody was there to answer", "cancelled": "it was stopped before an answer came"}
     person, _, how = visible(decided.approver).partition("; ")
     by = f"{person} said no{f' ({how})' if how else ''}"
-    return f"NOT RUN, {who.get(decided.approver, by)}{waited}: {said}"
+    return f"NOT RUN, {who.get(decided.approver, by)}{waited}: {rule}"
 
 
-def _word(said: GateVerdict) -> Iterator[str]:
+def _word(verdict: GateVerdict) -> Iterator[str]:
     words = {"allow": "no objection", "ask": "asks", "deny": "DENIES"}
-    text = words.get(said.word, said.word)
-    rule = "switched off" if said.rule == "off" else said.rule
+    text = words.get(verdict.word, verdict.word)
+    rule = "switched off" if verdict.rule == "off" else verdict.rule
     text += f" ({rule})" if rule else ""
-    text += f": {said.reason}" if said.reason else ""
-    yield from _fact_lines(said.gate, text)
-    for name, value in said.facts:
+    text += f": {verdict.reason}" if verdict.reason else ""
+    yield from _fact_lines(verdict.gate, text)
+    for name, value in verdict.facts:
         yield f"  {'':<{_GATE}}   {visible(name)}: {visible(value)}"
-    if said.force:
+    if verdict.force:
         yield f"  {'':<{_GATE}}   only a person who is present can answer this"
 
 
 def _block(title: str, lines: Iterable[str]) -> Iterator[str]:
-    told = [f"  - {line}" for line in lines]
-    if told:
-        yield from ("", title, *told)
+    items = [f"  - {line}" for line in lines]
+    if items:
+        yield from ("", title, *items)
 
 
 def _hop(decided: Decided) -> str:

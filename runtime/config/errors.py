@@ -47,8 +47,8 @@ class ConfigProblem:
     def as_dict(self) -> dict[str, str | int | None]:
         """Return it for machines: `file`, `line`, `key`, `found`, `expected`, `hint`."""
         file, line = self.source
-        said = {"key": self.key, "found": self.found, "expected": self.expected, "hint": self.hint}
-        return {"file": file, "line": line, **said}
+        fields = {"key": self.key, "found": self.found, "expected": self.expected, "hint": self.hint}
+        return {"file": file, "line": line, **fields}
 
     def __str__(self) -> str:
         parts = [str(self.source), self.key, f"found {self.found}, expected {self.expected}"]

@@ -145,12 +145,12 @@ def is_private(loc: KeyPath) -> bool:
 
 def _expected(annotation: Any, metadata: Iterable[Any]) -> str:
     """Put a type and its limits into words."""
-    said = next((item.text for item in metadata if isinstance(item, Expected)), None)
+    text = next((item.text for item in metadata if isinstance(item, Expected)), None)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _expected(arguments[0], arguments[1:])
     if origin in {Union, UnionType}:
-        return said or _expected(next(one for one in arguments if one is not NoneType), ())
+        return text or _expected(next(one for one in arguments if one is not NoneType), ())
     if origin is tuple:
         each = "tables" if _is_section(arguments[0]) else f"strings, each {_expected(arguments[0], ())}"
         return f"a list of {each}"
@@ -162,7 +162,7 @@ def _expected(annotation: Any, metadata: Iterable[Any]) -> str:
     if _is_section(annotation):
         return "a table"
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
-    return said or words[annotation] + _limits(metadata)
+    return text or words[annotation] + _limits(metadata)
 
 
 def _limits(metadata: Iterable[Any]) -> str:

@@ -108,9 +108,9 @@ def _parsed(text: str, label: str) -> dict[str, object]:
     except RecursionError:
         raise _unusable(label, "not TOML: tables or lists are nested too deep") from None
     except tomllib.TOMLDecodeError as error:
-        said = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", str(error), re.DOTALL)
+        found = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", str(error), re.DOTALL)
         last = text.rstrip().count("\n") + 1
-        reason, line = (said[1], int(said[2] or last)) if said else (str(error), last)
+        reason, line = (found[1], int(found[2] or last)) if found else (str(error), last)
         raise _unusable(label, f"not TOML: {reason}", line) from None
     except ValueError:
         raise _unusable(label, "not TOML: a number is too long") from None

@@ -101,8 +101,8 @@ class ServerSection(Section):
             raise _mismatch("bearer_env", "a url beside it: a program is given secrets")
         for name, tool in self.tools.items():
             if self.write and tool.effects is not None and not _CHANGING & {*tool.effects}:
-                said = f"effects of {name} that change something, for write lets the server do that"
-                raise _mismatch("tools", said)
+                problem = f"effects of {name} that change something, for write lets the server do that"
+                raise _mismatch("tools", problem)
         return self
 
 

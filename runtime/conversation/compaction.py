@@ -99,7 +99,7 @@ class ModelSummarizer:
         """
         if self._provider.name == "offline":
             raise ModelError("the offline model sums nothing up", ErrorKind.BAD_REQUEST)
-        text = _told(messages, self._room - tokens_in(_RULES) - _MOST_TOKENS)
+        text = _written(messages, self._room - tokens_in(_RULES) - _MOST_TOKENS)
         request = Request((Message("system", _RULES), Message("user", text)), max_tokens=_MOST_TOKENS)
         return await answered(self._provider, self._meter, request)
 
@@ -116,15 +116,15 @@ async def answered(provider: Provider, meter: Meter, request: Request) -> Summar
     try:
         await _read(provider, request, reply)
     finally:
-        said = "".join(reply.text)
+        text = "".join(reply.text)
         if reply.usage is not None:
             charge = meter.add(reply.model, reply.usage)
-        elif said:
+        elif text:
             asked = round(sum(tokens_in(message.text) for message in request.messages))
-            charge = meter.add_untold(reply.model, asked, round(tokens_in(said)))
-    if not said.strip():
+            charge = meter.add_untold(reply.model, asked, round(tokens_in(text)))
+    if not text.strip():
         raise ModelError("the model sent an empty answer", ErrorKind.PROTOCOL)
-    return Summary(said, charge)
+    return Summary(text, charge)
 
 
 async def _read(provider: Provider, request: Request, reply: _Reply) -> None:
@@ -164,8 +164,8 @@ async def compact(
     text = await pipeline.admit(summary.text, Source("summary", origin))
     conversation.compact(kept, text, summary.charge)
     window.begin()
-    said = f"{len(replaced)} messages are summed up in {len(summary.text)} characters"
-    emit(Alert(f"{said}; your own words stay as they are, and the store keeps everything"))
+    news = f"{len(replaced)} messages are summed up in {len(summary.text)} characters"
+    emit(Alert(f"{news}; your own words stay as they are, and the store keeps everything"))
     return True
 
 
@@ -174,7 +174,7 @@ def weakest(labels: frozenset[Origin]) -> Origin:
     return min(labels, key=lambda label: integrity(frozenset({label})), default=Origin.TOOL)
 
 
-def _told(messages: Sequence[Message], room: float) -> str:
+def _written(messages: Sequence[Message], room: float) -> str:
     """Return messages as one text that fits: shortened alike, and if need be without the oldest."""
     for length in _LENGTHS:
         fitting: list[str] = []
@@ -194,8 +194,8 @@ def _told(messages: Sequence[Message], room: float) -> str:
 
 def _part(message: Message, length: int) -> str:
     asked = [f"It calls {call.tool} with {_cut(call.arguments, length)}" for call in message.calls]
-    said = [f"{_SAID_BY[message.role]}:", _cut(message.text, length)] if message.text else []
-    return "\n".join([*said, *asked])
+    lines = [f"{_SAID_BY[message.role]}:", _cut(message.text, length)] if message.text else []
+    return "\n".join([*lines, *asked])
 
 
 def _cut(text: str, length: int) -> str:

@@ -176,10 +176,10 @@ class History:
         # What goes back as it came names the calls by the ids they came with.
         verbatim = verbatim if calls == came else None
         self._unanswered = {call.id: call for call in calls}
-        told: Json = [[call.id, call.tool, self._masked(call)] for call in calls]
+        body: Json = [[call.id, call.tool, self._masked(call)] for call in calls]
         if text or calls:
             message = Message("assistant", text, calls, verbatim=verbatim)
-            self._add(message, {"text": text, "calls": told}, charge)
+            self._add(message, {"text": text, "calls": body}, charge)
         elif charge.model:
             self._owe("assistant", {"text": "", "calls": []}, charge)
         return calls
@@ -197,11 +197,11 @@ class History:
     def compact(self, kept: int, summary: str, charge: Charge = _FREE) -> None:
         """Put a summary, as it was admitted, in the place of all before message `kept` but the person's."""
         first = self._places[kept] if kept < len(self.messages) else self._place + 1
-        said = [n for n in range(kept) if self.messages[n].role == "user" and self.messages[n].words != ""]
-        words = with_summary([self.messages[n] for n in said], summary)
+        written = [n for n in range(kept) if self.messages[n].role == "user" and self.messages[n].words != ""]
+        words = with_summary([self.messages[n] for n in written], summary)
         self.messages[:kept] = words
         # One that had to be made for the summary is put where the summarised part began.
-        self._places[:kept] = [self._places[n] for n in said] or [self._places[0]] * len(words)
+        self._places[:kept] = [self._places[n] for n in written] or [self._places[0]] * len(words)
         self._owe("summary", {"text": summary, "kept": first}, charge)
 
     def clear(self) -> None:

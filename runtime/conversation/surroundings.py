@@ -70,9 +70,9 @@ def _git_folders(folder: Path) -> Iterator[Path]:
     if git.is_dir():
         yield git
         return
-    said = _contents(git)
-    if said.startswith("gitdir: "):
-        yield folder / said.removeprefix("gitdir: ")
+    link = _contents(git)
+    if link.startswith("gitdir: "):
+        yield folder / link.removeprefix("gitdir: ")
 
 
 def _contents(path: Path) -> str:

@@ -207,12 +207,12 @@ class Turn:
             await self._stream(request, reply)
             complete = True
         finally:
-            said = "".join(reply.text)
-            charge = self._count(reply, said, complete=complete)
-            if said:
-                self._said.append(said)
+            text = "".join(reply.text)
+            charge = self._count(reply, text, complete=complete)
+            if text:
+                self._said.append(text)
             calls = tuple(reply.calls) if complete else ()
-            calls = conversation.reply(said, calls, reply.verbatim if complete else None, charge)
+            calls = conversation.reply(text, calls, reply.verbatim if complete else None, charge)
             # In line before any call is: what was asked for is stored with the first decision about it.
             conversation.hand_over()
         return calls
@@ -248,18 +248,18 @@ class Turn:
     async def _answered_by(self, name: str, cause: str) -> None:
         """Put on record who answers; a service's own reason is quoted as a value."""
         self._model, session = name, self._means.pipeline.session
-        told = redact_text(cause, session.secrets)[:_LONGEST_CAUSE]
-        await self._means.pipeline.note(ModelSet(session.now, name, told))
+        shown = redact_text(cause, session.secrets)[:_LONGEST_CAUSE]
+        await self._means.pipeline.note(ModelSet(session.now, name, shown))
 
-    def _count(self, reply: _Reply, said: str, *, complete: bool) -> Charge:
+    def _count(self, reply: _Reply, text: str, *, complete: bool) -> Charge:
         """Count what a reply cost; one that broke off had a price, too, once anything of it came."""
         window, meter = self._means.window, self._means.meter
         if reply.usage is not None:
             window.learn(reply.usage.input_tokens)
             return meter.add(self._model, reply.usage)
-        if complete or said or reply.calls or reply.thought:
+        if complete or text or reply.calls or reply.thought:
             asked = sum(tokens_in(call.arguments) for call in reply.calls)
-            spent = round(reply.thought + tokens_in(said) + asked)
+            spent = round(reply.thought + tokens_in(text) + asked)
             return meter.add_untold(self._model, window.expected, spent)
         return Charge()
 

@@ -299,8 +299,8 @@ def _with_latest_id(step: OfflineCall, messages: Sequence[Message]) -> str | Non
     """
     if not step.wants_latest:
         return step.arguments
-    told = (_OVERFLOW_ID.findall(_FENCED.sub(" ", m.text)) for m in reversed(messages) if m.role == "tool")
-    latest = next((ids[-1] for ids in told if ids), None)
+    found = (_OVERFLOW_ID.findall(_FENCED.sub(" ", m.text)) for m in reversed(messages) if m.role == "tool")
+    latest = next((ids[-1] for ids in found if ids), None)
     return json.dumps({"id": latest, **json.loads(step.arguments)}) if latest else None
 
 

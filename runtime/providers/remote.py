@@ -154,7 +154,7 @@ class RemoteModel:
     async def _events(self, reply: Reply) -> AsyncGenerator[ModelEvent, None]:
         reader = self._dialect.reader(self._owner)
         if reply.media_type == "application/json":
-            for event in _told(reader, [(await reply.read(_WHOLE_BODY)).decode("utf-8", "replace")]):
+            for event in _events_of(reader, [(await reply.read(_WHOLE_BODY)).decode("utf-8", "replace")]):
                 yield event
         else:
             _expect_stream(reply)
@@ -238,7 +238,7 @@ async def _streamed(reply: Reply, reader: ReplyReader, silence: float) -> AsyncG
     idle_since: float | None = None
     while piece := await reply.receive():
         found = parser.feed(piece)
-        for event in _told(reader, found):
+        for event in _events_of(reader, found):
             yield event
         if reader.done:
             await reply.drain(_AFTERMATH)
@@ -250,7 +250,7 @@ async def _streamed(reply: Reply, reader: ReplyReader, silence: float) -> AsyncG
         elif trio.current_time() - idle_since > _SIGNS_OF_LIFE * silence:
             raise ModelError(f"{reply.host} sent only keep-alives", ErrorKind.UNAVAILABLE)
     try:
-        for event in _told(reader, parser.flush()):
+        for event in _events_of(reader, parser.flush()):
             yield event
     except ModelError as error:
         if error.kind is not ErrorKind.PROTOCOL:
@@ -259,7 +259,7 @@ async def _streamed(reply: Reply, reader: ReplyReader, silence: float) -> AsyncG
         raise ModelError("the model's reply broke off before its end", ErrorKind.UNAVAILABLE) from error
 
 
-def _told(reader: ReplyReader, found: Iterable[str]) -> Iterator[ModelEvent]:
+def _events_of(reader: ReplyReader, found: Iterable[str]) -> Iterator[ModelEvent]:
     """Yield the content of some events of a stream; texts that came together are yielded together.
 
     Each event costs a little at every place it passes, and a server that is faster than we are, or sends
@@ -267,14 +267,14 @@ def _told(reader: ReplyReader, found: Iterable[str]) -> Iterator[ModelEvent]:
     """
     texts: list[str] = []
     for data in found:
-        told = reader.feed(data)
-        if isinstance(told, str):
-            texts.append(told)
+        events = reader.feed(data)
+        if isinstance(events, str):
+            texts.append(events)
         else:
             if text := "".join(texts):
                 yield TextDelta(text)
                 texts.clear()
-            yield from told
+            yield from events
         if reader.done:
             break
     if text := "".join(texts):
@@ -288,24 +288,24 @@ def _is_ping(data: str) -> bool:
 async def _refusal(reply: Reply) -> ModelError:
     """Return what an HTTP error status means, with the server's own words in one line."""
     body = (await reply.read(_ERROR_BODY)).decode("utf-8", "replace")
-    told = None
+    error = None
     try:
-        told = error_in(json.loads(body))
-        said = str(told).partition(": ")[2] if told else one_line(body)
+        error = error_in(json.loads(body))
+        text = str(error).partition(": ")[2] if error else one_line(body)
     except (ValueError, RecursionError):
-        said = "" if "html" in reply.media_type else one_line(body)
+        text = "" if "html" in reply.media_type else one_line(body)
     kind, sentence = _BY_STATUS.get(reply.status) or _BY_CLASS.get(reply.status // 100, _BY_CLASS[5])
-    if told and told.kind is ErrorKind.AUTH and kind is ErrorKind.BAD_REQUEST:
+    if error and error.kind is ErrorKind.AUTH and kind is ErrorKind.BAD_REQUEST:
         kind, sentence = _BY_STATUS[401]
     after = _retry_after(reply)
     final = reply.status == httpx.codes.PAYMENT_REQUIRED or reply.header("x-should-retry") == "false"
-    if told and told.kind is kind and not told.passing:
+    if error and error.kind is kind and not error.passing:
         final = True
     return ModelError(
-        f"{reply.host} {sentence} ({reply.status}){': ' if said else ''}{said}",
+        f"{reply.host} {sentence} ({reply.status}){': ' if text else ''}{text}",
         kind,
         passing=False if final else None,
-        retry_after=told.retry_after if after is None and told else after,
+        retry_after=error.retry_after if after is None and error else after,
     )
 
 

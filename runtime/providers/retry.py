@@ -91,18 +91,18 @@ class RetryingProvider:
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         tried, gives_up_at = 0, math.inf
         while True:
-            told = False
+            shown = False
             try:
                 async with self._provider.stream(request) as events:
                     async for event in events:
-                        told = told or is_told(event)
+                        shown = shown or is_told(event)
                         yield event
                 return
             except ModelError as error:
                 gives_up_at = min(gives_up_at, trio.current_time() + self._policy.seconds)
                 wait = self._wait(tried, error)
                 too_late = trio.current_time() + wait > gives_up_at
-                if told or not error.passing or tried >= self._policy.retries or too_late:
+                if shown or not error.passing or tried >= self._policy.retries or too_late:
                     raise
                 reason = str(error)
             tried += 1
@@ -182,7 +182,7 @@ class FallbackProvider:
         why: ModelError | None = None
         for index in (*range(self._first, len(self._providers)), *range(self._first)):
             provider = self._providers[index]
-            told = False
+            shown = False
             if why is not None:
                 yield FellBack(provider.name, str(why))
             elif index != 0:
@@ -190,10 +190,10 @@ class FallbackProvider:
             try:
                 async with provider.stream(request) as events:
                     async for event in events:
-                        told = told or is_told(event)
+                        shown = shown or is_told(event)
                         yield event
             except ModelError as error:
-                if told or error.kind is ErrorKind.BAD_REQUEST:
+                if shown or error.kind is ErrorKind.BAD_REQUEST:
                     raise
                 why = error if why is None else _both(why, error, provider.name)
             else:

@@ -118,8 +118,8 @@ class Scripted:
         """
         if not self._left:
             return replay(reply(ENDED))
-        said = next((m.text for m in reversed(request.messages) if m.role == "user"), "")
-        chosen = next((r for r in self._left if r.when is None or r.when in said), None)
+        prompt = next((m.text for m in reversed(request.messages) if m.role == "user"), "")
+        chosen = next((r for r in self._left if r.when is None or r.when in prompt), None)
         if chosen is None:
             return replay(reply(_UNFIT))
         self._left.remove(chosen)

@@ -106,9 +106,9 @@ def error_in(body: object) -> ModelError | None:
 
 
 def _words(facts: Mapping[str, object]) -> str:
-    said = [facts.get(key, "") for key in ("code", "type", "status")]
-    said += [detail.get("reason", "") for detail in mappings(facts.get("details"))]
-    return " ".join(str(word) for word in said).lower()
+    words = [facts.get(key, "") for key in ("code", "type", "status")]
+    words += [detail.get("reason", "") for detail in mappings(facts.get("details"))]
+    return " ".join(str(word) for word in words).lower()
 
 
 def _kind(words: str) -> ErrorKind:
@@ -123,8 +123,8 @@ def _kind(words: str) -> ErrorKind:
 
 def _delay(facts: Mapping[str, object]) -> float | None:
     """Return the seconds to wait that Google puts among an error's details, as in "37s"."""
-    told = (text_of(detail.get("retryDelay")) for detail in mappings(facts.get("details")))
-    found = next((match for match in map(_DELAY.fullmatch, told) if match), None)
+    delays = (text_of(detail.get("retryDelay")) for detail in mappings(facts.get("details")))
+    found = next((match for match in map(_DELAY.fullmatch, delays) if match), None)
     return float(found[1]) if found else None
 
 

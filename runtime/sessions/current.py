@@ -190,7 +190,7 @@ async def news_of(current: Current, pipeline: Pipeline) -> str:
         end = job.text if len(job.text) <= _TOLD else f"[…]\n{job.text[-_TOLD:]}"
         detail = job.ending.detail if job.ending is not None else ""
         source = Source("job", job.output.origin, job.id)
-        told.append(await pipeline.admit(f"{job.told()}: {detail}\n{end}".rstrip(), source))
+        told.append(await pipeline.admit(f"{job.describe()}: {detail}\n{end}".rstrip(), source))
     return "\n\n".join(told)
 
 
@@ -201,7 +201,7 @@ def job_lines(*jobs: Job) -> Iterator[str]:
         detail = ""
         if ending is not None and ending.state is not JobState.STOPPED:
             detail = f": {visible(ending.detail)}"
-        line = f"{job.told()}{detail} · {visible(job.command)}"
+        line = f"{job.describe()}{detail} · {visible(job.command)}"
         yield line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 

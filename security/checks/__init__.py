@@ -4,11 +4,11 @@ from .arguments import PATTERNS, rejected_pattern
 from .flowing import (
     ACTING,
     carries_out,
+    describe_private,
+    describe_untrusted,
     foreign_in,
     risky_paths,
     sent_to,
-    told_private,
-    told_untrusted,
 )
 from .grounding import UrlQuestion, asked_about, unread_url, url_question
 from .leaking import OUTWARD, carried_secret, confidential_source, is_confidential, is_random, let_out
@@ -30,6 +30,8 @@ __all__ = [
     "carries_out",
     "carries_secret",
     "confidential_source",
+    "describe_private",
+    "describe_untrusted",
     "destination_question",
     "foreign_in",
     "id_question",
@@ -49,8 +51,6 @@ __all__ = [
     "risky_paths",
     "seen_question",
     "sent_to",
-    "told_private",
-    "told_untrusted",
     "unread_url",
     "url_question",
 ]

@@ -30,11 +30,11 @@ __all__ = [
     "ACTING",
     "Foreign",
     "carries_out",
+    "describe_private",
+    "describe_untrusted",
     "foreign_in",
     "risky_paths",
     "sent_to",
-    "told_private",
-    "told_untrusted",
 ]
 
 ACTING = Effect.CREATE | Effect.WRITE | Effect.EXECUTE | Effect.SEND
@@ -58,7 +58,7 @@ class Foreign:
         return bool(self.places or self.others)
 
 
-def told_untrusted(session: Session) -> str:
+def describe_untrusted(session: Session) -> str:
     """Say in one line whose text was read last."""
     last = session.values.untrusted
     if last is not None and last.label.replace("_", "").isalnum() and last.label.isascii():
@@ -66,7 +66,7 @@ def told_untrusted(session: Session) -> str:
     return "text from an MCP server" if Origin.WEB not in session.labels else "text from the web"
 
 
-def told_private(session: Session) -> str:
+def describe_private(session: Session) -> str:
     """Say in one line which confidential text was read first."""
     first = next(session.values.private.sightings(), None)
     return f"the result of `{first.label}`" if first is not None and first.label else "something"
@@ -191,8 +191,8 @@ def _name_of(atom: Atom) -> str:
 def _numbers(action: Action, session: Session) -> Iterator[tuple[str, str]]:
     """Yield each number and switch that the person did not write."""
     given, key = session.values, session.values_key
-    said = {name: value for name, value in action.arguments.items() if name not in action.usual}
-    for name, value in _leaves(said, ""):
+    chosen = {name: value for name, value in action.arguments.items() if name not in action.usual}
+    for name, value in _leaves(chosen, ""):
         if isinstance(value, bool):
             if not session.values.own.say(str(value), key):
                 yield name, str(value).lower()

@@ -182,8 +182,8 @@ def _known(session: Session) -> _Pieces:
 
 @lru_cache(maxsize=4096)
 def _mark(plain: str, place: int, key: bytes) -> str:
-    told = f"{place}:{plain}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told, digest_size=6, key=key).hexdigest()
+    text = f"{place}:{plain}".encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=6, key=key).hexdigest()
 
 
 def carried_secret(action: Action, session: Session) -> CarriedSecret | None:

@@ -44,10 +44,10 @@ def is_own_words(action: Action, session: Session) -> bool:
     has_to_be_asked_for = is_change or bool(session.labels & _OTHERS)
     if has_to_be_asked_for and not session.values.own.ask_for(action.call.tool, session.values_key):
         return False
-    said = {name: value for name, value in action.arguments.items() if name not in action.usual}
-    values = [leaf for name, value in said.items() for leaf in _leaves_of(name, value, action)]
+    chosen = {name: value for name, value in action.arguments.items() if name not in action.usual}
+    values = [leaf for name, value in chosen.items() for leaf in _leaves_of(name, value, action)]
     written = {atom.raw: forms_of(atom.kind, atom.canonical, atom.raw) for atom in _places(action)}
-    if any(_is_empty(value) and _has_default(name, action) for name, value in said.items()):
+    if any(_is_empty(value) and _has_default(name, action) for name, value in chosen.items()):
         return False
     return any(value not in (None, "") for value in values) and all(
         _is_said(value, written, session) for value in values

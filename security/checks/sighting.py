@@ -72,7 +72,7 @@ def seen_question(atom: Atom, session: Session) -> UrlQuestion | None:
     sighting = session.values.seen_in(forms, key)
     if sighting is None:
         return None
-    where = _told(sighting.origin, sighting.label)
+    where = _describe(sighting.origin, sighting.label)
     is_invented = session.values.is_invented(forms, key)
     if is_invented:
         where = f"used by the model before anything showed it, then seen in {where}"
@@ -96,7 +96,7 @@ def _is_refused(atom: Atom, session: Session) -> bool:
     return session.values.is_refused(forms, session.values_key)
 
 
-def _told(origin: Origin, label: str) -> str:
+def _describe(origin: Origin, label: str) -> str:
     """Describe a text; a name that is no tool's was chosen by somebody else, and is left out."""
     if _TOOL.fullmatch(label) and origin is not Origin.PROJECT:
         return f"the result of `{label}`"

@@ -20,7 +20,7 @@ def anomaly(action: Action, session: Session) -> Verdict:
     if level is not None and level[0] is TrustLevel.BLOCKED:
         return Deny("blocked", level[1])
     if session.breaker.tripped and action.effects & ~Effect.READ:
-        said = f"{session.breaker.total} calls were denied in this session, too many in all or in a row"
-        question = f"{said}; a yes to this question or /trust reset lifts it"
+        reason = f"{session.breaker.total} calls were denied in this session, too many in all or in a row"
+        question = f"{reason}; a yes to this question or /trust reset lifts it"
         return Ask("breaker", question, force=True)
     return Allow() if session.policy.anomaly.enabled else Allow("off")

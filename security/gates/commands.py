@@ -23,11 +23,11 @@ __all__ = ["commands"]
 
 def commands(action: Action, session: Session) -> Verdict:
     """Deny what destroys or is blocked; let others run where they do no harm, or ask."""
-    said = [(atom, _ruling(action, atom, session)) for atom in action.of_kind(Kind.COMMAND)]
-    spoken = [(atom, ruling) for atom, ruling in said if ruling.say != command.Say.NOTHING]
+    rulings = [(atom, _ruling(action, atom, session)) for atom in action.of_kind(Kind.COMMAND)]
+    spoken = [(atom, ruling) for atom, ruling in rulings if ruling.say != command.Say.NOTHING]
     lent = lent_to(action, session.policy)
-    if lent and all(ruling.say != command.Say.DENY for _, ruling in said):
-        force = any(ruling.say == command.Say.FORCE for _, ruling in said)
+    if lent and all(ruling.say != command.Say.DENY for _, ruling in rulings):
+        force = any(ruling.say == command.Say.FORCE for _, ruling in rulings)
         return lending_word(action, lent, session, force=force)
     sandbox, is_readonly = session.policy.sandbox, session.policy.autonomy is Autonomy.READONLY
     rung = sandbox.rung if action.may_be_tried else Runs.REAL
@@ -39,7 +39,7 @@ def commands(action: Action, session: Session) -> Verdict:
     is_closed = not session.reads_history and any(HISTORY in ruling.rules for _, ruling in spoken)
     if is_tried and not is_closed and not sandbox.asks_first:
         return Allow(runs=rung)
-    atom, worst = max(spoken or said, key=lambda one: one[1].say)
+    atom, worst = max(spoken or rulings, key=lambda one: one[1].say)
     suggestion = instead_of(atom, action, session)
     if worst.say == command.Say.DENY:
         facts = (("namely", worst.value),) if worst.value else ()

@@ -12,10 +12,10 @@ from ..checks import (
     ACTING,
     OUTWARD,
     carries_out,
+    describe_private,
+    describe_untrusted,
     foreign_in,
     risky_paths,
-    told_private,
-    told_untrusted,
 )
 from ..kinds import Effect, Kind
 from ..permissions import JUDGED
@@ -46,9 +46,9 @@ def flow(action: Action, session: Session) -> Verdict:
     facts = (*((str(atom.kind).replace("_", " "), atom.shown) for atom in foreign.places), *foreign.others)
     if not foreign.others:
         return Ask(
-            FOREIGN, _QUESTION.format(told_untrusted(session)), foreign.places, force=True, facts=facts
+            FOREIGN, _QUESTION.format(describe_untrusted(session)), foreign.places, force=True, facts=facts
         )
-    return Ask(NOT_YOURS, _QUESTION.format(told_untrusted(session)), force=True, facts=facts)
+    return Ask(NOT_YOURS, _QUESTION.format(describe_untrusted(session)), force=True, facts=facts)
 
 
 _QUESTION = "Is this what you want? {} was read before, and this is not all in your words."
@@ -58,17 +58,16 @@ def _of_files(action: Action, session: Session) -> Verdict:
     risky = risky_paths(action, session)
     if not risky:
         return Allow()
-    question = f"Change what runs later, or lies outside? {told_untrusted(session)} was read before."
+    question = f"Change what runs later, or lies outside? {describe_untrusted(session)} was read before."
     return Ask("runs_later", question, risky, force=True, facts=tuple(("path", atom.shown) for atom in risky))
 
 
 def _after_confidential(action: Action, session: Session, *, untrusted: bool) -> Verdict:
     """Ask about what goes out after something confidential; no answer in advance counts if also misled."""
-    source = told_private(session)
+    source = describe_private(session)
     if untrusted:
-        question = (
-            f"Send something out? {source} was read, which is confidential, and {told_untrusted(session)}."
-        )
+        others = describe_untrusted(session)
+        question = f"Send something out? {source} was read, which is confidential, and {others}."
         return Ask("confidential_and_untrusted", question, force=True)
     if Effect.SEND not in action.effects:
         return Allow()

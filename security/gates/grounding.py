@@ -36,22 +36,22 @@ def grounding(action: Action, session: Session) -> Verdict:
     doubts: list[tuple[Atom, UrlQuestion]] = []
     grounds: list[tuple[Url, Provenance]] = []
     for atom in action.of_kind(Kind.URL, Kind.DESTINATION, Kind.RESOURCE_ID):
-        said: Deny | UrlQuestion | None
+        objection: Deny | UrlQuestion | None
         if atom.kind is Kind.RESOURCE_ID:
-            said = id_question(atom, action, session)
+            objection = id_question(atom, action, session)
         elif atom.kind is Kind.DESTINATION:
-            said = destination_question(atom, action, session)
+            objection = destination_question(atom, action, session)
         elif isinstance(atom.canonical, Url):
             known = session.ledger.lookup(atom.canonical)
-            said = _of_url(atom, atom.canonical, known, action, session)
+            objection = _of_url(atom, atom.canonical, known, action, session)
             if known.provenance is not None:
                 grounds.append((atom.canonical, known.provenance))
         else:
-            said = unread_url(atom)
-        if isinstance(said, Deny):
-            return said
-        if said is not None:
-            doubts.append((atom, said))
+            objection = unread_url(atom)
+        if isinstance(objection, Deny):
+            return objection
+        if objection is not None:
+            doubts.append((atom, objection))
     return asked_about(doubts, tuple(grounds)) if doubts else Allow(grounds=tuple(grounds))
 
 

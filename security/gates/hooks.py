@@ -24,16 +24,16 @@ def hooks(action: Action, session: Session) -> Verdict:
         return Deny(NOT_HEARD, "a hook has to be asked before this call, and gave no answer")
     asking = []
     for answer in (answers[name] for name in wanted):
-        told = ((_SAYS, answer.reason),) if answer.reason else ()
+        facts_of = ((_SAYS, answer.reason),) if answer.reason else ()
         if answer.failed:
             why = (("what went wrong", answer.reason),)
             return Deny("failed", f"the hook {answer.hook} gave no answer that counts", facts=why)
         if answer.word == "ask":
-            asking.append((answer.hook, told))
+            asking.append((answer.hook, facts_of))
         elif answer.word:
-            return Deny("denied", f"the hook {answer.hook} refused this call", facts=told)
+            return Deny("denied", f"the hook {answer.hook} refused this call", facts=facts_of)
     if not asking:
         return Allow()
     names = ", ".join(name for name, _ in asking)
-    facts = tuple(fact for _, told in asking for fact in told)
+    facts = tuple(fact for _, facts_of in asking for fact in facts_of)
     return Ask("asked", f"the hook {names} wants you to be asked about this", force=True, facts=facts)

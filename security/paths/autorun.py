@@ -20,7 +20,7 @@ from .pattern import as_one_name
 __all__ = ["is_meant_to_run_later", "runs_later_reason"]
 
 
-def _told(key: str) -> dict[str, str]:
+def _listed(key: str) -> dict[str, str]:
     """Return, for what the groups list under a key, who runs or obeys it."""
     return {as_one_name(entry): group["why"] for group in _GROUPS for entry in group.get(key, ())}
 
@@ -28,8 +28,8 @@ def _told(key: str) -> dict[str, str]:
 _GROUPS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("autorun.toml").read_text(encoding="utf-8")
 )["group"]
-_NAMES, _ENDINGS = _told("names"), _told("endings")
-_FOLDERS = {tuple(folder.split("/")): why for folder, why in _told("folders").items()}
+_NAMES, _ENDINGS = _listed("names"), _listed("endings")
+_FOLDERS = {tuple(folder.split("/")): why for folder, why in _listed("folders").items()}
 # Whatever is put in the place of such a folder brings along what belongs into it.
 _UPPER = {parts[0]: why for parts, why in _FOLDERS.items() if parts[0].startswith(".")}
 

@@ -51,5 +51,5 @@ class Outward:
 def sent_mark(tool: str, places: Iterable[str], key: bytes) -> str:
     """Return what is recorded of a tool that sends something to places; "" where there are none."""
     named = sorted(places)
-    told = "\0".join((tool, *named)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told, digest_size=8, key=key).hexdigest() if named else ""
+    text = "\0".join((tool, *named)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=8, key=key).hexdigest() if named else ""

@@ -206,26 +206,26 @@ class Values:
 
     def with_words(self, words: str, negated: str, marked: str, acts: str = "", *, own: bool) -> Values:
         """Return what is known after a message of the person: values they rule out count as seen only."""
-        said = _packed(words)
+        hashes = _packed(words)
         known = replace(
             self,
-            given=self.given.with_tokens(said, _PERSON),
+            given=self.given.with_tokens(hashes, _PERSON),
             seen=self.seen.with_tokens(_packed(negated), _PERSON),
         )
         if negated:
             refused = self.refused.with_tokens(_packed(negated), _PERSON)
             known = replace(known, refused=refused, regiven=TokenIndex(most=_MOST_GIVEN))
         if len(known.refused):
-            known = replace(known, regiven=known.regiven.with_tokens(said, _PERSON))
+            known = replace(known, regiven=known.regiven.with_tokens(hashes, _PERSON))
         if own:
-            spoken = self.own.words.with_tokens(said, _PERSON)
+            spoken = self.own.words.with_tokens(hashes, _PERSON)
             more = (
                 self.own.marked.union(_split(_packed(marked))),
                 self.own.acts.union(_split(_packed(acts))),
             )
             known = replace(known, own=OwnWords(spoken, *more))
         if self.forgotten:
-            again = TokenIndex().with_tokens(said, _PERSON)
+            again = TokenIndex().with_tokens(hashes, _PERSON)
             gone = frozenset(run for run in self.forgotten if again.find(run) is None)
             known = replace(known, forgotten=gone)
         return known
@@ -320,11 +320,11 @@ def word_marks(text: str, key: bytes) -> tuple[str, str, str]:
     # `10.00` was written in full, though the number is a short one.
     forms += (form for part in positive for word in tokens_of(part) if (form := _long_number(word)))
     marked = b"".join(_hashed(form, key) for form in dict.fromkeys(forms))
-    said, denied = (
+    affirming, denied = (
         _marks((piece for part in some for piece in _pieces_and_moments(part)), key)
         for some in (positive, negated)
     )
-    return _kept(said), _kept(denied), _kept(marked)
+    return _kept(affirming), _kept(denied), _kept(marked)
 
 
 def act_marks(text: str, key: bytes) -> str:

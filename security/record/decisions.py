@@ -170,10 +170,10 @@ def _trust(action: Action, session: Session) -> tuple[str, str]:
     """Return how far a tool was trusted, and by whose word."""
     if action.spec is None:
         return "", ""
-    said = session.word_on(action.spec)
+    word = session.word_on(action.spec)
     level = TrustLevel(session.trust_in(action.spec)).name.lower()
-    if said is not None:
-        return level, said[1]
+    if word is not None:
+        return level, word[1]
     configured = {action.spec.name, action.spec.source} & session.policy.levels.keys()
     return level, "the configuration" if configured else action.spec.source
 

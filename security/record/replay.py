@@ -95,8 +95,8 @@ def action_from_record(decided: Decided, policy: Policy) -> Action | None:
 
 def _of(decided: Decided, arguments: Mapping[str, object], asker: Asker, policy: Policy) -> Action:
     """Return the Action whose trial run a decision is about, as far as this one's record tells of it."""
-    said = arguments.get("command")
-    lines = [line for line in (said if isinstance(said, list) else [said]) if isinstance(line, str)]
+    line = arguments.get("command")
+    lines = [line for line in (line if isinstance(line, list) else [line]) if isinstance(line, str)]
     is_line = frozenset({Kind.COMMAND})
     leaves = tuple(Leaf(f"/command/{index}", line, is_line) for index, line in enumerate(lines))
     parsed = {line: command.parse_command(line) for line in lines}
@@ -219,9 +219,9 @@ def _spec(tool: str, reading: ActionRecord) -> ToolSpec | None:
     if reading.declared is None:
         return None
     level = TrustLevel[reading.level.upper()] if reading.level else TrustLevel.BLOCKED
-    effects, told = _effects(reading.declared), (reading.definition, reading.version)
+    effects, definition = _effects(reading.declared), (reading.definition, reading.version)
     spec = ToolSpec(tool, "", {}, _Checked, effects, level, reading.source)
-    return replace(spec, definition=told[0], version=told[1])
+    return replace(spec, definition=definition[0], version=definition[1])
 
 
 def _places(strings: Iterable[Leaf], parts: Iterable[AtomRecord]) -> dict[str, str]:

@@ -178,12 +178,12 @@ def bubblewrap_arguments(
         raise ValueError(f"more than {_MOST_MASKS} protected or secret files lie in the folders it may use")
     # A deeper path is mounted later, so that it holds against what is mounted above it.
     mounts = sorted(_mounts(confinement, masks, memory), key=lambda mount: mount[0].rstrip("/").count("/"))
-    told = [word for _, words in mounts for word in words]
+    mounted = [word for _, words in mounts for word in words]
     network = ("--share-net",) if confinement.network else ()
     return (
         *("--unshare-all", *network, "--die-with-parent", "--cap-drop", "ALL"),
         *(() if "/" in confinement.writable else ("--symlink", "/run", "/var/run")),
-        *told,
+        *mounted,
         *(() if "/" in confinement.writable else ("--remount-ro", "/")),
         *("--chdir", cwd),
     )
@@ -292,8 +292,8 @@ def landlock_grants(
     hidden = frozenset(spot.path for spot in masks.hidden)
     fixed = frozenset(spot.path for spot in masks.unwritable) - masks.replaceable
     grants = [PathGrant(path, PathRight.DEVICE) for path in _DEVICES]
-    told = ("/proc",) if sees_processes else _ABOUT_THE_MACHINE
-    grants += [*(PathGrant(path, PathRight.READ) for path in told), PathGrant(scratch, PathRight.WRITE)]
+    readable = ("/proc",) if sees_processes else _ABOUT_THE_MACHINE
+    grants += [*(PathGrant(path, PathRight.READ) for path in readable), PathGrant(scratch, PathRight.WRITE)]
     grants += _around(confinement.readable, hidden, PathRight.READ, entries)
     if confinement.resolver is not None:
         grants.append(PathGrant(confinement.resolver, PathRight.READ))

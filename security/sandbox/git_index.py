@@ -224,7 +224,7 @@ def _must_be_path(path: bytes) -> None:
 # ------------------------------------------------------------------ hashes of whole folders
 
 
-def _hold_trees(told: bytes, entries: list[IndexEntry], width: int) -> None:
+def _hold_trees(extension: bytes, entries: list[IndexEntry], width: int) -> None:
     """Hold the hashes of folders that an index tells against its entries.
 
     Raises:
@@ -234,19 +234,19 @@ def _hold_trees(told: bytes, entries: list[IndexEntry], width: int) -> None:
     at, waiting = 0, [b""]
     while waiting:
         above = waiting.pop()
-        found = _NODE.match(told, at)
+        found = _NODE.match(extension, at)
         if found is None:
             raise OddIndex("what it tells of folders cannot be read")
         at, count = found.end(), int(found[2])
         path = above + found[1] + b"/" if found[1] else above
         waiting += [path] * int(found[3])
-        if len(waiting) > len(told):
+        if len(waiting) > len(extension):
             raise OddIndex("what it tells of folders cannot be read")
         if count >= 0:
-            if trees.get(path) != (told[at : at + width], count):
+            if trees.get(path) != (extension[at : at + width], count):
                 raise OddIndex("it tells of a folder another hash than its entries have")
             at += width
-    if at != len(told):
+    if at != len(extension):
         raise OddIndex("what it tells of folders cannot be read")
 
 

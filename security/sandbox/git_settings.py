@@ -75,13 +75,13 @@ def judge_settings(before: Settings, after: Settings, *, is_new: bool = False) -
         values = after.get(key, ())
         if before.get(key, ()) == values or (is_new and _is_default(key, values)):
             continue
-        said = _said(key, values, after)
-        if said is None:
+        ruling = _describe(key, values, after)
+        if ruling is None:
             denied.append(f"{visible(key)} is a setting that no trial run changes")
-        elif isinstance(said, _Refused):
-            denied.append(f"{visible(key)}: {said.why}")
+        elif isinstance(ruling, _Refused):
+            denied.append(f"{visible(key)}: {ruling.why}")
         else:
-            asks.append(said)
+            asks.append(ruling)
     return SettingsJudged(tuple(asks), tuple(denied))
 
 
@@ -96,7 +96,7 @@ def _is_default(key: str, values: tuple[str, ...]) -> bool:
     return len(values) == 1 and values[0] in _DEFAULTS.get(key, ())
 
 
-def _said(key: str, values: tuple[str, ...], after: Settings) -> str | _Refused | None:
+def _describe(key: str, values: tuple[str, ...], after: Settings) -> str | _Refused | None:
     """Say what a key becomes, or why it must not; None for a key that no program changes."""
     section, _, rest = key.partition(".")
     name, dot, last = rest.rpartition(".")

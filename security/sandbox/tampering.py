@@ -115,9 +115,9 @@ def harmful_settings(config: bytes) -> tuple[str, ...]:
 
 def places_named(config: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the folders of hooks and the files with further settings that a repository's settings name."""
-    told = tuple(settings_in(config.decode("utf-8", "surrogateescape")))
-    hooks = (value for name, value in told if name == "core.hookspath")
-    files = (value for name, value in told if _BRINGS_IN.fullmatch(name))
+    settings = tuple(settings_in(config.decode("utf-8", "surrogateescape")))
+    hooks = (value for name, value in settings if name == "core.hookspath")
+    files = (value for name, value in settings if _BRINGS_IN.fullmatch(name))
     return tuple(filter(None, hooks)), tuple(filter(None, files))
 
 

@@ -82,24 +82,26 @@ class GateVerdict:
             case Allow():
                 return cls(word.gate, "allow", rule)
             case Ask() as ask:
-                said = cls(word.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
+                answer = cls(word.gate, "ask", rule, ask.question, force=ask.force, own_rule=ask.own_rule)
             case Deny() as denial:
-                said = cls(word.gate, "deny", rule, denial.reason)
-        told = word.verdict
-        facts = tuple((kept.text(name), kept.text(value)) for name, value in islice(told.facts, _MOST_FACTS))
-        suggestion = kept.text(told.suggestion) if told.suggestion is not None else ""
-        return replace(said, where=_where(told.rule, rules), suggestion=suggestion, facts=facts)
+                answer = cls(word.gate, "deny", rule, denial.reason)
+        verdict = word.verdict
+        facts = tuple(
+            (kept.text(name), kept.text(value)) for name, value in islice(verdict.facts, _MOST_FACTS)
+        )
+        suggestion = kept.text(verdict.suggestion) if verdict.suggestion is not None else ""
+        return replace(answer, where=_where(verdict.rule, rules), suggestion=suggestion, facts=facts)
 
     def to_json(self) -> dict[str, Json]:
         """Return it in the form of a record."""
-        return _said_of(self)
+        return _fields_set(self)
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any] | list[Any]) -> GateVerdict:
+    def from_json(cls, body: Mapping[str, Any] | list[Any]) -> GateVerdict:
         """Return it from a record; an older one has gate, word and rule only, as a list."""
-        if isinstance(said, list):
-            return cls(*said)
-        return cls(**{**said, "facts": _pairs(said.get("facts", ()))})
+        if isinstance(body, list):
+            return cls(*body)
+        return cls(**{**body, "facts": _pairs(body.get("facts", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +131,17 @@ class AtomRecord:
         )
         if atom.kind in _AS_WRITTEN:
             return part
-        said = partial(kept.text_at, atom.pointer, longest=LONGEST_PART)
+        text_at = partial(kept.text_at, atom.pointer, longest=LONGEST_PART)
         match atom.canonical:
             case Unreadable(reason=reason):
-                return replace(part, text=said(atom.raw), unread=reason)
+                return replace(part, text=text_at(atom.raw), unread=reason)
             case ResolvedPath(text=text, real=real, state=state):
                 mark = keyed(state.mark) if state is not None and state.mark else ""
-                return replace(part, text=said(text), real=said(real) if real != text else "", mark=mark)
+                return replace(
+                    part, text=text_at(text), real=text_at(real) if real != text else "", mark=mark
+                )
             case other:
-                return replace(part, text=said(str(other)))
+                return replace(part, text=text_at(str(other)))
 
     @property
     def is_altered(self) -> bool:
@@ -146,12 +150,12 @@ class AtomRecord:
 
     def to_json(self) -> dict[str, Json]:
         """Return it in the form of a record."""
-        return _said_of(self)
+        return _fields_set(self)
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> AtomRecord:
+    def from_json(cls, body: Mapping[str, Any]) -> AtomRecord:
         """Return it from a record."""
-        return cls(**said)
+        return cls(**body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,44 +228,44 @@ class ActionRecord:
 
     def to_json(self) -> dict[str, Json]:
         """Return it in the form of a record."""
-        said = _said_of(self)
-        return {**said, "parts": [part.to_json() for part in self.parts]} if self.parts else said
+        body = _fields_set(self)
+        return {**body, "parts": [part.to_json() for part in self.parts]} if self.parts else body
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any] | None) -> ActionRecord | None:
+    def from_json(cls, body: Mapping[str, Any] | None) -> ActionRecord | None:
         """Return it from a record; an older one does not say."""
-        if said is None:
+        if body is None:
             return None
-        declared = said.get("declared")
+        declared = body.get("declared")
         restored = {
-            "effects": tuple(said.get("effects", ())),
+            "effects": tuple(body.get("effects", ())),
             "declared": None if declared is None else tuple(declared),
-            "parts": tuple(map(AtomRecord.from_json, said.get("parts", ()))),
-            "problems": _pairs(said.get("problems", ())),
-            "hidden": tuple(said.get("hidden", ())),
-            "hooked": tuple(map(tuple, said.get("hooked", ()))),
-            "again": tuple(said["again"]) if said.get("again") else None,
-            **{name: tuple(said.get(name, ())) for name in ("wished", "usual", "free")},
+            "parts": tuple(map(AtomRecord.from_json, body.get("parts", ()))),
+            "problems": _pairs(body.get("problems", ())),
+            "hidden": tuple(body.get("hidden", ())),
+            "hooked": tuple(map(tuple, body.get("hooked", ()))),
+            "again": tuple(body["again"]) if body.get("again") else None,
+            **{name: tuple(body.get(name, ())) for name in ("wished", "usual", "free")},
         }
-        return cls(**{**said, **restored})
+        return cls(**{**body, **restored})
 
 
 def _again(again: Again, kept: Redacted) -> tuple[str, int, str]:
     return kept.text(again.reason), again.disk, kept.text(again.covers)
 
 
-def _said_of(value: GateVerdict | AtomRecord | ActionRecord) -> dict[str, Any]:
+def _fields_set(value: GateVerdict | AtomRecord | ActionRecord) -> dict[str, Any]:
     """Return the fields of a value without those that are as they are by default."""
     found = ((name, getattr(value, name), default) for name, default in _DEFAULTS[type(value)])
-    return {name: said for name, said, default in found if default is MISSING or said != default}
+    return {name: content for name, content, default in found if default is MISSING or content != default}
 
 
-def _default(told: Field[Any]) -> object:
-    return told.default if told.default_factory is MISSING else told.default_factory()
+def _default(one: Field[Any]) -> object:
+    return one.default if one.default_factory is MISSING else one.default_factory()
 
 
 _DEFAULTS: Mapping[type[object], tuple[tuple[str, object], ...]] = {
-    kind: tuple((told.name, _default(told)) for told in fields(kind))
+    kind: tuple((one.name, _default(one)) for one in fields(kind))
     for kind in (GateVerdict, AtomRecord, ActionRecord)
 }
 
@@ -284,7 +288,7 @@ def _looked_up(action: Action, kept: Redacted) -> tuple[Mapping[str, Json], list
         facts = CommandFacts(code=action.bound.code, changed=action.bound.changed)
     if facts is None:
         return {}, []
-    tables = ((told.name, _plain(getattr(facts, told.name))) for told in fields(facts))
+    tables = ((one.name, _plain(getattr(facts, one.name))) for one in fields(facts))
     known = {name: table for name, table in tables if table}
     text = json.dumps(known, ensure_ascii=False)
     if len(text) > _LONGEST_LOOKED_UP or kept.text(text, _LONGEST_LOOKED_UP) != text:

@@ -169,9 +169,9 @@ class Session:
         """The person's word in this session, else the weakest of what is configured and declared."""
         if (word := self.word_on(spec)) is not None:
             return word[0]
-        said = self.level_of(spec.name)
+        set_here = self.level_of(spec.name)
         configured = (self.policy.levels.get(key) for key in (spec.name, spec.source))
-        found = (*configured, said[0] if said is not None else None)
+        found = (*configured, set_here[0] if set_here is not None else None)
         return min_trust(spec.level, *(level for level in found if level is not None))
 
     def trusts(self, spec: ToolSpec, effects: Effect) -> bool:
@@ -439,8 +439,8 @@ def _measured(session: Session, event: Finished) -> dict[str, object]:
         if may_pass and (event.digest, event.result) == session.last:
             return {}
         return {"anomaly": session.anomaly.record(event.tool, succeeded, limits)}
-    told = session.anomaly.record(event.tool, succeeded, limits, call=event.digest, may_pass=may_pass)
-    return {"anomaly": told}
+    verdict = session.anomaly.record(event.tool, succeeded, limits, call=event.digest, may_pass=may_pass)
+    return {"anomaly": verdict}
 
 
 def _counted_before(session: Session, event: Decided) -> dict[str, object]:

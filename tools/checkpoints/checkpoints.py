@@ -130,9 +130,9 @@ class Checkpoints:
             snapshot.uncovered.outside += _outside(action, self._root)
         except (OSError, ToolError) as error:
             return f"nothing of it: {error}"
-        told = snapshot.uncovered.told()
-        self._said.add(told)
-        return told
+        text = snapshot.uncovered.describe()
+        self._said.add(text)
+        return text
 
     @asynccontextmanager
     async def around(
@@ -252,14 +252,14 @@ class Checkpoints:
         except (OSError, ToolError) as error:
             self.alert(f"/undo will not know what {visible(action.call.tool)} changes: {error}")
             return None
-        self._say(snapshot.uncovered.told())
+        self._say(snapshot.uncovered.describe())
         return _Taken(action, snapshot, paths, len(self._claims))
 
-    def _say(self, told: str) -> None:
+    def _say(self, text: str) -> None:
         """Tell the person what is not covered, unless a question or this did already."""
-        if told and told not in self._said:
-            self._said.add(told)
-            self.alert(f"/undo does not cover: {told}")
+        if text and text not in self._said:
+            self._said.add(text)
+            self.alert(f"/undo does not cover: {text}")
 
     async def _after(self, taken: _Taken) -> None:
         look, call = Look(self._root, self.guard, self.limits, BlockingStore(self.store)), taken.action.call

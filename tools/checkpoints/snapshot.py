@@ -101,7 +101,7 @@ class Uncovered:
     left_out: list[str] = field(default_factory=list)
     is_cut: bool = False
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say it in words, with the names of the first few; "" where all is covered."""
         largest = sorted(self.big, key=lambda one: -one[1])
         big = (f"{shown_name(path)} ({size} bytes)" for path, size in largest)

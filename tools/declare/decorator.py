@@ -263,11 +263,11 @@ def _output(returned: object) -> Output:
     """
     if isinstance(returned, Output):
         return returned
-    said = as_text(returned)
-    if isinstance(said, str):
-        return Output(said)
+    text = as_text(returned)
+    if isinstance(text, str):
+        return Output(text)
     try:
-        return Output(to_json(said).decode())
+        return Output(to_json(text).decode())
     except (PydanticSerializationError, UnicodeDecodeError) as error:
         kind = type(returned).__name__
         raise PermanentFailure(f"the tool returned a {kind}, which is neither text nor JSON") from error

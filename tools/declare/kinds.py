@@ -56,8 +56,8 @@ class Declared:
         if self.kind not in JUDGED:
             return core_schema.str_schema(strict=True)
         # Used in the check, and for a judged value in what a tool returns.
-        told = core_schema.plain_serializer_function_ser_schema(_text, when_used="json")
-        return core_schema.str_schema(strict=True, serialization=told)
+        serialization = core_schema.plain_serializer_function_ser_schema(_text, when_used="json")
+        return core_schema.str_schema(strict=True, serialization=serialization)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

@@ -172,10 +172,10 @@ def _model(
             "Arguments", __config__=ConfigDict(extra="forbid"), **definitions
         )
         for field, key in fields.items():  # noqa: B007 — the handler below names it
-            told = model.model_fields[field]
-            if not told.is_required() and told.default_factory is None:
-                bare: Any = Annotated[told.annotation, None, *told.metadata]
-                TypeAdapter(bare).validate_python(told.default, strict=True)
+            info = model.model_fields[field]
+            if not info.is_required() and info.default_factory is None:
+                bare: Any = Annotated[info.annotation, None, *info.metadata]
+                TypeAdapter(bare).validate_python(info.default, strict=True)
         return model
     except ValidationError as error:
         raise TypeError(f"the default of '{key}' of {name} does not fit its annotation") from error
@@ -186,7 +186,7 @@ def _model(
 def _schema(model: type[BaseModel], name: str) -> Mapping[str, Any]:
     try:
         schema = model.model_json_schema(schema_generator=_Untitled)
-        if "$defs" in schema or any(told.exclude for told in model.model_fields.values()):
+        if "$defs" in schema or any(info.exclude for info in model.model_fields.values()):
             _must_be_dumped(model, schema, name)
     except PydanticUserError as error:
         raise TypeError(f"an annotation of {name} says nothing about JSON: {error.message}") from error

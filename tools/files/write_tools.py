@@ -123,15 +123,15 @@ class WriteTools:
         return await self._edit(path, [one.edit for one in edits])
 
     async def _edit(self, path: ResolvedPath, edits: Sequence[Edit]) -> Output:
-        told: list[str] = []
+        notes: list[str] = []
 
         def change(found: ReplaceTarget | None) -> bytes:
             result = edited(self._whole(found), edits)
-            told.extend(map(_told, result.lines, result.counts))
+            notes.extend(map(_place, result.lines, result.counts))
             return result.data
 
         await self._replaced("editing the file", path, change)
-        return Output(f"edited {shown_name(path.text)} {', '.join(told)}", Origin.TOOL)
+        return Output(f"edited {shown_name(path.text)} {', '.join(notes)}", Origin.TOOL)
 
     def _whole(self, found: ReplaceTarget | None) -> bytes:
         if found is None:
@@ -160,17 +160,17 @@ class WriteTools:
 
     def _preview_edits(self, read: Callable[[object], list[Edit]], action: Action) -> Preview | None:
         edits = read(action.arguments)
-        told = tuple(name for name in action.arguments if name != "path")
+        names = tuple(name for name in action.arguments if name != "path")
 
         def change(before: bytes | None) -> bytes:
             if before is None:
                 raise PermanentFailure("there is no such file")
             return edited(before, edits).data
 
-        return self._shown(action, told, change)
+        return self._shown(action, names, change)
 
     def _shown(
-        self, action: Action, told: tuple[str, ...], change: Callable[[bytes | None], bytes]
+        self, action: Action, names: tuple[str, ...], change: Callable[[bytes | None], bytes]
     ) -> Preview | None:
         """Return the difference a change makes to what was looked up, or why it would fail."""
         place = next(iter(action.places), None)
@@ -184,7 +184,7 @@ class WriteTools:
         except ToolError as error:
             return Preview("would fail", str(error))
         name = "what changes" if state.content is None or is_utf8(state.content) else "what changes, roughly"
-        return Preview(name, unified(state.content, after), told)
+        return Preview(name, unified(state.content, after), names)
 
 
 def _single(arguments: Any) -> list[Edit]:
@@ -195,5 +195,5 @@ def _several(arguments: Any) -> list[Edit]:
     return [Edit(one["old_string"], one["new_string"], one["replace_all"]) for one in arguments["edits"]]
 
 
-def _told(line: int, count: int) -> str:
+def _place(line: int, count: int) -> str:
     return f"at line {line}" if count == 1 else f"at {count} places from line {line}"

@@ -84,21 +84,21 @@ async def git_changes_of(
     bounds = limits or GitLimits()
     with UpperTree.of(upper) as tree:
         view = GitView.of(tree, lower, changes, (bounds.max_bytes, bounds.max_entries))
-        told = _Told()
+        report = _Report()
         try:
             found, refused = await trio.to_thread.run_sync(repositories_in, view)
         except TooMuch as error:
             return GitChanges(denied=((".", f"git: {error}"),), is_cut=True)
-        told.denied += refused
+        report.denied += refused
         for repository in found[: bounds.max_repositories]:
-            await _tell(told, view, repository, workspace, look)
+            await _tell(report, view, repository, workspace, look)
         for repository in found[bounds.max_repositories :]:
-            told.refuse(repository, "it is one of more repositories than are looked at")
-        return told.whole()
+            report.refuse(repository, "it is one of more repositories than are looked at")
+        return report.whole()
 
 
 @dataclass(slots=True)
-class _Told:
+class _Report:
     """The results for all repositories so far."""
 
     lines: list[str] = field(default_factory=list)
@@ -127,7 +127,7 @@ class _Told:
         )
 
 
-async def _tell(told: _Told, view: GitView, repository: Repository, workspace: str, look: Look) -> None:
+async def _tell(report: _Report, view: GitView, repository: Repository, workspace: str, look: Look) -> None:
     """Say what one repository's changes mean."""
     store = await trio.to_thread.run_sync(GitStore.made)
     try:
@@ -135,27 +135,27 @@ async def _tell(told: _Told, view: GitView, repository: Repository, workspace: s
         asks = await _settings(facts, look)
         answer = await store.answer(look) if facts.needs_git else None
         if answer is not None and answer.why_not:
-            told.refuse(repository, f"the meaning of its changes is unknown: {answer.why_not}")
-            told.denied += facts.denials()
+            report.refuse(repository, f"the meaning of its changes is unknown: {answer.why_not}")
+            report.denied += facts.denials()
             return
         lines = await trio.to_thread.run_sync(words_of, facts, answer)
     except TooMuch as error:
-        told.refuse(repository, f"the meaning of its changes is unknown: {error}")
+        report.refuse(repository, f"the meaning of its changes is unknown: {error}")
         return
     except (OSError, ToolError) as error:
-        told.refuse(repository, f"what its changes mean cannot be read: {visible(str(error))}")
+        report.refuse(repository, f"what its changes mean cannot be read: {visible(str(error))}")
         return
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(store.drop)
-    told.is_cut = told.is_cut or facts.is_cut
-    told.denied += facts.denials()
-    told.covered |= facts.covered
+    report.is_cut = report.is_cut or facts.is_cut
+    report.denied += facts.denials()
+    report.covered |= facts.covered
     if facts.covered:
-        told.tops.append(repository.top)
-    told.unchanged |= facts.unchanged
-    told.lines += _placed(repository, lines)
-    told.asks += _placed(repository, asks)
+        report.tops.append(repository.top)
+    report.unchanged |= facts.unchanged
+    report.lines += _placed(repository, lines)
+    report.asks += _placed(repository, asks)
 
 
 async def _settings(facts: GitFacts, look: Look) -> list[str]:

@@ -38,11 +38,11 @@ class Said:
 
     def __init__(self, facts: GitFacts, answer: GitAnswer) -> None:
         self.answer = answer
-        said = [line.split(" ") for line in answer.of("types")]
+        types = [line.split(" ") for line in answer.of("types")]
         asked = facts.store.wanted
         self.kinds: dict[str, tuple[str, str]] = {}
-        if len(said) == len(asked):
-            named = zip(asked, said, strict=True)
+        if len(types) == len(asked):
+            named = zip(asked, types, strict=True)
             self.kinds = {
                 name: (line[0], line[1]) for name, line in named if line[1:] not in ([], ["missing"])
             }
@@ -72,9 +72,9 @@ class Said:
     def commits(self, name: str) -> str:
         """Name the first commits of a range, and say how many more there are."""
         lines = self.answer.of("log", name)
-        told = [f"{line[:8]} {short(line.partition(' ')[2].strip())}".strip() for line in lines]
+        shown = [f"{line[:8]} {short(line.partition(' ')[2].strip())}".strip() for line in lines]
         more = (self.number(name) or 0) - len(lines)
-        return "; ".join([*told, f"and {more:,} more"] if more > 0 else told)
+        return "; ".join([*shown, f"and {more:,} more"] if more > 0 else shown)
 
 
 def confirm(facts: GitFacts, said: Said) -> None:

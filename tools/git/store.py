@@ -166,11 +166,11 @@ class GitStore:
         """Write down what git is asked about."""
         settings = OURS.format(int(self.width == 32)) + (_SHA256 if self.width == 32 else "")
         self.add("config", settings.encode())
-        told = {f"range.{n}": lines for n, lines in enumerate(self.ranges.values())}
-        told["ranges"] = [str(n) for n in range(len(self.ranges))]
+        asked = {f"range.{n}": lines for n, lines in enumerate(self.ranges.values())}
+        asked["ranges"] = [str(n) for n in range(len(self.ranges))]
         for name in ("packs", "wanted", "tips", "connected", "diffs", "heads"):
-            told[name] = getattr(self, name)
-        for name, lines in told.items():
+            asked[name] = getattr(self, name)
+        for name, lines in asked.items():
             self.add(name, "".join(f"{line}\n" for line in lines).encode())
 
 

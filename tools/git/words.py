@@ -76,12 +76,12 @@ class _Words:
         files = [one for one in repository.changes.values() if one.after and one.after.kind == "file"]
         what = "new bare repository" if repository.is_bare else "new repository"
         branch = visible(ref_kind(head)) if head and not is_hash(head) else "no branch"
-        said = [f"{what} on {branch}, {many(len(files), 'file')}"]
+        lines = [f"{what} on {branch}, {many(len(files), 'file')}"]
         if oid is not None:
-            said.append(f"{self.said.count('head')}, last {self.said.tip(oid)}")
+            lines.append(f"{self.said.count('head')}, last {self.said.tip(oid)}")
         kinds = Counter(ref_kind(move.name).rpartition(" ")[0] for move in self.facts.moves)
-        said += [f"{kind}: {count:,}" for kind, count in sorted(kinds.items())]
-        return "; ".join([*said, *self.facts.notes, *self._staged()])
+        lines += [f"{kind}: {count:,}" for kind, count in sorted(kinds.items())]
+        return "; ".join([*lines, *self.facts.notes, *self._staged()])
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a repository that was there before."""
@@ -173,7 +173,7 @@ class _Words:
         more = f" (more than {_MOST_IN_DIFF} paths)" if len(found) > _MOST_IN_DIFF else ""
         is_checked_out = name in {"HEAD", self.facts.head[1]}
         unlike = self._unlike("committed", found) if is_checked_out else ()
-        return "; ".join(["", f"changes {_listed(map(_told, found))}{more}", *unlike])
+        return "; ".join(["", f"changes {_listed(map(_describe, found))}{more}", *unlike])
 
     def _staged(self) -> Iterator[str]:
         """Say what is staged by now that was not, and the other way round."""
@@ -190,7 +190,7 @@ class _Words:
             }
         now = [staged[path] for path in paths if path in staged]
         if now:
-            yield f"staged: {_listed(map(_told, now))}"
+            yield f"staged: {_listed(map(_describe, now))}"
             yield from self._unlike("staged", now)
         was = [path for path in paths if path not in staged]
         if was and self.facts.head_oid[0] == self.facts.head_oid[1]:
@@ -275,7 +275,7 @@ def _unquoted(name: str) -> bytes:
     return _ESCAPE.sub(byte, name[1:-1].encode())
 
 
-def _told(raw: Raw) -> str:
+def _describe(raw: Raw) -> str:
     did, mode, oid, name = raw
     return f"{_DID.get(did, '')}{_path(name)}{f' (a submodule at {oid[:8]})' if mode == _MODULE else ''}"
 

@@ -180,13 +180,13 @@ def _size(answer: Response) -> str:
 
 def _told(answer: Response, hops: int, text: str, links: Sequence[str], *notices: str) -> Output:
     """Return a text with what there is to say about it; a final URL was chosen by the other side."""
-    said = [f"HTTP {answer.status}, {_size(answer)}"]
+    parts = [f"HTTP {answer.status}, {_size(answer)}"]
     if hops:
-        said.append(f"{hops} {'redirect was' if hops == 1 else 'redirects were'} followed")
+        parts.append(f"{hops} {'redirect was' if hops == 1 else 'redirects were'} followed")
     if answer.body.is_truncated:
-        said.append(f"the content was truncated at {answer.body.cap} bytes")
+        parts.append(f"the content was truncated at {answer.body.cap} bytes")
     facts = (("final URL", answer.url.text),) if hops else ()
-    return Output(text, Origin.WEB, notices=(*said, *notices), facts=facts, links=tuple(links))
+    return Output(text, Origin.WEB, notices=(*parts, *notices), facts=facts, links=tuple(links))
 
 
 def _failure(answer: Response) -> ToolError:

@@ -175,11 +175,11 @@ def _walk(root: LexborNode) -> Iterator[tuple[str, LexborNode]]:
 def _is_seen(node: LexborNode) -> bool:
     if node.tag in _UNSEEN or (node.tag or "-").startswith("-"):
         return False
-    said: dict[str, Any] = node.attributes
-    if not said:
+    attributes: dict[str, Any] = node.attributes
+    if not attributes:
         return True
-    hiding = _HIDING.search(_BLANKS.sub("", said.get("style") or "").lower())
-    return not ("hidden" in said or said.get("aria-hidden") == "true" or hiding)
+    hiding = _HIDING.search(_BLANKS.sub("", attributes.get("style") or "").lower())
+    return not ("hidden" in attributes or attributes.get("aria-hidden") == "true" or hiding)
 
 
 class _Writer:

@@ -145,9 +145,9 @@ def _character_set(content_type: str, content: bytes) -> str:
     for mark, name in _MARKS:
         if content.startswith(mark):
             return name
-    said = _CHARSET.search(content_type)
-    name = said[1] if said else ""
-    if not said and media_type(content_type) in HTML_TYPES:
+    found = _CHARSET.search(content_type)
+    name = found[1] if found else ""
+    if not found and media_type(content_type) in HTML_TYPES:
         meta = _META.search(content, 0, _META_WITHIN)
         name = meta[1].decode() if meta else ""
     if not _CHARACTER_SETS.fullmatch(name):

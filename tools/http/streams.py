@@ -80,8 +80,8 @@ class CountedStream(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 — httpcore's
         """Return what came, as httpcore asks for it."""
         route = _current.get()
-        if self._frames is not None and (told := self._frames.between()):
-            return told
+        if self._frames is not None and (problem := self._frames.between()):
+            return problem
         if route is not None and route.enough is not None:
             route.enough.cancel()
         data = await self._inner.read(max_bytes, timeout)

@@ -36,8 +36,8 @@ def room_on_disk(folder: str, workspace: str) -> int:
         return 0
     with suppress(OSError):
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        told = os.statvfs(folder)
-        return min(told.f_bavail * told.f_frsize // _SHARE, _MOST)
+        stats = os.statvfs(folder)
+        return min(stats.f_bavail * stats.f_frsize // _SHARE, _MOST)
     return 0
 
 

@@ -39,8 +39,8 @@ class DiskUsage:
 
 def _room(place: str) -> int:
     """Return how many bytes a file system has left."""
-    told = os.statvfs(place)
-    return told.f_bfree * told.f_frsize
+    stats = os.statvfs(place)
+    return stats.f_bfree * stats.f_frsize
 
 
 def _below(place: str, most: int) -> tuple[int, int, bool]:

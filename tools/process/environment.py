@@ -61,8 +61,8 @@ def environment(home: str, parent: Mapping[str, str]) -> dict[str, str]:
 
 def _width(parent: Mapping[str, str]) -> dict[str, str]:
     """Return how wide the person's terminal is, where there is one and it says so."""
-    told = parent.get("COLUMNS", "")
-    width = int(told) if re.fullmatch("[0-9]{1,4}", told) else _of_terminal()
+    columns = parent.get("COLUMNS", "")
+    width = int(columns) if re.fullmatch("[0-9]{1,4}", columns) else _of_terminal()
     return {"COLUMNS": str(width)} if 0 < width <= _WIDEST else {}
 
 
@@ -126,14 +126,14 @@ class Exceeded:
         if self.resource is Resource.DISK:
             return f"killed: it wrote more than a run on disk can hold ({size_text(self.bound)})"
         if self.resource is Resource.MEMORY:
-            told = f"the command used more than {size_text(self.bound)} of memory"
+            text = f"the command used more than {size_text(self.bound)} of memory"
             limit = "[tools.shell] memory; it counts all its processes and its files in memory, such as /tmp"
             advice = "do the work in smaller parts or with fewer processes at once"
         else:
-            told = f"the command ran more than {self.bound} processes and threads at once"
+            text = f"the command ran more than {self.bound} processes and threads at once"
             limit = "[tools.shell] processes"
             advice = "run fewer of them at once"
-        return f"killed: {told} ({limit}); {advice}"
+        return f"killed: {text} ({limit}); {advice}"
 
 
 def size_text(count: int) -> str:

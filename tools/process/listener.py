@@ -48,11 +48,11 @@ class Listener:
     def receive(self) -> int | None:
         """Return the listener, which the caller closes; None where none was sent."""
         try:
-            told, handle = receive_handle(self._ends[0])
+            word, handle = receive_handle(self._ends[0])
         except BlockingIOError:
             return None
-        if handle is None and told:
-            self.problem = f"the kernel does not report system calls: {os.strerror(int(told))}"
+        if handle is None and word:
+            self.problem = f"the kernel does not report system calls: {os.strerror(int(word))}"
         return handle
 
     def let_go(self) -> None:

@@ -76,11 +76,11 @@ class Overlay:
     def receive(self) -> int | None:
         """Return the handle on what was written, which the caller closes; None where none was sent."""
         try:
-            told, handle = receive_handle(self._ends[0])
+            word, handle = receive_handle(self._ends[0])
         except BlockingIOError:
             return None
         if handle is None:
-            self.problem = _problem(*told.decode().split())
+            self.problem = _problem(*word.decode().split())
         return handle
 
     def close(self) -> None:

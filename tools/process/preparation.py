@@ -15,7 +15,7 @@ import struct
 import sys
 from typing import Any
 
-__all__ = ["have_calls_told", "lay_over", "leave_network", "receive_handle"]
+__all__ = ["lay_over", "leave_network", "receive_handle", "report_calls"]
 
 _NEW_USER, _NEW_MOUNTS, _NEW_NETWORK = 0x10000000, 0x00020000, 0x40000000
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1  # SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP
@@ -76,7 +76,7 @@ def leave_network(port: int, channel: socket.socket, *, is_isolated: bool) -> No
         socket.send_fds(channel, [b"listening"], [listening.fileno()])
 
 
-def have_calls_told(wanted: dict[str, Any], channel: socket.socket) -> None:
+def report_calls(wanted: dict[str, Any], channel: socket.socket) -> None:
     """Have system calls of this process, and of what it starts, reported to the other end of the channel.
 
     The channel gets the listener, or the error's number. From then on a call waits for its answer, and is
@@ -105,8 +105,8 @@ def receive_handle(channel: socket.socket) -> tuple[bytes, int | None]:
         BlockingIOError: nothing was sent yet.
     """
     flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
-    told, sent, _, _ = channel.recvmsg(_LONGEST, socket.CMSG_SPACE(_HANDLE), flags)
-    return told, int.from_bytes(sent[0][2][:_HANDLE], sys.byteorder) if sent else None
+    word, sent, _, _ = channel.recvmsg(_LONGEST, socket.CMSG_SPACE(_HANDLE), flags)
+    return word, int.from_bytes(sent[0][2][:_HANDLE], sys.byteorder) if sent else None
 
 
 def _isolate(kinds: int) -> None:

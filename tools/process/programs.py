@@ -147,8 +147,8 @@ class _Finder:
         variables = dict(self._variables())
         readable += (part for name, base in variables.items() for part in self._named_by(name, base))
         own = self._own()
-        told = ((entry, why) for entry, why in dict(left_out).items() if entry not in own)
-        return Programs(entries, own, self._outermost(readable), tuple(told), variables)
+        shadowed = ((entry, why) for entry, why in dict(left_out).items() if entry not in own)
+        return Programs(entries, own, self._outermost(readable), tuple(shadowed), variables)
 
     def _outermost(self, readable: Iterable[str]) -> tuple[str, ...]:
         """Leave out what is part of something else: no mount can be made behind a link there."""

@@ -42,7 +42,7 @@ if __name__ == "__main__":
     sys.modules[__package__] = types.ModuleType(__package__)
     sys.modules[__package__].__path__ = [os.path.dirname(__file__)]  # noqa: PTH120 — pathlib costs more than the rest
 
-from .preparation import have_calls_told, lay_over, leave_network
+from .preparation import lay_over, leave_network, report_calls
 
 __all__ = ["FIRST_DESCRIPTOR", "children", "descendants", "end_all", "is_stopped", "mounts", "stop_group"]
 
@@ -255,9 +255,9 @@ def _kilobytes(path: str) -> dict[bytes, int]:
 
 def _outside_processes() -> int:
     """Return the machine's memory that is no process's anonymous memory: shared, swap, page tables."""
-    told = _kilobytes("/proc/meminfo")
-    swapped = told.get(b"SwapTotal", 0) - told.get(b"SwapFree", 0)
-    return told.get(b"Shmem", 0) + told.get(b"PageTables", 0) + swapped
+    memory = _kilobytes("/proc/meminfo")
+    swapped = memory.get(b"SwapTotal", 0) - memory.get(b"SwapFree", 0)
+    return memory.get(b"Shmem", 0) + memory.get(b"PageTables", 0) + swapped
 
 
 def _tasks_of_all() -> int:
@@ -289,14 +289,14 @@ def _memory_of(pids: list[int], grown: int, most: int) -> int:
     for pid in pids:
         if own > most:
             return own
-        told, mapped = _kilobytes(f"/proc/{pid}/status"), _kilobytes(f"/proc/{pid}/smaps_rollup")
-        own += told.get(b"VmPTE", 0)
+        status, mapped = _kilobytes(f"/proc/{pid}/status"), _kilobytes(f"/proc/{pid}/smaps_rollup")
+        own += status.get(b"VmPTE", 0)
         if b"Pss_Anon" in mapped:
             own += mapped[b"Pss_Anon"] + mapped.get(b"SwapPss", 0)
             shared += mapped.get(b"Pss_Shmem", 0)
         else:
-            own += told.get(b"RssAnon", 0) + told.get(b"VmSwap", 0)
-            shared += told.get(b"RssShmem", 0)
+            own += status.get(b"RssAnon", 0) + status.get(b"VmSwap", 0)
+            shared += status.get(b"RssShmem", 0)
     if any(map(_has_sent_files, pids)):
         return own + grown
     return own + min(shared + _files_in_memory(pids), grown)
@@ -346,8 +346,8 @@ def _files_in_memory(pids: list[int]) -> int:
 def _mounted_in_memory(pid: str) -> dict[int, str]:
     """Return the file systems in memory that a process sees: their devices, and where one is mounted."""
     try:
-        told = mounts(f"/proc/{pid}/mountinfo")
-        return {device: place for device, _, place, kind in told if kind == "tmpfs"}
+        mounted = mounts(f"/proc/{pid}/mountinfo")
+        return {device: place for device, _, place, kind in mounted if kind == "tmpfs"}
     except OSError:
         return {}
 
@@ -370,10 +370,10 @@ def _used(path: str, device: int) -> int:
     try:
         if os.stat(path).st_dev != device:  # noqa: PTH116 — the same
             return 0
-        told = os.statvfs(path)
+        stats = os.statvfs(path)
     except OSError:
         return 0
-    return (told.f_blocks - told.f_bfree) * told.f_frsize
+    return (stats.f_blocks - stats.f_bfree) * stats.f_frsize
 
 
 def _open_in_memory(pid: int) -> Iterable[tuple[tuple[int, int], int]]:
@@ -503,7 +503,7 @@ def _become(job: dict[str, Any], outputs: tuple[int, int], status: int, given: l
             resource.setrlimit(which, (soft, hard))
         if listener is not None:
             with listener:
-                have_calls_told(job["listener"], listener)
+                report_calls(job["listener"], listener)
         os.execvpe(job["argv"][0], job["argv"], job["env"])  # noqa: S606 — without a shell is what is wanted
     except (OSError, ValueError) as error:
         _tell(status, f"failed {getattr(error, 'errno', 0) or 0}")

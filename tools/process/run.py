@@ -353,8 +353,8 @@ class _Run:
 
 def _with_reason(failure: PermanentFailure, pieces: Pieces) -> PermanentFailure:
     """Return a failure with the first line that was printed on the way to it."""
-    said = "".join(text for text, _ in pieces).strip().partition("\n")[0]
-    return PermanentFailure(f"{failure}: {said}") if said else failure
+    reason = "".join(text for text, _ in pieces).strip().partition("\n")[0]
+    return PermanentFailure(f"{failure}: {reason}") if reason else failure
 
 
 def _margin(seconds: float) -> float:

@@ -293,24 +293,24 @@ class SupervisedProcess:
     @property
     def exceeded(self) -> Exceeded | None:
         """The bound it was killed at, known for good once it was ended."""
-        word = self._told(b"limit")
+        word = self._reported(b"limit")
         what = Resource(word.decode()) if word else self._killed_for
         if what is Resource.DISK and self.disk is not None:
             return Exceeded(what, self.disk.size)
         return None if what is None else Exceeded(what, self.limits.bound(what))
 
-    def _told(self, word: bytes) -> bytes:
-        return told_behind(word, self.said)
+    def _reported(self, word: bytes) -> bytes:
+        return reported_behind(word, self.said)
 
     async def begin(self) -> None:
         """Wait until it is known who the reaper is."""
         await self._listen(b"reaper")
-        self.pid = int(self._told(b"reaper") or 0)
+        self.pid = int(self._reported(b"reaper") or 0)
         self.supervisor.reapers.add(self.pid)
 
     async def _listen(self, *words: bytes) -> None:
         """Take in the reaper's reports until one of these has come, or nothing more comes."""
-        while not any(map(self._told, words)):
+        while not any(map(self._reported, words)):
             chunk = await self.status.receive_some()
             if not chunk:
                 return
@@ -325,9 +325,9 @@ class SupervisedProcess:
         await self._listen_watchfully(b"ended", b"failed")
         if not self.pid:
             raise PermanentFailure("the program could not be started: its supervisor has ended")
-        if number := self._told(b"failed"):
+        if number := self._reported(b"failed"):
             raise PermanentFailure(unstartable(int(number)))
-        return os.waitstatus_to_exitcode(int(self._told(b"ended") or signal.SIGKILL))
+        return os.waitstatus_to_exitcode(int(self._reported(b"ended") or signal.SIGKILL))
 
     async def _listen_watchfully(self, *words: bytes) -> None:
         """Listen, and end a reaper that was stopped: what it keeps would be bounded by nobody.
@@ -352,7 +352,7 @@ class SupervisedProcess:
             if sys.platform != "linux":
                 # Nothing tells who is whose child there; the program leads their group.
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(int(self._told(b"program")), number)
+                    os.killpg(int(self._reported(b"program")), number)
 
     @property
     def _is_kept(self) -> bool:
@@ -388,7 +388,7 @@ class SupervisedProcess:
         """End the tree, wherever its root has come to; this waits for it."""
         if self._is_kept:
             # The reaper goes on: if this process dies now, there is nobody else to end the rest.
-            stop_group(self.pid, int(self._told(b"program") or 0))
+            stop_group(self.pid, int(self._reported(b"program") or 0))
             is_gone = end_all(self.pid)
             self.signal(signal.SIGKILL)
             send([self.pid], signal.SIGKILL)
@@ -399,9 +399,9 @@ class SupervisedProcess:
         return not _Ours.is_owned or _end_strays()
 
 
-def told_behind(word: bytes, said: bytes) -> bytes:
+def reported_behind(word: bytes, data: bytes) -> bytes:
     """Return what a reaper reported behind a word in whole lines, nothing where it has not yet."""
-    lines = said[: said.rfind(b"\n") + 1].splitlines()
+    lines = data[: data.rfind(b"\n") + 1].splitlines()
     return next((line.partition(b" ")[2] for line in lines if line.startswith(word + b" ")), b"")
 
 

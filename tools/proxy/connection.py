@@ -105,8 +105,8 @@ class Connection:
         if not is_tunnel and "://" not in target:
             await self._refuse(target, "malformed", "this is a proxy: it takes http://HOST/PATH and CONNECT")
         authority = target if is_tunnel else target.partition("://")[2].partition("/")[0].partition("?")[0]
-        told = {value.decode("latin-1").lower() for name, value in request.headers if name == b"host"}
-        if not told <= _spellings(authority.lower()):
+        hosts = {value.decode("latin-1").lower() for name, value in request.headers if name == b"host"}
+        if not hosts <= _spellings(authority.lower()):
             await self._refuse(target, "host", "the Host header names another host than the request")
         return target
 
@@ -159,10 +159,10 @@ class Connection:
 
     async def answer(self, status: int, reason: str) -> None:
         """Say why a request is not passed on, in the status line, which programs quote, and below."""
-        told = f"leeward: {reason}".encode("ascii", "replace")[:_LONGEST_REASON].translate(_CONTROLS)
-        body = told + b"\n"
+        reason_phrase = f"leeward: {reason}".encode("ascii", "replace")[:_LONGEST_REASON].translate(_CONTROLS)
+        body = reason_phrase + b"\n"
         with trio.move_on_after(_LINGER):
-            await self.stream.send_all(_HEAD % (status, told, len(body)) + body)
+            await self.stream.send_all(_HEAD % (status, reason_phrase, len(body)) + body)
             await self.stream.send_eof()
             # Closed on what the program still sends, the connection would take the answer away from it.
             for _ in range(_MOST_DRAINED):

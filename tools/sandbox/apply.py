@@ -165,8 +165,8 @@ class Keeping:
         Raises:
             Conflict, NotKept: it was not applied.
         """
-        reasons = await _told(partial(work.applied, revisions, stamps))
-        left = await _told(partial(work.taken_back, revisions)) if reasons else {}
+        reasons = await _tried(partial(work.applied, revisions, stamps))
+        left = await _tried(partial(work.taken_back, revisions)) if reasons else {}
         if left:
             raise NotKept({**reasons, **left}, is_unsettled=True)
         try:
@@ -214,7 +214,7 @@ class Keeping:
             os.close(handle)
 
 
-async def _told(work: Callable[[], dict[str, str]]) -> dict[str, str]:
+async def _tried(work: Callable[[], dict[str, str]]) -> dict[str, str]:
     """Do something in a thread; what it cannot even begin with is a reason, too."""
     try:
         return await trio.to_thread.run_sync(work)

@@ -92,7 +92,7 @@ class BubblewrapStart:
         with starting():
             filtered = _in_memory(self.filter)
             try:
-                told, tell = os.pipe()
+                reading, tell = os.pipe()
             except OSError:
                 os.close(filtered)
                 raise
@@ -104,12 +104,12 @@ class BubblewrapStart:
             wrapped, given = replace(start, argv=argv), (tell, filtered)
             child = await self.kept.start(wrapped, given, self.overlay, self.listener, self.network)
         except BaseException:
-            os.close(told)
+            os.close(reading)
             raise
         finally:
             os.close(tell)
             os.close(filtered)
-        return _Bubble(child, trio.lowlevel.FdStream(told))
+        return _Bubble(child, trio.lowlevel.FdStream(reading))
 
 
 def _in_memory(content: bytes) -> int:

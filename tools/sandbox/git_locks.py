@@ -49,7 +49,7 @@ def locks_removed(
     """
     if finished is not None and not finished.is_cut_short:
         return ()
-    told: list[str] = []
+    notes: list[str] = []
     for repository in repositories:
         if not is_inside(repository, workspace):
             continue
@@ -58,10 +58,10 @@ def locks_removed(
             found = [one for one in _locks(top, relative) if _came_since(top, one, began)]
             # The tree of a submodule lies beside its repository, and a linked one may lie anywhere.
             if found and _is_at_work("/" if _has_linked_trees(top, relative) else workspace):
-                told.append(f"{shown_name(found[0])} is left: another git process is running there")
+                notes.append(f"{shown_name(found[0])} is left: another git process is running there")
                 continue
-            told += [f"removed {shown_name(one)}, which it had left" for one in found if _removed(top, one)]
-    return tuple(told)
+            notes += [f"removed {shown_name(one)}, which it had left" for one in found if _removed(top, one)]
+    return tuple(notes)
 
 
 def _locks(top: DirHandle, repository: str) -> Iterator[str]:

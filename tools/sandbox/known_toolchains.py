@@ -81,14 +81,14 @@ class KnownToolchains:
     def recall(self, top: str, real: str) -> tuple[Spot, ...] | None:
         """Return the secrets of a toolchain, where nothing has changed since they were found, else None."""
         try:
-            told = json.loads(self._file(top).read_text(encoding="utf-8", errors="surrogateescape"))
-            basis, seal = told["basis"], told["seal"]
+            stored = json.loads(self._file(top).read_text(encoding="utf-8", errors="surrogateescape"))
+            basis, seal = stored["basis"], stored["seal"]
             if basis != self._basis(top, real):
                 return None
             walk = Walk()
-            for folder in told["folders"]:
+            for folder in stored["folders"]:
                 walk.enter(f"{top}{folder}")
-            spots = tuple(Spot(f"{top}{path}", bool(is_folder)) for path, is_folder in told["spots"])
+            spots = tuple(Spot(f"{top}{path}", bool(is_folder)) for path, is_folder in stored["spots"])
         except (OSError, ValueError, TypeError, KeyError):
             return None
         return spots if walk.is_settled and walk.seal == seal else None
@@ -97,7 +97,7 @@ class KnownToolchains:
         """Note what a look at a toolchain found, if it is a large one and at rest."""
         if walk.entries < _LARGE or not walk.is_settled:
             return
-        told = {
+        stored = {
             "basis": self._basis(top, real),
             "seal": walk.seal,
             "folders": [folder[len(top) :] for folder in walk.folders],
@@ -110,7 +110,7 @@ class KnownToolchains:
             for left_over in self.folder.glob("*.json.*"):
                 # Of a process that was killed; one that is being written is only not remembered.
                 left_over.unlink()
-            partial.write_text(json.dumps(told), encoding="utf-8")
+            partial.write_text(json.dumps(stored), encoding="utf-8")
             partial.replace(file)
 
     def _file(self, top: str) -> Path:

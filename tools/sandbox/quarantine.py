@@ -41,7 +41,7 @@ def open_up(handle: int) -> bool:
 
 def undo(changes: Iterable[MarkChange], aside: str) -> list[str]:
     """Move aside what must not stay, put back what was there, and say so, a sentence for each."""
-    told: list[str] = []
+    notes: list[str] = []
     moved: list[str] = []
     for change in changes:
         shown, is_gone = visible(change.path), change.after is None or is_inside(change.path, *moved)
@@ -55,10 +55,10 @@ def undo(changes: Iterable[MarkChange], aside: str) -> list[str]:
             is_back = change.before is not None and _put_back(change.path, change.before)
         except (OSError, ToolError) as error:
             why = getattr(error, "strerror", None) or error
-            told.append(f"{shown} was changed, and that could not be undone: {why}{_where(kept)}")
+            notes.append(f"{shown} was changed, and that could not be undone: {why}{_where(kept)}")
             continue
-        told.append(_sentence(shown, change, kept, is_back=is_back))
-    return told
+        notes.append(_sentence(shown, change, kept, is_back=is_back))
+    return notes
 
 
 def _sentence(shown: str, change: MarkChange, kept: str | None, *, is_back: bool) -> str:

@@ -71,8 +71,8 @@ async def run_read_only(sandbox: Sandbox, program: Program, closed: Sequence[str
     async with sandbox._looking:
         before = await trio.to_thread.run_sync(look_as_reader, sandbox, confinement)
     before.secrets += (Spot(path, is_folder=True) for path in closed)
-    told = () if before.is_whole else (_TOO_LARGE,)
-    return await confined(sandbox, program, confinement, before.masks(), told)
+    notices = () if before.is_whole else (_TOO_LARGE,)
+    return await confined(sandbox, program, confinement, before.masks(), notices)
 
 
 async def confined(

@@ -162,13 +162,13 @@ def _program(folder: str, place: str, sockets: dict[str, socket.socket]) -> Prog
 def _judged(before: object, after: object, folder: str, ran: ReadOnlyRan, reached: list[str]) -> str:
     """Say what went through, or what shows that the probe itself was not made."""
     finished = ran.ran.finished
-    said = finished.stdout.splitlines()
-    out = [line.removeprefix("OUT ") for line in said if line.startswith("OUT ")]
+    lines = finished.stdout.splitlines()
+    out = [line.removeprefix("OUT ") for line in lines if line.startswith("OUT ")]
     if before != after:
         return "a read-only run changed a file, its name, mode, times or attributes"
     if reached or out:
         return f"a read-only run got through to what it must not reach: {', '.join((*reached, *out))}"
-    if "READ" not in said or "END" not in said or finished.exit_code != 0:
+    if "READ" not in lines or "END" not in lines or finished.exit_code != 0:
         return finished.stderr.strip().rpartition("\n")[2] or "the simplest read-only run failed"
     if not {f"{folder}/kept", f"{folder}/new"} <= {*ran.wishes}:
         return "attempted writes of read-only runs cannot be detected on this machine"

@@ -249,10 +249,10 @@ class Sandbox:
                 before = await trio.to_thread.run_sync(_look_for_trial, self, confinement)
                 before.secrets += (Spot(path, is_folder=True) for path in reach.closed)
                 masks = without_git(self._masks(before, confinement.kept, lasting=False))
-            told = (*(() if before.is_whole else (_TOO_LARGE,)), *self._toolchains.news())
+            known = (*(() if before.is_whole else (_TOO_LARGE,)), *self._toolchains.news())
 
             def notices(finished: ProcessExit) -> tuple[str, ...]:
-                return (*told, *(trial_hints_of(finished.output) if finished.exit_code != 0 else ()))
+                return (*known, *(trial_hints_of(finished.output) if finished.exit_code != 0 else ()))
 
             yield await run_tried(self, trial, program, confinement, masks, notices, reach.serve)
 
@@ -382,10 +382,10 @@ async def watched(sandbox: Sandbox, *, lasting: bool) -> AsyncIterator[Watch]:
 
 def notices_of(sandbox: Sandbox, before: ScanResult, finished: ProcessExit) -> tuple[str, ...]:
     """Return what the output alone does not tell: about the sandbox, and what it could not check."""
-    told = (*(() if before.is_whole else (_TOO_LARGE,)), *sandbox._toolchains.news())
+    known = (*(() if before.is_whole else (_TOO_LARGE,)), *sandbox._toolchains.news())
     if finished.exit_code == 0 or sandbox.level is SandboxLevel.NONE:
-        return told
-    return (*told, *hints_of(finished.output, sandbox.confinement))
+        return known
+    return (*known, *hints_of(finished.output, sandbox.confinement))
 
 
 # ------------------------------------------------------------------ on trial
@@ -585,8 +585,8 @@ async def _run_smallest(starter: Starter) -> str | None:
         finished = await Program.smallest(":").run(starter)
     except PermanentFailure as error:
         return str(error)
-    said = finished.stderr.strip() or "the smallest of programs fails in it"
-    return None if finished.exit_code == 0 else said
+    problem = finished.stderr.strip() or "the smallest of programs fails in it"
+    return None if finished.exit_code == 0 else problem
 
 
 _PREPARE = {SandboxLevel.BUBBLEWRAP: _prepare_bubblewrap, SandboxLevel.LANDLOCK: _prepare_landlock}

@@ -165,23 +165,25 @@ class _Outside:
         paths = (self.folder / "canary", self.folder / "written", self.home)
         return (*map(str, paths), str(self.victim), *ports, str(self.address), self.secret)
 
-    def judged(self, said: str) -> Iterator[Probe]:
+    def judged(self, printed: str) -> Iterator[Probe]:
         """Yield every probe with what can be seen of it from here."""
-        told = {name: rest for name in _NAMES for line in said.splitlines() if (rest := _after(line, name))}
+        results = {
+            name: rest for name in _NAMES for line in printed.splitlines() if (rest := _after(line, name))
+        }
         seen = {
             "write": (self.folder / "written").exists(),
             "write at home": self.home.exists(),
-            "read": self.secret in told.get("read", ""),
+            "read": self.secret in results.get("read", ""),
             "change the mode": stat.S_IMODE((self.folder / "canary").stat().st_mode) != _MODE,
             **{name: _was_reached(one) for name, one in self.listening.items()},
-            "environment": self.secret in told.get("environment", ""),
-            "trace": told.get("trace", "").startswith("done"),
+            "environment": self.secret in results.get("environment", ""),
+            "trace": results.get("trace", "").startswith("done"),
             # A process that was killed may be there a moment longer.
-            "kill": told.get("kill", "").startswith("done") or not _is_alive(self.victim),
+            "kill": results.get("kill", "").startswith("done") or not _is_alive(self.victim),
         }
         for name in _NAMES:
-            if name in told or seen[name]:
-                detail = told.get(name, "").partition(" ")[2]
+            if name in results or seen[name]:
+                detail = results.get(name, "").partition(" ")[2]
                 yield Probe(name, seen[name], "" if seen[name] else detail)
             else:
                 yield Probe(name, None, "it printed no result")

@@ -158,13 +158,13 @@ class Wishes:
 
     def _answer(self, opened: int) -> None:
         """Take in one call, and let the kernel continue it."""
-        told = bytearray(_TOLD.size)
+        received = bytearray(_TOLD.size)
         try:
-            fcntl.ioctl(opened, _RECEIVE, told)
+            fcntl.ioctl(opened, _RECEIVE, received)
         except OSError:
             # It ended before it was asked after; or a signal came between.
             return
-        ident, pid, _, number, _, _, *arguments = _TOLD.unpack(told)
+        ident, pid, _, number, _, _, *arguments = _TOLD.unpack(received)
         self._calls += 1
         try:
             if self._calls > _MOST_CALLS or len(self.paths) >= _MOST_WISHES:
@@ -229,9 +229,11 @@ class _Call:
 
     def _bound(self) -> Iterator[str]:
         """Yield the path of a local socket that would be made."""
-        told = self._memory(self.arguments[1], min(self.arguments[2] & 0xFFFFFFFF, 128))
-        if len(told) > 2 and int.from_bytes(told[:2], "little") == _LOCAL and told[2]:
-            yield self._resolved(self._whole(_HERE, os.fsdecode(told[2:].partition(b"\0")[0])), follows=False)
+        address = self._memory(self.arguments[1], min(self.arguments[2] & 0xFFFFFFFF, 128))
+        if len(address) > 2 and int.from_bytes(address[:2], "little") == _LOCAL and address[2]:
+            yield self._resolved(
+                self._whole(_HERE, os.fsdecode(address[2:].partition(b"\0")[0])), follows=False
+            )
 
     def _at(self, folder: int | None, path: int | None, *, follows: bool) -> str | None:
         """Return what a call names, resolved; None for what is no path."""

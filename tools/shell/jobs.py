@@ -85,7 +85,7 @@ class Job:
         """How far it has come."""
         return JobState.RUNNING if self.ending is None else self.ending.state
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say in one sentence of ours how far it has come; `Ending.detail` may hold what others wrote."""
         if self.ending is None:
             return f"{self.id} has been running for {trio.current_time() - self.began:.0f} s"
@@ -186,8 +186,8 @@ class Jobs:
         if self._nursery is None or self.screen is None:
             raise PermanentFailure("nothing can run in the background here; run it without `background`")
         if len(running) >= self.most:
-            told = f"{', '.join(running)} run in the background, and no more than {self.most} may at once"
-            raise PermanentFailure(f"{told}; wait for one to end, or stop it with job_stop")
+            refusal = f"{', '.join(running)} run in the background, and no more than {self.most} may at once"
+            raise PermanentFailure(f"{refusal}; wait for one to end, or stop it with job_stop")
         self._begun += 1
         job = Job(f"job_{self._begun}", cleared.action.call.id, command, self.screen(cleared.action))
         self._remember(job)
@@ -264,8 +264,8 @@ class Jobs:
 def _shown(job: Job) -> Output:
     """Return what there is to see of a job; whose words it is, is as it was when it began."""
     if job.ending is None:
-        return Output(job.output.latest, job.output.origin, notices=(f"{job.told()}; this came last",))
+        return Output(job.output.latest, job.output.origin, notices=(f"{job.describe()}; this came last",))
     job.is_told = True
-    notices, facts = (job.told(), *job.ending.notices), (("how it ended", job.ending.detail),)
+    notices, facts = (job.describe(), *job.ending.notices), (("how it ended", job.ending.detail),)
     code = job.ending.exit_code
     return Output(job.text, job.output.origin, exit_code=code, notices=notices, facts=facts)

@@ -68,8 +68,8 @@ class Readers:
             self.sandbox.reading.forget()
             raise
         wished = tuple(self._shown(path) for path in found.wishes if not self._is_cache(path))
-        told = (*_unread(found.ran, closed), *_told(found, wished))
-        return Tried(replace(found.ran, notices=(*found.ran.notices, *told)), wished)
+        notices = (*_unread(found.ran, closed), *_notices(found, wished))
+        return Tried(replace(found.ran, notices=(*found.ran.notices, *notices)), wished)
 
     async def _closed(self) -> dict[str, str]:
         """Return the repositories that hold something secret, each with its name."""
@@ -83,7 +83,7 @@ class Readers:
         return not self.caches.isdisjoint(parts) and ".git" not in parts
 
 
-def _told(found: ReadOnlyRan, wished: Sequence[str]) -> tuple[str, ...]:
+def _notices(found: ReadOnlyRan, wished: Sequence[str]) -> tuple[str, ...]:
     """Return what to say of what was not written."""
     if not wished:
         return (_UNSURE,) if found.is_unsure or found.is_cut else ()

@@ -130,7 +130,7 @@ class Shell:
             output = await self._read(command, cleared)
         else:
             ran = await self._run(command, cleared.deadline, cleared.emit, cleared=cleared)
-            ran = self._told_of_network(self._with_places(ran), command, cleared)
+            ran = self._with_refused_hosts(self._with_places(ran), command, cleared)
             if (failure := _failure(ran)) is not None:
                 raise failure
             output = _output(ran, _ended(ran))
@@ -192,7 +192,7 @@ class Shell:
             serve=self._served(cleared),
         )
         ran = self._with_places(replace(tried.ran, notices=(*tried.ran.notices, *tried.notices)))
-        ran = self._told_of_network(ran, command, cleared)
+        ran = self._with_refused_hosts(ran, command, cleared)
         if tried.proposal is not None and _failure(ran) is not None:
             tried.proposal.close()
             ran = replace(ran, notices=(*ran.notices, "its changes were discarded"))
@@ -230,7 +230,7 @@ class Shell:
             return self.env
         return network_environment(self.env, is_open=bool(cleared.gatekeeper.hosts))
 
-    def _told_of_network(self, ran: Ran, command: str, cleared: Cleared) -> Ran:
+    def _with_refused_hosts(self, ran: Ran, command: str, cleared: Cleared) -> Ran:
         """Say which hosts a command was refused, and offer to run it again if it failed.
 
         A program that went without them needs nothing, and where nobody can be asked the notice has to do.
@@ -244,10 +244,10 @@ class Shell:
             granted = {grant.match for grant in session.active_grants() if grant.tool == NETWORK}
             once = [host for host in gatekeeper.hosts if host not in {*policy.sandbox.allow_hosts, *granted}]
             cleared.offer(Rerun(tuple(dict.fromkeys((*once, *wanted))), partial(self._tried, command)))
-        told = (
+        notice = (
             f"it tried to reach {', '.join(wanted)}, which nobody allowed; [tools.sandbox] allow_hosts does"
         )
-        return replace(ran, notices=(*ran.notices, told))
+        return replace(ran, notices=(*ran.notices, notice))
 
     async def _run(
         self,
@@ -275,9 +275,9 @@ class Shell:
             return _ending(await self._run(command, deadline, emit, lasting=True))
 
         job = await self.jobs.start(cleared, redact_text(command), run)
-        told = f"started as {job.id}; job_output tells how far it has come, job_stop ends it"
+        text = f"started as {job.id}; job_output tells how far it has come, job_stop ends it"
         longest = f"it may run for {self.jobs.longest:g} s, and ends with this session at the latest"
-        return Output(told, Origin.TOOL, notices=(longest,), goes_on=True)
+        return Output(text, Origin.TOOL, notices=(longest,), goes_on=True)
 
 
 async def _unheard(_chunk: str) -> None:
@@ -288,8 +288,8 @@ def _withheld(ran: Ran, lends: Sequence[str]) -> Ran:
     """Return how a program ended that was lent secrets, without anything that it says."""
     finished = ran.finished
     failed = bool(finished.exit_code or finished.signal)
-    told = "it failed" if failed else "it succeeded"
-    notice = f"{told}; what it prints is withheld, for it was lent {', '.join(lends)} ([secrets] show_output)"
+    text = "it failed" if failed else "it succeeded"
+    notice = f"{text}; what it prints is withheld, for it was lent {', '.join(lends)} ([secrets] show_output)"
     ended = replace(
         finished, pieces=(), exit_code=int(failed), signal=None, dropped=0, error_lines=(), held_open=False
     )
@@ -319,8 +319,8 @@ def _failure(ran: Ran, *, lasting: bool = False) -> ToolError | None:
         return LimitExceeded(str(finished.exceeded), _output(ran))
     if finished.timed_out:
         key = "longest_job" if lasting else "timeout"
-        told = f"stopped after {finished.seconds:.1f} s, at its deadline ([tools.shell] {key})"
-        return ToolTimeout(told, _output(ran))
+        text = f"stopped after {finished.seconds:.1f} s, at its deadline ([tools.shell] {key})"
+        return ToolTimeout(text, _output(ran))
     if number is not None:
         return PermanentFailure(f"ended by signal {number} ({_signal_name(number)})", _output(ran))
     if code in _NOT_RUN:
@@ -344,8 +344,8 @@ def _ending(ran: Ran) -> Ending:
 
 def _output(ran: Ran, *notices: str) -> Output:
     finished = ran.finished
-    told = (*notices, *_remarks(finished), *ran.notices)
-    return Output(finished.output, exit_code=finished.exit_code, notices=told, emitted=True)
+    remarks = (*notices, *_remarks(finished), *ran.notices)
+    return Output(finished.output, exit_code=finished.exit_code, notices=remarks, emitted=True)
 
 
 def _remarks(finished: ProcessExit) -> tuple[str, ...]:

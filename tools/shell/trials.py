@@ -195,7 +195,7 @@ class Trials:
                 return Tried(tried.ran, None, (*cached, *_left_out(changes), why_not), count)
             git = await self._meant(changes, upper)
             changes = _without(changes, git.unchanged)
-            told = (
+            notices = (
                 *cached,
                 *_left_out(changes),
                 *(f"{shown_name(path)}: {why}" for path, why in git.denied[:_FEW]),
@@ -206,10 +206,10 @@ class Trials:
             if outright:
                 # No gate knows what git takes for a repository by what lies in it.
                 return Tried(
-                    tried.ran, None, (*told, f"{_DISCARDED}: {_listed(outright)} must not be kept"), count
+                    tried.ran, None, (*notices, f"{_DISCARDED}: {_listed(outright)} must not be kept"), count
                 )
             if not changes.changes:
-                return Tried(tried.ran, None, told, count)
+                return Tried(tried.ran, None, notices, count)
             bounds = _ALLOWED if is_real else _TO_ASK
             draft = await trio.to_thread.run_sync(_drafted, changes, git, upper, self.policy, bounds)
         except (OSError, ToolError) as error:
@@ -228,7 +228,7 @@ class Trials:
             _session=self.session().id,
             _discard=tried.hold(),
         )
-        return Tried(tried.ran, proposal, told, count)
+        return Tried(tried.ran, proposal, notices, count)
 
     def _whole(self, path: str) -> str:
         """Return a path of the workspace as an absolute one."""
@@ -260,8 +260,8 @@ class TrialProposal:
         repositories = [f"git: {shown_name(name)} changed" for name in self.repositories]
         lines = [f"{shown_name(one.path)}: {_kind(one)}" for one in self._changes.changes[: _TO_ASK.paths]]
         is_cut = self.is_cut or len(self._changes.changes) > len(lines)
-        told = "it was lent a secret, so what it wrote is not shown"
-        return replace(self, shown="\n".join((told, *repositories, *lines)), is_cut=is_cut)
+        text = "it was lent a secret, so what it wrote is not shown"
+        return replace(self, shown="\n".join((text, *repositories, *lines)), is_cut=is_cut)
 
     async def keep(self, cleared: Cleared) -> Output:
         """Change the workspace so, all of it or nothing.
@@ -330,8 +330,8 @@ def _without_caches(changes: Changes, names: AbstractSet[str]) -> tuple[Changes,
     left_out = [change for change in changes.changes if change.path in cached]
     conflicts = tuple(path for path in changes.conflicts if path not in cached)
     folders = sorted({_cache_of(path, names) for path in cached})
-    told = f"left out, as caches are never kept: {_counted(left_out)} ({_listed(folders)})"
-    return replace(_without(changes, cached), conflicts=conflicts), (told,), len(left_out)
+    notice = f"left out, as caches are never kept: {_counted(left_out)} ({_listed(folders)})"
+    return replace(_without(changes, cached), conflicts=conflicts), (notice,), len(left_out)
 
 
 def _cached(changes: Sequence[Change], names: AbstractSet[str]) -> frozenset[str]:
@@ -413,7 +413,7 @@ class _Group:
     is_new: bool
     changes: list[Change] = field(default_factory=list)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return its line."""
         files = [one.after for one in self.changes if one.after is not None and one.after.kind == "file"]
         size = size_text(sum(entry.size for entry in files))
@@ -434,11 +434,11 @@ def _drafted(changes: Changes, git: GitChanges, upper: Upper, policy: Policy, bo
     ordered = sorted(single, key=lambda change: (change.path not in notable, change.path))
     taken = ordered[: max(0, bounds.paths - len(groups))]
     lines = [f"git: {line}" for line in (*git.asks, *git.lines)]
-    lines += [group.told() for group in groups[: bounds.paths]]
+    lines += [group.describe() for group in groups[: bounds.paths]]
     lines += [f"not kept: {shown_name(path)}: {why}" for path, why in changes.refused[: bounds.paths]]
     with UpperTree.of(upper.handle) as tree:
         texts = _Texts(tree, upper.lower, bounds.shown, stops=not bounds.in_full)
-        lines += [f"{shown_name(change.path)}: {texts.told(change)}" for change in taken]
+        lines += [f"{shown_name(change.path)}: {texts.describe(change)}" for change in taken]
     missing = len(single) - len(taken) + max(0, len(groups) - bounds.paths)
     if missing:
         lines.append(f"and {missing} more paths, which are not named here")
@@ -505,7 +505,7 @@ class _Texts:
     stops: bool = False
     is_over: bool = False
 
-    def told(self, change: Change) -> str:
+    def describe(self, change: Change) -> str:
         """Return what changed at a path."""
         before, after = change.before, change.after
         if after is None:
@@ -527,22 +527,22 @@ class _Texts:
         what = f"new file, {size_text(after.size)}" if before is None else f"changed, {size_text(after.size)}"
         if before is not None and not is_file:
             what = f"a {before.kind} before, now a file of {size_text(after.size)}"
-        told = f"{what}, SHA-256 {after.digest}"
+        text = f"{what}, SHA-256 {after.digest}"
         if not any(sizes):
             return "new empty file"
         if max(sizes) > _MOST_OF_ONE or (self.is_over and self.stops):
-            return told
+            return text
         with suppress(OSError, ToolError):
             new = self._read(path, is_new=True)
             old = self._read(path, is_new=False) if is_file else None
             if b"\0" in new:
-                return told
+                return text
             lines = unified(old, new)
             if len(lines) <= self.left:
                 self.left -= len(lines)
                 return lines
             self.is_over = True
-        return told
+        return text
 
     def _read(self, path: str, *, is_new: bool) -> bytes:
         folder, _, name = path.rpartition("/")

@@ -140,8 +140,8 @@ class MessageReader:
         self._reason = text_of(message.get("stop_reason"))
         events: list[ModelEvent] = []
         for index, block in enumerate(mappings(message.get("content"))):
-            told = self._start(index, block)
-            events += ([TextDelta(told)] if told else []) if isinstance(told, str) else told
+            shown = self._start(index, block)
+            events += ([TextDelta(shown)] if shown else []) if isinstance(shown, str) else shown
         return events
 
     def _start(self, index: object, start: Mapping[str, Any]) -> str | Sequence[ModelEvent]:

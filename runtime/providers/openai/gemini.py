@@ -46,10 +46,10 @@ class Gemini(ChatCompletions):
 
     def tool(self, view: ToolView) -> dict[str, Json]:
         """Return the description of a tool, in the words of JSON Schema that Google knows."""
-        told: dict[str, Json] = {"name": view.name, "description": view.description}
+        declaration: dict[str, Json] = {"name": view.name, "description": view.description}
         if view.schema.get("properties"):
-            told["parameters"] = narrowed(view.schema)
-        return told
+            declaration["parameters"] = narrowed(view.schema)
+        return declaration
 
     def verbatim(self, message: Message, owner: str) -> tuple[Mapping[str, Json], list[Mapping[str, Json]]]:
         """Return what goes back; the first of a message's calls never goes without a signature."""
@@ -78,16 +78,16 @@ def _narrowed(schema: Mapping[str, Any], named: Mapping[str, Any], depth: int) -
     reference = str(schema.get("$ref", "")).rpartition("/")[2]
     if reference:
         schema = {**mapping(named.get(reference)), **schema}
-    told: dict[str, Json] = {name: value for name, value in schema.items() if name in _KEYWORDS}
+    narrowed: dict[str, Json] = {name: value for name, value in schema.items() if name in _KEYWORDS}
     if "const" in schema:
-        told["enum"] = [schema["const"]]
+        narrowed["enum"] = [schema["const"]]
     for name in ("items", "properties"):
-        if name in told:
-            told[name] = _inside(name, schema[name], named, depth + 1)
+        if name in narrowed:
+            narrowed[name] = _inside(name, schema[name], named, depth + 1)
     alternatives = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(alternatives, list):
-        told = _one_of(told, [mapping(one) for one in alternatives], named, depth)
-    return _typed(told)
+        narrowed = _one_of(narrowed, [mapping(one) for one in alternatives], named, depth)
+    return _typed(narrowed)
 
 
 def _inside(name: str, value: object, named: Mapping[str, object], depth: int) -> Json:
@@ -97,25 +97,28 @@ def _inside(name: str, value: object, named: Mapping[str, object], depth: int) -
 
 
 def _one_of(
-    told: dict[str, Json], alternatives: list[Mapping[str, object]], named: Mapping[str, object], depth: int
+    narrowed: dict[str, Json],
+    alternatives: list[Mapping[str, object]],
+    named: Mapping[str, object],
+    depth: int,
 ) -> dict[str, Json]:
     """Return a choice between schemas; null among them is how others say that a value may be left out."""
     real = [_narrowed(one, named, depth + 1) for one in alternatives if one.get("type") != "null"]
     if len(real) < len(alternatives):
-        told["nullable"] = True
-    return {**real[0], **told} if len(real) == 1 else {**told, "anyOf": real}
+        narrowed["nullable"] = True
+    return {**real[0], **narrowed} if len(real) == 1 else {**narrowed, "anyOf": real}
 
 
-def _typed(told: dict[str, Json]) -> dict[str, Json]:
+def _typed(narrowed: dict[str, Json]) -> dict[str, Json]:
     """Return a schema with one type, of an enumeration only if it is of texts, and no default of nothing."""
-    kinds = told.get("type")
+    kinds = narrowed.get("type")
     if isinstance(kinds, list):
         real = [kind for kind in kinds if kind != "null"]
-        told["type"] = real[0] if real else "string"
+        narrowed["type"] = real[0] if real else "string"
         if len(real) < len(kinds):
-            told["nullable"] = True
-    if "enum" in told and told.get("type", "string") != "string":
-        del told["enum"]
-    if told.get("default", 0) is None:
-        del told["default"]
-    return told
+            narrowed["nullable"] = True
+    if "enum" in narrowed and narrowed.get("type", "string") != "string":
+        del narrowed["enum"]
+    if narrowed.get("default", 0) is None:
+        del narrowed["default"]
+    return narrowed

@@ -70,10 +70,10 @@ def _compound(compound: Compound, depth: int) -> Iterator[str]:
     """Yield what decides whether and how often something runs, and below each of it what that is."""
     indent = "  " * depth
     redirected = compound.redirections
-    for said, node in _clauses(compound):
-        words = [one for one in said if isinstance(one, Word)] + [one.target for one in redirected]
-        if said:
-            shown = [_word(one) if isinstance(one, Word) else one for one in said]
+    for clause, node in _clauses(compound):
+        words = [one for one in clause if isinstance(one, Word)] + [one.target for one in redirected]
+        if clause:
+            shown = [_word(one) if isinstance(one, Word) else one for one in clause]
             yield indent + " ".join([*shown, *map(_redirection, redirected)])
             redirected = ()
         for word in words:
@@ -85,30 +85,30 @@ def _compound(compound: Compound, depth: int) -> Iterator[str]:
 def _clauses(compound: Compound) -> Iterator[tuple[list[str | Word], Node | None]]:
     """Yield the keywords and words before each statement, with that statement."""
     is_named = compound.kind in _NAMED
-    said: list[str | Word] = [f"{compound.kind} {compound.name}".rstrip()] if is_named else []
+    clause: list[str | Word] = [f"{compound.kind} {compound.name}".rstrip()] if is_named else []
     for piece in compound.pieces:
         match piece:
             case ";":
-                yield said, None
-                said = []
+                yield clause, None
+                clause = []
             case "in" if compound.kind == "case":
-                yield said, None
-                said = ["when"]
+                yield clause, None
+                clause = ["when"]
             case ";;":
-                said = ["when"]
+                clause = ["when"]
             case ";&" | ";;&":
-                said = [f"and then, with {piece},", "when"]
+                clause = [f"and then, with {piece},", "when"]
             case "fi" | "done" | "esac":
-                said = []
+                clause = []
             case str():
-                said += [] if is_named or piece == ")" else [piece]
+                clause += [] if is_named or piece == ")" else [piece]
             case Word():
-                said.append(piece)
+                clause.append(piece)
             case _:
-                yield said, piece
-                said = []
-    if said:
-        yield said, None
+                yield clause, piece
+                clause = []
+    if clause:
+        yield clause, None
 
 
 def _first(word: Word) -> str:

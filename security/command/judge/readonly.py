@@ -151,8 +151,10 @@ def _use_problem(words: tuple[Word, ...], found: ReadOnlyProgram, scene: Scene) 
         return Objection("operand", "an operand would change something", operands[-1].text)
     # All are looked at: what is refused stays so, and a survey asks for all.
     problems = [_operand_problem(word, kind, found, scene) for word in operands]
-    told = [problem for problem in problems if problem is not None]
-    return next((problem for problem in told if problem.rule == "secret"), told[0] if told else None)
+    objections = [problem for problem in problems if problem is not None]
+    return next(
+        (problem for problem in objections if problem.rule == "secret"), objections[0] if objections else None
+    )
 
 
 def _operand_problem(word: Word, kind: str, found: ReadOnlyProgram, scene: Scene) -> Objection | None:

@@ -53,8 +53,8 @@ def suggestions_for(
             continue
         if isinstance(instead, Unreadable):
             continue
-        said = ruled(instead, line.facts, policy, rules).say
-        if said == Say.NOTHING or (said == Say.ASK and (refused or found.is_safer)):
+        ruling = ruled(instead, line.facts, policy, rules).say
+        if ruling == Say.NOTHING or (ruling == Say.ASK and (refused or found.is_safer)):
             yield found, replace(instead, facts=line.facts)
 
 

@@ -55,10 +55,10 @@ class Ruling:
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Every reason with what it is about; the one in the question is not repeated."""
-        told = dict.fromkeys(
+        shown = dict.fromkeys(
             ("namely" if reason == self.reason else reason, value) for reason, value in self.reasons if value
         )
-        return tuple(told)[:_MOST_REASONS]
+        return tuple(shown)[:_MOST_REASONS]
 
 
 _MOST_REASONS = 8

@@ -219,15 +219,15 @@ Piece: TypeAlias = str | Word | Node
 
 def success_is_of_all(line: CommandLine) -> bool:
     """Whether the exit code 0 of a line tells that each of its commands ended well."""
-    return _is_told(line.root)
+    return _reports_failure(line.root)
 
 
-def _is_told(node: Node) -> bool:
+def _reports_failure(node: Node) -> bool:
     """Whether a node ends with the code of whatever in it failed: a pipeline has that of its last stage."""
     match node:
         case Command():
-            return all(map(_is_told, node.inner))
+            return all(map(_reports_failure, node.inner))
         case Sequence():
-            return set(node.separators[:-1]) <= {"&&"} and all(map(_is_told, node.items))
+            return set(node.separators[:-1]) <= {"&&"} and all(map(_reports_failure, node.items))
         case _:
             return False

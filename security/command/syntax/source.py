@@ -49,8 +49,8 @@ def tokens_of(text: SourceText, node: tree_sitter.Node, *, whole: bool = False) 
 
 def must_be_token(text: SourceText, node: tree_sitter.Node) -> None:
     """The grammar lets a token swallow the characters in front of it (`-<<` passes for `<<`)."""
-    said = text.src[node.start_byte : node.end_byte]
-    if not node.is_named and said != node.type and (node.type != "\n" or said.strip("\n")):
+    text_of_node = text.src[node.start_byte : node.end_byte]
+    if not node.is_named and text_of_node != node.type and (node.type != "\n" or text_of_node.strip("\n")):
         raise Unread("an operator is spelled in an unknown way")
 
 
@@ -61,6 +61,6 @@ def _must_be_gap(text: SourceText, start: int, end: int) -> None:
 
 def _must_be_comment(text: SourceText, node: tree_sitter.Node) -> None:
     start = node.start_byte
-    said = text.src[start : node.end_byte]
-    if not said.startswith("#") or "\n" in said or (start and text.src[start - 1] not in " \t\n;&|("):
+    comment = text.src[start : node.end_byte]
+    if not comment.startswith("#") or "\n" in comment or (start and text.src[start - 1] not in " \t\n;&|("):
         raise Unread("a comment was found where there is none")

@@ -26,7 +26,7 @@ from leeward.tools.process import (
 )
 from leeward.tools.process import cgroup as cgroups_module
 from leeward.tools.process.environment import Resource
-from leeward.tools.process.supervisor import told_behind
+from leeward.tools.process.supervisor import reported_behind
 from leeward.tools.sandbox import SandboxSettings, open_sandbox
 from leeward.tools.sandbox import sandbox as confined_module
 from leeward.tools.shell import Shell
@@ -452,4 +452,4 @@ async def test_the_kernel_holds_a_command_where_it_can(tmp_path, monkeypatch):
     ],
 )
 def test_a_reaper_tells_a_bound_only_where_it_was_exceeded(said, limit):
-    assert told_behind(b"limit", said) == limit
+    assert reported_behind(b"limit", said) == limit
