@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -136,7 +137,7 @@ _LAID_OPEN: Mapping[type[Event], tuple[str, type[Grant]]] = {Granted: ("grant", 
 """The field of an event whose value is laid open: its fields are in the record beside the event's own."""
 
 
-def stored_fields(event: type[Event]) -> dict[str, tuple[str, str]]:
+def stored_fields(event: type[Event]) -> Mapping[str, tuple[str, str]]:
     """Return the way to each value of an event, and its type, by the name under which it is recorded."""
     opened, inner = _LAID_OPEN.get(event, ("", Grant))
     found: dict[str, tuple[str, str]] = {}
@@ -150,16 +151,19 @@ def stored_fields(event: type[Event]) -> dict[str, tuple[str, str]]:
     return found
 
 
-_STORED = {kind: stored_fields(kind) for kind in KINDS.values()}
-_WAYS = {kind: [way for way, _ in stored.values()] for kind, stored in _STORED.items()}
+@cache
+def _getter(kind: str) -> tuple[tuple[str, ...], Callable[[Event], tuple[Any, ...]]]:
+    """Return the recorded names of the fields of a kind of event, and what gets their values in one step."""
+    stored = stored_fields(KINDS[kind])
+    ways = [way for way, _ in stored.values()]
+    # The last way is one too many: for a single one no tuple would come back.
+    return tuple(stored), attrgetter(*ways, ways[0])
 
-# All are got in one step. The last way is one too many: for a single one no tuple would come back.
-_FIELDS = {kind: (tuple(_STORED[kind]), attrgetter(*ways, ways[0])) for kind, ways in _WAYS.items()}
 
-_RESTORED = {
-    kind: tuple((name, _RESTORE[name]) for name in stored if name in _RESTORE)
-    for kind, stored in _STORED.items()
-}
+@cache
+def _restored(kind: str) -> tuple[str, ...]:
+    """Return the fields of a kind of event that JSON says otherwise than the event."""
+    return tuple(name for name in stored_fields(KINDS[kind]) if name in _RESTORE)
 
 
 def kind_of(event: Event) -> str:
@@ -175,7 +179,7 @@ def body_of(event: Event) -> str:
     Raises:
         RecordError: a number is infinite or not a number.
     """
-    names, values = _FIELDS[type(event)]
+    names, values = _getter(kind_of(event))
     return stored_json(dict(zip(names, values(event), strict=False)))
 
 
@@ -187,9 +191,9 @@ def event_of(kind: str, body: Mapping[str, Any]) -> Event:
     """
     try:
         made, fields_of = KINDS[kind], {**_UNSAID.get(kind, {}), **body}
-        for name, restored in _RESTORED[made]:
+        for name in _restored(kind):
             if name in fields_of:
-                fields_of[name] = restored(fields_of[name])
+                fields_of[name] = _RESTORE[name](fields_of[name])
         held: dict[str, Any] = {}
         if made in _LAID_OPEN:
             opened, inner = _LAID_OPEN[made]

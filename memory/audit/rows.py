@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import count
 from types import MappingProxyType, NoneType
 from typing import Any
@@ -92,15 +93,20 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {
     "int | None": (int, NoneType),
     "tuple[str, ...]": (list,),
 }
-# What JSON can say of the fields of each kind of event, and which of them are lists of texts.
-_FIELDS = {
-    kind: tuple((name, _PLAIN[held]) for name, (_, held) in stored_fields(event).items() if held in _PLAIN)
-    for kind, event in KINDS.items()
-}
-_TEXTS = {
-    kind: tuple(name for name, (_, held) in stored_fields(event).items() if held == "tuple[str, ...]")
-    for kind, event in KINDS.items()
-}
+
+
+@cache
+def _plain_fields(kind: str) -> tuple[tuple[str, tuple[type, ...]], ...]:
+    """Return the fields of a kind of event that JSON can say, each with the types it has there."""
+    stored = stored_fields(KINDS[kind])
+    return tuple((name, _PLAIN[held]) for name, (_, held) in stored.items() if held in _PLAIN)
+
+
+@cache
+def _lists_of_texts(kind: str) -> tuple[str, ...]:
+    """Return the fields of a kind of event that are lists of texts."""
+    return tuple(name for name, (_, held) in stored_fields(KINDS[kind]).items() if held == "tuple[str, ...]")
+
 
 _SELECT = "SELECT seq, at, session, kind, call, tool, body FROM audit WHERE "
 
@@ -162,10 +168,10 @@ def _check(row: Row, body: Any) -> None:
         raise ValueError("it is no object, or what it is about has no name")
     if kind in KINDS:
         event_of(kind, body)
-        for name, types in _FIELDS[kind]:
+        for name, types in _plain_fields(kind):
             if name in body and not isinstance(body[name], types):
                 raise ValueError(f"{name} is {body[name]!r}")
-        for name in _TEXTS[kind]:
+        for name in _lists_of_texts(kind):
             if not all(isinstance(text, str) for text in body.get(name, ())):
                 raise ValueError(f"{name} is {body[name]!r}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, field, fields, replace
+from dataclasses import MISSING, field, fields, replace
 from functools import cache, partial
 from itertools import islice
 from types import MappingProxyType
@@ -256,18 +256,20 @@ def _again(again: Again, kept: Redacted) -> tuple[str, int, str]:
 
 def _fields_set(value: GateVerdict | AtomRecord | ActionRecord) -> dict[str, Any]:
     """Return the fields of a value without those that are as they are by default."""
-    found = ((name, getattr(value, name), default) for name, default in _DEFAULTS[type(value)])
+    found = ((name, getattr(value, name), default) for name, default in _defaults()[type(value)])
     return {name: content for name, content, default in found if default is MISSING or content != default}
 
 
-def _default(one: Field[Any]) -> object:
-    return one.default if one.default_factory is MISSING else one.default_factory()
-
-
-_DEFAULTS: Mapping[type[object], tuple[tuple[str, object], ...]] = {
-    kind: tuple((one.name, _default(one)) for one in fields(kind))
-    for kind in (GateVerdict, AtomRecord, ActionRecord)
-}
+@cache
+def _defaults() -> Mapping[type[object], tuple[tuple[str, object], ...]]:
+    """Return the fields of each kind of record, with their defaults."""
+    return {
+        kind: tuple(
+            (one.name, one.default if one.default_factory is MISSING else one.default_factory())
+            for one in fields(kind)
+        )
+        for kind in (GateVerdict, AtomRecord, ActionRecord)
+    }
 
 
 def _where(cited: str, rules: Iterable[Rule]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -193,7 +193,7 @@ def apply_events(session: Session, *events: Event) -> Session:
     return then
 
 
-_FIELDS = attrgetter(*(field.name for field in fields(Session)))
+_FIELDS = attrgetter(*Session.__slots__)
 
 
 def _changes(session: Session, event: Event) -> dict[str, object]:

@@ -28,7 +28,7 @@ from leeward.security.paths import Preview
 from leeward.security.trust import Origin
 
 from .judged import as_text
-from .validation import Signature, checker, own_schema
+from .validation import Signature, checker, name_of, own_schema
 
 __all__ = ["SingleTool", "check_name", "schema_tool", "spec_from_schema", "tool"]
 
@@ -211,8 +211,7 @@ def _seconds(timeout: float) -> float:
 
 def _must_return(function: Function) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        name = getattr(function, "__qualname__", repr(function))
-        raise TypeError(f"{name} yields; a tool returns its result")
+        raise TypeError(f"{name_of(function)} yields; a tool returns its result")
 
 
 def _runner(function: Function, signature: Signature) -> Run:
@@ -240,8 +239,7 @@ def _in_thread(function: Function, signature: Signature) -> Run:
         TypeError: it asks for the `Cleared`, which belongs to the trio thread.
     """
     if signature.injected is not None:
-        name = getattr(function, "__qualname__", repr(function))
-        raise TypeError(f"{name} asks for the Cleared, so it must be an 'async def'")
+        raise TypeError(f"{name_of(function)} asks for the Cleared, so it must be an 'async def'")
 
     async def run(cleared: Cleared) -> object:
         work = partial(function, **signature.values(cleared))

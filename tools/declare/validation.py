@@ -38,7 +38,15 @@ if TYPE_CHECKING:
 else:
     jsonschema_rs = LazyModule("jsonschema_rs")
 
-__all__ = ["Signature", "checker", "inner_references_only", "own_schema", "plain", "schema_validator"]
+__all__ = [
+    "Signature",
+    "checker",
+    "inner_references_only",
+    "name_of",
+    "own_schema",
+    "plain",
+    "schema_validator",
+]
 
 
 _REFUSED = {
@@ -46,6 +54,11 @@ _REFUSED = {
     inspect.Parameter.VAR_KEYWORD: "takes **{name}; name every argument, so that each can be judged",
     inspect.Parameter.POSITIONAL_ONLY: "has the positional-only '{name}'; arguments come by name",
 }
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """Return what to call a function in a message; the text of what a method is bound to is long to make."""
+    return getattr(function, "__qualname__", None) or repr(function)
 
 
 class _Untitled(GenerateJsonSchema):
@@ -85,7 +98,7 @@ class Signature:
 
     @classmethod
     def _read(cls, function: Callable[..., object]) -> Signature:
-        name = getattr(function, "__qualname__", repr(function))
+        name = name_of(function)
         parameters = _parameters(function, name)
         injected = [key for key, (hint, _) in parameters.items() if hint is Cleared]
         if len(injected) > 1:

@@ -160,7 +160,8 @@ def test_nothing_is_generated_before_it_is_needed_and_equality_not_with_construc
     assert {"__init__", "__eq__", "__repr__", "__hash__"} <= waiting(Fresh)
     one = Fresh(1)
     assert "__init__" not in waiting(Fresh) and {"__eq__", "__repr__", "__hash__"} <= waiting(Fresh)
-    assert one == Fresh(1) and waiting(Fresh) == set()
+    assert one == Fresh(1) and waiting(Fresh) == {"__match_args__", "__dataclass_fields__"}
+    assert [field.name for field in dataclasses.fields(one)] == ["a"] and waiting(Fresh) == set()
 
 
 def test_threads_that_need_it_at_once_all_get_it():
