@@ -182,7 +182,7 @@ def _model(
             hint, default = accepted[key]
             definitions[field] = (hint, Field(alias=key) if default is ... else Field(default, alias=key))
         model: type[BaseModel] = create_model(
-            "Arguments", __config__=ConfigDict(extra="forbid"), **definitions
+            "Arguments", __config__=ConfigDict(extra="forbid", defer_build=True), **definitions
         )
         for field, key in fields.items():  # noqa: B007 — the handler below names it
             info = model.model_fields[field]
