@@ -23,12 +23,13 @@ class LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """Compile; from now on the methods of the pattern are found without coming here."""
+        """Compile; from now on the methods of the pattern, and what was asked for, are found without this."""
         if name.startswith("__"):
             raise AttributeError(name)
         compiled = re.compile(self.pattern, self._flags)
         vars(self).update((method, getattr(compiled, method)) for method in _METHODS)
-        return getattr(compiled, name)
+        found = vars(self)[name] = getattr(compiled, name)
+        return found
 
 
 def regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
