@@ -1,8 +1,9 @@
 """The same work as in `floor.py`, done by Leeward: all gates, the durable audit, the transcript.
 
-    python bench/loaded.py URL MODEL [CONVERSATIONS] [headless|rendered]
+    python bench/loaded.py URL MODEL [CONVERSATIONS] [headless|rendered|shell]
 
-Prints what it measured as JSON, in the words of `floor.py`.
+Prints what it measured as JSON, in the words of `floor.py`. With `shell` the calls are of that tool, so many
+as CONVERSATIONS says, each beside the same line in the same sandbox without anything around it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from leeward.runtime.repl.render import Renderer
 from leeward.runtime.repl.screen import Screen
 from leeward.runtime.script import RunPrinter
 from leeward.runtime.script.script import ScriptStep
+from leeward.security.call import Status
 from leeward.security.kinds import Effect
 from leeward.tools.declare import tool
+from leeward.tools.process import environment
 
 CONFIG = """
 [agent]
@@ -44,7 +47,12 @@ model = "bench:{model}"
 [[llm.providers]]
 name = "bench"
 base_url = "{url}"
+[[permissions.rules]]
+tool = "shell"
+match = "{line}"
+action = "allow"
 """
+LINE = "echo *"
 
 
 @tool(effects=Effect.READ)
@@ -97,7 +105,7 @@ async def sessions(folder: Path, url: str, model: str, heard: list[Marks]) -> As
     config, data, workspace = folder / "config", folder / "data", folder / "work"
     for made in (config, data, workspace):
         made.mkdir()
-    (config / "config.toml").write_text(CONFIG.format(url=url, model=model), encoding="utf-8")
+    (config / "config.toml").write_text(CONFIG.format(url=url, model=model, line=LINE), encoding="utf-8")
     loaded = load(config_dir=config, environment={})
     places = Locations(workspace, folder, config, data, data / "leeward.db")
     async with AsyncExitStack() as stack:
@@ -154,11 +162,36 @@ async def held(url: str, model: str, count: int, way: str) -> dict[str, object]:
         }
 
 
+async def shell(url: str, model: str, count: int, _: str) -> dict[str, object]:
+    """Run a line by calls of the tool and by the sandbox alone, in turn; return what they took."""
+    through, alone = list[float](), list[float]()
+    with tempfile.TemporaryDirectory() as name:
+        async with sessions(Path(name), url, model, [Marks()]) as (runtime,):
+            sandbox = runtime.sandbox
+            env, folder = environment(name, os.environ), sandbox.confinement.workspace
+            for number in range(count + 1):
+                line = LINE.replace("*", str(number))
+                began = time.perf_counter()
+                result = await runtime.call("shell", {"command": line})
+                middle = time.perf_counter()
+                assert result.outcome.status is Status.OK, result.shown
+                await sandbox.run(
+                    ["/bin/sh", "-c", line],
+                    cwd=folder,
+                    env=env,
+                    deadline=trio.current_time() + 60,
+                    max_bytes=10_000,
+                )
+                through.append(middle - began)
+                alone.append(time.perf_counter() - middle)
+    return {"level": str(sandbox.level), "through": through[1:], "alone": alone[1:]}
+
+
 def main() -> int:
     """Hold conversations as the command line says, and print what they took."""
     url, model, *more = sys.argv[1:]
     count, way = int(more[0]) if more else 1, more[1] if len(more) > 1 else ""
-    print(json.dumps(trio.run(held, url, model, count, way)))
+    print(json.dumps(trio.run(shell if way == "shell" else held, url, model, count, way)))
     return 0
 
 

@@ -102,11 +102,40 @@ def one_shot(url: str, rounds: int) -> Iterator[tuple[str, str]]:
         yield f"one-shot answer, start to exit, {word}", ratio(ours * 1e3, base * 1e3, "ms", 1.8)
 
 
-def _ran(command: list[str], home: Path) -> tuple[float, float]:
+def commands(_: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """Time two commands that need no model against an interpreter that does nothing."""
+    leeward = str(Path(sys.executable).with_name("leeward"))
+    nothing = [str(Path(sys.executable).resolve()), "-c", "pass"]
+    asked = {"--version": 2.5, "check read {}": 8.0}
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        (home / "work").mkdir()
+        found: dict[str, list[float]] = {}
+        for _round in range(scaled(5 * rounds, 2)):
+            found.setdefault("", []).append(_ran(nothing, home)[1])
+            for words in asked:
+                found.setdefault(words, []).append(_ran([leeward, *words.split()], home, check=False)[1])
+    base = min(found[""])
+    for words, aim in asked.items():
+        yield (
+            f"leeward {words}, wall, against python -c pass",
+            ratio(min(found[words]) * 1e3, base * 1e3, "ms", aim),
+        )
+
+
+def shell(url: str, rounds: int) -> Iterator[tuple[str, str]]:
+    """Compare calls of `shell` with the same line in the same sandbox."""
+    runs = [loaded(url, "answer", scaled(40, 2), "shell") for _ in range(rounds)]
+    ours, base = (min(statistics.median(run[way]) for run in runs) * 1e3 for way in ("through", "alone"))
+    allowed = f"{base:.1f} ms of the line itself ({runs[0]['level']}) + 6"
+    yield "shell step, wall", f"{ours:.1f} ms against {allowed}: {_met(ours <= base + 6)}"
+
+
+def _ran(command: list[str], home: Path, *, check: bool = True) -> tuple[float, float]:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     around = {"HOME": str(home), "PATH": os.environ["PATH"]}
     subprocess.run(
-        command, cwd=home / "work", env=around, stdin=subprocess.DEVNULL, capture_output=True, check=True
+        command, cwd=home / "work", env=around, stdin=subprocess.DEVNULL, capture_output=True, check=check
     )
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
@@ -180,7 +209,7 @@ def main() -> int:
     load, version = os.getloadavg()[0], sys.version.split()[0]
     print(f"{os.cpu_count()} CPUs, load {load:.1f}, Python {version}, the best of {rounds} rounds")
     with served() as url:
-        for part in (one_shot, steps, stream, growth):
+        for part in (one_shot, commands, steps, shell, stream, growth):
             for name, figure in part(url, rounds):
                 print(f"{name:52} {figure}", flush=True)
     return 0
