@@ -19,7 +19,7 @@ import trio
 from .action import secrets_in, texts_of
 from .call import Action, Outcome, Status, ToolResult
 from .checks import is_confidential
-from .filters import Distillation, Distilled, Excerpt, Feeder, Screened, Source, redact, strip
+from .filters import Distillation, Distilled, Excerpt, Feeder, Screened, Source, redact, strip, suspicion_in
 from .kinds import CommandLine, Effect, Kind
 from .lazy import dataclass, regex
 from .outcome import Output
@@ -40,6 +40,7 @@ __all__ = [
     "collect_output",
     "describe_kept",
     "describe_lost",
+    "failure_read",
     "is_trusted",
     "make_result",
     "read_by_model",
@@ -296,6 +297,11 @@ def _shows_values(action: Action, origin: Origin, session: Session) -> bool:
     paths = dict.fromkeys(path for place in action.places for path in (place.text, place.real))
     names = (atom.raw for atom in action.atoms)
     return session.values.may_show(paths, names, session.values_key)
+
+
+def failure_read(source: Source, failure: ToolResult, session: Session) -> Iterator[TextSeen]:
+    """Yield the event of an error message that reaches the model."""
+    yield from read_by_model(source, failure.shown, session, suspicion_in(failure.shown))
 
 
 def _brought_along(action: Action) -> str:

@@ -43,6 +43,7 @@ from .output import (
     OverflowWriter,
     bounded,
     collect_output,
+    failure_read,
     make_result,
     read_by_model,
     source_of,
@@ -240,7 +241,7 @@ class Pipeline:
             if isinstance(came, Exception):
                 failure = failed(action.call, source.secrets, came)
                 source = source_of(action, Output(""), session, is_offline=trail.is_offline)
-                self._journal.owe(*read_by_model(source, failure.shown, session))
+                self._journal.owe(*failure_read(source, failure, session))
                 if not isinstance(came, ToolError) or not isinstance(came.output, Output):
                     return failure
                 came = came.output

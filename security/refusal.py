@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from .call import AGAIN, Outcome, Status, ToolCall, ToolResult
-from .filters import Source, inline, label
+from .filters import Screened, Source, inline, label, suspect
 from .kinds import Json
 from .lazy import regex
 from .outcome import Category, ToolError
@@ -148,11 +148,15 @@ def failed(call: ToolCall, secrets: frozenset[str], error: Exception) -> ToolRes
     else:
         message = f"it broke: {type(error).__name__}: {error}"
     # A subclass of str may turn into another text each time it is looked at.
-    shown = inline(str.__str__(message), Source("error", Origin.WEB, secrets=secrets))
+    source = Source("error", Origin.WEB, secrets=secrets)
+    shown = inline(str.__str__(message), source)
+    notices = "".join(f"\n[{notice}]" for notice in suspect(Screened(shown.plain), source).notices)
     began = f"{call_name(call)} failed ({category}): "
     found = _object(code[0] if code else str(category).upper(), shown.plain, "execution", category)
     status = Status.TIMEOUT if category is Category.TIMEOUT else Status.ERROR
-    return ToolResult(call, Outcome(status, category), began + shown.text, began + shown.plain, found)
+    return ToolResult(
+        call, Outcome(status, category), began + shown.text + notices, began + shown.plain, found
+    )
 
 
 def class_name(error: Exception) -> str:

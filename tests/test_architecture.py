@@ -562,6 +562,21 @@ def judging_reads_no_clock(sources: Sources) -> list[str]:
     ]
 
 
+SUSPICION = {"security/checks/flowing.py", "security/gates/flow.py"}
+
+
+def suspicion_is_only_shown(sources: Sources) -> list[str]:
+    """What looks like orders is a part of a question's text: a gate that read it could decide by it."""
+    return [
+        f"{path}:{node.lineno} {name}"
+        for path, source in sources.items()
+        if path.startswith(("security/gates/", "security/checks/", "security/permissions/"))
+        for node in nodes(source, ast.Attribute, ast.Name)
+        if (name := dotted(node).split(".")[-1]) in {"suspicion", "suspicion_note"}
+        and not (path in SUSPICION and name == ("suspicion" if "/checks/" in path else "suspicion_note"))
+    ]
+
+
 def gates_know_no_tools(sources: Sources) -> list[str]:
     gates = {
         path: source
@@ -843,6 +858,7 @@ LAWS: dict[str, Law] = {
     "a gate is pure": gates_are_pure,
     "judging reads no clock": judging_reads_no_clock,
     "gates know kinds and effects, never tools": gates_know_no_tools,
+    "suspicion is only shown": suspicion_is_only_shown,
     "imports go one way": imports_go_one_way,
     "packages are entered by their fronts": packages_are_entered_by_their_fronts,
     "packages import what is listed": packages_import_what_is_listed,
@@ -903,6 +919,12 @@ GATE = "from ..call import Action\nfrom ..session import Session\nfrom ..verdict
 PIPELINE = "security/pipeline.py"
 # law → a file that breaks it, and one like it that does not; `{real}` is what the file holds now
 PLANTED: list[tuple[str, str, str, str]] = [
+    (
+        "suspicion is only shown",
+        "security/gates/flow.py",
+        "def flow(a, s):\n    return Deny('x', 'y') if s.suspicion else Allow()\n",
+        "def flow(a, s):\n    return Ask('x', 'y' + suspicion_note(s))\n",
+    ),
     (
         "only the pipeline makes a Cleared",
         "tools/x.py",

@@ -9,6 +9,7 @@ from .flowing import (
     foreign_in,
     risky_paths,
     sent_to,
+    suspicion_note,
 )
 from .grounding import UrlQuestion, asked_about, unread_url, url_question
 from .leaking import OUTWARD, carried_secret, confidential_source, is_confidential, is_random, let_out
@@ -51,6 +52,7 @@ __all__ = [
     "risky_paths",
     "seen_question",
     "sent_to",
+    "suspicion_note",
     "unread_url",
     "url_question",
 ]

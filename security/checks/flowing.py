@@ -35,6 +35,7 @@ __all__ = [
     "foreign_in",
     "risky_paths",
     "sent_to",
+    "suspicion_note",
 ]
 
 ACTING = Effect.CREATE | Effect.WRITE | Effect.EXECUTE | Effect.SEND
@@ -64,6 +65,12 @@ def describe_untrusted(session: Session) -> str:
     if last is not None and last.label.replace("_", "").isalnum() and last.label.isascii():
         return f"the result of `{last.label}`"
     return "text from an MCP server" if Origin.WEB not in session.labels else "text from the web"
+
+
+def suspicion_note(session: Session) -> str:
+    """Return a sentence, after a blank, about what was read and looks like orders; "" where nothing does."""
+    kinds = ", ".join(session.suspicion)
+    return f" Something that was read looks like orders to an assistant: {kinds}." if kinds else ""
 
 
 def describe_private(session: Session) -> str:

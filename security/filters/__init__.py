@@ -16,7 +16,7 @@ from .screened import (
     applied,
 )
 from .strip import strip
-from .suspect import suspect
+from .suspect import suspect, suspicion_in
 
 __all__ = [
     "HARD_BOUND",
@@ -37,4 +37,5 @@ __all__ = [
     "redact",
     "strip",
     "suspect",
+    "suspicion_in",
 ]

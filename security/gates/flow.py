@@ -16,6 +16,7 @@ from ..checks import (
     describe_untrusted,
     foreign_in,
     risky_paths,
+    suspicion_note,
 )
 from ..kinds import Effect, Kind
 from ..permissions import JUDGED
@@ -44,11 +45,10 @@ def flow(action: Action, session: Session) -> Verdict:
     if not foreign or action.of is not None:
         return Allow()
     facts = (*((str(atom.kind).replace("_", " "), atom.shown) for atom in foreign.places), *foreign.others)
+    question = _QUESTION.format(describe_untrusted(session)) + suspicion_note(session)
     if not foreign.others:
-        return Ask(
-            FOREIGN, _QUESTION.format(describe_untrusted(session)), foreign.places, force=True, facts=facts
-        )
-    return Ask(NOT_YOURS, _QUESTION.format(describe_untrusted(session)), force=True, facts=facts)
+        return Ask(FOREIGN, question, foreign.places, force=True, facts=facts)
+    return Ask(NOT_YOURS, question, force=True, facts=facts)
 
 
 _QUESTION = "Is this what you want? {} was read before, and this is not all in your words."
@@ -59,6 +59,7 @@ def _of_files(action: Action, session: Session) -> Verdict:
     if not risky:
         return Allow()
     question = f"Change what runs later, or lies outside? {describe_untrusted(session)} was read before."
+    question += suspicion_note(session)
     return Ask("runs_later", question, risky, force=True, facts=tuple(("path", atom.shown) for atom in risky))
 
 
@@ -67,7 +68,10 @@ def _after_confidential(action: Action, session: Session, *, untrusted: bool) ->
     source = describe_private(session)
     if untrusted:
         others = describe_untrusted(session)
-        question = f"Send something out? {source} was read, which is confidential, and {others}."
+        question = (
+            f"Send something out? {source} was read, which is confidential, and {others}."
+            + suspicion_note(session)
+        )
         return Ask("confidential_and_untrusted", question, force=True)
     if Effect.SEND not in action.effects:
         return Allow()

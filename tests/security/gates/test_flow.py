@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from leeward.memory.audit.events import body_of, event_of, kind_of
 from leeward.runtime.grounding import given_in_turn
 from leeward.security.call import Asker
+from leeward.security.checks import suspicion_note
 from leeward.security.gates import flow
 from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import Output
@@ -268,6 +270,26 @@ def test_one_more_text_never_turns_a_question_into_silence(make, tools, case, be
     words = [judged(make, tools, one, tool, arguments) for one in (earlier, later)]
     assert not (isinstance(words[0], Ask) and isinstance(words[1], Allow))
     assert not (isinstance(words[0], Ask) and words[0].force and not words[1].force)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    case=st.sampled_from(CASES), origins=ORIGINS, kinds=st.sets(st.sampled_from(["exfiltration", "override"]))
+)
+def test_what_looks_like_orders_is_in_the_question_and_decides_nothing(
+    make, tools, case, origins, kinds
+) -> None:
+    said, tool, arguments, _ = case
+    plain = after(make, said, *(origins or {Origin.WEB}))
+    suspicious = apply_events(plain, TextSeen(0, (), suspicion=tuple(kinds)))
+    without, word = (judged(make, tools, one, tool, arguments) for one in (plain, suspicious))
+    if not isinstance(word, Ask):
+        assert word == without
+        return
+    assert replace(word, question=without.question) == without
+    if word.force:
+        assert word.question == without.question + suspicion_note(suspicious)
+        assert all(kind in word.question for kind in kinds)
 
 
 @pytest.mark.parametrize("name", ["by_destination", "by_level", "by_text"])
