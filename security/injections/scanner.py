@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -54,6 +54,8 @@ _REPORTS = regex(
     re.IGNORECASE,
 )
 _BACK = 160
+# The name of a branch or a file: no signal is one word, and nothing encoded is as short.
+_NAME = regex(r"[A-Za-z0-9_./-]{0,19}")
 # A token named in a sentence (`such as <|im_start|> must be`), and one that begins a turn of somebody's.
 _IN_PROSE = regex(r"[a-z]{2,} \Z")
 _WITH_ROLE = regex(r"<\|?\w+\|?>\s*(?:system|user|assistant|developer|model)\b")
@@ -155,37 +157,39 @@ def _signals() -> _Signals:
 
 def find_injections(text: str) -> tuple[Finding, ...]:
     """Return what looks like orders to an assistant in a text; of a long one both ends are looked at."""
+    if _NAME.fullmatch(text):
+        return ()
     if len(text) > _LONGEST:
         half = _LONGEST // 2
         head, tail, shift = find_injections(text[:half]), find_injections(text[-half:]), len(text) - half
         return (*head, *(replace(one, start=one.start + shift, end=one.end + shift) for one in tail))
-    undrawn = [found.span() for found in _UNDRAWN.finditer(text)]
-    found = {finding for view in views_of(text) for finding in _findings(view, undrawn)}
-    return tuple(sorted(found))
+    clusters = [(view, cluster) for view in views_of(text) for cluster in _clusters(_meant_in(view.text))]
+    # Few texts have any, and looking for what is not drawn takes longer than all else.
+    undrawn = [found.span() for found in _UNDRAWN.finditer(text)] if clusters else []
+    return tuple(sorted({one for view, cluster in clusters for one in _findings(view, cluster, undrawn)}))
 
 
-def _findings(view: View, undrawn: list[tuple[int, int]]) -> Iterator[Finding]:
-    hits = [
-        hit
-        for hit in sorted(_signals().hits_in(view.text), key=lambda hit: hit.start)
-        if _is_meant(view.text, hit)
-    ]
-    for cluster in _clusters(hits):
-        placed = [(hit, view.span(hit.start, hit.end)) for hit in cluster]
-        is_hidden = any(first <= start < last for _, (start, _) in placed for first, last in undrawn)
-        weights: dict[str, int] = {}
-        for hit in cluster:
-            weights[hit.name] = max(weights.get(hit.name, 0), hit.weight)
-        bonus = _BONUS * (view.is_encoded + is_hidden)
-        if set(weights) == {_ORDER} or sum(weights.values()) + bonus < _ENOUGH:
-            continue
-        for hit, (start, end) in placed:
-            if hit.name != _ORDER:
-                yield Finding(start, end, hit.name)
-                if view.is_encoded:
-                    yield Finding(start, end, "encoded")
-                if is_hidden:
-                    yield Finding(start, end, "hidden")
+def _meant_in(text: str) -> list[_Hit]:
+    hits = sorted(_signals().hits_in(text), key=lambda hit: hit.start)
+    return [hit for hit in hits if _is_meant(text, hit)]
+
+
+def _findings(view: View, cluster: Sequence[_Hit], undrawn: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+    placed = [(hit, view.span(hit.start, hit.end)) for hit in cluster]
+    is_hidden = any(first <= start < last for _, (start, _) in placed for first, last in undrawn)
+    weights: dict[str, int] = {}
+    for hit in cluster:
+        weights[hit.name] = max(weights.get(hit.name, 0), hit.weight)
+    bonus = _BONUS * (view.is_encoded + is_hidden)
+    if set(weights) == {_ORDER} or sum(weights.values()) + bonus < _ENOUGH:
+        return
+    for hit, (start, end) in placed:
+        if hit.name != _ORDER:
+            yield Finding(start, end, hit.name)
+            if view.is_encoded:
+                yield Finding(start, end, "encoded")
+            if is_hidden:
+                yield Finding(start, end, "hidden")
 
 
 def _clusters(hits: Iterable[_Hit]) -> Iterator[list[_Hit]]:
