@@ -54,8 +54,8 @@ _REPORTS = regex(
     re.IGNORECASE,
 )
 _BACK = 160
-# The name of a branch or a file: no signal is one word, and nothing encoded is as short.
-_NAME = regex(r"[A-Za-z0-9_./-]{0,19}")
+# One word: no signal is that little, and nothing encoded is as short.
+_NAME = regex(r"[A-Za-z0-9]{0,12}")
 # A token named in a sentence (`such as <|im_start|> must be`), and one that begins a turn of somebody's.
 _IN_PROSE = regex(r"[a-z]{2,} \Z")
 _WITH_ROLE = regex(r"<\|?\w+\|?>\s*(?:system|user|assistant|developer|model)\b")
