@@ -1,9 +1,11 @@
 """Measure what secrets `redact` leaves, what it masks without need, and how fast it is.
 
-    python bench/redaction.py [SEED | --smoke]
+    python bench/redaction.py [SEED | --smoke | --megabyte]
 
-Figures only. Values are drawn by chance, and put into the lines of redaction.toml: every way to write a
-value down, times several names and alphabets. The rules were not made from these lines.
+Figures only. Values are drawn by chance, and put into the lines of redaction.toml (every way to write a value
+down, times several names and alphabets) and into the formats and contexts of contexts.toml, which have names
+of their own and are counted apart. Neither was made from the rules. Beginnings of secrets are repeated for
+200 kB each, with `--megabyte` for five times as much, which takes some minutes.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from leeward.security.pipeline import FILTERS
 from leeward.security.text import Redactor, redact_text
 from leeward.security.trust import Origin
 
+_CONTEXTS = tomllib.loads(Path(__file__).with_name("contexts.toml").read_text(encoding="utf-8"))["contexts"]
 _CORPUS = tomllib.loads(Path(__file__).with_name("redaction.toml").read_text(encoding="utf-8"))
 _LETTERS = string.ascii_letters + string.digits
 _SHAPES = {
@@ -85,6 +88,17 @@ def secret_lines(seed: int) -> Iterator[tuple[str, str, str]]:
                 yield f"vendor, {group}", _written(template, name, value), value
 
 
+def context_lines(seed: int) -> Iterator[tuple[str, str, str]]:
+    """Yield (kind, text, secret): every context with several values each."""
+    chance = random.Random(seed)  # noqa: S311 — made-up values, not a secret in use
+    for group, templates in _CONTEXTS.items():
+        for template in templates:
+            for shape in _PASSWORDS if "{p}" in template else chance.sample(list(_SHAPES), 3):
+                is_password = "{p}" in template
+                value = _password(chance, shape).replace("#", "!") if is_password else _drawn(chance, shape)
+                yield group, template.replace("{p}" if is_password else "{k}", value), value
+
+
 def other_lines(seed: int) -> Iterator[tuple[str, str]]:
     """Yield (kind, line) of what holds no secret: placeholders, code about secrets, hashes and ids."""
     chance = random.Random(seed)  # noqa: S311 — made-up values, not a secret in use
@@ -110,6 +124,9 @@ def _hashes(chance: random.Random) -> dict[str, str]:
 def _print_rates(seed: int) -> None:
     lines = [(kind, line, secret in redact_text(line)) for kind, line, secret in secret_lines(seed)]
     _print_shares("left of secrets", lines)
+    lines = [(kind, text, secret in redact_text(text)) for kind, text, secret in context_lines(seed)]
+    print(f"contexts: {sum(map(len, _CONTEXTS.values()))}")
+    _print_shares("left of secrets in contexts", lines)
     _print_shares(
         "touched of others", [(kind, line, redact_text(line) != line) for kind, line in other_lines(seed)]
     )
@@ -216,7 +233,7 @@ def main() -> None:
     megabytes = 0.2 if is_smoke else 3
     _print_speed(megabytes)
     trio.run(_print_shares_of_chain, megabytes)
-    _print_hostile(4 if is_smoke else 200)
+    _print_hostile(4 if is_smoke else 1000 if "--megabyte" in sys.argv else 200)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ __all__ = ["assigned_rules", "is_no_stand_in"]
 _WRITTEN = tomllib.loads(Path(__file__).with_name("assigned.toml").read_text(encoding="utf-8"))
 _NAMES, _VALUES = _WRITTEN["names"], _WRITTEN["values"]
 _OTHER_SUBJECTS = frozenset((*_NAMES["about"], *_NAMES["hash"]))
+_OTHER_BEFORE = _OTHER_SUBJECTS - frozenset(_NAMES["place"])
 _HASHES = frozenset(_NAMES["hash"])
 _STAND_INS = frozenset(_VALUES["words"])
 _STAND_IN_PARTS = tuple(_VALUES["parts"])
@@ -46,11 +47,14 @@ _QUOTE = r"\\{0,2}[\"'`]"
 # `token: &str = …`, `token string = …`, `name="token" value="…"`.
 _TYPE = (
     r"(?::[ \t]{0,4}&?(?:'static )?[A-Za-z][\w.<>\[\]]{0,24}[ \t]{1,4}(?==[^=])"
-    r"|(?:string|String|str|\[\]byte|\[\])[ \t]{1,4}(?=:?=[^=])|[ \t]{0,4}(?:value|content|default)(?==))?"
+    r"|(?:string|String|str|\[\]byte|\[\])[ \t]{1,4}(?=:?=[^=])|[ \t]{0,4}(?:value|content|default)(?==)"
+    # `name: TOKEN` above `value: …`, `variable "token" { default = …`, elements of a property list.
+    rf"|[,{{]?\s{{1,40}}(?:{_QUOTE})?(?:value|content|default)(?:{_QUOTE})?[ \t]{{0,4}}(?=[:=])"
+    r"|</key>\s{0,40}<string(?=>))?"
 )
-_SIGN = r"(?:(?::=|=>|->|<-|<<|::|={1,3}|:|,|\(|>|\||\bis\b:?)[ \t]{0,12}|(?<=[ \t]))"
-# `password for bob is …`.
-_OWNER = r"(?:(?:for|of)[ \t][\w.@'\"-]{1,30}[ \t]?(?=is\b|[:=]))?"
+_SIGN = r"(?:(?::=|=>|->|<-|<{2,3}|\{(?=[\"'])|::|={1,3}|:|,|\(|>|\||\bis\b:?)[ \t]{0,12}|(?<=[ \t]))"
+# `password for bob is …`, `password is generated for bob: …`.
+_OWNER = r"(?:(?:(?:is|was)[ \t]\w{3,12}[ \t])?(?:for|of)[ \t][\w.@'\"-]{1,30}[ \t]?(?=is\b|[:=]))?"
 _LINK = rf"(?:(?:{_QUOTE})?(?:\]|\)){{0,2}}[ \t]{{0,12}}{_OWNER}{_TYPE}(?P<sign>{_SIGN}))"
 _OPENING = rf"(?:[bBrRuUfF@]{{0,2}}|\[|\(|(?:new )?String\(){_QUOTE}"
 _INSIDE = r"[^\"'`\\\s]"
@@ -63,7 +67,13 @@ _TAIL = regex(r"[A-Za-z0-9+/=_~-]*")
 _BEFORE = regex(r"[A-Za-z0-9_\-]*\Z")
 _AFTER = regex(r"[A-Za-z0-9_.\-]*")
 # What lets a blank assign: a flag, a word of .netrc, a line of a Dockerfile, a macro.
-_WANTS_BLANK = regex(r"(?i)(?:--?[\w-]*|(?:#define|\bENV|\bset|\bthe)[ \t]+\w*|\blogin[ \t]+\S+[ \t]+)\Z")
+_WANTS_BLANK = regex(
+    r"(?i)(?:--?[\w-]*|(?:#define|\bENV|\bsetx?|\bthe)[ \t]+\w*|\blogin[ \t]+\S+[ \t]+"
+    r"|\bconfig[ \t]+set[ \t]+(?:--\w+[ \t]+)?\S*)\Z"
+)
+# `std::Token` is the name of a type, `set_var("TOKEN"` behind `env::` is not.
+_TYPE_NAME = regex(r"::[\w:]*\Z")
+_COPIES = regex(r"(?i)(?:cpy|copy|set\w|assign)\w*\([\w.>&*\[\]-]*\Z")
 _ENVIRONMENT = regex(r"(?:\A|[\n;\s\"'])(?:(?:export|set|ENV|ARG)[ \t]+|-e[ \t]?)?[A-Z][A-Z0-9_]*\Z")
 
 # ------------------------------------------------------------------ how values look
@@ -142,7 +152,10 @@ def _any_of(names: Iterable[str]) -> str:
 def _is_password(match: re.Match[str]) -> bool:
     """Say whether a password's name is given a password: a word may be one, in quotes or a settings file."""
     value, sign = match["value"], match["sign"].strip()
-    if not _may_assign(match) or not _may_be_secret(value, match):
+    is_in_sentence = not sign and match["opening"] is not None and any(map(str.isdigit, value))
+    if not is_in_sentence and not _may_assign(match, _OTHER_BEFORE):
+        return False
+    if not _may_be_secret(value, match):
         return False
     if match["opening"]:
         return sign not in {",", "("} or any(map(str.isdigit, value))
@@ -150,7 +163,7 @@ def _is_password(match: re.Match[str]) -> bool:
         return False
     if _is_environment_line(match) or _is_element(match):
         return True
-    is_test_result = sign == ":" and match[0][:6].lower() == "pass: " and not _name_before(match)
+    is_test_result = sign == ":" and match[0][:6] in {"PASS: ", "Pass: "} and not _name_before(match)
     has_more_than_letters = re.search(r"\d|[^\w.:/-]", value) is not None or _is_jumbled(value)
     return len(value) >= 5 and has_more_than_letters and not is_test_result and not _SMALL_NUMBER.match(value)
 
@@ -221,21 +234,24 @@ def _is_drawn_behind(match: re.Match[str]) -> bool:
 # ------------------------------------------------------------------ names
 
 
-def _may_assign(match: re.Match[str]) -> bool:
-    """Say whether a name, with the text around it, is that of a secret, and something assigns to it."""
-    named = _name_before(match) + match.string[match.start() : match.start("sign")]
-    if not _begins_word(match) or _words(named) & _OTHER_SUBJECTS:
+def _may_assign(match: re.Match[str], other_before: frozenset[str] = _OTHER_SUBJECTS) -> bool:
+    """Say whether a name, with the text around it, is that of a secret, and something assigns to it.
+
+    With a word of `other_before` before it, it is that of something else.
+    """
+    ahead, behind = _name_before(match), match.string[match.start() : match.start("sign")]
+    named = ahead + behind
+    if not _begins_word(match) or _words(behind) & _OTHER_SUBJECTS or _words(ahead) & other_before:
         return False
     if match["value"] == named.strip("\"'`\\ \t"):
         return False
     before = match.string[max(0, match.start() - CONTEXT) : match.start()]
-    if "::" in before[-24:]:
-        # The name of a type.
+    if _TYPE_NAME.search(before):
         return False
     sign = match["sign"].strip()
     if sign == ",":
         # A name that is an argument itself is followed by another one.
-        return named.rstrip()[-1:] in {'"', "'", "`"}
+        return named.rstrip()[-1:] in {'"', "'", "`"} or _COPIES.search(before) is not None
     return bool(sign) or _WANTS_BLANK.search(before) is not None
 
 

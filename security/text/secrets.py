@@ -76,7 +76,9 @@ def _shaped(name: str, line: Mapping[str, Any]) -> SecretRule:
     head = regex(line["pattern"].replace("<start>", _start("")))
     accepts = is_no_stand_in if name.endswith("-password") else None
     if "find" in line:
-        return SecretRule(name, line["find"].encode(), 0, head, line["longest"], tail, more, accepts)
+        return SecretRule(
+            name, line["find"].encode(), line.get("lead", 0), head, line["longest"], tail, more, accepts
+        )
     longest = line["longest"]
     return SecretRule(name, _any_of(line["anchor"]), longest, head, longest, tail, more, accepts)
 
