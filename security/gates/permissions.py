@@ -31,7 +31,7 @@ def permissions(action: Action, session: Session) -> Verdict:
     hits = [(rule, about) for rule in asking if (about := matched(rule, action, policy)) is not None]
     # Without the ledger nobody else judges where a destination lies.
     judged = _opens(action) or (policy.url_grounding and bool(action.of_kind(Kind.DESTINATION)))
-    default = _default(action, judged) if not is_own_words(action, session) else Allow("own words")
+    default = _default(action, judged, session) if not is_own_words(action, session) else Allow("own words")
     return _asked(hits, default) if hits else default
 
 
@@ -43,7 +43,7 @@ def _asked(hits: list[tuple[Rule, tuple[Atom, ...]]], default: Verdict) -> Ask:
     return Ask(_cited(hits[0][0]), "a permission rule asks about this", about, force, own_rule=True)
 
 
-def _default(action: Action, judged: bool) -> Verdict:
+def _default(action: Action, judged: bool, session: Session) -> Verdict:
     """Judge where no rule applies: reading needs no answer, changing and open sending need a yes."""
     changing = _changing(action, judged)
     changes_nothing = not action.effects & (Effect.CREATE | Effect.WRITE)
@@ -54,7 +54,9 @@ def _default(action: Action, judged: bool) -> Verdict:
     # No answer given in advance can cover a command line that is unreadable.
     is_unread = any(isinstance(atom.canonical, Unreadable) for atom in action.of_kind(Kind.COMMAND))
     what = f"this call may {' and '.join(changing)}" if action.of is None else "keep what it changed?"
-    return Ask("default", what, about, force=action.is_cut or is_unread)
+    # What a program wrote that was lent a secret may hold it: that is looked at each time.
+    is_of_lent = action.of is not None and action.of.call.id in session.lent_calls
+    return Ask("default", what, about, force=action.is_cut or is_unread or is_of_lent)
 
 
 def _changing(action: Action, judged: bool) -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ..lazy import regex
 from .masking import CONTEXT, SecretRule
 
-__all__ = ["assigned_rules", "is_no_stand_in"]
+__all__ = ["assigned_rules", "is_no_stand_in", "name_at_end"]
 
 _WRITTEN = tomllib.loads(Path(__file__).with_name("assigned.toml").read_text(encoding="utf-8"))
 _NAMES, _VALUES = _WRITTEN["names"], _WRITTEN["values"]
@@ -44,13 +44,14 @@ _OWN = 30
 
 _REST = r"(?:[A-Za-z0-9_.]|-(?!>)){0,24}+"
 _QUOTE = r"\\{0,2}[\"'`]"
+_LINE_END = r"[ \t]{0,4}\r?\n"
 # `token: &str = …`, `token string = …`, `name="token" value="…"`.
 _TYPE = (
     r"(?::[ \t]{0,4}&?(?:'static )?[A-Za-z][\w.<>\[\]]{0,24}[ \t]{1,4}(?==[^=])"
     r"|(?:string|String|str|\[\]byte|\[\])[ \t]{1,4}(?=:?=[^=])|[ \t]{0,4}(?:value|content|default)(?==)"
     # `name: TOKEN` above `value: …`, `variable "token" { default = …`, elements of a property list.
-    rf"|[,{{]?\s{{1,40}}(?:{_QUOTE})?(?:value|content|default)(?:{_QUOTE})?[ \t]{{0,4}}(?=[:=])"
-    r"|</key>\s{0,40}<string(?=>))?"
+    rf"|(?:[,{{]?{_LINE_END}[ \t]{{0,40}}|[,{{][ \t]{{0,8}})(?:{_QUOTE})?(?:value|content|default)"
+    rf"(?:{_QUOTE})?[ \t]{{0,4}}(?=[:=])|</key>(?:{_LINE_END}[ \t]{{0,40}})?<string(?=>))?"
 )
 _SIGN = r"(?:(?::=|=>|->|<-|<{2,3}|\{(?=[\"'])|::|={1,3}|:|,|\(|>|\||\bis\b:?)[ \t]{0,12}|(?<=[ \t]))"
 # `password for bob is …`, `password is generated for bob: …`.
@@ -121,6 +122,13 @@ def assigned_rules() -> Iterator[SecretRule]:
     vendor = rf"(?i:{vendors})[\w. \t\-]{{0,24}}(?:{_QUOTE})?\]?{signed}{_DRAWN}"
     yield _rule("secret", vendors, vendor, _is_of_vendor)
     yield _own_prefix_rule()
+
+
+def name_at_end() -> re.Pattern[str]:
+    """Return what finds, at the end of a line, the name of a secret whose value may be on the next line."""
+    names = _any_of(name for kind in ("password", "key", "weak") for name in _NAMES[kind])
+    closed = rf"(?:{_QUOTE})?(?:\]|\)){{0,2}}[ \t]{{0,12}}"
+    return regex(rf"(?i:{names}){_REST}{closed}(?:[,{{]|</key>)?{_LINE_END}\Z")
 
 
 def is_no_stand_in(match: re.Match[str]) -> bool:

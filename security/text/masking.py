@@ -42,11 +42,11 @@ class SecretRule:
     """How one kind of secret is found.
 
     `anchor` (an expression of re2 over `one_byte_each`) is what every match holds, and `lead` how many
-    characters may precede it. `head` is the beginning of the secret: it looks at `longest` characters,
-    never past the end of a line, and at most `CONTEXT` characters back. Its group `value`, where it has
-    one, is what is masked, and `accepts` may still refuse it. `tail` is what belongs to the secret behind
-    that, and `more` what it may continue with, on other lines too. What the mask is a hash of begins at the
-    group `hashed`, where there is one, or is what `spelled` makes of the match.
+    characters may precede it. `head` is the beginning of the secret: it looks at `longest` characters, past
+    the end of no line but those that the set's `goes_on` finds, and at most `CONTEXT` characters back. Its
+    group `value`, where it has one, is what is masked, and `accepts` may still refuse it. `tail` is what
+    belongs to the secret behind that, and `more` what it may continue with, on other lines too. What the mask
+    is a hash of begins at the group `hashed`, where there is one, or is what `spelled` makes of the match.
     """
 
     name: str
@@ -75,10 +75,14 @@ class Match:
 
 
 class RuleSet:
-    """Rules that are looked for together, at least one."""
+    """Rules that are looked for together, at least one.
 
-    def __init__(self, rules: Iterable[SecretRule]) -> None:
+    `goes_on` finds, at the end of a line, what a rule may have begun that ends in the next one.
+    """
+
+    def __init__(self, rules: Iterable[SecretRule], goes_on: re.Pattern[str] | None = None) -> None:
         self._rules = tuple(rules)
+        self._goes_on = goes_on
         self.longest = max(rule.longest for rule in self._rules)
         self.names = frozenset(rule.name for rule in self._rules)
         self._anchors = tuple(dict.fromkeys(rule.anchor for rule in self._rules))
@@ -87,6 +91,14 @@ class RuleSet:
         for anchor in self._anchors:
             self._present.Add(anchor)
         self._present.Compile()
+
+    def decided(self, text: str) -> int:
+        """Return up to where no beginning of a secret can reach what follows the text."""
+        line = text.rfind("\n") + 1
+        if self._goes_on is not None and line:
+            begun = self._goes_on.search(text, text.rfind("\n", 0, line - 1) + 1, line)
+            line = line if begun is None else begun.start()
+        return max(len(text) - self.longest + 1, line)
 
     def anchors_in(self, text: str) -> list[tuple[SecretRule, Sequence[int]]]:
         """Return the rules that may match somewhere in a text, in order, and where their anchors begin."""
@@ -103,7 +115,7 @@ class Masker:
     """Masks what the rules of a set find, piece by piece; a mask comes out where its secret has ended.
 
     Holds back, of the last line only, as many characters as the longest beginning has, and 512 inside
-    something that spans lines.
+    something that spans lines; with it the line before where that ends in the name of a secret.
     """
 
     def __init__(self, rules: RuleSet, masks: re.Pattern[str]) -> None:
@@ -123,8 +135,7 @@ class Masker:
             return ""
         text = self._held + self._visible(self._begun + piece, is_last=is_last)
         position = self._from
-        # No beginning spans two lines, so everything before the last one is decided.
-        certain = len(text) if is_last else max(len(text) - self._rules.longest + 1, text.rfind("\n") + 1)
+        certain = len(text) if is_last else self._rules.decided(text)
         search = _Search(self._rules, self._masks, text, [gap for gap, _ in self._gaps])
         done: list[str] = []
         while True:

@@ -20,7 +20,7 @@ from typing import Any
 import re2
 
 from ..lazy import regex
-from .assigned import assigned_rules, is_no_stand_in
+from .assigned import assigned_rules, is_no_stand_in, name_at_end
 from .mask import mask_pattern
 from .masking import Masker, RuleSet, SecretRule, one_byte_each, without_hidden
 
@@ -50,7 +50,7 @@ def _written_rules() -> RuleSet:
     written = tomllib.loads(Path(__file__).with_name("secrets.toml").read_text(encoding="utf-8"))
     prefixed = (rule for name, line in written["prefixed"].items() for rule in _prefixed(name, line))
     shaped = (_shaped(name, line) for name, line in written["shaped"].items())
-    return RuleSet((*prefixed, *shaped, *assigned_rules()))
+    return RuleSet((*prefixed, *shaped, *assigned_rules()), name_at_end())
 
 
 def _prefixed(name: str, line: Mapping[str, Any]) -> Iterator[SecretRule]:

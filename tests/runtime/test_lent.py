@@ -194,6 +194,25 @@ async def test_what_such_a_program_wrote_and_the_person_kept_is_confidential(len
         assert Origin.SECRET not in runtime.pipeline.session.labels
         await runtime.call("read", {"path": "out.txt"})
         assert Origin.SECRET in runtime.pipeline.session.labels
+        keep = runtime.asked[-1]
+        assert keep.action.call.tool == "keep" and [ask.force for _, ask in keep.asks] == [True]
+    async with lending(handle, '"sh write.sh"') as runtime:
+        await runtime.call("read", {"path": "plain.txt"})
+        assert Origin.SECRET not in runtime.pipeline.session.labels
+        await runtime.call("read", {"path": "out.txt"})
+        assert Origin.SECRET in runtime.pipeline.session.labels, "in later sessions, too"
+
+
+async def test_no_rule_in_advance_keeps_what_such_a_program_wrote(lending, tmp_path) -> None:
+    async def handle(request: h11.Request, body: bytes) -> tuple[int, str, bytes]:
+        return 200, "text/plain", b"ok"
+
+    work = tmp_path / "ws"
+    work.joinpath("write.sh").write_text("echo $FORGE_TOKEN | tr a-z n-za-m > out.txt\n")
+    rule = '[[permissions.rules]]\ntool = "keep"\nmatch = "**"\naction = "allow"\n'
+    async with lending(handle, '"sh write.sh"', Answer.YES, Answer.NO, more=rule) as runtime:
+        await run(runtime, "sh write.sh")
+        assert runtime.asked[-1].action.call.tool == "keep" and not work.joinpath("out.txt").exists()
 
 
 async def test_nobody_there_to_ask_lends_nothing(lending, tmp_path) -> None:
