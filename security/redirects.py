@@ -24,7 +24,7 @@ from .kinds import Effect, Kind, Unreadable
 from .lazy import dataclass
 from .outcome import Output, PolicyBlocked, ToolTimeout
 from .output import is_trusted
-from .permissions import Asks
+from .permissions import Asks, is_of_lent
 from .ports import Executor, RecordError
 from .record import redirect_events, response_event
 from .session import Decided, Event, Session, UrlsAdded
@@ -108,8 +108,7 @@ class Redirects:
         session, tool = self.judge.session, (self.action.of or self.action).call.tool
         brings = self.action.effects & (Effect.BRING_IN | Effect.SEND) and not self._is_offline(reached)
         brought = {Origin.WEB} if brings else set()
-        is_lent = decided.lends or (self.action.of and self.action.of.call.id in session.lent_calls)
-        lent = {Origin.SECRET} if is_lent else set()
+        lent = {Origin.SECRET} if decided.lends or is_of_lent(self.action, session) else set()
         labels = FILE_LABELS & {*session.labels, *self.action.words, *brought, *lent}
         return FileWords(
             labels, describe_untrusted(session) if session.is_untrusted else f"the result of `{tool}`"

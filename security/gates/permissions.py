@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..call import Action, Atom
 from ..checks import is_own_words
 from ..kinds import Effect, Kind, Runs, Unreadable
-from ..permissions import JUDGED, matched
+from ..permissions import JUDGED, is_of_lent, matched
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
@@ -51,12 +51,10 @@ def _default(action: Action, judged: bool, session: Session) -> Verdict:
         # What command lines do is weighed by `commands`, word by word, and what they reach by `hosts`.
         return Allow()
     about = action.of_kind(*JUDGED)
-    # No answer given in advance can cover a command line that is unreadable.
+    # No answer given in advance covers a line that is unreadable, or what was written with a lent secret.
     is_unread = any(isinstance(atom.canonical, Unreadable) for atom in action.of_kind(Kind.COMMAND))
     what = f"this call may {' and '.join(changing)}" if action.of is None else "keep what it changed?"
-    # What a program wrote that was lent a secret may hold it: that is looked at each time.
-    is_of_lent = action.of is not None and action.of.call.id in session.lent_calls
-    return Ask("default", what, about, force=action.is_cut or is_unread or is_of_lent)
+    return Ask("default", what, about, force=action.is_cut or is_unread or is_of_lent(action, session))
 
 
 def _changing(action: Action, judged: bool) -> list[str]:

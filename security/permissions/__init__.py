@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         who_lets_it_run,
     )
     from .grants import Always, Patterns, granted_by, problem_with, proposed_grants, wider_grants
-    from .lending import lending_word, lent_names, lent_to, reads_lent
+    from .lending import is_of_lent, lending_word, lent_names, lent_to, reads_lent
     from .matching import JUDGED, holding_back, matched, pattern_problem
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "granted_by",
     "grants_behind",
     "holding_back",
+    "is_of_lent",
     "lapsed_behind",
     "lending_word",
     "lent_names",
@@ -63,6 +64,7 @@ _HOMES = {
     "holding_back": ".matching",
     "lapsed_behind": ".answers",
     "lending_word": ".lending",
+    "is_of_lent": ".lending",
     "lent_names": ".lending",
     "lent_to": ".lending",
     "matched": ".matching",

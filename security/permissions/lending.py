@@ -22,7 +22,7 @@ from ..session import Session
 from ..url import is_reached
 from ..verdict import Allow, Ask
 
-__all__ = ["lending_word", "lent_names", "lent_to", "reads_lent"]
+__all__ = ["is_of_lent", "lending_word", "lent_names", "lent_to", "reads_lent"]
 
 # Words that mean to a shell what they say, and quoted ones without a quotation mark in them.
 _PLAIN = regex(r"(?:[A-Za-z0-9_@%+=:,./-]|'[^'\n]*')+(?: +(?:[A-Za-z0-9_@%+=:,./-]|'[^'\n]*')+)*")
@@ -51,6 +51,11 @@ def lent_names(lent: tuple[tuple[ScopedSecret, str], ...], action: Action) -> tu
     code = sorted(action.bound.code.items())
     digest = hashlib.sha256(repr(code).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return tuple(f"{secret.name} to {rule}{f' with code {digest}' if code else ''}" for secret, rule in lent)
+
+
+def is_of_lent(action: Action, session: Session) -> bool:
+    """Whether a call is about what a program changed that was lent a secret."""
+    return action.of is not None and action.of.call.id in session.lent_calls
 
 
 def reads_lent(action: Action, session: Session) -> bool:
