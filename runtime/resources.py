@@ -225,8 +225,9 @@ async def open_resources(
         use_mask_key(key)
         audit = audit_of(database, clock, loaded, places)
         overflow = OverflowStore(database, clock, config.tools.overflow.max_total_bytes)
-        kept = SessionStore(audit, Transcript(database, clock), Catalog(database, clock), database.path)
         grants, states = GrantStore(database, clock), states_of(config, database, clock)
+        transcript, catalog = Transcript(database, clock), Catalog(database, clock)
+        kept = SessionStore(audit, transcript, catalog, states, database.path)
         named = tuple(configured_executors(config))
         model = await stack.enter_async_context(
             open_model(config, options.get("provider"), options.get("key") or "")

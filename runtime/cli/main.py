@@ -432,12 +432,15 @@ def _sessions(commands: Commands, shared: SharedSettings) -> None:
         parser.add_argument("--limit", metavar="N", type=_count, default=50, help="how many (50)")
     for action, what in (
         ("show", "print one"),
-        ("export", "all of it, as Markdown, or as JSON with --output json"),
+        ("export", "all of it: as Markdown, as a page with --format html, as JSON with --output json"),
         ("fork", "start a new session from this one"),
         ("delete", "delete its conversation; its audit stays"),
     ):
         one = actions.add_parser(action, **shared, help=what)
         one.add_argument("name", metavar="ID", help="its id, or how it begins")
+        if action == "export":
+            forms = ("md", "html")
+            one.add_argument("--format", dest="form", choices=forms, default="md", help="md, if left out")
         if action == "fork":
             one.add_argument("--turn", metavar="N", type=_count, help="up to this turn (the last)")
 

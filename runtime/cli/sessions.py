@@ -28,8 +28,11 @@ from ..sessions import (
     fork,
     found_json,
     found_line,
+    page_lines,
     session_line,
+    session_record,
     show_lines,
+    states_of,
 )
 from ..storage import audit_of, open_storage
 
@@ -82,7 +85,8 @@ async def _opened(start: Startup, warn: Callable[[str], None]) -> AsyncGenerator
         for notice in opened.take_notices():
             warn(notice)
         audit = audit_of(opened, clock, start.loaded, start.places)
-        yield SessionStore(audit, Transcript(opened, clock), Catalog(opened, clock), opened.path)
+        states = states_of(start.loaded.config, opened, clock)
+        yield SessionStore(audit, Transcript(opened, clock), Catalog(opened, clock), states, opened.path)
 
 
 async def _list(kept: SessionStore, options: Options) -> _Said:
@@ -102,6 +106,9 @@ async def _show(kept: SessionStore, options: Options) -> _Said:
 
 
 async def _export(kept: SessionStore, options: Options) -> _Said:
+    if options.form == "html":
+        record = await session_record(kept, await _named(kept, options))
+        return _Said(page_lines(record), "session", [conversation_json(record.conversation)])
     return await _read(kept, options, export_lines)
 
 

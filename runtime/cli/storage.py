@@ -21,7 +21,7 @@ from ..console import Startup, look
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer, plain
-from ..sessions import SessionStore, expire
+from ..sessions import SessionStore, expire, states_of
 from ..storage import audit_of, open_storage
 
 __all__ = ["storage"]
@@ -81,7 +81,8 @@ async def _prune(options: Options, start: Startup, database: Database) -> dict[s
     audit = audit_of(database, clock, start.loaded, start.places)
     if "transcripts" in kinds:
         days = config.memory.retention_days if options.older_than is None else options.older_than
-        kept = SessionStore(audit, Transcript(database, clock), Catalog(database, clock), database.path)
+        transcript, catalog = Transcript(database, clock), Catalog(database, clock)
+        kept = SessionStore(audit, transcript, catalog, states_of(config, database, clock), database.path)
         told["transcripts"] = {"sessions": await expire(kept, days)}
     if "audit" in kinds and options.older_than is not None:
         heads = await audit.heads(clock.now() - options.older_than * _DAY, 1)

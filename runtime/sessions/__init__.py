@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         news_of,
         states_of,
     )
+    from .differences import difference, differences
     from .grants import grant_line, grant_lines, grant_named, revoke, revoked, take_in
+    from .page import SessionRecord, page_lines, session_record
     from .store import (
         ResumedSession,
         SessionStore,
@@ -52,12 +54,15 @@ __all__ = [
     "EventRelay",
     "NoApprover",
     "ResumedSession",
+    "SessionRecord",
     "SessionStore",
     "TurnLock",
     "checkpoints_of",
     "configured",
     "conversation_json",
     "delete",
+    "difference",
+    "differences",
     "entry_json",
     "expire",
     "export_lines",
@@ -75,10 +80,12 @@ __all__ = [
     "lock",
     "new_session_id",
     "news_of",
+    "page_lines",
     "recorded",
     "revoke",
     "revoked",
     "session_line",
+    "session_record",
     "show_lines",
     "states_of",
     "take_in",
@@ -87,6 +94,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "differences": ".differences",
+    "difference": ".differences",
+    "session_record": ".page",
+    "page_lines": ".page",
+    "SessionRecord": ".page",
     "CheckpointNotice": ".current",
     "Current": ".current",
     "EventRelay": ".current",

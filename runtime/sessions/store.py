@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from leeward.memory.checkpoints import CheckpointStore
 from leeward.memory.sessions import Catalog, Charge, Conversation, SessionInUse, SessionLock, Transcript
 from leeward.security.call import Status
 from leeward.security.lazy import dataclass
@@ -79,6 +80,7 @@ class SessionStore:
     audit: AuditLogger
     transcript: Transcript
     catalog: Catalog
+    states: CheckpointStore
     database: Path
 
 

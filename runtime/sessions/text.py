@@ -24,14 +24,18 @@ if TYPE_CHECKING:
     from ..conversation import HistorySnapshot
 
 __all__ = [
+    "attached_of",
+    "calls_of",
     "conversation_json",
     "entry_json",
     "export_lines",
     "found_json",
     "found_line",
+    "head_lines",
     "last_lines",
     "session_line",
     "show_lines",
+    "text_of",
 ]
 
 _TITLE = 60
@@ -84,7 +88,7 @@ def found_line(found: SearchHit, words: str) -> str:
 
 def _said_in(entry: TranscriptEntry, words: str) -> tuple[str, str]:
     """Return the text of an entry that holds most of the words, and its role: "attached" is nobody's word."""
-    text, attached = _text(entry), _attached(entry)
+    text, attached = text_of(entry), attached_of(entry)
     wanted = [word.casefold() for word in _WORD.findall(words)]
     own, other = (sum(word in said.casefold() for word in wanted) for said in (text, attached))
     return ("attached", attached) if attached and other > own else (entry.role, text)
@@ -94,7 +98,7 @@ def show_lines(
     one: Conversation, entries: Sequence[TranscriptEntry], charges: Sequence[Charge]
 ) -> Iterator[str]:
     """Yield a session for reading: every message, calls and results on one line each."""
-    yield from _head(one, charges)
+    yield from head_lines(one, charges)
     turn = 0
     for entry in entries:
         if entry.turn != turn:
@@ -104,17 +108,19 @@ def show_lines(
 
 
 def _shown(entry: TranscriptEntry) -> Iterator[str]:
-    text = _text(entry)
+    text = text_of(entry)
     match entry.role:
         case "user":
             first, *rest = text.split("\n")
             yield f"{entry.turn:>3} › {first}"
             yield from (f"    · {line}" for line in rest)
-            if attached := _attached(entry).strip():
+            if attached := attached_of(entry).strip():
                 yield f"    + along with it: {_first(attached)}"
         case "assistant":
             yield from (f"      {line}".rstrip() for line in text.strip("\n").split("\n") if text)
-            yield from (f"    → {_cut(f'{name} {arguments}', _LINE)}" for name, arguments in _calls(entry))
+            yield from (
+                f"    → {_cut(f'{name} {arguments}', _LINE)}" for _, name, arguments in calls_of(entry)
+            )
         case "tool":
             yield f"    ← {entry.origin}: {_first(text)}"
         case "summary":
@@ -136,7 +142,7 @@ def export_lines(
     """Yield a session as a Markdown document; all messages are in blocks of code."""
     yield f"# {_escaped(visible(one.title)) or one.id}"
     yield ""
-    yield from (f"- {_escaped(line.strip())}" for line in _head(one, charges))
+    yield from (f"- {_escaped(line.strip())}" for line in head_lines(one, charges))
     turn = 0
     for entry in entries:
         if entry.turn != turn:
@@ -146,16 +152,16 @@ def export_lines(
 
 
 def _document(entry: TranscriptEntry) -> Iterator[str]:
-    text = _text(entry)
+    text = text_of(entry)
     heading = {"user": "The person", "assistant": "The assistant", "summary": "Summary for the model"}
     if entry.role == "clear":
         yield from ("", "*What came before is forgotten.*")
         return
     if entry.role in heading and text:
         yield from ("", f"### {heading[entry.role]}", "", *_block(text))
-    if attached := _attached(entry):
+    if attached := attached_of(entry):
         yield from ("", "### Along with it, and not the person's", "", *_block(attached))
-    for name, arguments in _calls(entry):
+    for _, name, arguments in calls_of(entry):
         yield from ("", f"### Call of {_escaped(name)}", "", *_block(arguments))
     if entry.role == "tool":
         yield from ("", f"### Result ({entry.origin})", "", *_block(text))
@@ -168,7 +174,8 @@ def _block(text: str) -> Iterator[str]:
     yield from (fence, *text.rstrip("\n").split("\n"), fence)
 
 
-def _head(one: Conversation, charges: Sequence[Charge]) -> Iterator[str]:
+def head_lines(one: Conversation, charges: Sequence[Charge]) -> Iterator[str]:
+    """Yield what is known of a session as such: each line a word, blanks, and what it is."""
     yield f"session    {one.id}"
     yield f"title      {visible(one.title)}"
     yield f"workspace  {visible(one.workspace)}"
@@ -225,12 +232,12 @@ def found_json(found: SearchHit, words: str) -> dict[str, Json]:
     }
 
 
-def _text(entry: TranscriptEntry) -> str:
+def text_of(entry: TranscriptEntry) -> str:
     """Return what an entry says, stripped, and without marks; lines stay lines."""
     return _stored(entry, "text")
 
 
-def _attached(entry: TranscriptEntry) -> str:
+def attached_of(entry: TranscriptEntry) -> str:
     """Return what went along with the person's words, and is not theirs."""
     return _stored(entry, "attached")
 
@@ -246,12 +253,13 @@ def _stored(entry: TranscriptEntry, name: str) -> str:
     return _stripped(_MARK.sub("", text)) if isinstance(text, str) else ""
 
 
-def _calls(entry: TranscriptEntry) -> Iterator[tuple[str, str]]:
+def calls_of(entry: TranscriptEntry) -> Iterator[tuple[str, str, str]]:
+    """Yield the id, the tool and the arguments of each call that an entry asks for."""
     calls = entry.content.get("calls") if isinstance(entry.content, Mapping) else None
     for call in calls if isinstance(calls, Sequence) else ():
         match call:
-            case [_, str(name), str(arguments)]:
-                yield visible(name), visible(arguments)
+            case [str(name), str(tool), str(arguments)]:
+                yield name, visible(tool), visible(arguments)
 
 
 def _stripped(text: str) -> str:

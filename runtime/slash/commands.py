@@ -36,7 +36,7 @@ from ..describe import (
 )
 from ..exits import CliError
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
-from .handlers import diff_told, jobs_told, notes_told, redo_told, servers_told, undo_told
+from .handlers import diff_told, export_told, jobs_told, notes_told, redo_told, servers_told, undo_told
 from .labels import endorsed, files_told, labels_told
 
 if TYPE_CHECKING:
@@ -444,6 +444,12 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
     SlashCommandSpec("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
     SlashCommandSpec("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
     SlashCommandSpec("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
+    SlashCommandSpec(
+        "export",
+        "/export [FILE]",
+        "write this session to a file: a page, or Markdown (.md)",
+        _told(export_told),
+    ),
     SlashCommandSpec(
         "jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)
     ),

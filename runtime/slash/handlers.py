@@ -1,4 +1,4 @@
-"""Handlers of /jobs, /mcp, /memory, /undo, /redo and /diff.
+"""Handlers of /jobs, /mcp, /memory, /undo, /redo, /diff and /export.
 
 A step of the workspace and how it is restored is defined in `tools/checkpoints/checkpoints.py`; here it is
 put on record first.
@@ -6,28 +6,29 @@ put on record first.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from leeward.memory.checkpoints import Revision, Step, Version
+import trio
+
+from leeward.memory.checkpoints import Revision, Step
 from leeward.memory.notes import NoteNotFound
 from leeward.security.ports import RecordError
 from leeward.security.session import Restored
 from leeward.security.text import visible
 from leeward.tools.checkpoints import Checkpoints, Conflict, NothingToUndo, Turned
-from leeward.tools.files import shown_name, unified
+from leeward.tools.files import shown_name
 from leeward.tools.shell import JobState
 
 from ..describe import note_line, note_lines, tool_line
 from ..exits import CliError, Exit
-from ..sessions import job_lines
+from ..sessions import difference, export_lines, find, job_lines, page_lines, session_record
 
 if TYPE_CHECKING:
     from ..app import Runtime
 
-__all__ = ["diff_told", "jobs_told", "notes_told", "redo_told", "servers_told", "undo_told"]
+__all__ = ["diff_told", "export_told", "jobs_told", "notes_told", "redo_told", "servers_told", "undo_told"]
 
 
 _MCP_USAGE = "usage: /mcp [NAME | end NAME]"
@@ -74,7 +75,7 @@ async def diff_told(runtime: Runtime, argument: str) -> str:
         for one in await points.store.revisions(step.id):
             first = changes.get(one.path, one)
             changes[one.path] = Revision(one.path, first.before, one.after)
-    lines = [line for path in sorted(changes) for line in await _difference(points, changes[path])]
+    lines = [line for path in sorted(changes) for line in await difference(points.store, changes[path])]
     rest = [f"… {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []
     head = f"{len(steps)} calls" if argument else _named(steps[-1])
     return "\n".join([f"{head}: {_count(len(changes))} changed", *lines[:_MOST_LINES], *rest, *running])
@@ -127,33 +128,6 @@ def _lines(turned: Turned, word: str) -> Iterator[str]:
     yield from (f"  not {shown_name(path)}: {visible(why)}" for path, why in turned.left)
 
 
-async def _difference(points: Checkpoints, one: Revision) -> Sequence[str]:
-    name = shown_name(os.fsdecode(one.path))
-    head = f"{name}: {_kinds(one.before, one.after)}"
-    if not any(version is not None and version.kind == "file" for version in (one.before, one.after)):
-        return [head]
-    before, after = await _content(points, one.before), await _content(points, one.after)
-    if before == after:
-        return [head]
-    return [head, *(f"  {visible(line)}" for line in unified(before, after or b"").split("\n")[1:])]
-
-
-def _kinds(before: Version | None, after: Version | None) -> str:
-    if before is None or after is None:
-        there = before or after
-        word = "" if there is None else there.kind
-        return f"new {word}" if before is None else f"deleted {word}"
-    if before.kind != after.kind:
-        return f"{before.kind} became {after.kind}"
-    mode = f", mode {before.mode:o} became {after.mode:o}" if before.mode != after.mode else ""
-    kept = "" if before.kind != "file" or (before.digest and after.digest) else ", contents not kept"
-    return f"changed {before.kind}{mode}{kept}"
-
-
-async def _content(points: Checkpoints, version: Version | None) -> bytes | None:
-    return None if version is None or version.digest is None else await points.store.content(version.digest)
-
-
 def _points(runtime: Runtime) -> Checkpoints:
     if runtime.checkpoints is None:
         raise CliError(Exit.PRECONDITION, "OFF", _OFF)
@@ -169,6 +143,32 @@ def _count(number: int) -> str:
 
 
 _SHOWN = 20  # lines
+
+
+async def export_told(runtime: Runtime, argument: str) -> str:
+    """Write the session to a new file: a page, or Markdown where its name ends so.
+
+    Raises:
+        CliError: the file is there, or cannot be written.
+        RecordError: the session cannot be read.
+    """
+    kept, workspace = runtime.kept, runtime.pipeline.session.policy.workspace
+    name = argument or f"leeward-{runtime.session_id}.html"
+    path = trio.Path(workspace) / await trio.Path(name).expanduser()
+    record = await session_record(kept, await find(kept.catalog, runtime.session_id, ""))
+    one = record.conversation
+    is_page = path.suffix != ".md"
+    lines = page_lines(record) if is_page else export_lines(one, record.entries, record.charges)
+    try:
+        async with await path.open("x", encoding="utf-8") as file:
+            await file.write("".join(f"{line}\n" for line in lines))
+    except FileExistsError:
+        why = f"{name} is there already; name another file: /export FILE"
+        raise CliError(Exit.ARG_ERROR, "EXISTS", why) from None
+    except OSError as error:
+        why = f"{name} could not be written: {error.strerror}"
+        raise CliError(Exit.GENERAL_ERROR, "FAILED", why) from error
+    return f"written to {visible(str(path))}"
 
 
 async def jobs_told(runtime: Runtime, argument: str) -> str:

@@ -76,6 +76,7 @@ def test_no_two_commands_share_a_name():
         "undo",
         "redo",
         "diff",
+        "export",
         "jobs",
     }
     assert {command.name for command in COMMANDS} == asked
