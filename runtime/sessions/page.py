@@ -177,8 +177,8 @@ class _Calls:
     def _taken(self, asked_at: float, name: str, arguments: str, until: float) -> list[str]:
         """Take the recorded calls that are one of the model's: one for each time it was tried.
 
-        The record has ids of its own. It is of the same tool and time, and says all that the model's said;
-        of several that do, the first is taken, with what repeats it.
+        The record has ids of its own. It is of the same tool and time, and has all arguments that the model
+        gave; of several that do, the first is taken, with what repeats it.
         """
         wanted = _object(arguments)
         found: list[str] = []

@@ -447,7 +447,7 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
     SlashCommandSpec(
         "export",
         "/export [FILE]",
-        "write this session to a file: a page, or Markdown (.md)",
+        "write this session to a page, or to Markdown (.md)",
         _told(export_told),
     ),
     SlashCommandSpec(
