@@ -117,6 +117,7 @@ _COMMANDS = {
     "storage": ".storage:storage",
     "tools": ".tools_config:tools",
     "config": ".tools_config:config",
+    "config init": ".setup:init",
     "filters": ".filters:filters",
     "scan": ".scan:scan",
     "doctor": ".doctor:doctor",
@@ -166,7 +167,9 @@ def _ran(words: Sequence[str], printer: Printer, *, is_ours: bool) -> Exit:
 def _started(printer: Printer, *, is_ours: bool) -> Exit:
     """Run a command; `is_ours` tells that this whole process is there for nothing else."""
     name = printer.options.command or _implied(printer.options)
-    module, _, function = _COMMANDS[name].partition(":")
+    module, _, function = (_COMMANDS.get(f"{name} {printer.options.action}") or _COMMANDS[name]).partition(
+        ":"
+    )
     foreground = importlib.import_module("..console.foreground", __package__)
     command = getattr(importlib.import_module(module, __package__), function)
     if is_ours:
@@ -415,10 +418,11 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
     models = commands.add_parser("models", **shared, help="the models a service offers")
     models.add_argument("name", metavar="PROVIDER", nargs="?", default="", help="the one in use, if left out")
     config = commands.add_parser("config", **shared, help="what is configured, and where")
-    words = ("show", "path", "trust", "distrust")
+    words = ("show", "path", "init", "trust", "distrust")
     config.add_argument(
-        "action", choices=words, nargs="?", default="show", help="values, files, or this workspace"
+        "action", choices=words, nargs="?", default="show", help="values, files, a first file, this workspace"
     )
+    config.add_argument("--url", metavar="URL", help="init: the address of a model server of yours")
 
 
 def _sessions(commands: Commands, shared: SharedSettings) -> None:

@@ -119,7 +119,7 @@ def require_model(start: Startup) -> None:
             Exit.PRECONDITION,
             "MODEL_REQUIRED",
             "no model was chosen, and nobody is here to choose one",
-            suggestion="--model PROVIDER:NAME, or --model offline",
+            suggestion="leeward config init, which finds one, or --model PROVIDER:NAME, or --model offline",
         )
 
 

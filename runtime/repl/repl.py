@@ -231,7 +231,7 @@ def banner(runtime: Runtime) -> Iterator[str]:
     yield f"Leeward {VERSION} · {visible(runtime.provider.name)} · {config.permissions.autonomy}"
     yield f"workspace {visible(str(runtime.places.workspace))} · /help lists the commands, Ctrl-D leaves"
     if not config.llm.model:
-        yield "no model is configured: the offline one answers and follows plain instructions"
+        yield "no model is configured: the offline one follows plain words; leeward config init finds a model"
     yield f"sandbox {sandbox_word(runtime.pipeline.session.policy)}"
     yield from (f"  not {visible(reason)}" for reason in runtime.sandbox.weaker_because)
     if runtime.sandbox.trials.problem:
