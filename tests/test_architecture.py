@@ -87,6 +87,7 @@ NURSERIES = {
     "tools/mcp/stdio.py",
     "runtime/mcp/servers.py",
     "runtime/app.py",
+    "runtime/cli/setup.py",
     "runtime/embedding/portal.py",
     "runtime/conversation/calls.py",
     "runtime/console/foreground.py",
