@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .chat import Chat
     from .cost import cost_lines
     from .history import BROKEN_OFF, History, HistorySnapshot, attached_to, with_summary
+    from .prompt import system_prompt
     from .reader import ModelReader
 
 __all__ = [
@@ -20,10 +21,12 @@ __all__ = [
     "ModelReader",
     "attached_to",
     "cost_lines",
+    "system_prompt",
     "with_summary",
 ]
 
 _HOMES = {
+    "system_prompt": ".prompt",
     "BROKEN_OFF": ".history",
     "Chat": ".chat",
     "History": ".history",

@@ -80,7 +80,7 @@ def test_auto_allow_is_off_where_the_sandbox_does_not_hold(leeward, text, why):
     assert (
         "[tools.sandbox] auto_allow is off for this session" in told.out
         and why in told.out
-        and told.code == 1
+        and told.code == 4
     )
 
 
@@ -143,7 +143,7 @@ def test_doctor_finds_a_database_that_was_tampered_with(leeward):
         database.execute("UPDATE audit SET body = replace(body, 'notes', 'other') WHERE kind = 'decision'")
     database.close()
     ran = leeward("doctor")
-    assert ran.code == 1 and "PROBLEM" in ran.out and "audit" in ran.err
+    assert ran.code == 4 and "PROBLEM" in ran.out and "audit" in ran.err
 
 
 @pytest.mark.parametrize(
