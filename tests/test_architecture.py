@@ -275,9 +275,9 @@ PACKAGES = {
     ),
     "runtime/cli": (
         "memory/audit memory/database memory/grants memory/overflow memory/sessions runtime/app "
-        "runtime/clock runtime/config runtime/console runtime/describe runtime/dry_run runtime/events "
-        "runtime/exits runtime/grounding runtime/model runtime/options runtime/printer runtime/providers "
-        "runtime/mcp runtime/sandbox runtime/script runtime/sessions "
+        "runtime/clock runtime/config runtime/console runtime/conversation runtime/describe runtime/dry_run "
+        "runtime/events runtime/exits runtime/grounding runtime/model runtime/options runtime/printer "
+        "runtime/providers runtime/mcp runtime/sandbox runtime/script runtime/sessions "
         "runtime/storage runtime/trace "
         "runtime/version security/call security/command security/filters security/injections security/kinds "
         "security/outcome security/sandbox security/session security/text security/trust tools/distill "
