@@ -81,8 +81,8 @@ class TurnHooks:
         self, pipeline: Pipeline, text: str, attached: str, turn: Callable[[str], Awaitable[TurnEnded]]
     ) -> TurnEnded:
         """Run a turn on the person's words unless a hook refuses it; `turn` takes what goes with them."""
-        told = {**_session(pipeline), "text": text}
-        answers = await self.runner.turn(told)
+        facts = {**_session(pipeline), "text": text}
+        answers = await self.runner.turn(facts)
         if refusal := next((_refusal(one) for one in answers if one.word or one.failed), ""):
             self.emit(Alert(refusal))
             ended = TurnEnded(EndReason.REFUSED, "")
@@ -100,7 +100,7 @@ class TurnHooks:
             ended = TurnEnded(EndReason.CANCELLED, "")
             raise
         finally:
-            await self.runner.show(HookEvent.AFTER_TURN, _turn(told, ended))
+            await self.runner.show(HookEvent.AFTER_TURN, _turn(facts, ended))
         return ended
 
 
@@ -109,9 +109,9 @@ def _session(pipeline: Pipeline) -> dict[str, Json]:
     return {"session": session.id, "workspace": session.policy.workspace}
 
 
-def _turn(told: Mapping[str, Json], ended: TurnEnded) -> dict[str, Json]:
+def _turn(facts: Mapping[str, Json], ended: TurnEnded) -> dict[str, Json]:
     return {
-        **told,
+        **facts,
         "reason": ended.reason.value,
         "answer": ended.text,
         "calls": ended.calls,

@@ -134,8 +134,8 @@ class Printer:
         self._finished = True
         request = self.options.request
         if self.options.output == "json":
-            told = envelope(code, data, error, self.warnings, request.meta(**meta))
-            self.lines(f"{told}\n")
+            answer = envelope(code, data, error, self.warnings, request.meta(**meta))
+            self.lines(f"{answer}\n")
         elif self.options.output == "jsonl":
             full = None if code is Exit.SUCCESS else {**error_object(code), **(error or {})}
             ended = {"schema": SCHEMA, "type": "exit", "code": int(code), "error": full}

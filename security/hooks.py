@@ -83,9 +83,9 @@ async def with_notices(
     for answer in answers:
         if answer.notice:
             source = Source("hook", Origin.WORKSPACE, answer.hook)
-            told = await caught(admit(answer.notice, source), lambda _: "a notice of a hook is withheld")
+            admitted = await caught(admit(answer.notice, source), lambda _: "a notice of a hook is withheld")
             tell(partial(observer.alert, f"hook {answer.hook}: {visible(answer.notice)}"))
-            result = replace(result, text=f"{result.text}\n{told}")
+            result = replace(result, text=f"{result.text}\n{admitted}")
     return result
 
 

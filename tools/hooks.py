@@ -226,13 +226,13 @@ class _Bounded:
 def answer_of(hook: str, printed: bytes) -> HookAnswer:
     """Return what a hook answered; anything but an object of the three known keys is a failure."""
     try:
-        said = json.loads(printed, object_pairs_hook=_object)
+        answer = json.loads(printed, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         return HookAnswer(hook, reason="it printed no JSON object", failed=True)
-    if not isinstance(said, dict) or said.keys() - {"decision", "reason", "notice"}:
+    if not isinstance(answer, dict) or answer.keys() - {"decision", "reason", "notice"}:
         why = "it printed something else than an object of decision, reason and notice"
         return HookAnswer(hook, reason=why, failed=True)
-    decision, reason, notice = (said.get(key) for key in ("decision", "reason", "notice"))
+    decision, reason, notice = (answer.get(key) for key in ("decision", "reason", "notice"))
     if decision not in (None, "deny", "ask"):
         why = 'its decision is neither "deny" nor "ask"; a hook cannot allow, and {} is no objection'
         return HookAnswer(hook, reason=why, failed=True)

@@ -32,10 +32,10 @@ async def filters(options: Options, printer: Printer) -> Exit:
 
 
 def _listed(engine: Engine, printer: Printer) -> Exit:
-    told: list[dict[str, Json]] = []
+    rows: list[dict[str, Json]] = []
     for name, rule in engine.rules.rules.items():
         kinds: list[Json] = [strategy.kind for strategy in rule.strategy]
-        told.append(
+        rows.append(
             {
                 "name": name,
                 "layer": engine.rules.layers[name],
@@ -48,8 +48,8 @@ def _listed(engine: Engine, printer: Printer) -> Exit:
         off = "" if rule.enabled else "  (off)"
         line = f"{name:<16} {engine.rules.layers[name]:<10} {', '.join(map(str, kinds))}{off}"
         printer.answer(f"{plain(line)}\n{'':<17}{plain(', '.join(rule.match.words))}\n")
-        printer.event({"schema": 1, "type": "filter", **told[-1]})
-    return printer.finish(Exit.SUCCESS, {"filters": list(told)})
+        printer.event({"schema": 1, "type": "filter", **rows[-1]})
+    return printer.finish(Exit.SUCCESS, {"filters": list(rows)})
 
 
 def _tested(engine: Engine, start: Startup, options: Options, printer: Printer) -> Exit:
@@ -70,7 +70,7 @@ def _tested(engine: Engine, start: Startup, options: Options, printer: Printer) 
         before = step(before, source)
     after = distill(before, source)
     saved = 1 - len(after.text) / len(before.text) if before.text else 0.0
-    told: dict[str, Json] = {
+    answer: dict[str, Json] = {
         "rules": [rule.name for rule in engine.fitting(line)],
         "before": {"characters": len(before.text), "lines": len(before.text.splitlines())},
         "after": {"characters": len(after.text), "lines": len(after.text.splitlines()), "text": after.text},
@@ -85,5 +85,5 @@ def _tested(engine: Engine, start: Startup, options: Options, printer: Printer) 
     printer.note(f"rules   {', '.join(rule.name for rule in engine.fitting(line)) or 'none'}")
     for notice in after.notices:
         printer.note(notice)
-    printer.event({"schema": 1, "type": "filtered", **told})
-    return printer.finish(Exit.SUCCESS, told)
+    printer.event({"schema": 1, "type": "filtered", **answer})
+    return printer.finish(Exit.SUCCESS, answer)

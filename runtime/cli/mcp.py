@@ -69,7 +69,7 @@ async def mcp(options: Options, printer: Printer) -> Exit:
 
 
 def _list(start: Startup, names: NamedServers, printer: Printer) -> Exit:
-    told: list[dict[str, Json]] = []
+    rows: list[dict[str, Json]] = []
     lines: list[str] = []
     off = [name for name in start.loaded.config.mcp.servers if name not in names.named]
     for name, settings in (*names.named.items(), *names.waiting.items()):
@@ -80,13 +80,13 @@ def _list(start: Startup, names: NamedServers, printer: Printer) -> Exit:
         of = f"{tools} tools" if tools is not None else "never started"
         trusted = f", trusted: {', '.join(levels)}" if levels else ""
         lines.append(f"{name:<16} {state}, {of}{trusted} · {visible(settings.told)}")
-        told.append({"name": name, "state": state, "tools": tools, "reached": settings.told})
+        rows.append({"name": name, "state": state, "tools": tools, "reached": settings.told})
     lines += [f"{name:<16} switched off" for name in off]
-    told += [{"name": name, "state": "switched off", "tools": None, "reached": ""} for name in off]
+    rows += [{"name": name, "state": "switched off", "tools": None, "reached": ""} for name in off]
     printer.answer("".join(f"{line}\n" for line in lines or ["there are no servers"]))
-    for one in told:
+    for one in rows:
         printer.event({"schema": 1, "type": "server", **one})
-    return printer.finish(Exit.SUCCESS, {"servers": told})
+    return printer.finish(Exit.SUCCESS, {"servers": rows})
 
 
 def _tools(names: NamedServers, settings: ServerSettings, printer: Printer) -> Exit:
@@ -105,19 +105,19 @@ def _tools(names: NamedServers, settings: ServerSettings, printer: Printer) -> E
     }
     listing = known.listing
     lines = [visible(f"{settings.name}: {listing.server} {listing.version}, {len(listing.tools)} tools")]
-    told: list[dict[str, Json]] = []
+    rows: list[dict[str, Json]] = []
     for tool in listing.tools.values():
         spec = specs.get(tool.digest)
         lines += _tool_lines(settings, tool, spec)
-        told.append(_tool_told(tool, spec))
+        rows.append(_tool_told(tool, spec))
     for name, changes in known.changed().items():
         lines += [f"{visible(name)} changed since it was trusted:", *map(visible, changes)]
     for problem in problems:
         printer.warn(visible(problem))
     printer.answer("".join(f"{line}\n" for line in lines))
-    for one in told:
+    for one in rows:
         printer.event({"schema": 1, "type": "definition", **one})
-    data = {"server": settings.name, "version": listing.version, "tools": told}
+    data = {"server": settings.name, "version": listing.version, "tools": rows}
     return printer.finish(Exit.SUCCESS, data)
 
 
@@ -135,15 +135,15 @@ def _tool_lines(settings: ServerSettings, tool: ListedTool, spec: ToolSpec | Non
 
 
 def _tool_told(tool: ListedTool, spec: ToolSpec | None) -> dict[str, Json]:
-    told: dict[str, Json] = {
+    row: dict[str, Json] = {
         "tool": tool.name,
         "digest": tool.digest,
         "description": tool.description,
         "claims": list(tool.claims),
     }
     if spec is None:
-        return told
-    return told | {
+        return row
+    return row | {
         "name": spec.name,
         "level": spec.level.name.lower(),
         "effects": effects_of(spec.effects).split(", "),

@@ -43,10 +43,10 @@ async def models(options: Options, printer: Printer) -> Exit:
             raise model_failure(error) from error
     service = provider.name.partition(":")[0]
     printer.answer("".join(f"{_line(service, info)}\n" for info in found))
-    told = [_json(service, info) for info in found]
-    for one in told:
+    rows = [_json(service, info) for info in found]
+    for one in rows:
         printer.event({"schema": 1, "type": "model", **one})
-    return printer.finish(Exit.SUCCESS, {"models": told})
+    return printer.finish(Exit.SUCCESS, {"models": rows})
 
 
 def _line(service: str, info: ModelInfo) -> str:

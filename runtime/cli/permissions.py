@@ -46,10 +46,10 @@ async def permissions(options: Options, printer: Printer) -> Exit:
             found = [one for one in await store.all() if one.grant.holds_at(time.time())]
     lines = [grant_line(one.grant, one, one.workspace) for one in found]
     printer.answer("".join(f"{line}\n" for line in lines or ["nothing is always-allowed"]))
-    told = [_as_json(one) for one in found]
-    for one in told:
+    rows = [_as_json(one) for one in found]
+    for one in rows:
         printer.event({"schema": 1, "type": "grant", **one})
-    return printer.finish(Exit.SUCCESS, {"grants": told})
+    return printer.finish(Exit.SUCCESS, {"grants": rows})
 
 
 async def _revoke(name: str, start: Startup, printer: Printer) -> Grant:

@@ -59,11 +59,11 @@ async def sessions(options: Options, printer: Printer) -> Exit:
         RecordError: the database cannot be used.
     """
     async with _opened(look(options), printer.warn) as kept:
-        said = await _carried_out(kept, options)
-        printer.answer("".join(f"{line}\n" for line in said.lines))
-    for one in said.told:
-        printer.event({"schema": 1, "type": said.kind, **one})
-    return printer.finish(Exit.SUCCESS, {said.many: said.told} if said.many else said.told[0])
+        result = await _carried_out(kept, options)
+        printer.answer("".join(f"{line}\n" for line in result.lines))
+    for one in result.told:
+        printer.event({"schema": 1, "type": result.kind, **one})
+    return printer.finish(Exit.SUCCESS, {result.many: result.told} if result.many else result.told[0])
 
 
 async def _carried_out(kept: SessionStore | None, options: Options) -> _Said:
@@ -115,8 +115,8 @@ async def _export(kept: SessionStore, options: Options) -> _Said:
 async def _read(kept: SessionStore, options: Options, lines: Lines) -> _Said:
     one = await _named(kept, options)
     entries, charges = await kept.transcript.entries(one.id), await kept.transcript.charges(one.id)
-    told = {**conversation_json(one), "entries": [entry_json(entry) for entry in entries]}
-    return _Said(lines(one, entries, charges), "session", [told])
+    answer = {**conversation_json(one), "entries": [entry_json(entry) for entry in entries]}
+    return _Said(lines(one, entries, charges), "session", [answer])
 
 
 async def _delete(kept: SessionStore, options: Options) -> _Said:

@@ -50,54 +50,54 @@ async def storage(options: Options, printer: Printer) -> Exit:
             printer.warn(notice)
         match options.action:
             case "prune":
-                told = await _prune(options, start, database)
-                lines = list(_pruned_lines(told))
+                answer = await _prune(options, start, database)
+                lines = list(_pruned_lines(answer))
             case "vacuum":
                 freed = await Upkeep(database).vacuum()
-                told, lines = {"freed_bytes": freed}, [f"{size_text(freed)} given back"]
+                answer, lines = {"freed_bytes": freed}, [f"{size_text(freed)} given back"]
             case _:
                 status = await Upkeep(database).status()
-                told = _status_json(status, path, start)
+                answer = _status_json(status, path, start)
                 lines = list(_status_lines(status, path, start))
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
-    return _told(printer, told)
+    return _told(printer, answer)
 
 
-def _told(printer: Printer, told: dict[str, Json]) -> Exit:
-    printer.event({"schema": 1, "type": "storage", **told})
-    return printer.finish(Exit.SUCCESS, told)
+def _told(printer: Printer, answer: dict[str, Json]) -> Exit:
+    printer.event({"schema": 1, "type": "storage", **answer})
+    return printer.finish(Exit.SUCCESS, answer)
 
 
 async def _prune(options: Options, start: Startup, database: Database) -> dict[str, Json]:
     """Delete what is older than the given age, or than the configuration keeps it."""
     config, clock = start.loaded.config, SystemClock()
     kinds = options.kept or ("overflow", "transcripts")
-    told: dict[str, Json] = {}
+    answer: dict[str, Json] = {}
     if "overflow" in kinds:
         limits = config.tools.overflow
         days = limits.retention_days if options.older_than is None else options.older_than
         pruned = await OverflowStore(database, clock, limits.max_total_bytes).prune(days)
-        told["overflow"] = {"texts": pruned.texts, "bytes": pruned.bytes}
+        answer["overflow"] = {"texts": pruned.texts, "bytes": pruned.bytes}
     audit = audit_of(database, clock, start.loaded, start.places)
     if "transcripts" in kinds:
         days = config.memory.retention_days if options.older_than is None else options.older_than
         transcript, catalog = Transcript(database, clock), Catalog(database, clock)
         kept = SessionStore(audit, transcript, catalog, states_of(config, database, clock), database.path)
-        told["transcripts"] = {"sessions": await expire(kept, days)}
+        answer["transcripts"] = {"sessions": await expire(kept, days)}
     if "audit" in kinds and options.older_than is not None:
         heads = await audit.heads(clock.now() - options.older_than * _DAY, 1)
-        told["audit"] = {"records": await audit.prune(heads[0]) if heads else 0, "at_a_head": bool(heads)}
-    return told
+        answer["audit"] = {"records": await audit.prune(heads[0]) if heads else 0, "at_a_head": bool(heads)}
+    return answer
 
 
-def _pruned_lines(told: dict[str, Json]) -> Iterator[str]:
-    match told.get("overflow"):
+def _pruned_lines(answer: dict[str, Json]) -> Iterator[str]:
+    match answer.get("overflow"):
         case {"texts": int() as texts, "bytes": int() as size}:
             yield f"outputs deleted: {texts}, {size_text(size)}"
-    match told.get("transcripts"):
+    match answer.get("transcripts"):
         case {"sessions": int() as sessions}:
             yield f"sessions deleted: {sessions}"
-    match told.get("audit"):
+    match answer.get("audit"):
         case {"at_a_head": False}:
             yield "audit records deleted: none; there is no signed head of that age to cut at"
         case {"records": int() as records}:

@@ -34,10 +34,10 @@ async def tools(options: Options, printer: Printer) -> Exit:
     start = look(options)
     session = Session("look", policy_of(start))
     specs = specs_of(start)
-    told: list[dict[str, Json]] = []
+    rows: list[dict[str, Json]] = []
     for spec in specs:
         level, why = level_of(spec, session)
-        told.append(
+        rows.append(
             {
                 "name": spec.name,
                 "description": spec.description,
@@ -50,9 +50,9 @@ async def tools(options: Options, printer: Printer) -> Exit:
             }
         )
     printer.answer("".join(f"{tool_line(spec, session)}\n" for spec in specs))
-    for one in told:
+    for one in rows:
         printer.event({"schema": 1, "type": "tool", **one})
-    return printer.finish(Exit.SUCCESS, {"tools": told})
+    return printer.finish(Exit.SUCCESS, {"tools": rows})
 
 
 async def config(options: Options, printer: Printer) -> Exit:
@@ -64,25 +64,25 @@ async def config(options: Options, printer: Printer) -> Exit:
     start = look(options)
     match options.action:
         case "path":
-            told: dict[str, Json] = {
+            answer: dict[str, Json] = {
                 "config": str(config_folder() / "config.toml"),
                 "read": [str(file) for file in start.loaded.files],
                 "data": str(start.places.data),
                 "database": str(start.places.database),
             }
-            lines = [f"{name:<9} {value}" for name, value in told.items() if isinstance(value, str)]
+            lines = [f"{name:<9} {value}" for name, value in answer.items() if isinstance(value, str)]
             lines += [f"read      {file}" for file in start.loaded.files]
         case "trust" | "distrust":
-            told = _note_trust(start, trusted=options.action == "trust")
-            read = "is read as it is now" if told["trusted"] else "is not read"
-            lines = [f"{told['workspace']}: what it brings {read}", *_brought_lines(start)]
+            answer = _note_trust(start, trusted=options.action == "trust")
+            read = "is read as it is now" if answer["trusted"] else "is not read"
+            lines = [f"{answer['workspace']}: what it brings {read}", *_brought_lines(start)]
         case _:
             values = dict(_values(start.loaded))
-            told = {"values": values}
+            answer = {"values": values}
             lines = [f"{key} = {toml_value(one['value'])}  ({one['source']})" for key, one in values.items()]
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
-    printer.event({"schema": 1, "type": "config", **told})
-    return printer.finish(Exit.SUCCESS, told)
+    printer.event({"schema": 1, "type": "config", **answer})
+    return printer.finish(Exit.SUCCESS, answer)
 
 
 def _brought_lines(start: Startup) -> list[str]:

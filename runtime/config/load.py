@@ -289,9 +289,9 @@ def _digest(config: Config) -> str:
     # How a terminal behaves allows nothing.
     del values["terminal"]
     for *section, key in _ADDED_SINCE:
-        said, unsaid = _section(values, section), _section(usual, section)
-        if said[key] == unsaid[key]:
-            del said[key]
+        set_values, unsaid = _section(values, section), _section(usual, section)
+        if set_values[key] == unsaid[key]:
+            del set_values[key]
     for provider in values["llm"]["providers"]:
         if not provider["fence"]:
             del provider["fence"]

@@ -144,22 +144,22 @@ def _brought(places: Locations) -> Iterator[tuple[str, ServerSettings]]:
     if raw is None:
         return
     try:
-        told = json.loads(raw)
+        content = json.loads(raw)
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
-    servers = told.get("mcpServers") if isinstance(told, dict) else None
+    servers = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(servers, dict) or len(servers) > _MOST_BROUGHT:
         raise ValueError(f'it has no table "mcpServers" of {_MOST_BROUGHT} servers at most')
-    for name, said in servers.items():
+    for name, settings in servers.items():
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:24].rstrip("_")
-        if re.fullmatch(SERVER_NAME, plain) is None or not isinstance(said, dict):
+        if re.fullmatch(SERVER_NAME, plain) is None or not isinstance(settings, dict):
             raise ValueError("a server in it has no usable name, or is no table")
-        yield plain, _brought_along(plain, said, str(places.workspace))
+        yield plain, _brought_along(plain, settings, str(places.workspace))
 
 
-def _brought_along(name: str, said: Mapping[str, Any], workspace: str) -> ServerSettings:
-    command, words, env = said.get("command", ""), said.get("args", []), said.get("env", {})
-    url = said.get("url", "")
+def _brought_along(name: str, settings: Mapping[str, Any], workspace: str) -> ServerSettings:
+    command, words, env = settings.get("command", ""), settings.get("args", []), settings.get("env", {})
+    url = settings.get("url", "")
     texts = [command, url, *(words if isinstance(words, list) else [None])]
     texts += [*env.keys(), *env.values()] if isinstance(env, dict) else [None]
     if not all(isinstance(text, str) and "\0" not in text for text in texts) or bool(command) == bool(url):
@@ -217,10 +217,10 @@ async def open_servers(
             servers[name] = Server(settings, around, known.listing)
             await stack.enter_async_context(servers[name].opened())
             for tool, lines in known.changed().items():
-                told = "\n".join(
+                shown = "\n".join(
                     (f"server {name}: {tool} changed since it was trusted, so it is not", *lines)
                 )
-                alert(visible(told))
+                alert(visible(shown))
         await _list_unknown(servers, alert)
         yield Servers(names, servers, list(_executors(names.store, servers, alert)))
 

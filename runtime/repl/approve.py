@@ -80,16 +80,16 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
     ran = "ran for real; the workspace is not changed yet:" if action.covered_by else _AFTER[_is_keep(action)]
     what = "wants to run:" if action.of is None else ran
     yield from ([(line, "bold")] for line in within(width, "", f"{tool} {what}", "  "))
-    told = [line for name, value in _acts(question) for line in _value(name, value, width)]
+    lines = [line for name, value in _acts(question) for line in _value(name, value, width)]
     for name, value in arguments_of(question.action):
-        told += _argument(name, value, width, in_full=in_full, by_file=_is_keep(action))
+        lines += _argument(name, value, width, in_full=in_full, by_file=_is_keep(action))
     for flag in flags_of(question.action):
-        told += _value("flag", flag, width)
+        lines += _value("flag", flag, width)
     if question.uncovered:
-        told += _value("/undo would not cover", question.uncovered, width)
-    yield from told
-    if len(told) > _LONG_QUESTION:
-        yield [(f"  (all of the {len(told)} lines above belong to it)", "dim")]
+        lines += _value("/undo would not cover", question.uncovered, width)
+    yield from lines
+    if len(lines) > _LONG_QUESTION:
+        yield [(f"  (all of the {len(lines)} lines above belong to it)", "dim")]
     for name, rules in (("always would allow", question.always), ("or, wider", question.wider)):
         for what in _together(question.grants(Always(rules or ()))):
             yield from _value(name, what, width)
@@ -190,11 +190,11 @@ def choice(key: str, question: Question) -> Answer | None:
 def why_lines(question: Question, width: int) -> Iterator[Line]:
     """Yield what is behind a question: the rule of each gate, and what would pass without one."""
     for gate, ask in question.asks:
-        told = [f"{gate}, rule {ask.rule}: {ask.question}"]
-        told += [f"this passes without a question: {ask.suggestion}"] if ask.suggestion is not None else []
-        told += ["only a person who is present can answer this; no rule or level does"] if ask.force else []
-        told += [f"about: {', '.join(atom.shown for atom in ask.about)}"] if ask.about else []
-        for text in told:
+        lines = [f"{gate}, rule {ask.rule}: {ask.question}"]
+        lines += [f"this passes without a question: {ask.suggestion}"] if ask.suggestion is not None else []
+        lines += ["only a person who is present can answer this; no rule or level does"] if ask.force else []
+        lines += [f"about: {', '.join(atom.shown for atom in ask.about)}"] if ask.about else []
+        for text in lines:
             yield from ([(line, "dim")] for line in within(width, "  ", visible(text), "    ", by_words=True))
     ends = ["the model learns of a no, with your words after [d]; /why explains it afterwards"]
     if question.always is None:

@@ -48,8 +48,8 @@ class CallPrinter:
 
     def _print_call(self, title: str) -> None:
         # A name that no tool has may be of any length, and is not worth more than a line.
-        said = title if self._verbose else fitted(title, max(self._screen.width - 2, 20))
-        name, blank, arguments = said.partition(" ")
+        line = title if self._verbose else fitted(title, max(self._screen.width - 2, 20))
+        name, blank, arguments = line.partition(" ")
         self._screen.put([[("● ", "cyan"), (name, "bold"), (blank + arguments, "")]])
 
     def running(self, call_id: str, text: str) -> None:
@@ -95,11 +95,11 @@ class CallPrinter:
                 self._unsuccessful(result)
 
     def _unsuccessful(self, result: ToolResult) -> None:
-        said = visible(result.shown.strip().partition("\n")[0])
-        if len(said) > _LONGEST_FAILURE and not self._verbose:
-            said = f"{said[:_LONGEST_FAILURE]}…"
+        first = visible(result.shown.strip().partition("\n")[0])
+        if len(first) > _LONGEST_FAILURE and not self._verbose:
+            first = f"{first[:_LONGEST_FAILURE]}…"
         self._screen.put(
-            [(line, "red")] for line in within(self._screen.width, "  ✗ ", said, "    ", by_words=True)
+            [(line, "red")] for line in within(self._screen.width, "  ✗ ", first, "    ", by_words=True)
         )
 
     def _succeeded(self, result: ToolResult) -> None:
@@ -137,10 +137,10 @@ class CallPrinter:
         self._unsuccessful(result)
         error = result.error or {}
         facts = error.get("facts")
-        told = [(str(fact["name"]), str(fact["value"])) for fact in facts] if isinstance(facts, list) else []
+        named = [(str(fact["name"]), str(fact["value"])) for fact in facts] if isinstance(facts, list) else []
         if isinstance(suggestion := error.get("suggestion"), str):
-            told.append(("instead", suggestion))
-        self._screen.barred((visible(f"{name}: {value}"[:_LONGEST_FAILURE]) for name, value in told), "dim")
+            named.append(("instead", suggestion))
+        self._screen.barred((visible(f"{name}: {value}"[:_LONGEST_FAILURE]) for name, value in named), "dim")
 
 
 def _title(call: ToolCall) -> str:

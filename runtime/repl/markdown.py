@@ -236,17 +236,17 @@ def _plain(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def _inline(tokens: Iterable[Token]) -> Iterator[Token]:
-    address, said = "", ""
+    address, shown = "", ""
     for token in map(_simple, _plain(tokens)):
         match token.type:
             case "link_open":
-                address, said = visible(str(token.attrs.get("href", ""))), ""
+                address, shown = visible(str(token.attrs.get("href", ""))), ""
                 continue
             case "link_close":
-                if address.removeprefix("mailto:") != said:
+                if address.removeprefix("mailto:") != shown:
                     yield _text(f" ({address})")
                 continue
-        said += token.content
+        shown += token.content
         yield token
 
 

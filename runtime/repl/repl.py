@@ -188,8 +188,8 @@ async def _settled(start: Startup, options: Options, terminal: Terminal, rendere
     try:
         set_trusted(start.places.data, start.places.workspace, trusted)
     except OSError as error:
-        told = f"! your answer cannot be kept, so nothing of that is read: {error.strerror}"
-        renderer.screen.block(told, "yellow")
+        text = f"! your answer cannot be kept, so nothing of that is read: {error.strerror}"
+        renderer.screen.block(text, "yellow")
     return look(options)
 
 

@@ -48,8 +48,8 @@ class RunPrinter:
         self.happened = Happened()
         if number is None:
             return
-        said = {"schema": SCHEMA, "type": "step", "number": number, "line": step.line, "said": step.text}
-        self._printer.event(said)
+        event = {"schema": SCHEMA, "type": "step", "number": number, "line": step.line, "said": step.text}
+        self._printer.event(event)
         first, *rest = step.text.split("\n")
         self._printer.note("")
         self._printer.note(f"{number:>2} › {visible(first)}")
@@ -80,22 +80,22 @@ class RunPrinter:
     def slash(self, step: ScriptStep, result: SlashResult) -> None:
         """Print what a slash command had to say."""
         text = result.text
-        said = {"schema": SCHEMA, "type": "slash", "line": step.line, "text": text, "failed": result.failed}
-        said["data"] = None if result.data is None else dict(result.data)
-        self._printer.event(said)
+        event = {"schema": SCHEMA, "type": "slash", "line": step.line, "text": text, "failed": result.failed}
+        event["data"] = None if result.data is None else dict(result.data)
+        self._printer.event(event)
         self.happened.said.append(text)
         self._printer.answer("".join(f"{line}\n" for line in text.split("\n")) if text else "")
 
     def met(self, expected: Expectation) -> None:
         """Print that an expectation of the step was met."""
-        said = {
+        event = {
             "schema": SCHEMA,
             "type": "expect",
             "line": expected.line,
             "expected": str(expected),
             "met": True,
         }
-        self._printer.event(said)
+        self._printer.event(event)
         self._printer.note(f"   ✓ {expected}")
 
     def end(self, steps: int, refused: int, session: str) -> None:

@@ -82,11 +82,11 @@ class _Done:
 
     def as_json(self) -> dict[str, Json]:
         """Return it as an object; `text` is the answer, or the output of the slash command."""
-        told = [part for part in (self.slash and self.slash.text, self.ended and self.ended.text) if part]
+        texts = [part for part in (self.slash and self.slash.text, self.ended and self.ended.text) if part]
         return {
             "line": self.step.line,
             "said": self.step.text,
-            "text": "\n\n".join(told),
+            "text": "\n\n".join(texts),
             "reason": self.ended.reason.value if self.ended is not None else None,
             "calls": [result_json(result) for result in self.happened.results],
             **({"data": dict(self.slash.data)} if self.slash and self.slash.data is not None else {}),
@@ -178,8 +178,8 @@ class _Headless:
         if form is None:
             await runtime.turn(words, data)
             return
-        for said in (words, REPAIR):
-            ended = await runtime.turn(said, "\n\n".join(filter(None, (data, form.instruction))))
+        for text in (words, REPAIR):
+            ended = await runtime.turn(text, "\n\n".join(filter(None, (data, form.instruction))))
             if ended.reason is not EndReason.DONE:
                 return
             try:
@@ -229,9 +229,9 @@ class _Headless:
         limited = [_LIMITS[reason] for reason in ended if reason in _LIMITS]
         if not self.refused and not limited:
             return self.printer.finish(Exit.SUCCESS, self.data())
-        told = [f"{result.call.tool} was refused by {result.outcome.gate}" for result in self.refused]
-        told += limited
-        error = CliError(Exit.PARTIAL_FAILURE, "PARTIAL_FAILURE", "; ".join(dict.fromkeys(told)))
+        reasons = [f"{result.call.tool} was refused by {result.outcome.gate}" for result in self.refused]
+        reasons += limited
+        error = CliError(Exit.PARTIAL_FAILURE, "PARTIAL_FAILURE", "; ".join(dict.fromkeys(reasons)))
         return self.printer.finish(Exit.PARTIAL_FAILURE, self.data(), error.error())
 
     def data(self) -> dict[str, Json]:

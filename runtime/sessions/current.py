@@ -180,18 +180,18 @@ def jobs_of(
 
 async def news_of(current: Current, pipeline: Pipeline) -> str:
     """Return the model's notice of jobs that are over and of undoing, fenced."""
-    told = []
+    news = []
     for turned in current.checkpoints.take_turned() if current.checkpoints is not None else ():
         did = "done again" if turned.step.undone else "undone"
         paths = map(shown_name, turned.paths)
         text = "\n".join((f"{did} by the person, what {turned.step.tool} had changed:", *paths))
-        told.append(await pipeline.admit(text, Source("undo", Origin.WORKSPACE, turned.step.call)))
+        news.append(await pipeline.admit(text, Source("undo", Origin.WORKSPACE, turned.step.call)))
     for job in current.jobs.news():
         end = job.text if len(job.text) <= _TOLD else f"[…]\n{job.text[-_TOLD:]}"
         detail = job.ending.detail if job.ending is not None else ""
         source = Source("job", job.output.origin, job.id)
-        told.append(await pipeline.admit(f"{job.describe()}: {detail}\n{end}".rstrip(), source))
-    return "\n\n".join(told)
+        news.append(await pipeline.admit(f"{job.describe()}: {detail}\n{end}".rstrip(), source))
+    return "\n\n".join(news)
 
 
 def job_lines(*jobs: Job) -> Iterator[str]:

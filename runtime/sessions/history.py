@@ -51,16 +51,16 @@ def origins_of(recall: Recall) -> frozenset[Origin]:
     brought = [entry for entry in recall.rest if entry.role == "tool"]
     brought += [recall.summary] if recall.summary is not None else []
     found = {entry.origin for entry in brought}
-    said = [entry for entry in recall.rest if entry.role == "user"]
-    found |= {_brought(entry) for entry in said if "attached" in _content(entry)}
+    spoken = [entry for entry in recall.rest if entry.role == "user"]
+    found |= {_brought(entry) for entry in spoken if "attached" in _content(entry)}
     return frozenset(found) - {Origin.PERSON, Origin.TOOL}
 
 
 def _brought(entry: TranscriptEntry) -> Origin:
     """Return whose words went along with the person's; an older entry does not say."""
-    said = _text(entry, "brought", Origin.WEB.value)
+    origin = _text(entry, "brought", Origin.WEB.value)
     try:
-        return Origin(said)
+        return Origin(origin)
     except ValueError as error:
         raise _broken(entry, f"{error}") from error
 
@@ -97,8 +97,8 @@ def _calls(entry: TranscriptEntry) -> Iterable[ToolCall]:
     calls = _content(entry).get("calls", ())
     if not isinstance(calls, Sequence):
         raise _broken(entry, "its calls are no list")
-    for said in calls:
-        match said:
+    for one in calls:
+        match one:
             case [str(call_id), str(name), str(arguments)]:
                 yield ToolCall(call_id, name, arguments)
             case _:

@@ -246,10 +246,10 @@ async def take_up(kept: SessionStore, found: Conversation, fresh: Session, diges
     # Words that come back weigh what they weighed, also where the record of that was lost.
     if unlabelled := origins_of(recall) - fold.session.labels:
         happened.append(TextSeen(now, tuple(sorted(unlabelled))))
-    told = tuple(_told(fold, lapsed=lapsed))
+    notices = tuple(_told(fold, lapsed=lapsed))
     # The level of autonomy was set for that time only.
     session = replace(fold.session, policy=fresh.policy)
-    return ResumedSession(session, taken_up(recall), recall.charges, found, tuple(happened), told, lapsed)
+    return ResumedSession(session, taken_up(recall), recall.charges, found, tuple(happened), notices, lapsed)
 
 
 async def fork(kept: SessionStore, source: Conversation, turn: int | None = None) -> str:

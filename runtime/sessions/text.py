@@ -90,7 +90,7 @@ def _said_in(entry: TranscriptEntry, words: str) -> tuple[str, str]:
     """Return the text of an entry that holds most of the words, and its role: "attached" is nobody's word."""
     text, attached = text_of(entry), attached_of(entry)
     wanted = [word.casefold() for word in _WORD.findall(words)]
-    own, other = (sum(word in said.casefold() for word in wanted) for said in (text, attached))
+    own, other = (sum(word in whole.casefold() for word in wanted) for whole in (text, attached))
     return ("attached", attached) if attached and other > own else (entry.role, text)
 
 

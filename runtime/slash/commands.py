@@ -292,8 +292,8 @@ async def _trust_server(runtime: Runtime, source: str, level: TrustLevel) -> Sla
 async def _labels(runtime: Runtime, argument: str) -> SlashResult:
     word, _, rest = argument.partition(" ")
     if word == "endorse":
-        told = await endorsed(runtime, rest.strip()) if rest.strip() else ""
-        return SlashResult(told) if told else _usage("labels")
+        done = await endorsed(runtime, rest.strip()) if rest.strip() else ""
+        return SlashResult(done) if done else _usage("labels")
     if word == "files":
         return SlashResult(await files_told(runtime, rest))
     return SlashResult(labels_told(runtime.pipeline.session, argument))

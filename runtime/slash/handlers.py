@@ -92,8 +92,8 @@ async def _turned(runtime: Runtime, argument: str, *, undo: bool) -> str:
         what = "nothing is left to undo" if undo else "nothing was undone that could be done again"
         raise CliError(Exit.NOT_FOUND, "NOTHING", "\n".join([what, *_running(runtime)])) from None
     except Conflict as error:
-        told = f"{error}; nothing was touched. /{word} force does it all the same"
-        raise CliError(Exit.GENERAL_ERROR, "CONFLICT", told) from error
+        why = f"{error}; nothing was touched. /{word} force does it all the same"
+        raise CliError(Exit.GENERAL_ERROR, "CONFLICT", why) from error
     except (OSError, RecordError) as error:
         raise CliError(Exit.GENERAL_ERROR, "FAILED", f"/{word} failed: {error}") from error
     await runtime.pipeline.note(_event(runtime, word, turned, forced=argument == "force"))

@@ -33,18 +33,18 @@ def labels_told(session: Session, argument: str) -> str:
     """Return the labels with what brought each, or what is known of the value that `argument` is."""
     words = argument.split(" ")
     value = " ".join(word for word in words if word != "--json").strip()
-    told = _of_value(session, value) if value else _of_session(session)
+    answer = _of_value(session, value) if value else _of_session(session)
     if "--json" in words:
-        return json.dumps(told)
-    return "\n".join(_lines(told))
+        return json.dumps(answer)
+    return "\n".join(_lines(answer))
 
 
 async def files_told(runtime: RuntimeSession, argument: str) -> str:
     """Return the labelled files of the workspace, each with whose words it holds and what these came from."""
     rows = (await runtime.labels.store.standing(runtime.pipeline.session.policy.workspace)).paths
     if argument.strip() == "--json":
-        told = [{"path": row.path, "labels": sorted(row.labels), "source": row.source} for row in rows]
-        return json.dumps({"files": told})
+        files = [{"path": row.path, "labels": sorted(row.labels), "source": row.source} for row in rows]
+        return json.dumps({"files": files})
     lines = (f"{_path_of(row)}: {', '.join(sorted(row.labels))}, from {visible(row.source)}" for row in rows)
     return "\n".join(lines) or "no file of this workspace holds words of others"
 
@@ -99,22 +99,22 @@ def _of_sighting(sighting: Sighting) -> dict[str, Json]:
     return {"origin": str(sighting.origin), "source": sighting.label, "call": sighting.call}
 
 
-def _lines(told: Mapping[str, Any]) -> Iterator[str]:
+def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield an answer as a person reads it."""
-    if "value" not in told:
-        for label in told["labels"]:
+    if "value" not in answer:
+        for label in answer["labels"]:
             yield f"{label['label']}: {_where(label['first']) or 'the output of something that ran'}"
-        if not told["labels"]:
+        if not answer["labels"]:
             yield "nothing was read that restricts what calls may do"
         return
-    value = visible(told["value"])
-    if told["given"]:
+    value = visible(answer["value"])
+    if answer["given"]:
         yield f"{value}: you gave it"
-    if told["invented"]:
+    if answer["invented"]:
         yield f"{value}: the model used it before anything showed it"
-    if told["seen"] is not None:
-        yield f"{value}: first seen in {_where(told['seen'])}"
-    elif not told["given"]:
+    if answer["seen"] is not None:
+        yield f"{value}: first seen in {_where(answer['seen'])}"
+    elif not answer["given"]:
         yield f"{value}: nobody gave or showed it"
 
 

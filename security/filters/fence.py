@@ -34,12 +34,12 @@ def fence(screened: Screened, source: Source) -> Screened:
     # A notice may name a value; it stays one line of its own, cleaned like any text.
     notices = [f"[{' '.join(_cleaned(notice, source).split())}]" for notice in screened.notices]
     facts = [(name, inline(value, source)) for name, value in screened.facts]
-    told = [f"[{name}: {value.text}]" for name, value in facts]
+    labelled = [f"[{name}: {value.text}]" for name, value in facts]
     shown = [f"[{name}: {value.plain}]" for name, value in facts]
     below = "\n".join([*notices, *shown])
     gap = "\n" if below and screened.text and not screened.text.endswith("\n") else ""
     plain = f"{screened.text}{gap}{below}"
-    text = "\n".join((marked, *notices, *told))
+    text = "\n".join((marked, *notices, *labelled))
     return replace(screened, text=text, notices=(), facts=(), plain=plain)
 
 
@@ -65,8 +65,8 @@ def inline(text: str, source: Source | None = None) -> Screened:
         line = line[:LABEL_LENGTH] + "…"
     marked = fence(Screened(line), replace(source, mode=FenceMode.DELIMIT))
     flags = "; ".join(look_alike_flags(line))
-    said = f" [{flags}]" if flags else ""
-    return replace(marked, text=marked.text + said, plain=marked.plain + said)
+    shown_flags = f" [{flags}]" if flags else ""
+    return replace(marked, text=marked.text + shown_flags, plain=marked.plain + shown_flags)
 
 
 def _cleaned(text: str, source: Source) -> str:

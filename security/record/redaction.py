@@ -44,8 +44,8 @@ class RedactedArguments:
 
     def text(self, text: str, longest: int = _LONGEST_VALUE) -> str:
         """Return any text about the call as it may be kept."""
-        said = _redacted(text, self.secrets)
-        return said if len(said) <= longest else said[:longest] + CUT
+        masked = _redacted(text, self.secrets)
+        return masked if len(masked) <= longest else masked[:longest] + CUT
 
     def text_at(self, pointer: str, text: str, longest: int = _LONGEST_VALUE) -> str:
         """Return another spelling of the value at a pointer for the record, without masked parts."""
@@ -179,12 +179,12 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(child)
 
 
-def _shortened(longest: int, cut: dict[str, None], pointer: str, said: str) -> str:
+def _shortened(longest: int, cut: dict[str, None], pointer: str, text: str) -> str:
     """Return the beginning of a string that is too long, and note its pointer."""
-    if len(said) <= longest:
-        return said
+    if len(text) <= longest:
+        return text
     cut[pointer] = None
-    return f"{said[:longest]}{CUT}"
+    return f"{text[:longest]}{CUT}"
 
 
 def _rewritten(value: object, change: Callable[[str, str], str], pointer: str = "") -> object:

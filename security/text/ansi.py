@@ -73,8 +73,8 @@ class Stripper:
             (self._controls, "control characters removed"),
             (self._revealer.shown, "invisible characters shown as \\u{…}"),
         )
-        said = ", ".join(f"{what}: {count}" for count, what in counts if count)
-        return tuple(filter(None, (said, self._look_alikes.notice)))
+        counted = ", ".join(f"{what}: {count}" for count, what in counts if count)
+        return tuple(filter(None, (counted, self._look_alikes.notice)))
 
     def _advance(self, text: str, *, is_last: bool) -> str:
         parts: list[str] = []

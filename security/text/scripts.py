@@ -192,9 +192,9 @@ class LookAlikeFinder:
         if not self.count:
             return ""
         first = sorted(self._found, key=lambda found: found.start)[:5]
-        told = "; ".join(f"{_named(found.letters)} in line {found.line}" for found in first)
+        named = "; ".join(f"{_named(found.letters)} in line {found.line}" for found in first)
         more = f"; {self.count - len(first)} more words" if self.count > len(first) else ""
-        return f"letters drawn like those of another script: {told}{more}"
+        return f"letters drawn like those of another script: {named}{more}"
 
     def _take(self, text: str) -> None:
         if self._latin_words < 3:

@@ -77,11 +77,11 @@ class Said:
         return "; ".join([*shown, f"and {more:,} more"] if more > 0 else shown)
 
 
-def confirm(facts: GitFacts, said: Said) -> None:
+def confirm(facts: GitFacts, report: Said) -> None:
     """Deny what git does not confirm."""
     path = facts.repository.path
     for pack in facts.store.packs:
-        if not said.answer.is_good("pack", pack):
+        if not report.answer.is_good("pack", pack):
             for rest in facts.repository.changes:
                 if rest.rpartition(".")[0] == f"objects/pack/{pack.removesuffix('.pack')}":
                     facts.deny(path(rest), "it does not hold what git wrote there")
@@ -90,21 +90,21 @@ def confirm(facts: GitFacts, said: Said) -> None:
         led.append((path("HEAD"), "HEAD", facts.head_oid[1]))
     led += [(path(name), name, oid) for name, oids in facts.pointers.items() for oid in oids]
     for place, name, oid in led:
-        _confirm_reference(facts, said, place, name, oid)
+        _confirm_reference(facts, report, place, name, oid)
     for oid, peeled in facts.peeled.items():
-        if said.kinds.get(f"{oid}^{{}}", ("", ""))[1] != peeled:
+        if report.kinds.get(f"{oid}^{{}}", ("", ""))[1] != peeled:
             facts.deny(path("packed-refs"), "it says that a tag leads elsewhere than it does")
-    if facts.store.connected and not said.answer.is_good("connected"):
+    if facts.store.connected and not report.answer.is_good("connected"):
         _deny_disconnected(facts, [place for place, _, oid in led if oid is not None])
 
 
-def _confirm_reference(facts: GitFacts, said: Said, place: str, name: str, oid: str | None) -> None:
+def _confirm_reference(facts: GitFacts, report: Said, place: str, name: str, oid: str | None) -> None:
     if not is_hash(oid):
         return
     is_of_commits = name == "HEAD" or name.startswith(("refs/heads/", "refs/remotes/", "refs/stash"))
-    if oid not in said.kinds:
+    if oid not in report.kinds:
         facts.deny(place, "it leads to what is not there")
-    elif is_of_commits and said.kinds[oid][0] != "commit":
+    elif is_of_commits and report.kinds[oid][0] != "commit":
         facts.deny(place, "it leads to no commit")
 
 

@@ -49,10 +49,10 @@ def words_of(facts: GitFacts, answer: GitAnswer | None) -> list[str]:
     """
     if facts.is_gone:
         return facts.notes
-    said = Said(facts, answer or GitAnswer())
-    confirm(facts, said)
+    report = Said(facts, answer or GitAnswer())
+    confirm(facts, report)
     facts.deny_rest()
-    words = _Words(facts, said)
+    words = _Words(facts, report)
     if facts.repository.is_new:
         return [words.of_new_repository()]
     lines = list(words.lines())
@@ -65,8 +65,8 @@ def words_of(facts: GitFacts, answer: GitAnswer | None) -> list[str]:
 class _Words:
     """The changes of a repository, in words, from git's report."""
 
-    def __init__(self, facts: GitFacts, said: Said) -> None:
-        self.facts, self.said, self.answer = facts, said, said.answer
+    def __init__(self, facts: GitFacts, report: Said) -> None:
+        self.facts, self.said, self.answer = facts, report, report.answer
 
     # -------------------------------------------------------------- repositories
 

@@ -89,12 +89,12 @@ class _Reads(_Stream):
     async def receive(self) -> SessionMessage | Exception:
         while True:
             try:
-                told = await self._incoming.next()
+                message = await self._incoming.next()
             except Ended as error:
                 self._over(error)
                 raise anyio.EndOfStream from error
             try:
-                return SessionMessage(types.jsonrpc_message_adapter.validate_python(told, by_name=False))
+                return SessionMessage(types.jsonrpc_message_adapter.validate_python(message, by_name=False))
             except (ValidationError, RecursionError):
                 continue
 

@@ -45,12 +45,12 @@ class McpExecutor:
         if tool is None:
             raise ToolNotFound("the server has no such tool")
         arguments = plain(cleared.take())
-        told = 0
+        reported = 0
 
         async def progress(message: str) -> None:
-            nonlocal told
-            told += 1
-            if told <= _MOST_PROGRESS:
+            nonlocal reported
+            reported += 1
+            if reported <= _MOST_PROGRESS:
                 await cleared.emit(f"{message[:_LONGEST_PROGRESS]}\n")
 
         deadline = cleared.deadline - _MARGIN

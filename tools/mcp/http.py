@@ -137,10 +137,10 @@ class HttpTransport:
         return Ended(f"it answered HTTP {answer.status}")
 
     def _headers(self) -> dict[str, str]:
-        told = {"Mcp-Session-Id": self._session, "MCP-Protocol-Version": self._version}
+        session_headers = {"Mcp-Session-Id": self._session, "MCP-Protocol-Version": self._version}
         bearer = self._settings.bearer
-        told["Authorization"] = f"Bearer {bearer}" if bearer else ""
-        return {name: value for name, value in told.items() if value}
+        session_headers["Authorization"] = f"Bearer {bearer}" if bearer else ""
+        return {name: value for name, value in session_headers.items() if value}
 
     async def leave(self) -> None:
         """Tell the service that the session is over, where it has one and may be reached now."""

@@ -54,9 +54,9 @@ class ListedTool:
         """
         if not name or len(name) > _LONGEST_NAME or not name.isprintable():
             raise ListingRefused("it lists a tool whose name is empty, too long or not printable")
-        told = {"name": name, "description": description, "inputSchema": schema}
+        definition = {"name": name, "description": description, "inputSchema": schema}
         try:
-            text = json.dumps(told, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            text = json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
             raise ListingRefused("it lists a tool whose schema cannot be written as JSON") from error
         return cls(name, text, tuple(claims)[:_MOST_CLAIMS])
@@ -82,16 +82,21 @@ class ListedTool:
         return {"name": self.name, "text": self.text, "claims": list(self.claims)}
 
     @classmethod
-    def from_json(cls, said: Any) -> ListedTool:
+    def from_json(cls, stored: Any) -> ListedTool:
         """Return what was kept.
 
         Raises:
             ListingRefused: that is no tool.
         """
         try:
-            told = json.loads(said["text"])
-            claims = (str(claim) for claim in said.get("claims", ()))
-            return cls.of(str(told["name"]), str(told["description"]), dict(told["inputSchema"]), claims)
+            definition = json.loads(stored["text"])
+            claims = (str(claim) for claim in stored.get("claims", ()))
+            return cls.of(
+                str(definition["name"]),
+                str(definition["description"]),
+                dict(definition["inputSchema"]),
+                claims,
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ListingRefused("it is not kept as a tool") from error
 
@@ -131,8 +136,8 @@ class Listing:
 def difference(old: ListedTool | None, new: ListedTool | None) -> list[str]:
     """Return what changed between two definitions of a tool, a line each with its sign."""
     before, after = (_lines(tool) for tool in (old, new))
-    told = difflib.unified_diff(before, after, lineterm="", n=0)
-    return [line for line in told if not line.startswith(("---", "+++", "@@"))]
+    lines = difflib.unified_diff(before, after, lineterm="", n=0)
+    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
 def _lines(tool: ListedTool | None) -> list[str]:

@@ -64,7 +64,7 @@ class ServerSettings:
     @property
     def definition(self) -> str:
         """The SHA-256 (hex) of which program or service this is, and what it is given."""
-        told = (
+        parts = (
             self.command,
             self.url,
             sorted(self.env.items()),
@@ -75,7 +75,7 @@ class ServerSettings:
             self.roots,
             self.workspace,
         )
-        return hashlib.sha256(json.dumps(told).encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def reached(self) -> tuple[str, ...]:

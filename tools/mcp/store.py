@@ -69,11 +69,13 @@ class ServerStore:
 
     def get(self, settings: ServerSettings) -> KnownServer:
         """Return what is known of a server as it is configured now; this waits for the disk."""
-        said = read_private(self._file(settings), _LARGEST)
-        if said.get("definition") != settings.definition:
+        content = read_private(self._file(settings), _LARGEST)
+        if content.get("definition") != settings.definition:
             return KnownServer()
         try:
-            return KnownServer(_listing(said.get("listing")), _trusted(said), said.get("is_allowed") is True)
+            return KnownServer(
+                _listing(content.get("listing")), _trusted(content), content.get("is_allowed") is True
+            )
         except (ListingRefused, KeyError, TypeError, AttributeError):
             return KnownServer()
 
@@ -84,7 +86,7 @@ class ServerStore:
             OSError: it cannot be written.
         """
         listing = known.listing
-        told = {
+        content = {
             "definition": settings.definition,
             "is_allowed": known.is_allowed,
             "listing": None
@@ -99,7 +101,7 @@ class ServerStore:
                 for name, (tool, level) in known.trusted.items()
             },
         }
-        write_private(self._file(settings), told)
+        write_private(self._file(settings), content)
 
     def forget(self, settings: ServerSettings) -> None:
         """Forget what is known of a server."""
@@ -111,17 +113,17 @@ class ServerStore:
         return self.folder / f"{settings.name}{f'.{brought}' if settings.workspace else ''}.json"
 
 
-def _listing(said: Any) -> Listing | None:
-    if said is None:
+def _listing(stored: Any) -> Listing | None:
+    if stored is None:
         return None
-    tools = map(ListedTool.from_json, said["tools"])
-    return Listing.of(str(said["server"]), str(said["version"]), tools)
+    tools = map(ListedTool.from_json, stored["tools"])
+    return Listing.of(str(stored["server"]), str(stored["version"]), tools)
 
 
-def _trusted(said: Mapping[str, Any]) -> Mapping[str, tuple[ListedTool, TrustLevel]]:
+def _trusted(stored: Mapping[str, Any]) -> Mapping[str, tuple[ListedTool, TrustLevel]]:
     return MappingProxyType(
         {
             str(name): (ListedTool.from_json(one["tool"]), TrustLevel[one["level"].upper()])
-            for name, one in said.get("trusted", {}).items()
+            for name, one in stored.get("trusted", {}).items()
         }
     )

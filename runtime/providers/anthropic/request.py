@@ -99,8 +99,8 @@ class MessageWriter:
 
     def write(self, request: Request) -> bytes:
         """Return the body of a request for a streamed reply."""
-        told, kept = self._history.sendable(request.messages)
-        self._parts[kept:] = [_part(message, self._owner) for message in islice(told, kept, None)]
+        messages, kept = self._history.sendable(request.messages)
+        self._parts[kept:] = [_part(message, self._owner) for message in islice(messages, kept, None)]
         if request.tools != self._views:
             self._views, self._tools = request.tools, [encoded(_tool(view)) for view in request.tools]
         turns = self._open_turns(kept)
@@ -124,8 +124,8 @@ class MessageWriter:
         if sum(part.role != "system" for part in islice(self._parts, kept)) <= self._closed_parts:
             # The blocks behind the last written turn may have changed, and may belong to it now.
             self._closed, self._closed_parts = [], 0
-        said = [part for part in self._parts if part.role != "system"]
-        turns = _turns(said[self._closed_parts :], begins=not self._closed)
+        spoken = [part for part in self._parts if part.role != "system"]
+        turns = _turns(spoken[self._closed_parts :], begins=not self._closed)
         for turn in turns[:-_OPEN]:
             self._closed.append(_turn(turn))
             self._closed_parts += sum(part is not _BEGINNING for part in turn)
@@ -176,8 +176,8 @@ def _written(turns: Sequence[Sequence[_Part]]) -> list[bytes]:
 
 def _turn(parts: Sequence[_Part], *, marked: bool = False) -> bytes:
     blocks = [block for part in parts for block in part.blocks]
-    told = _marked(blocks) if marked else blocks
-    return b'{"role":"%b","content":[%b]}' % (parts[0].role.encode(), b",".join(told))
+    content = _marked(blocks) if marked else blocks
+    return b'{"role":"%b","content":[%b]}' % (parts[0].role.encode(), b",".join(content))
 
 
 def _marked(blocks: Sequence[bytes]) -> Sequence[bytes]:

@@ -109,8 +109,10 @@ class ChatWriter:
     def write(self, request: Request) -> bytes:
         """Return the body of a request for a streamed reply."""
         dialect = self._dialect
-        told, kept = self._history.sendable(request.messages)
-        self._messages[kept:] = [encoded(dialect.message(m, self._owner)) for m in islice(told, kept, None)]
+        messages, kept = self._history.sendable(request.messages)
+        self._messages[kept:] = [
+            encoded(dialect.message(m, self._owner)) for m in islice(messages, kept, None)
+        ]
         if request.tools != self._views:
             functions = [dialect.tool(view) for view in request.tools]
             self._views = request.tools
