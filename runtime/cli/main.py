@@ -153,7 +153,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _ran(words: Sequence[str], printer: Printer, *, is_ours: bool) -> Exit:
     try:
-        printer.options = read_command_line(words)
+        printer.options = options = read_command_line(words)
+        if options.command == "completion":
+            completion = importlib.import_module(".completion", __package__)
+            raise Told(completion.completion_text(_parser(), options.name, options.words))
         return _started(printer, is_ours=is_ours)
     except Told as told:
         printer.lines(str(told))
@@ -413,6 +416,13 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
     _storing(commands, shared)
     _filtering(commands, shared)
     _serving(commands, shared)
+    completing = commands.add_parser(
+        "completion", **shared, help="what a shell reads to complete command lines"
+    )
+    completing.add_argument(
+        "name", metavar="SHELL", choices=("bash", "zsh", "fish", "words"), help="bash, zsh or fish"
+    )
+    completing.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     commands.add_parser("tools", **shared, help="the tools, their trust and effects")
     commands.add_parser("doctor", **shared, help="whether what the protection rests on works here")
     models = commands.add_parser("models", **shared, help="the models a service offers")
