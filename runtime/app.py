@@ -49,6 +49,7 @@ from .sessions import (
 if TYPE_CHECKING:
     from leeward.memory.sessions import SessionLock
     from leeward.security.kinds import Json
+    from leeward.security.policy import Autonomy
     from leeward.security.url import Provenance
 
 __all__ = ["Runtime", "RuntimeOptions", "RuntimeSession", "SessionOptions"]
@@ -77,6 +78,8 @@ class RuntimeSession:
         self.jobs = parts.current.jobs
         self.checkpoints = parts.current.checkpoints
         self.provider = parts.provider
+        # The level to go back to once a plan is accepted or dropped; None while none is made.
+        self.before_plan: Autonomy | None = None
         self.audit = shared.audit
         self.overflow = shared.overflow
         self.kept = shared.kept

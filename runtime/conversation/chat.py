@@ -5,6 +5,7 @@ A turn itself is run by `turn.py`; which model answers is given anew for each.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,7 @@ from .instructions import Instructions
 from .prompt import system_prompt
 from .surroundings import repository_of, system_line
 from .turn import Turn, TurnContext
-from .window import ContextWindow
+from .window import ContextWindow, tokens_in
 
 if TYPE_CHECKING:
     from leeward.memory.sessions import Charge, Line, Transcript
@@ -78,6 +79,18 @@ class Chat:
         """The share of the model's context that the last request left free; None where any fits."""
         tokens = self._config.agent.context_tokens
         return max(0.0, 1 - self._window.expected / tokens) if tokens else None
+
+    def filled(self) -> dict[str, int]:
+        """Return what fills the context of the next request, by what it is, in estimated tokens."""
+        found = dict.fromkeys(("prompt", "tools", "your words", "answers", "results"), 0.0)
+        found["prompt"] = tokens_in(self._system.text) if self._system is not None else 0.0
+        for view in self._views:
+            found["tools"] += tokens_in(view.description) + tokens_in(json.dumps(dict(view.schema)))
+        names = {"user": "your words", "assistant": "answers", "tool": "results"}
+        for message in self.conversation.messages:
+            asked = "".join(call.arguments for call in message.calls)
+            found[names[message.role]] += tokens_in(message.text) + tokens_in(asked)
+        return {name: round(tokens) for name, tokens in found.items()}
 
     async def clear(self) -> bool:
         """Forget the conversation; its cost stays known. Return whether that is on the disk."""

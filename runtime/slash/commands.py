@@ -49,6 +49,16 @@ _FORM = regex(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
 _TOOL = regex(r"[a-z0-9_*?\[\]!-]{1,64}")
 _RECORDS = 20
 SERVER = "server:"
+_PLAN = (
+    "Make a plan for this first: look at what you need, change nothing, and end with the steps, the files "
+    "they are about and what could go wrong."
+)
+_ACCEPTED = "The plan is accepted: carry it out."
+_FIRST_INSTRUCTIONS = (
+    "Look at this workspace: what it is, how it is laid out, built, tested and checked. Then write "
+    "AGENTS.md, or improve the one that is there, for the next assistant: commands, conventions, and what to "
+    "take care of. At most 60 lines, and nothing that you did not see here."
+)
 _USAGE = 27  # columns; what is longer has a line of its own
 
 
@@ -360,6 +370,40 @@ async def _autonomy(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(f"autonomy {runtime.pipeline.session.policy.autonomy}")
 
 
+async def _plan(runtime: Runtime, argument: str) -> SlashResult:
+    """Have a plan made while nothing can be changed; go back to the level before once it is decided on."""
+    session, level = runtime.pipeline.session, runtime.before_plan
+    if argument in {"accept", "drop"}:
+        if level is None:
+            return _failed("no plan is being made: /plan WHAT")
+        runtime.before_plan = None
+        await runtime.pipeline.note(AutonomySet(session.now, level, f"the person, by /plan {argument}"))
+        text = f"autonomy {level}"
+        return SlashResult(
+            text, turn=("The plan is accepted: carry it out.", "") if argument == "accept" else None
+        )
+    if not argument:
+        return _usage("plan")
+    if level is None:
+        runtime.before_plan = session.policy.autonomy
+    await runtime.pipeline.note(AutonomySet(session.now, Autonomy.READONLY, "the person, by /plan"))
+    text = "nothing can be changed until /plan accept, which goes back and has it carried out, or /plan drop"
+    return SlashResult(text, turn=(f"{argument}\n\n{_PLAN}", ""))
+
+
+async def _init(_runtime: Runtime, argument: str) -> SlashResult:
+    return SlashResult(turn=("\n\n".join(filter(None, (_FIRST_INSTRUCTIONS, argument))), ""))
+
+
+async def _context(runtime: Runtime, _argument: str) -> SlashResult:
+    filled, most = runtime.talk.filled(), runtime.config.agent.context_tokens
+    whole = sum(filled.values())
+    room = f" of {most} ({100 * whole / most:.1f} %)" if most else "; the configuration names no limit"
+    lines = [f"about {whole} tokens go with the next message{room}"]
+    lines += [f"  {name:<11}{tokens:>9}" for name, tokens in filled.items()]
+    return SlashResult("\n".join(lines), data={"tokens": dict(filled), "limit": most or None})
+
+
 async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult(exit=True)
 
@@ -402,6 +446,14 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
     SlashCommandSpec("tools", "/tools", "the tools, their trust and their effects", _tools),
     SlashCommandSpec(
         "model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model
+    ),
+    SlashCommandSpec("context", "/context", "what fills the model's context", _context),
+    SlashCommandSpec("init", "/init [WISHES]", "have AGENTS.md written, or the one there improved", _init),
+    SlashCommandSpec(
+        "plan",
+        "/plan WHAT | accept | drop",
+        "have a plan made while nothing can be changed; have it carried out; drop it",
+        _plan,
     ),
     SlashCommandSpec("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
     SlashCommandSpec(

@@ -77,6 +77,9 @@ def test_no_two_commands_share_a_name():
         "redo",
         "diff",
         "export",
+        "context",
+        "init",
+        "plan",
         "jobs",
     }
     assert {command.name for command in COMMANDS} == asked
