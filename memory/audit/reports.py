@@ -37,6 +37,11 @@ _FIGURES = {
         " count(*) FILTER (WHERE status IN ('error', 'timeout'))"
         " FROM calls WHERE {} GROUP BY tool ORDER BY 2 DESC, 1"
     ),
+    "days": (
+        "SELECT date(at, 'unixepoch', 'localtime'), count(*), sum(allowed), sum(NOT allowed),"
+        " count(*) FILTER (WHERE status IN ('error', 'timeout'))"
+        " FROM calls WHERE {} GROUP BY 1 ORDER BY 1 DESC LIMIT 31"
+    ),
     # The nearest rank: the smallest duration that so many percent of the calls did not exceed.
     "durations": (
         "SELECT tool, min(seconds) FILTER (WHERE 100 * place >= 50 * number),"

@@ -104,6 +104,7 @@ def _row(cells: Iterable[str] | Sequence[str]) -> str:
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "tools": ("tool", "calls", "allowed", "denied", "failed", "p50_seconds", "p95_seconds", "max_seconds"),
+    "days": ("day", "calls", "allowed", "denied", "failed"),
     "denials": ("gate", "rule", "count"),
     "approvals": ("approver", "count", "allowed", "mean_waited", "max_waited"),
     "failures": ("category", "tool", "count"),
@@ -111,6 +112,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _TITLES = {
     "tools": "calls by tool",
+    "days": "calls by day, the last 31 of them",
     "denials": "refused, by gate and rule",
     "approvals": "who answered questions, and how long it took",
     "failures": "failures",
@@ -141,20 +143,27 @@ def _named(names: Sequence[str], row: Sequence[Any]) -> dict[str, Json]:
     return dict(zip(names, row, strict=True))
 
 
-def _table(name: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield a title and a table as wide as its content; nothing for an empty table."""
+_LONGEST_BAR = 24
+
+
+def _table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """Yield a title and a table as wide as its content, with bars; nothing for an empty table."""
     cells = [[heading.replace("_", " ") for heading in names]]
     cells += [[_figure_cell(value) for value in row] for row in rows]
     if len(cells) == 1:
         return
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    # A bar shows the first of the counts of a table at a glance; it is drawn in ASCII, as everything here.
+    counted = next(place for place, heading in enumerate(names) if heading in {"calls", "count", "attempts"})
+    most = max(row[counted] for row in rows)
+    bars = ["", *("#" * max(1, round(_LONGEST_BAR * row[counted] / most)) for row in rows)]
     yield _TITLES[name]
-    for row in cells:
-        padded = (
+    for row, bar in zip(cells, bars, strict=True):
+        padded = [
             cell.rjust(width) if index and cells[1][index][:1].isdigit() else cell.ljust(width)
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield f"  {'  '.join(padded)}".rstrip()
+        ]
+        yield f"  {'  '.join([*padded, bar])}".rstrip()
     yield ""
 
 

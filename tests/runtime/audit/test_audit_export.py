@@ -219,6 +219,10 @@ def test_stats_count_what_happened(lived):
     ]
     out = lived("audit", "stats").out
     assert "calls by tool" in out and "opened, by host" in out
+    bars = [line.rpartition(" ")[2] for line in out.splitlines() if line.endswith("#")]
+    assert bars[:3] == ["#" * 24, "#" * 12, "#" * 12], "as long as the counts are large"
+    (day,) = told["days"]
+    assert (day["calls"], day["denied"], day["failed"]) == (4, 2, 1) and len(day["day"]) == 10
     assert [
         row["tool"]
         for row in lived("audit", "stats", "--tool", "write", "--output", "json").json["data"]["tools"]
