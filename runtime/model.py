@@ -21,6 +21,15 @@ from .vault import read_private
 
 __all__ = ["Model", "open_model"]
 
+_MAKERS = {
+    "gpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini": "gemini",
+}
+"""Who offers models whose names begin so."""
 _OURS = frozenset({"offline", "scripted"})  # what answers here, and needs no settings
 
 
@@ -105,7 +114,9 @@ class _Choice:
         if configured is None:
             known = (*PROVIDERS, *(f"{entry.name}:MODEL" for entry in self.config.llm.providers))
             why = f"there is no model {spec[:80]!r}; known are {', '.join(known)}"
-            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", why)
+            kind = next((kind for start, kind in _MAKERS.items() if spec.lower().startswith(start)), "")
+            meant = f"{kind}:{spec[:80]}" if kind and ":" not in spec else None
+            raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", why, suggestion=meant and f"--model {meant}")
         if not (model or configured.model):
             raise CliError(Exit.ARG_ERROR, "MODEL_ERROR", f"which model of {name}? Write {name}:NAME")
         service = self.config.llm.model.partition(":")[0]

@@ -224,6 +224,9 @@ class _Parser(argparse.ArgumentParser):
         found = _CHOICE.fullmatch(message)
         if found is not None:
             where, word, choices = found.groups()
+            if where == "COMMAND" and " " in word.strip("'\""):
+                why = "a message is given with -p, and a command is one word"
+                raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion=f"leeward -p {word}")
             names = re.findall(r"[a-z-]+", choices)
             what = f"{where}: " if where.startswith("-") else ""
             expected = f"{', '.join(names[:-1])} or {names[-1]}"

@@ -91,3 +91,12 @@ def test_the_file_is_a_configuration(offer, tmp_path) -> None:
     loaded = load(file=file, environment={})
     assert loaded.config.llm.model == offer.model and tomllib.loads(file.read_text())["permissions"]
     assert [one.base_url for one in loaded.config.llm.providers] == ([offer.url] if offer.url else [])
+
+
+def test_what_a_newcomer_types_first_says_how_it_is_written(leeward) -> None:
+    bare = leeward("fix the tests")
+    assert bare.code == 2 and "leeward -p 'fix the tests'" in bare.err
+    for name, meant in (("gpt-4o", "openai:gpt-4o"), ("claude-x", "anthropic:claude-x")):
+        ran = leeward("--model", name, "-p", "hi")
+        assert ran.code == 2 and f"--model {meant}" in ran.err
+    assert "suggestion" not in leeward("--model", "nothing", "-p", "hi").err
