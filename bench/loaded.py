@@ -49,10 +49,10 @@ name = "bench"
 base_url = "{url}"
 [[permissions.rules]]
 tool = "shell"
-match = "{line}"
+match = "echo *"
 action = "allow"
 """
-LINE = "echo *"
+LINE = "echo {}"
 
 
 @tool(effects=Effect.READ)
@@ -105,7 +105,7 @@ async def sessions(folder: Path, url: str, model: str, heard: list[Marks]) -> As
     config, data, workspace = folder / "config", folder / "data", folder / "work"
     for made in (config, data, workspace):
         made.mkdir()
-    (config / "config.toml").write_text(CONFIG.format(url=url, model=model, line=LINE), encoding="utf-8")
+    (config / "config.toml").write_text(CONFIG.format(url=url, model=model), encoding="utf-8")
     loaded = load(config_dir=config, environment={})
     places = Locations(workspace, folder, config, data, data / "leeward.db")
     async with AsyncExitStack() as stack:
@@ -170,7 +170,7 @@ async def shell(url: str, model: str, count: int, _: str) -> dict[str, object]:
             sandbox = runtime.sandbox
             env, folder = environment(name, os.environ), sandbox.confinement.workspace
             for number in range(count + 1):
-                line = LINE.replace("*", str(number))
+                line = LINE.format(number)
                 began = time.perf_counter()
                 result = await runtime.call("shell", {"command": line})
                 middle = time.perf_counter()
