@@ -19,7 +19,7 @@ from leeward.security.text import visible
 from leeward.security.trust import TrustLevel
 
 from ..app import Runtime
-from ..slash import COMMANDS
+from ..slash import COMMANDS, own_commands
 
 __all__ = ["ChatCompleter"]
 
@@ -60,10 +60,10 @@ class ChatCompleter(Completer):
 
     def _of_command(self, before: str) -> Iterator[Completion]:
         if " " not in before:
-            for command in COMMANDS:
-                name = f"/{command.name}"
-                if name.startswith(before):
-                    yield Completion(name, -len(before), display_meta=command.summary)
+            known = {command.name: command.summary for command in own_commands(self._runtime.places.config)}
+            for name, summary in (known | {command.name: command.summary for command in COMMANDS}).items():
+                if f"/{name}".startswith(before):
+                    yield Completion(f"/{name}", -len(before), display_meta=summary)
             return
         name, *words = before.split(" ")
         begun = words.pop()

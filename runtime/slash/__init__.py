@@ -8,14 +8,16 @@ from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .commands import COMMANDS, SlashCommand, SlashResult, dispatch, parse
+    from .own import own_commands
 
-__all__ = ["COMMANDS", "SlashCommand", "SlashResult", "dispatch", "parse"]
+__all__ = ["COMMANDS", "SlashCommand", "SlashResult", "dispatch", "own_commands", "parse"]
 
 _HOMES = {
     "COMMANDS": ".commands",
     "SlashCommand": ".commands",
     "SlashResult": ".commands",
     "dispatch": ".commands",
+    "own_commands": ".own",
     "parse": ".commands",
 }
 

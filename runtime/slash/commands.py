@@ -12,6 +12,8 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+import trio
+
 from leeward.security.call import Asker, Status
 from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import ToolError
@@ -38,6 +40,7 @@ from ..exits import CliError
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
 from .handlers import diff_told, export_told, jobs_told, notes_told, redo_told, servers_told, undo_told
 from .labels import endorsed, files_told, labels_told
+from .own import own_commands, read_own
 
 if TYPE_CHECKING:
     from leeward.memory.audit import Record
@@ -128,18 +131,32 @@ async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
     """Carry a command out. The URLs in it are given before anything else happens."""
     await runtime.give(slash.line, Provenance.SLASH)
     if slash.command is None:
-        return SlashResult(slash.problem or "", failed=True)
+        return await _own(runtime, slash)
     if slash.argument and slash.command.usage == f"/{slash.command.name}":
         return _usage(slash.command.name)
     return await slash.command.handler(runtime, slash.argument)
 
 
-async def _help(_runtime: Runtime, argument: str) -> SlashResult:
-    wanted = _BY_NAME.get(argument.lstrip("/").lower()) if argument else None
-    if argument and wanted is None:
-        return _failed(f"there is no /{visible(argument)}; /help lists all")
-    listed = [wanted] if wanted is not None else COMMANDS
-    return SlashResult("\n".join(map(_help_line, listed)))
+async def _own(runtime: Runtime, slash: SlashCommand) -> SlashResult:
+    """Send what a command of the person's own holds; it is theirs, as if they had typed it."""
+    try:
+        own = await trio.to_thread.run_sync(read_own, runtime.places.config, slash.name)
+    except (OSError, ValueError) as error:
+        return _failed(f"/{slash.name} cannot be used: {visible(str(error))}")
+    if own is None:
+        return _failed(slash.problem or "")
+    return SlashResult(turn=(own.filled(slash.argument), ""))
+
+
+async def _help(runtime: Runtime, argument: str) -> SlashResult:
+    name = argument.lstrip("/").lower()
+    own = await trio.to_thread.run_sync(own_commands, runtime.places.config)
+    lines = [_help_line(one) for one in COMMANDS if not name or one is _BY_NAME.get(name)]
+    mine = (one for one in own if name in {"", one.name} and one.name not in _BY_NAME)
+    lines += [f"{f'/{one.name} …':<{_USAGE}}  {visible(one.summary)} (yours)" for one in mine]
+    if not lines:
+        return _failed(f"there is no /{visible(name)}; /help lists all")
+    return SlashResult("\n".join(lines))
 
 
 def _help_line(command: SlashCommandSpec) -> str:

@@ -1,0 +1,91 @@
+"""Commands of the person's own: Markdown files in `commands/` of the configuration folder.
+
+`/review src` sends what `commands/review.md` holds, as if it were typed: these are the person's words. `$1`
+to `$9` are the words behind the command and `$ARGUMENTS` all of them; where neither is, they come below the
+text. A first line that is a heading says what the command is for, and is not sent. No built-in command can
+be replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from leeward.security.lazy import dataclass, regex
+
+__all__ = ["OwnCommand", "own_commands", "read_own"]
+
+FOLDER = "commands"
+_NAME = regex(r"[a-z][a-z0-9_-]{0,31}")
+_PLACE = regex(r"\$(ARGUMENTS\b|[1-9])")
+_LARGEST = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCommand:
+    """A command, what it is for, and what it sends."""
+
+    name: str
+    summary: str
+    text: str
+
+    def filled(self, argument: str) -> str:
+        """Return what is sent with these words behind the command."""
+        words = argument.split()
+
+        def word(found: re.Match[str]) -> str:
+            if found[1] == "ARGUMENTS":
+                return argument
+            return "".join(words[int(found[1]) - 1 : int(found[1])])
+
+        text = _PLACE.sub(word, self.text)
+        is_placed = _PLACE.search(self.text) is not None
+        return text if is_placed or not argument else f"{text}\n\n{argument}"
+
+
+def own_commands(config: Path) -> list[OwnCommand]:
+    """Return the commands there are, by name; one that cannot be read says so in its summary."""
+    try:
+        found = sorted(
+            entry.name.removesuffix(".md") for entry in os.scandir(config / FOLDER) if _is_file(entry)
+        )
+    except OSError:
+        return []
+    commands: list[OwnCommand] = []
+    for name in filter(_NAME.fullmatch, found):
+        try:
+            one = read_own(config, name)
+        except (OSError, ValueError) as error:
+            one = OwnCommand(name, f"cannot be used: {error}", "")
+        commands += [one] if one is not None else []
+    return commands
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(".md") and entry.is_file()
+
+
+def read_own(config: Path, name: str) -> OwnCommand | None:
+    """Return a command, or None where no file has its name.
+
+    Raises:
+        OSError, ValueError: it cannot be read, is empty, too large, no file, or no UTF-8.
+    """
+    file = config / FOLDER / f"{name}.md"
+    if not _NAME.fullmatch(name) or not file.exists():
+        return None
+    state = file.stat()
+    if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST:
+        raise ValueError(f"{file} is no file of at most {_LARGEST >> 10} KiB")
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8") from error
+    first, _, rest = text.partition("\n")
+    summary = first.lstrip("#").strip() if first.startswith("#") else ""
+    text = rest.strip() if summary else text
+    if not text:
+        raise ValueError(f"{file} holds nothing to send")
+    return OwnCommand(name, summary or f"what {FOLDER}/{name}.md says", text)
