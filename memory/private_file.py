@@ -1,7 +1,8 @@
-"""Keep small JSON objects in files of the person's own: read by nobody else, and never half written.
+"""Keep small JSON objects, and texts, in files of the person's own: read by nobody else.
 
-A file that others could have written counts as empty, whatever it holds; so does one that is missing, too
-long or broken. What is remembered in such files is trust, and no trust is the safe reading.
+An object is never half written. A file that others could have written counts as empty, whatever it holds;
+so does one that is missing, too long or broken. What is remembered in such files is trust, and no trust is
+the safe reading.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["read_private", "write_private"]
+__all__ = ["read_private", "write_new", "write_private"]
 
 
 def read_private(path: Path, largest: int) -> dict[str, Any]:
@@ -49,3 +50,15 @@ def write_private(path: Path, value: Mapping[str, object]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a text to a new file that nobody else can read.
+
+    Raises:
+        FileExistsError: there is one, or a link of that name.
+        OSError: it cannot be written.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -274,10 +274,10 @@ PACKAGES = {
         "security/policy security/record security/session security/text security/trust security/url"
     ),
     "runtime/cli": (
-        "memory/audit memory/database memory/grants memory/overflow memory/sessions runtime/app "
-        "runtime/clock runtime/config runtime/console runtime/conversation runtime/describe runtime/dry_run "
-        "runtime/events runtime/exits runtime/grounding runtime/model runtime/options runtime/printer "
-        "runtime/providers runtime/mcp runtime/sandbox runtime/script runtime/sessions "
+        "memory/audit memory/database memory/grants memory/overflow memory/private_file memory/sessions "
+        "runtime/app runtime/clock runtime/config runtime/console runtime/conversation runtime/describe "
+        "runtime/dry_run runtime/events runtime/exits runtime/grounding runtime/model runtime/options "
+        "runtime/printer runtime/providers runtime/mcp runtime/sandbox runtime/script runtime/sessions "
         "runtime/storage runtime/trace "
         "runtime/version security/call security/command security/filters security/injections security/kinds "
         "security/outcome security/sandbox security/session security/text security/trust tools/distill "
@@ -327,10 +327,11 @@ PACKAGES = {
         "tools/checkpoints tools/files tools/sandbox tools/shell"
     ),
     "runtime/slash": (
-        "memory/audit memory/changes memory/checkpoints memory/labels memory/notes runtime/app runtime/audit "
-        "runtime/conversation runtime/describe runtime/exits runtime/sessions security/call security/kinds "
-        "security/outcome security/permissions security/policy security/ports security/provenance "
-        "security/session security/text security/trust security/url tools/checkpoints tools/files tools/shell"
+        "memory/audit memory/changes memory/checkpoints memory/labels memory/notes memory/private_file "
+        "runtime/app runtime/audit runtime/conversation runtime/describe runtime/exits runtime/sessions "
+        "security/call security/kinds security/outcome security/permissions security/policy "
+        "security/ports security/provenance security/session security/text security/trust "
+        "security/url tools/checkpoints tools/files tools/shell"
     ),
 }
 

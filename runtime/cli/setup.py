@@ -14,6 +14,7 @@ from pathlib import Path
 
 import trio
 
+from leeward.memory.private_file import write_new
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
 from leeward.security.text import visible
@@ -108,12 +109,8 @@ async def init(options: Options, printer: Printer) -> Exit:
 
 
 def _written(file: Path, text: str) -> None:
-    """Write a new file that nobody else can read; one that is there already is left."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with os.fdopen(
-        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as opened:
-        opened.write(text)
+    write_new(file, text)
 
 
 async def _offers(url: str) -> list[Offer]:

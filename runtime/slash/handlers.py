@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
 from leeward.memory.checkpoints import Revision, Step
 from leeward.memory.notes import NoteNotFound
+from leeward.memory.private_file import write_new
 from leeward.security.ports import RecordError
 from leeward.security.session import Restored
 from leeward.security.text import visible
@@ -154,14 +156,13 @@ async def export_told(runtime: Runtime, argument: str) -> str:
     """
     kept, workspace = runtime.kept, runtime.pipeline.session.policy.workspace
     name = argument or f"leeward-{runtime.session_id}.html"
-    path = trio.Path(workspace) / await trio.Path(name).expanduser()
+    path = Path(workspace) / await trio.Path(name).expanduser()
     record = await session_record(kept, await find(kept.catalog, runtime.session_id, ""))
     one = record.conversation
     is_page = path.suffix != ".md"
     lines = page_lines(record) if is_page else export_lines(one, record.entries, record.charges)
     try:
-        async with await path.open("x", encoding="utf-8") as file:
-            await file.write("".join(f"{line}\n" for line in lines))
+        await trio.to_thread.run_sync(write_new, path, "".join(f"{line}\n" for line in lines))
     except FileExistsError:
         why = f"{name} is there already; name another file: /export FILE"
         raise CliError(Exit.ARG_ERROR, "EXISTS", why) from None

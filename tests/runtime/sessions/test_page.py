@@ -208,6 +208,7 @@ async def test_a_session_writes_itself_to_a_new_file_and_to_no_other(sessions, t
         workspace = Path(runtime.pipeline.session.policy.workspace)
         told = await dispatch(runtime, parse("/export"))
         page = workspace / f"leeward-{runtime.session_id}.html"
+        assert page.stat().st_mode & 0o777 == 0o600, "it holds what the session holds"
         assert str(page) in told.text and "+one" in page.read_text() and "<script" not in page.read_text()
         again = await dispatch(runtime, parse("/export"))
         assert again.failed and "is there already" in again.text
