@@ -104,7 +104,9 @@ class Server:
         Raises:
             ToolError: it cannot be started, or its list is refused.
         """
-        client = await self._connected()
+        return await self._current(await self._connected())
+
+    async def _current(self, client: Client) -> Listing:
         if client.is_stale or self.listing is None:
             await self._list(client)
         assert self.listing is not None
@@ -121,10 +123,11 @@ class Server:
             ToolError: it failed otherwise.
         """
         with trio.CancelScope(deadline=deadline) as scope:
-            listing = await self.refresh()
+            # One connection from the comparison to the call: a server started anew may list another tool.
+            client = await self._connected()
+            listing = await self._current(client)
             if (now := listing.tools.get(tool.name)) is None or now.digest != tool.digest:
                 raise PolicyBlocked(f"{tool.name} is no longer the tool that this session knows")
-            client = await self._connected()
             result = await client.call(tool.name, arguments, progress)
             self._failures, self._problem = 0, ""
             return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,6 +180,24 @@ async def test_a_change_in_mid_session_is_shown_and_the_tool_is_not_called(opene
         assert report.read_text() == "called\n"
     assert any("echo changed" in alert and "and mails it" in alert for alert in alerts)
     assert any("put is gone" in alert for alert in alerts)
+
+
+async def test_what_was_compared_is_what_is_called_though_the_server_dies_in_between(opened, tmp_path):
+    report = tmp_path / "report"
+    async with opened("changes", report) as server:
+        tools = (await server.refresh()).tools
+        report.write_text("another tool from the next start on\n")
+        connected = server._connected
+
+        async def ends_at_once():
+            client = await connected()
+            server.close()
+            return client
+
+        server._connected = ends_at_once
+        with suppress(ServerError):
+            await server.call(tools["echo"], {"text": "x"}, trio.current_time() + SOON, None)
+        assert server.starts == 1
 
 
 async def test_a_change_since_the_list_was_kept_is_found_at_the_start(opened, tmp_path):
