@@ -69,8 +69,11 @@ class TerminalApprover:
     async def _asked(self, open_: _Open) -> Reply:
         screen, question = self._renderer.screen, open_.question
         screen.put(question_lines(question, screen.width, in_full=open_.seen))
+        is_early = False
         while True:
-            key = await self._terminal.key(offer(question, in_full=open_.seen))
+            # No key is a yes yet, so what is typed next may count at once.
+            key = await self._terminal.key(offer(question, in_full=open_.seen), again=is_early)
+            is_early = False
             answer = choice(key, question)
             if key == "s":
                 open_.seen |= await self._terminal.page([*question_sections(question)])
@@ -80,6 +83,7 @@ class TerminalApprover:
                 screen.line(_NO_ANSWER, "dim")
             elif answer is not Answer.NO and not open_.seen:
                 screen.line(_NOT_YET, "dim")
+                is_early = True
             elif (reply := await self._reply(key, answer, question)) is not None:
                 self._say(chosen_lines(key, reply, question))
                 return reply

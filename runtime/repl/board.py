@@ -214,7 +214,8 @@ class Board:
             asyncio.get_running_loop().call_later(_SOON, self.ask, asked)
             return
         self.paint()
-        self._discard_keys()
+        if not asked.again:
+            self._discard_keys()
         if self._desk.ask(asked) and self._app is not None:
             asked.ignores_until_pause = time.monotonic() - self._editing.last_key < _TYPING
             self._line.reset()

@@ -29,11 +29,12 @@ class Called(Protocol):
 
 @dataclass(slots=True)
 class Asked:
-    """Something that is asked: one key, or a line that begins as `text`."""
+    """Something that is asked: one key, or a line that begins as `text`; `again` is as for `Terminal.key`."""
 
     prompt: str
     future: Future[str]
     text: str | None = None
+    again: bool = False
     ignores_until_pause: bool = False
 
 

@@ -110,9 +110,9 @@ class LiveTerminal:
         self._thread.call_soon(partial(self._desk.want, future))
         return await self._thread.wait(future, _let_go)
 
-    async def key(self, prompt: str) -> str:
+    async def key(self, prompt: str, *, again: bool = False) -> str:
         """Return one key, as `Terminal.key`."""
-        return await self._asked(Asked(prompt, Future()))
+        return await self._asked(Asked(prompt, Future(), again=again))
 
     async def answer(self, prompt: str, text: str = "") -> str:
         """Return a line, as `Terminal.answer`."""

@@ -102,10 +102,10 @@ class PlainTerminal:
             except Interrupt:
                 self.write("(Ctrl-D or /exit leaves)\n")
 
-    async def key(self, prompt: str) -> str:
+    async def key(self, prompt: str, *, again: bool = False) -> str:
         """Return the first letter of a line, as `Terminal.key`."""
         lines = f"{choices_within(self.size[0] - 3, prompt.rstrip())} "
-        typed = await self._thread.run_cancellable(self._read, lines, "", True)
+        typed = await self._thread.run_cancellable(self._read, lines, "", not again)
         return typed.strip()[:1]
 
     async def answer(self, prompt: str, text: str = "") -> str:
@@ -119,14 +119,14 @@ class PlainTerminal:
             self.write("".join(f"{visible(plain_text(line))}\n" for line in section.lines))
         return True
 
-    async def _read(self, prompt: str, text: str, is_answer: bool) -> str:
+    async def _read(self, prompt: str, text: str, discards: bool) -> str:
         # Made inside the asyncio thread: prompt_toolkit binds to the loop it is made in.
         if self._session is None:
             self._session = PromptSession(
                 output=DummyOutput(), interrupt_exception=Interrupt, eof_exception=Closed
             )
         session = self._session
-        if is_answer:
+        if discards:
             clear_typeahead(session.input)
             with suppress(OSError, ValueError, termios.error):
                 termios.tcflush(session.input.fileno(), termios.TCIFLUSH)

@@ -86,10 +86,11 @@ class Terminal(Sink, Protocol):
         """
         ...
 
-    async def key(self, prompt: str) -> str:
+    async def key(self, prompt: str, *, again: bool = False) -> str:
         """Return the key that answers a question, as a letter or a name such as "enter".
 
-        What was typed before the prompt was drawn answers nothing.
+        What was typed before the prompt was drawn answers nothing, unless nothing was shown since the same
+        question was put last (`again`).
 
         Raises:
             Interrupt: Ctrl-C was pressed.

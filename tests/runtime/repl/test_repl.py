@@ -354,12 +354,13 @@ class Typing:
     """A terminal at which these answers are typed; an exception is a key that was pressed."""
 
     def __init__(self, *answers):
-        self.answers, self.prompts, self.paged = list(answers), [], []
+        self.answers, self.prompts, self.paged, self.keeps_typed = list(answers), [], [], []
 
     async def message(self):
         return Typed(await self.answer("› "))
 
-    async def key(self, prompt):
+    async def key(self, prompt, *, again=False):
+        self.keeps_typed.append(again)
         return await self.answer(prompt)
 
     async def page(self, sections):
@@ -469,6 +470,12 @@ async def test_a_pager_that_was_left_before_the_end_has_not_shown_all():
     terminal.page = left_early
     assert (await approver.ask(question("line\n" * 100))).answer is Answer.NO
     assert "✗ no yes before all of it was shown" in out.text
+
+
+async def test_what_is_typed_right_after_a_yes_that_was_too_early_counts_and_nothing_else_typed_ahead_does():
+    approver, terminal, _, _ = asking("y", "x", "?", "s", "y")
+    assert (await approver.ask(question("line\n" * 100))).answer is Answer.YES
+    assert terminal.keeps_typed == [False, True, False, False, False]
 
 
 async def test_two_questions_do_not_mix():
