@@ -1,6 +1,8 @@
 """Start programs under bubblewrap, and report how they ended.
 
 A reaper starts bubblewrap, with the arguments made in `security/sandbox/confinement.py` and a seccomp filter.
+Bubblewrap itself runs outside, so it gets none of the program's environment: a loader that is told to preload
+a library would obey with all the person's rights.
 Everything in the sandbox ends with its first process. If bubblewrap itself is killed while it sets a sandbox
 up, the reaper ends what is left, which would otherwise wait for bubblewrap without end.
 """
@@ -11,6 +13,8 @@ import errno
 import os
 import shutil
 import signal
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,6 +52,13 @@ __all__ = ["BubblewrapStart", "run_program"]
 
 _CODE = regex(rb'"exit-code"')
 _TOLD = 4096
+
+# What bubblewrap reads and writes beside its standard streams, and the number it finds each at.
+_GIVEN = tuple(
+    word
+    for number, option in enumerate(("--json-status-fd", "--seccomp", "--args"), FIRST_DESCRIPTOR)
+    for word in (option, str(number))
+)
 
 # Bubblewrap tells a death by signal N as 128 + N. Of those codes only these are no program's own.
 _DEADLY = frozenset(
@@ -89,35 +100,37 @@ class BubblewrapStart:
         number = _problem(start)
         if number:
             raise PermanentFailure(unstartable(number))
-        with starting():
-            filtered = _in_memory(self.filter)
-            try:
-                reading, tell = os.pipe()
-            except OSError:
-                os.close(filtered)
-                raise
-        options = ("--json-status-fd", str(FIRST_DESCRIPTOR), "--seccomp", str(FIRST_DESCRIPTOR + 1))
+        if any("\0" in word for pair in start.env.items() for word in pair):
+            raise PermanentFailure("the program could not be started: embedded null byte")
         # The one place that makes bubblewrap keep the network it is started in, instead of making its own.
         network = () if self.network is None else ("--share-net",)
-        argv = (self.program, *self.arguments, *network, *options, "--", *start.argv)
-        try:
-            wrapped, given = replace(start, argv=argv), (tell, filtered)
-            child = await self.kept.start(wrapped, given, self.overlay, self.listener, self.network)
-        except BaseException:
-            os.close(reading)
-            raise
-        finally:
-            os.close(tell)
-            os.close(filtered)
+        argv = (self.program, *self.arguments, *network, *_GIVEN, "--", *start.argv)
+        wrapped = replace(start, argv=argv, env={})
+        with ExitStack() as given, ExitStack() as kept:
+            with starting():
+                reading, tell = os.pipe()
+                kept.callback(os.close, reading)
+                given.callback(os.close, tell)
+                filtered = _in_memory(self.filter, given)
+                variables = _in_memory(_as_arguments(start.env), given)
+            descriptors = (tell, filtered, variables)
+            child = await self.kept.start(wrapped, descriptors, self.overlay, self.listener, self.network)
+            kept.pop_all()
         return _Bubble(child, trio.lowlevel.FdStream(reading))
 
 
-def _in_memory(content: bytes) -> int:
-    """Return a descriptor from which a content can be read."""
-    descriptor = os.memfd_create("filter")
-    os.write(descriptor, content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
+def _as_arguments(env: Mapping[str, str]) -> bytes:
+    """Return the arguments that give a program its environment, each ended by a null byte."""
+    words = (word for name, value in env.items() for word in ("--setenv", name, value))
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+def _in_memory(content: bytes, given: ExitStack) -> int:
+    """Return a descriptor from which a content can be read until `given` is left."""
+    file = given.enter_context(os.fdopen(os.memfd_create("given"), "w+b"))
+    file.write(content)
+    file.seek(0)
+    return file.fileno()
 
 
 def _problem(start: Start) -> int:

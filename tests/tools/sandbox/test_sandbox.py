@@ -27,6 +27,7 @@ from leeward.tools.sandbox import sandbox as confined_module
 from leeward.tools.sandbox.quarantine import undo
 from leeward.tools.sandbox.scan import WorkspaceScan
 from leeward.tools.sandbox.seccomp import MACHINES, Sockets, filter_program
+from leeward.tools.sandbox.service import Service, open_service
 from leeward.tools.sandbox.supervisors import Spawner
 from leeward.tools.shell import Shell
 from loading import rows_beside
@@ -486,6 +487,27 @@ async def test_what_is_being_undone_is_not_what_was_there(git, level, place, mon
                 await trio.sleep(0.01)
         may_go_on.set()
     assert not hook.exists()
+
+
+@pytest.mark.parametrize("level", LEVELS[:2])
+@pytest.mark.parametrize("writes", [False, True])
+async def test_what_a_program_is_told_is_told_to_nothing_outside(level, writes, place):
+    outside = place / "outside"
+    outside.mkdir()
+    # The loader of any program that is told this writes there, with the rights of that program.
+    hostile = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(outside / "loaded")}
+    odd = {"EMPTY": "", "LINES": "a=b\n--unshare-all", "BYTES": "\udcff ä", "PATH": "/usr/bin:/bin"}
+    async with sandboxed(place, level) as sandbox:
+        service = Service(["/usr/bin/env", "-0"], {**odd, **hostile}, writes)
+        async with open_service(sandbox, service) as dialogue:
+            seen = b"".join([chunk async for chunk in dialogue.out])
+        with pytest.raises(PermanentFailure, match="null byte"):
+            async with open_service(sandbox, Service(["/bin/true"], {"A": "x\0--ro-bind"}, writes)):
+                pass
+    # What the loader of the program itself writes comes before the first.
+    for name, value in (odd | hostile).items():
+        assert any(one.endswith(os.fsencode(f"{name}={value}")) for one in seen.split(b"\0")), name
+    assert not list(outside.iterdir())
 
 
 async def test_what_is_undone_is_reached_through_no_link(place):
