@@ -94,7 +94,7 @@ def named_servers(config: Config, places: Locations, environ: Mapping[str, str] 
     waiting: dict[str, ServerSettings] = {}
     problem = ""
     try:
-        brought = dict(_brought(places))
+        brought = _brought(places)
     except ValueError as error:
         brought, problem = {}, f"{WORKSPACE_SERVERS} of this workspace is not used: {error}"
     for name, settings in brought.items():
@@ -132,17 +132,17 @@ def _effects(words: tuple[str, ...]) -> Effect:
     return reduce(or_, (Effect[word.upper()] for word in words), Effect(0))
 
 
-def _brought(places: Locations) -> Iterator[tuple[str, ServerSettings]]:
-    """Yield the servers in the workspace's own file, if it is trusted and has one.
+def _brought(places: Locations) -> dict[str, ServerSettings]:
+    """Return the servers in the workspace's own file, if it is trusted and has one.
 
     Raises:
         ValueError: the file cannot be used.
     """
     if trust_in(places).answer is not True:
-        return
+        return {}
     raw = _contents(places.workspace / WORKSPACE_SERVERS)
     if raw is None:
-        return
+        return {}
     try:
         content = json.loads(raw)
     except (ValueError, RecursionError):
@@ -150,11 +150,15 @@ def _brought(places: Locations) -> Iterator[tuple[str, ServerSettings]]:
     servers = content.get("mcpServers") if isinstance(content, dict) else None
     if not isinstance(servers, dict) or len(servers) > _MOST_BROUGHT:
         raise ValueError(f'it has no table "mcpServers" of {_MOST_BROUGHT} servers at most')
+    brought: dict[str, ServerSettings] = {}
     for name, settings in servers.items():
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:24].rstrip("_")
         if re.fullmatch(SERVER_NAME, plain) is None or not isinstance(settings, dict):
             raise ValueError("a server in it has no usable name, or is no table")
-        yield plain, _brought_along(plain, settings, str(places.workspace))
+        if plain in brought:
+            raise ValueError(f"two servers in it are called {plain}, as names are written here")
+        brought[plain] = _brought_along(plain, settings, str(places.workspace))
+    return brought
 
 
 def _brought_along(name: str, settings: Mapping[str, Any], workspace: str) -> ServerSettings:

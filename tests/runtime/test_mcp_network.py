@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leeward.memory.audit import event_of
 from leeward.runtime.config import load
@@ -19,6 +23,7 @@ from leeward.security.outcome import PolicyBlocked, ToolError
 from leeward.security.policy import Policy
 from leeward.security.sandbox import SandboxLevel
 from leeward.tools.mcp import CallGate, KnownServer, Server, Surroundings
+from leeward.tools.mcp.http import _events
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed")
 
@@ -44,6 +49,7 @@ class Far:
     mode: str = "json"
     port: int = 0
     heads: list = field(default_factory=list)
+    held: int = 0
 
     async def serve(self, stream):
         try:
@@ -52,9 +58,18 @@ class Far:
                 if not head:
                     return
                 self.heads.append(head)
+                if self.mode == "holds" and b"tools/call" in rest and b"hold" in rest:
+                    await self._held(stream)
+                    return
                 await stream.send_all(self._answer(head, rest))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
+
+    async def _held(self, stream):
+        self.held += 1
+        with suppress(trio.BrokenResourceError):
+            await stream.receive_some(1)
+        self.held -= 1
 
     async def _read(self, stream):
         data = b""
@@ -184,6 +199,56 @@ async def test_what_a_service_answers_otherwise_ends_the_connection(
         async with listed(sessions, tmp_path, config) as (_, server):
             with pytest.raises(ToolError, match=words):
                 await server.refresh()
+
+
+async def test_a_call_that_is_cancelled_is_not_waited_for_any_longer(sessions, authority, tmp_path):
+    async with far_away(authority, "holds") as far:
+        config = NETWORK.format(ca=authority.file) + SERVICE.format(port=far.port)
+        async with listed(sessions, tmp_path, config) as (_, server):
+            tool = (await server.refresh()).tools["echo"]
+
+            async def call(text, deadline):
+                async def hear(_message):
+                    pass
+
+                return await server.call(tool, {"text": text}, deadline, hear)
+
+            for _ in range(3):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(10):
+                        nursery.start_soon(call, "hold", math.inf)
+                    while far.held < 10:
+                        await trio.sleep(0.01)
+                    nursery.cancel_scope.cancel()
+            with trio.fail_after(30):
+                assert (await call("quick", math.inf)).text == "from afar"
+                while far.held:
+                    await trio.sleep(0.01)
+
+
+@given(
+    st.lists(st.sampled_from(["data: a", "data:", "data:  b", ": c", "event: d", "", "", "id"]), max_size=12),
+    st.sampled_from(["\n", "\r\n"]),
+    st.data(),
+)
+def test_events_are_the_same_however_they_arrive(lines, ending, data):
+    raw = "".join(line + ending for line in lines).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=9)))
+    blocks = "\n".join(lines + [""]).split("\n\n")[:-1]
+    expected = [
+        "\n".join(line[5:].removeprefix(" ") for line in block.split("\n") if line.startswith("data:"))
+        for block in blocks
+        if "data:" in block
+    ]
+
+    async def chunks():
+        for start, end in pairwise([0, *cuts, len(raw)]):
+            yield raw[start:end]
+
+    async def read():
+        return [event.decode() async for event in _events(chunks())]
+
+    assert trio.run(read) == expected
 
 
 async def test_what_may_not_be_reached_is_not(sessions, authority, servers, tmp_path):

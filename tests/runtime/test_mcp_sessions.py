@@ -171,7 +171,7 @@ async def test_cancelling_a_turn_does_not_wait_for_a_server(session, sessions, t
 
 
 def brought(words):
-    told = {"command": sys.executable, "args": ["-S", str(SCRIPT), *words], "env": {}}
+    told = {"command": sys.executable, "args": ["-S", str(SCRIPT), *words], "env": {"LD_PRELOAD": "./a b.so"}}
     return json.dumps({"mcpServers": {"My Server": told}})
 
 
@@ -184,7 +184,8 @@ async def test_a_workspace_brings_servers_only_as_the_person_allowed_them(sessio
     set_trusted(where.data, where.workspace, True)
     async with session(tmp_path, "") as runtime:
         (told,) = (alert for alert in alerts(runtime) if "my_server" in alert)
-        assert "not used" in told and str(SCRIPT) in told and not runtime.servers.servers
+        assert "not used" in told and str(SCRIPT) in told and "LD_PRELOAD='./a b.so'" in told
+        assert not runtime.servers.servers
         assert "my_server: not allowed" in await type_in(runtime, "/mcp")
         names = runtime.servers.names
         names.store.put(names.waiting["my_server"], KnownServer(is_allowed=True))
@@ -199,6 +200,7 @@ async def test_a_workspace_brings_servers_only_as_the_person_allowed_them(sessio
         "[]",
         '{"mcpServers": {"x": {"args": []}}}',
         '{"mcpServers": {"---": {"command": "a"}}}',
+        '{"mcpServers": {"a-b": {"command": "a"}, "A_b": {"command": "rm"}}}',
     ):
         file.write_text(wrong)
         async with session(tmp_path, "") as runtime:

@@ -67,6 +67,7 @@ class HttpTransport:
         self._arriving, self._messages = trio.open_memory_channel[bytes | Ended](_MOST_WAITING)
         self._outgoing, self._waiting = trio.open_memory_channel[bytes](_MOST_WAITING)
         self._session = self._version = ""
+        self._waits: dict[int | str, trio.CancelScope] = {}
 
     async def send(self, message: bytes) -> None:
         """Have a message posted.
@@ -92,20 +93,31 @@ class HttpTransport:
         return message
 
     async def post_all(self) -> None:
-        """Post what is to be sent, several at a time: an answer may take as long as a call."""
+        """Post what is to be sent, several at a time: an answer may take as long as a call.
+
+        What says that a request is cancelled ends the wait for its answer.
+        """
         slots = trio.Semaphore(_MOST_AT_ONCE)
         async with trio.open_nursery() as nursery:
             async for message in self._waiting:
+                content = json.loads(message)
+                if content.get("method") == "notifications/cancelled":
+                    self._waits.get(content["params"].get("requestId"), trio.CancelScope()).cancel()
                 await slots.acquire()
-                nursery.start_soon(self._posted, message, slots)
+                scope = trio.CancelScope()
+                if "method" in content and "id" in content:
+                    self._waits[content["id"]] = scope
+                nursery.start_soon(self._posted, message, scope, slots)
 
-    async def _posted(self, message: bytes, slots: trio.Semaphore) -> None:
+    async def _posted(self, message: bytes, scope: trio.CancelScope, slots: trio.Semaphore) -> None:
         try:
-            await self._post(message)
+            with scope:
+                await self._post(message)
         except ToolError as error:
             await self._arriving.send(error if isinstance(error, Ended) else Ended(str(error)))
         finally:
             slots.release()
+            self._waits = {number: one for number, one in self._waits.items() if one is not scope}
 
     async def _post(self, message: bytes) -> None:
         number = await self._gate.admitted(self._target)
@@ -162,28 +174,30 @@ def _version_in(message: bytes) -> str:
 
 
 async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
-    found = b""
+    found = bytearray()
     async for chunk in chunks:
         found += chunk
         if len(found) > MOST_BYTES:
             raise Ended(f"it sent a message of more than {MOST_BYTES >> 20} MiB")
-    return found
+    return bytes(found)
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the data of each event of a stream (the format of server-sent events)."""
-    buffer = b""
-    data: list[bytes] = []
+    begun, data, size = bytearray(), list[bytes](), 0
     async for chunk in chunks:
-        *lines, buffer = (buffer + chunk.replace(b"\r\n", b"\n")).split(b"\n")
-        if len(buffer) + sum(map(len, data)) > MOST_BYTES:
-            raise Ended(f"it sent an event of more than {MOST_BYTES >> 20} MiB")
-        for line in (one.removesuffix(b"\r") for one in lines):
+        first, *rest = chunk.split(b"\n")
+        begun += first
+        for following in rest:
+            line, begun = begun.removesuffix(b"\r"), bytearray(following)
             if line.startswith(b"data:"):
-                data.append(line[5:].removeprefix(b" "))
+                data.append(bytes(line[5:].removeprefix(b" ")))
+                size += len(line)
             elif not line and data:
                 yield b"\n".join(data)
-                data = []
+                data, size = [], 0
+        if len(begun) + size > MOST_BYTES:
+            raise Ended(f"it sent an event of more than {MOST_BYTES >> 20} MiB")
 
 
 @asynccontextmanager

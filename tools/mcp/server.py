@@ -177,7 +177,7 @@ class Server:
         failure: ToolError | None = None
         try:
             async with self._around.connect(self.settings, self.gate) as transport:
-                open_client = await trio.to_thread.run_sync(_loaded)
+                open_client = await trio.to_thread.run_sync(_loaded, abandon_on_cancel=True)
                 roots = (self._around.workspace,) if self.settings.roots else ()
                 async with open_client(transport, roots) as client:
                     await self._list(client)

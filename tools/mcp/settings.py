@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
@@ -91,5 +92,6 @@ class ServerSettings:
 
     @property
     def told(self) -> str:
-        """How it is reached, in a line."""
-        return self.url or " ".join(self.command)
+        """How it is reached, in a line: its service, or the command a shell would start it by."""
+        given = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.env.items())]
+        return self.url or " ".join((*given, shlex.join(self.command)))

@@ -1,8 +1,8 @@
 """Start programs under bubblewrap, and report how they ended.
 
 A reaper starts bubblewrap, with the arguments made in `security/sandbox/confinement.py` and a seccomp filter.
-Bubblewrap itself runs outside, so it gets none of the program's environment: a loader that is told to preload
-a library would obey with all the person's rights.
+Bubblewrap itself runs outside, so its own environment is empty: a variable of the program that makes a loader
+preload a library would have that run with all the person's rights.
 Everything in the sandbox ends with its first process. If bubblewrap itself is killed while it sets a sandbox
 up, the reaper ends what is left, which would otherwise wait for bubblewrap without end.
 """
