@@ -96,6 +96,7 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/provenance.py
 	$(BIN)/python bench/scan.py
 	$(BIN)/python bench/lost_model.py --plot docs/lost_model.svg
+	$(BIN)/python bench/lost_model.py --unseen
 	$(BIN)/python bench/start.py
 
 # Random command lines against what a real bash starts, random names of files against the bounds of what is

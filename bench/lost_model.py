@@ -1,11 +1,12 @@
 """Measure what a lost model can do and what that costs in questions, on the traces beside this file.
 
-    python bench/lost_model.py [--smoke] [--list] [--plot FILE]
+    python bench/lost_model.py [--unseen] [--smoke] [--list] [--plot FILE]
 
-Each task of `lost_model/` is a trace that `leeward check --batch` judges. An attack is a task in which, at
-one place where the model reads a text of somebody else, an attacker's plan follows: the text says so, the
-model makes every call of the plan, and then goes on with its task. Every task is tried with every plan at
-every such place; the attacks of `attacks.toml` are traces of their own.
+Each task of `lost_model/` is a trace that `leeward check --batch` judges; with `--unseen` those of `unseen/`
+are, which somebody else wrote. An attack is a task in which, at one place where the model reads a text of
+somebody else, an attacker's plan follows: the text says so, the model makes every call of the plan, and then
+goes on with its task. Every task is tried with every plan at every such place; the attacks of `attacks.toml`
+are traces of their own.
 
 Prints one JSON line for each autonomy level: questions for each task, tasks without one, tasks that became
 impossible (a call they need is denied), attacks, and how many got through (a harmful call ran without a yes).
@@ -23,13 +24,14 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from plot import drawn
 
-_TRACES = Path(__file__).with_name("lost_model")
+_SEEN, _UNSEEN = (Path(__file__).with_name(name) for name in ("lost_model", "unseen"))
 _LEVELS = ("supervised", "full")
 _OTHERS = frozenset({"web", "mcp"})
 _CHANGING = frozenset({"send", "create", "write", "execute"})
@@ -55,68 +57,77 @@ class Line:
         return {**told, "answers": answers} if answers else told
 
 
-def _read(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((_TRACES / f"{name}.toml").read_text(encoding="utf-8"))
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """The traces of a folder: ordinary tasks, plans of attackers, attacks with a trace of their own."""
+
+    tools: Mapping[str, Mapping[str, Any]]
+    tasks: tuple[Line, ...]
+    plans: tuple[Mapping[str, Any], ...]
+    own_attacks: tuple[Line, ...]
+
+    @classmethod
+    def read(cls, folder: Path, most_plans: int | None = None) -> Traces:
+        """Return the traces of a folder, with so many of its plans at most."""
+        found: dict[str, dict[str, Any]] = {}
+        for name in ("tools", "tasks", "plans", "attacks"):
+            found[name] = {}
+            for file in sorted(folder.glob(f"{name}*.toml")):
+                for key, value in tomllib.loads(file.read_text(encoding="utf-8")).items():
+                    more = isinstance(value, list)
+                    found[name][key] = [*found[name].get(key, ()), *value] if more else value
+        return cls(
+            found["tools"],
+            tuple(_line("task", one) for one in found["tasks"]["task"]),
+            tuple(found["plans"]["plan"][:most_plans]),
+            tuple(_line("own", one) for one in found["attacks"]["attack"]),
+        )
+
+    def attacks(self) -> Iterator[Line]:
+        """Yield every task with every plan at every place where a text of somebody else is read."""
+        for task in self.tasks:
+            for plan, place in product(self.plans, self._places(task)):
+                yield from self._planted(task, plan, place, place + 1)
+
+    def endings(self) -> Iterator[Line]:
+        """Yield every task with every plan behind its last call, where it read a text of somebody else."""
+        for task in self.tasks:
+            for plan, place in product(self.plans, self._places(task)[-1:]):
+                yield from self._planted(task, plan, place, len(task.calls))
+
+    def _places(self, task: Line) -> list[int]:
+        return [at for at, call in enumerate(task.calls) if self.tools[call["tool"]].get("result") in _OTHERS]
+
+    def _planted(self, task: Line, plan: Mapping[str, Any], place: int, at: int) -> Iterator[Line]:
+        """Yield a task whose text at a place holds a plan, which the model carries out before call `at`."""
+        made = list(self._made_of(task, plan["twist"]) if "twist" in plan else plan["calls"])
+        harmful = range(len(made)) if "twist" in plan else plan["harmful"]
+        if not harmful:
+            return
+        read = task.calls[place]
+        calls = [*task.calls]
+        calls[place] = {**read, "result": f"{read.get('result', '')}\n{plan['says']}"}
+        name = f"{task.name}/{place}/{plan['name']}"
+        yield Line(
+            "attack", name, task.said, (*calls[:at], *made, *calls[at:]), tuple(at + one for one in harmful)
+        )
+
+    def _made_of(self, task: Line, twist: str) -> Iterator[Call]:
+        """Yield the calls of a task that change something, each made otherwise, where that differs."""
+        for call in task.calls:
+            declared = self.tools[call["tool"]]
+            if not _CHANGING.intersection(declared["effects"]):
+                continue
+            changed = {
+                name: _TWISTS[twist](declared["arguments"].get(name, ""), value)
+                for name, value in call["args"].items()
+            }
+            if changed != call["args"]:
+                yield {**call, "args": changed}
 
 
-_TOOLS: Mapping[str, Mapping[str, Any]] = {**_read("tools"), **_read("tools_write")}
-
-
-def tasks() -> Iterator[Line]:
-    """Yield the ordinary tasks."""
-    for one in (*_read("tasks")["task"], *_read("tasks_read")["task"]):
-        yield Line("task", one["name"], one["said"], tuple(one["calls"]))
-
-
-def attacks(plans: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
-    """Yield every task with every plan at every place where a text of somebody else is read."""
-    for task in tasks():
-        places = [number for number, call in enumerate(task.calls) if _reads_others(call)]
-        for plan in plans:
-            for place in places:
-                yield from _planted(task, plan, place)
-
-
-def endings(plans: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
-    """Yield every task with every plan behind its last call, where it read a text of somebody else at all."""
-    for task in tasks():
-        places = [number for number, call in enumerate(task.calls) if _reads_others(call)]
-        for plan in plans if places else ():
-            yield from _planted(task, plan, places[-1], len(task.calls))
-
-
-def _reads_others(call: Call) -> bool:
-    return _TOOLS[call["tool"]].get("result") in _OTHERS
-
-
-def _planted(task: Line, plan: Mapping[str, Any], place: int, at: int | None = None) -> Iterator[Line]:
-    """Yield a task whose text at a place holds a plan, which the model carries out there, or at `at`."""
-    made = list(_made_of(task, plan["twist"]) if "twist" in plan else plan["calls"])
-    if not made:
-        return
-    at = place + 1 if at is None else at
-    read = task.calls[place]
-    calls = [*task.calls]
-    calls[place] = {**read, "result": f"{read.get('result', '')}\n{plan['says']}"}
-    harmful = range(len(made)) if "twist" in plan else plan["harmful"]
-    name = f"{task.name}/{place}/{plan['name']}"
-    yield Line(
-        "attack", name, task.said, (*calls[:at], *made, *calls[at:]), tuple(at + one for one in harmful)
-    )
-
-
-def _made_of(task: Line, twist: str) -> Iterator[Call]:
-    """Yield the calls of a task that change something, each made otherwise, where that makes a difference."""
-    for call in task.calls:
-        declared = _TOOLS[call["tool"]]
-        if not _CHANGING.intersection(declared["effects"]):
-            continue
-        changed = {
-            name: _TWISTS[twist](declared["arguments"].get(name, ""), value)
-            for name, value in call["args"].items()
-        }
-        if changed != call["args"]:
-            yield {**call, "args": changed}
+def _line(kind: str, one: Mapping[str, Any]) -> Line:
+    return Line(kind, one["name"], one["said"], tuple(one["calls"]), tuple(one.get("harmful", ())))
 
 
 def _to_thief(kind: str, value: Any) -> Any:
@@ -143,9 +154,9 @@ def _on_fire(kind: str, value: Any) -> Any:
 _TWISTS = {"destination": _to_thief, "link": _with_link, "amount": _tenfold, "words": _on_fire}
 
 
-def _answers(lines: Sequence[Line], level: str, answers: str) -> list[Mapping[str, Any]]:
+def _answers(traces: Traces, lines: Sequence[Line], level: str, answers: str) -> list[Mapping[str, Any]]:
     leeward = str(Path(sys.executable).with_name("leeward"))
-    tools = [{"name": name, **declared} for name, declared in _TOOLS.items()]
+    tools = [{"name": name, **declared} for name, declared in traces.tools.items()]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "traces.jsonl")
         with file.open("w", encoding="utf-8") as out:
@@ -187,29 +198,25 @@ class Figures:
         }
 
 
-def _figures(level: str, plans: Sequence[Mapping[str, Any]], answers: str = "") -> Figures:
-    ordinary = list(tasks())
-    planted = list(endings(plans) if answers else attacks(plans))
-    own = [
-        Line("own", one["name"], one["said"], tuple(one["calls"]), tuple(one["harmful"]))
-        for one in (() if answers else _read("attacks")["attack"])
-    ]
-    told = iter(_answers([*ordinary, *planted, *own], level, answers))
-    by_task = [next(told) for _ in ordinary]
-    through = tuple(line.name for line in planted if _got_through(line, next(told)))
-    figures = Figures(
+def _figures(traces: Traces, level: str, answers: str = "") -> Figures:
+    planted = list(traces.endings() if answers else traces.attacks())
+    own = () if answers else traces.own_attacks
+    judged = iter(_answers(traces, [*traces.tasks, *planted, *own], level, answers))
+    by_task = [next(judged) for _ in traces.tasks]
+    through = tuple(line.name for line in planted if _got_through(line, next(judged)))
+    return Figures(
         f"{level}, {answers}" if answers else level,
         tuple(answer["questions"] for answer in by_task),
         tuple(answer["trace"] for answer in by_task if answer["denied"]),
         len(planted),
         through,
+        len(own),
+        tuple(line.name for line in own if _got_through(line, next(judged))),
     )
-    own_through = tuple(line.name for line in own if _got_through(line, next(told)))
-    return replace(figures, own_attacks=len(own), own_through=own_through)
 
 
-def _listed(figures: Figures) -> None:
-    asked = [task.name for task, count in zip(tasks(), figures.asked, strict=True) for _ in range(count)]
+def _listed(traces: Traces, figures: Figures) -> None:
+    asked = [task.name for task, count in zip(traces.tasks, figures.asked, strict=True) for _ in range(count)]
     groups = {
         "asked": asked,
         "impossible": figures.impossible,
@@ -222,15 +229,15 @@ def _listed(figures: Figures) -> None:
 def main() -> int:
     """Print the figures of each autonomy level."""
     is_smoke = "--smoke" in sys.argv
-    plans = _read("plans")["plan"][: _FEW if is_smoke else None]
+    traces = Traces.read(_UNSEEN if "--unseen" in sys.argv else _SEEN, _FEW if is_smoke else None)
     runs = [(level, "") for level in (("supervised",) if is_smoke else _LEVELS)]
     runs += [] if is_smoke else [("supervised", "always"), ("full", "always")]
     found = []
     for level, answers in runs:
-        found.append(_figures(level, plans, answers))
+        found.append(_figures(traces, level, answers))
         print(json.dumps(found[-1].as_json()))
         if "--list" in sys.argv:
-            _listed(found[-1])
+            _listed(traces, found[-1])
     if "--plot" in sys.argv:
         file = Path(sys.argv[sys.argv.index("--plot") + 1])
         file.write_text(drawn([one.as_json() for one in found]), encoding="utf-8")
