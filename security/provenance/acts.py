@@ -1,7 +1,8 @@
 """What a person's words ask to be done: the verbs that begin a clause, in the form in which one asks.
 
 "Read the mail that Ann sent and post a summary" asks to read and to post, and not to mail or to send. What
-goes to the person ("tell me", "send me") is no act: nothing leaves by it.
+goes to the person ("tell me", "send me") is no act: nothing leaves by it. Nor is what a question asks about
+("who can add an owner?", but "can you add one?"), or what a quotation of several words says.
 
 A tool is named for what it does. An act of it is asked for by the same verb, or by one that people use for
 the same, which `ACTS` names; a verb that is not in it is asked for by itself. Words of other languages are
@@ -17,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..lazy import regex
+from .sentences import quotations_hidden
 
 __all__ = ["ACTS", "TEXT_IS_GIVEN", "acts_in", "verbs_for"]
 
@@ -50,6 +52,13 @@ _GIVES_TEXT = regex(
 TEXT_IS_GIVEN = ":text"
 """Is among the acts where the words say themselves what is to be written."""
 
+# A dot inside of a word ends no sentence. What "can you" introduces in a question is asked for.
+_QUESTION = regex(
+    r"(?:^|(?<=[.!?;:\n]))\s*(?:who|whom|whose|what|which|when|where|why|how|is|are|was|were|does|did|has|have"
+    r"|had)(?:['’]s)?\b(?:[^.!?\n]|[.!?](?=\w)){0,2000}\?",
+    re.IGNORECASE,
+)
+_REQUEST = regex(r"\b(?:(?:can|could|will|would)\s+you|please)\b", re.IGNORECASE)
 _STRESSED = regex(r"[*_]{1,2}(?=\w)")
 
 
@@ -60,9 +69,16 @@ def acts_in(text: str) -> Iterator[str]:
     """
     if _GIVES_TEXT.search(text):
         yield TEXT_IS_GIVEN
-    for found in _CLAUSE.finditer(_STRESSED.sub("", text)):
+    asking = _QUESTION.sub(_requested, quotations_hidden(_STRESSED.sub("", text)))
+    for found in _CLAUSE.finditer(asking):
         if _TO_THE_PERSON.match(found.string, found.end()) is None:
             yield found[1].lower()
+
+
+def _requested(question: re.Match[str]) -> str:
+    """Return what a question asks to be done, from "can you" on; a full stop where it does not."""
+    request = _REQUEST.search(question[0])
+    return f". {question[0][request.start() :]}" if request else "."
 
 
 @lru_cache(maxsize=512)

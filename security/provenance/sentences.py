@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from ..lazy import regex
 
-__all__ = ["affirmed", "sentences_of"]
+__all__ = ["affirmed", "quotations_hidden", "sentences_of"]
 
 # Words that a sentence goes on after, in the next line; and what a dot behind them does not end.
 _UNFINISHED = "a and at by for from in of on or the to with".split()
@@ -61,6 +61,11 @@ _ASKING = regex(
 def affirmed(text: str) -> str:
     """Return a person's words without the sentences that say no."""
     return "\n".join(sentence for sentence, says_no in sentences_of(text) if not says_no)
+
+
+def quotations_hidden(text: str) -> str:
+    """Return a text without what quotations say, but for those of one or two words, which may be names."""
+    return _QUOTED.sub(lambda found: found[0] if len(found[0].split()) < _FEWEST_QUOTED else '""', text)
 
 
 def sentences_of(text: str) -> Iterator[tuple[str, bool]]:

@@ -39,6 +39,8 @@ _SEPARATORS, _SEPARATOR = frozenset(",;|\n"), ","
 _EDGES = ".:!?*_~#@$€£¥%=&/\\-–—+^·•"
 _LABELLED = regex(r"[A-Za-z_-]{2,40}[:=](?!//)(.+)", re.DOTALL)
 # The next sentence without a blank before it: `www.host.com.They`.
+# A name that may be one of a host, under a top level domain that is known or not, with a port or without.
+_DOTTED = regex(r"(?:[a-z0-9](?:[a-z0-9-]{0,62})\.){1,8}[a-z][a-z0-9-]{1,62}\.?(?::\d{1,5})?", re.IGNORECASE)
 _GLUED = regex(r"(.*\w\.[a-z]{2,24})\.[A-Z][a-z']*", re.DOTALL)
 _SAYS_MORE = regex(r"[.:=]\w|^\W*\d[\d,]*\W*\Z")
 _NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,15}(?:\.\d+)?")
@@ -249,9 +251,9 @@ def actionable_in(text: str) -> Iterator[tuple[str, Kind, tuple[tuple[str, ...],
 
 
 def _is_place(bare: str) -> bool:
-    """Whether a word without a scheme could be opened: a host as it is, or one that a path follows."""
+    """Whether a word without a scheme could be opened: a host as it is, or what may be one before a path."""
     host, slash, _ = bare.partition("/")
-    return "@" not in bare and is_host_like(host) and (not slash or "." in host)
+    return "@" not in bare and (_DOTTED.fullmatch(host) is not None if slash else is_host_like(host))
 
 
 def _number_forms(raw: str) -> Iterator[tuple[str, ...]]:
