@@ -109,6 +109,8 @@ async def open_confinement(
         CliError: a sandbox is required, and none works here.
     """
     wanted, shell = config.tools.sandbox, config.tools.shell
+    rungs = KnownRungs.of(places)
+    grounds = await trio.to_thread.run_sync(probe_grounds, policy.workspace, wanted.level)
     settings = SandboxSettings(
         policy,
         known=KnownToolchains(places.data / _TOOLCHAINS, _rules_of(policy)),
@@ -120,11 +122,13 @@ async def open_confinement(
         alert=alert,
         limits=Limits.of(shell.memory, shell.processes),
         upper=UpperBounds.of(shell.trial_bytes),
+        works=rungs.found(grounds) is Runs.TRIAL,
+        broken=lambda: rungs.forget(grounds),
     )
     try:
         async with open_sandbox(settings) as sandbox:
             answers = wanted.auto_allow and await _holds(sandbox, alert)
-            rung = await _rung(sandbox, config, places, policy)
+            rung = Runs.REAL if shell.trial == "off" else await _rung(sandbox, rungs, grounds)
             found = replace(policy.sandbox, level=str(sandbox.level), answers=answers, rung=rung)
             yield sandbox, replace(policy, sandbox=found)
     except SandboxUnavailable as error:
@@ -169,12 +173,8 @@ async def rung_of(config: Config, places: Locations, policy: Policy) -> Runs:
         return Runs.REAL
 
 
-async def _rung(sandbox: Sandbox, config: Config, places: Locations, policy: Policy) -> Runs:
-    """Return the strictest that a command can be run in here."""
-    if config.tools.shell.trial == "off":
-        return Runs.REAL
-    rungs = KnownRungs.of(places)
-    grounds = await trio.to_thread.run_sync(probe_grounds, policy.workspace, config.tools.sandbox.level)
+async def _rung(sandbox: Sandbox, rungs: KnownRungs, grounds: str) -> Runs:
+    """Return the strictest that a command can be run in here; `grounds` are what a probe rests on."""
     known = rungs.found(grounds)
     if known is Runs.TRIAL:
         sandbox.trials.assume(lambda: rungs.forget(grounds))

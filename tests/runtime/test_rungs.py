@@ -11,6 +11,8 @@ from leeward.runtime.sandbox import KnownRungs
 from leeward.security.call import Status
 from leeward.security.kinds import Runs
 from leeward.security.ports import Answer
+from leeward.security.sandbox import SandboxLevel
+from leeward.tools.process import children
 from leeward.tools.sandbox import TrialUnavailable, probe_grounds
 from leeward.tools.sandbox import sandbox as sandbox_module
 from leeward.tools.sandbox import trial_probe as probe_module
@@ -91,3 +93,25 @@ async def test_a_run_that_cannot_be_had_any_more_is_refused_and_probed_anew(
                 result = await runtime.call("shell", {"command": "touch x"})
                 assert result.outcome.status is Status.ERROR and "the kernel says no" in result.shown
                 assert rungs.found(grounds) is Runs.REAL and not (tmp_path / "ws" / "x").exists()
+
+
+@pytest.mark.parametrize("command", ["touch x", "cat f"])
+async def test_a_sandbox_that_worked_before_is_first_used_by_a_command(tmp_path, sessions, command) -> None:
+    answers = sessions.Answers(*[Answer.YES] * 3)
+    for is_known in (False, True):
+        before = children(os.getpid())
+        async with sessions.session(tmp_path, trial="auto", approver=answers) as runtime:
+            if problem := await runtime.sandbox.no_trial_because():
+                pytest.skip(f"trial runs are needed: {problem}")
+            (tmp_path / "ws" / "f").write_text("what is in f")
+            rungs = KnownRungs.of(runtime.places)
+            grounds = probe_grounds(runtime.pipeline.session.policy.workspace, "auto")
+            if is_known:
+                assert children(os.getpid()) == before
+                assert runtime.sandbox.level is SandboxLevel.BUBBLEWRAP
+                runtime.sandbox._program = "/bin/false"
+                result = await runtime.call("shell", {"command": command})
+                assert result.outcome.status is Status.ERROR and "could not be made" in result.shown
+                assert "what is in f" not in result.shown and not (tmp_path / "ws" / "x").exists()
+                assert rungs.found(grounds) is Runs.REAL
+            assert (rungs.found(grounds) is Runs.TRIAL) is not is_known

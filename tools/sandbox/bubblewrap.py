@@ -13,7 +13,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -80,7 +80,7 @@ class BubblewrapStart:
 
     With an `overlay`, bubblewrap finds it at the folder's own path, and the program nothing else there. With
     a `network`, bubblewrap is started in that, and makes none. A `listener` receives system calls, of
-    bubblewrap's own, too.
+    bubblewrap's own, too. `broken` is called where no sandbox can be made.
     """
 
     program: str
@@ -90,6 +90,7 @@ class BubblewrapStart:
     overlay: Overlay | None = None
     listener: Listener | None = None
     network: OwnNetwork | None = None
+    broken: Callable[[], None] = lambda: None
 
     async def __call__(self, start: Start) -> Child:
         """Start a program.
@@ -116,7 +117,7 @@ class BubblewrapStart:
             descriptors = (tell, filtered, variables)
             child = await self.kept.start(wrapped, descriptors, self.overlay, self.listener, self.network)
             kept.pop_all()
-        return _Bubble(child, trio.lowlevel.FdStream(reading))
+        return _Bubble(child, trio.lowlevel.FdStream(reading), self.broken)
 
 
 def _as_arguments(env: Mapping[str, str]) -> bytes:
@@ -150,6 +151,7 @@ class _Bubble:
 
     kept: SupervisedProcess
     status: trio.lowlevel.FdStream
+    broken: Callable[[], None]
     said: bytes = b""
 
     @property
@@ -162,6 +164,7 @@ class _Bubble:
             # Two short lines are all there is to say.
             self.said = (self.said + bytes(chunk))[-_TOLD:]
         if code >= 0 and _CODE.search(self.said) is None:
+            self.broken()
             raise PermanentFailure("the sandbox could not be made")
         return 128 - code if code - 128 in _DEADLY else code
 

@@ -109,7 +109,8 @@ class SandboxSettings:
     that what must not stay is moved to, `prefixes` are where the interpreter and what it runs lie, and
     `alert` is called with what was moved, however the call ends. `limits` are what each program is held to,
     and `upper` is how much one on trial may write, in memory or, if that is too small, in a folder `on_disk`.
-    `known` remembers what is secret among toolchains.
+    `known` remembers what is secret among toolchains. With `works`, bubblewrap was found to work here before
+    and is not tried again; `broken` is called where it does not.
     """
 
     policy: Policy
@@ -122,6 +123,8 @@ class SandboxSettings:
     upper: UpperBounds = field(default_factory=UpperBounds)
     known: KnownToolchains | None = None
     on_disk: str = ""
+    works: bool = False
+    broken: Callable[[], None] = lambda: None
 
     def bounds(self, disk: int) -> UpperBounds:
         """Return how much one on trial may write: so many bytes on a disk, or what memory holds."""
@@ -346,7 +349,8 @@ class Sandbox:
         program = filter_program(Sockets.isolated())
         if program is None:
             raise PolicyBlocked("this cannot run in the sandbox: the machine's system calls are not known")
-        return BubblewrapStart(self._program, arguments, self._kept(supervisor), program)
+        kept, broken = self._kept(supervisor), self._settings.broken
+        return BubblewrapStart(self._program, arguments, kept, program, broken=broken)
 
     def _undo(self, before: ScanResult, held: frozenset[str]) -> tuple[str, ...]:
         after = self._index.scan.look(before)
@@ -555,12 +559,9 @@ async def _prepare_bubblewrap(sandbox: Sandbox) -> str | None:
     sandbox._program = shutil.which("bwrap", path=SEARCH_PATH) or ""
     if not sandbox._program:
         return "it is not installed"
-    problem = await _problem(sandbox)
-    if problem is not None and "--size" in problem:
-        # Before 0.7 the size of a file system in memory could not be bounded; its reaper counts.
-        sandbox._has_sizes = False
-        problem = await _problem(sandbox)
-    return problem
+    # Before 0.7 it has no such option, and cannot bound a file system in memory; its reaper counts.
+    sandbox._has_sizes = b"--size" in await trio.Path(sandbox._program).read_bytes()
+    return None if sandbox._settings.works else await _problem(sandbox)
 
 
 async def _prepare_landlock(sandbox: Sandbox) -> str | None:
