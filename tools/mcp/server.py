@@ -32,6 +32,9 @@ __all__ = ["Server", "Surroundings"]
 # The pause before a start after a failure; a call waits for a short one, and fails at a longer.
 _FIRST_PAUSE, _LONGEST_PAUSE, _LONGEST_WAIT = 0.5, 60.0, 2.0
 
+# Why the connection is over where nothing went wrong.
+_CLOSED = "it was closed"
+
 # How long a server may take to end once it was asked to.
 _LONGEST_END = 5.0
 
@@ -96,7 +99,7 @@ class Server:
     def close(self) -> None:
         """End it; the next call starts it anew."""
         if self._client is not None:
-            self._client.end(Ended("it was closed"))
+            self._client.end(Ended(_CLOSED))
 
     async def refresh(self) -> Listing:
         """Start it where it does not run, and return what it lists now.
@@ -183,7 +186,7 @@ class Server:
                     await self._list(client)
                     task_status.started(client)
                     await client.ended.wait()
-                    if self._nursery is not None:
+                    if str(client.over) != _CLOSED:
                         self._failed(str(client.over))
         except (ToolError, OSError, ExceptionGroup) as error:
             failure = _as_ours(error)

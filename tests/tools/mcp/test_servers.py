@@ -251,6 +251,16 @@ async def test_nothing_is_printed_of_what_a_server_says(opened, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+async def test_one_that_was_closed_is_started_again_at_once(opened):
+    async with opened("plain") as server:
+        for _ in range(3):
+            began = trio.current_time()
+            await call(server, text="x")
+            server.close()
+            assert server._not_before < began and not server._failures
+        assert server.starts == 3
+
+
 async def ended_some_way(opened, number):
     """Start a server, and end it in one of several ways."""
     mode = ("plain", "forks", "quits", "hangs")[number % 4]
