@@ -99,6 +99,7 @@ figures: $(VENV)/installed-dev
 	$(BIN)/python bench/lost_model.py --unseen
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/servers.py
+	$(BIN)/python bench/skills.py
 
 # Random command lines against what a real bash starts, random names of files against the bounds of what is
 # looked up for a verdict, and random changes of a tree against what the secret index finds in it; a short

@@ -75,6 +75,7 @@ class RuntimeSession:
         self.sandbox = parts.sandbox
         self.tools = parts.tools
         self.servers = parts.servers
+        self.skills = parts.skills
         self.jobs = parts.current.jobs
         self.checkpoints = parts.current.checkpoints
         self.provider = parts.provider
@@ -383,7 +384,14 @@ async def _begin(
     pipeline = runtime.pipeline = Pipeline(session, parts.ports, parts.secrets)
     news = partial(news_of, current, pipeline)
     runtime.talk = Chat(
-        pipeline, runtime.tools, runtime.transcript, runtime.config, runtime.places, alert, news
+        pipeline,
+        runtime.tools,
+        runtime.transcript,
+        runtime.config,
+        runtime.places,
+        alert,
+        news,
+        parts.skills,
     )
     current.begin(pipeline, taken)
     current.reader = ModelReader(lambda: runtime.provider, runtime.talk.meter)

@@ -25,6 +25,7 @@ from leeward.tools.composite import Registered
 from leeward.tools.distill import Engine
 from leeward.tools.survey import Surveyor
 
+from .conversation import skills_of
 from .executors import all_tools, builtin_settings
 from .hooks import TurnHooks, open_hooks
 from .mcp import Network, connection, servers_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from leeward.tools.composite import CompositeExecutor
     from leeward.tools.sandbox import Sandbox
     from leeward.tools.shell import Readers, Trials
+    from leeward.tools.skills import Skills
 
     from .config import Loaded, Locations
     from .mcp import Servers
@@ -58,6 +60,7 @@ class Components:
     sandbox: Sandbox
     tools: CompositeExecutor
     servers: Servers
+    skills: Skills
     provider: Provider
     relay: EventRelay
     current: Current
@@ -131,7 +134,10 @@ async def open_parts(
         network = Network(policy, shared.resolve, config.tools.fetch.ca_file)
         connect = connection(sandbox, network, settings.given)
         servers = await stack.enter_async_context(servers_of(config, places, connect, relay.tell_once))
-        tools = all_tools(config, (*built_in, *servers.executors), own, around, shared.named)
+        skills = await trio.to_thread.run_sync(skills_of, places, lambda: current.pipeline)
+        loads = skills.tools() if await trio.to_thread.run_sync(skills.folders) else ()
+        ours = (*built_in, *loads, *servers.executors)
+        tools = all_tools(config, ours, own, around, shared.named)
 
         hooks = open_hooks(config, sandbox, policy.home, settings.given, relay.alert)
         asked = NoApprover() if approver is None else CheckpointNotice(approver, points)
@@ -158,6 +164,7 @@ async def open_parts(
             sandbox=sandbox,
             tools=tools,
             servers=servers,
+            skills=skills,
             provider=provider or shared.model.provider,
             relay=relay,
             current=current,

@@ -32,11 +32,15 @@ from leeward.security.policy import (
     ShellRules,
 )
 from leeward.security.trust import TrustLevel
+from leeward.tools.skills import SkillStore
 
 from .config import WORKSPACE_FILE, AnomalySection, Config, Loaded, printable
 from .installation import running_code
 
-__all__ = ["to_policy", "workspace_question"]
+SKILL_LEVELS = "skills.json"
+"""The file of the data folder that knows how far each skill is trusted."""
+
+__all__ = ["SKILL_LEVELS", "to_policy", "workspace_question"]
 
 
 def to_policy(
@@ -51,6 +55,8 @@ def to_policy(
     security, tools = config.security, config.tools
     secret = [data_dir, config_dir / "keys", *_database_files(config)]
     secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
+    # What the person blocked is read by no way.
+    secret += SkillStore(data_dir / SKILL_LEVELS).blocked()
     secret += [Path(one.file) for one in config.secrets.values() if one.file]
     named = (config.llm.ca_file, tools.fetch.ca_file, tools.audit.heads)
     relied_on = [Path(file) for file in named if file]

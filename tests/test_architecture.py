@@ -158,6 +158,9 @@ SHORT_FILES = {
     "security/text/nonce.py": "marks of the fence, which no other text code needs",
     "memory/private_file.py": "what trust in workspaces and in servers have in common",
     "security/record/labelled_files.py": "what the pipeline counts as read, apart from it",
+    "security/permissions/skill.py": "what narrows, apart from what answers",
+    "tools/skills/store.py": "what is trusted, which the policy reads without the tool",
+    "runtime/slash/skills.py": "the handlers of one command",
     "security/paths/place.py": "the value; workspace.py makes it",
     "security/url/reach.py": "rules about hosts with ports, which commands alone have",
     "tools/distill/engine.py": "apart from what it loads with the first output",
@@ -249,6 +252,9 @@ PACKAGES = {
         "memory/private_file security/call security/filters security/kinds security/lazy security/outcome "
         "security/trust security/url tools/declare tools/process"
     ),
+    "tools/skills": (
+        "memory/private_file security/call security/kinds security/outcome security/trust tools/declare"
+    ),
     "tools/proxy": "security/call security/outcome security/url",
     "tools/process": "security/outcome security/paths security/policy security/sandbox tools/linux",
     "tools/sandbox": (
@@ -281,7 +287,7 @@ PACKAGES = {
         "runtime/storage runtime/trace "
         "runtime/version security/call security/command security/filters security/injections security/kinds "
         "security/outcome security/sandbox security/session security/text security/trust tools/distill "
-        "tools/http tools/mcp tools/process tools/sandbox"
+        "tools/http tools/mcp tools/process tools/sandbox tools/skills"
     ),
     "runtime/config": (
         "memory/overflow memory/private_file runtime/exits security/filters security/permissions "
@@ -294,7 +300,8 @@ PACKAGES = {
     "runtime/conversation": (
         "memory/sessions runtime/config runtime/events runtime/grounding runtime/providers security/action "
         "security/call security/filters security/kinds security/paths security/pipeline security/policy "
-        "security/ports security/session security/text security/trust tools/composite"
+        "security/ports security/session security/text security/trust security/url tools/composite "
+        "tools/skills runtime/policy"
     ),
     "runtime/mcp": (
         "runtime/config security/call security/checks security/kinds security/outcome "
@@ -331,7 +338,7 @@ PACKAGES = {
         "runtime/app runtime/audit runtime/conversation runtime/describe runtime/exits runtime/sessions "
         "security/call security/kinds security/outcome security/permissions security/policy "
         "security/ports security/provenance security/session security/text security/trust "
-        "security/url tools/checkpoints tools/files tools/shell"
+        "security/filters security/url tools/checkpoints tools/files tools/shell tools/skills"
     ),
 }
 

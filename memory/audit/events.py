@@ -38,6 +38,7 @@ from leeward.security.session import (
     Resumed,
     Revoked,
     Scope,
+    SkillUsed,
     TextSeen,
     TurnStarted,
     UrlsAdded,
@@ -74,6 +75,7 @@ KINDS: Mapping[str, type[Event]] = {
     "reset": BreakerReset,
     "model": ModelSet,
     "autonomy": AutonomySet,
+    "skill": SkillUsed,
     "config": Configured,
 }
 """The kinds of record a session is a fold over, and the event of each."""
@@ -81,7 +83,7 @@ KINDS: Mapping[str, type[Event]] = {
 _KIND_OF = {event: kind for kind, event in KINDS.items()}
 
 
-def _rows(value: list[list[str]]) -> tuple[tuple[str, ...], ...]:
+def _rows(value: list[list[Any]]) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(row) for row in value)
 
 
@@ -127,6 +129,7 @@ _RESTORE: Mapping[str, Callable[[Any], Any]] = {
     "lends": tuple,
     "runs": Runs,
     "rung": Runs,
+    "uses": lambda value: None if value is None else _rows(value),
 }
 
 

@@ -161,10 +161,19 @@ def _sent(body: Body) -> str:
     return f"{hop}{body['method']} {body['url']}{decided}, {', '.join(parts)}"
 
 
+def _skill(body: Body) -> str:
+    if not body["skill"]:
+        return "none is followed any more"
+    uses = body["uses"]
+    narrowed = "" if uses is None else f", calls only {' '.join(name for name, _ in uses) or 'no tool'}"
+    return f"{body['skill']} ({body['digest'][:12]}){narrowed}"
+
+
 _TOLD: Mapping[str, Callable[[Body], str]] = {
     "session": _session,
     "config": _configured,
     "autonomy": lambda body: f"{body['autonomy_now']}: {body['cause']}",
+    "skill": _skill,
     "model": lambda body: f"{body['model']}: {body['cause']}",
     "turn": lambda body: str(body["turn"]),
     "given": lambda body: f"{' '.join(body['urls'])} ({body['provenance']})",

@@ -29,6 +29,7 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("known", "schema"): ("arguments that fit the tool's schema", ""),
     ("arguments", ""): ("the value without that pattern", ""),
     ("permissions", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
+    ("permissions", "skill"): ("/skill off, or a skill that uses the tool", ""),
     ("permissions", ""): ("that rule being narrowed or taken out; no answer outweighs a deny rule", ""),
     ("anomaly", "blocked"): ("/trust TOOL LEVEL, which lifts the block", ""),
     ("trust", ""): ("/trust TOOL LEVEL; a level in the configuration can only weaken it", "security.trust"),

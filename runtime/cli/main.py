@@ -123,6 +123,7 @@ _COMMANDS = {
     "doctor": ".doctor:doctor",
     "models": ".models:models",
     "mcp": ".mcp:mcp",
+    "skills": ".skills:skills",
     "prompt": "..script.headless:run_prompt",
     "script": "..script.headless:run_script",
     "chat": "..repl.repl:run_repl",
@@ -419,6 +420,7 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
     _storing(commands, shared)
     _filtering(commands, shared)
     _serving(commands, shared)
+    _skills(commands, shared)
     completing = commands.add_parser(
         "completion", **shared, help="what a shell reads to complete command lines"
     )
@@ -495,6 +497,24 @@ def _serving(commands: Commands, shared: SharedSettings) -> None:
             levels = ("trusted", "verified", "quarantined", "blocked")
             one.add_argument("level", choices=levels, metavar="LEVEL", help=", ".join(levels))
             one.add_argument("tool", metavar="TOOL", nargs="?", help="this tool only, as the server names it")
+
+
+def _skills(commands: Commands, shared: SharedSettings) -> None:
+    skills = commands.add_parser("skills", **shared, help="texts that say how work is done, and their trust")
+    words = "list|show|trust|add|remove"
+    actions = skills.add_subparsers(dest="action", metavar=words, required=True, parser_class=_Parser)
+    actions.add_parser("list", **shared, help="the skills there are")
+    for action, what in (
+        ("show", "all of one, to be read before it is trusted"),
+        ("trust", "trust one as it is now, or block it"),
+        ("add", "copy a folder to your skills"),
+        ("remove", "delete one of your skills"),
+    ):
+        one = actions.add_parser(action, **shared, help=what)
+        one.add_argument("name", metavar="FOLDER" if action == "add" else "NAME", help="which one")
+        if action == "trust":
+            levels = ("trusted", "verified", "quarantined", "blocked")
+            one.add_argument("level", choices=levels, metavar="LEVEL", help=", ".join(levels))
 
 
 def _storing(commands: Commands, shared: SharedSettings) -> None:

@@ -12,16 +12,23 @@ if TYPE_CHECKING:
     from .history import BROKEN_OFF, History, HistorySnapshot, attached_to, with_summary
     from .prompt import system_prompt
     from .reader import ModelReader
+    from .skills import SKILLS_FOLDER, skill_lines, skill_parents, skill_store, skills_of, used
 
 __all__ = [
     "BROKEN_OFF",
+    "SKILLS_FOLDER",
     "Chat",
     "History",
     "HistorySnapshot",
     "ModelReader",
     "attached_to",
     "cost_lines",
+    "skill_lines",
+    "skill_parents",
+    "skill_store",
+    "skills_of",
     "system_prompt",
+    "used",
     "with_summary",
 ]
 
@@ -35,6 +42,12 @@ _HOMES = {
     "attached_to": ".history",
     "cost_lines": ".cost",
     "with_summary": ".history",
+    "SKILLS_FOLDER": ".skills",
+    "skill_lines": ".skills",
+    "skill_parents": ".skills",
+    "skill_store": ".skills",
+    "skills_of": ".skills",
+    "used": ".skills",
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

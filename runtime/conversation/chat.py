@@ -25,6 +25,7 @@ from .cost import Meter, Price
 from .history import History, HistorySnapshot, Pending, at_rest
 from .instructions import Instructions
 from .prompt import system_prompt
+from .skills import listed
 from .surroundings import repository_of, system_line
 from .turn import Turn, TurnContext
 from .window import ContextWindow, tokens_in
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from leeward.security.call import ToolCall
     from leeward.security.pipeline import Pipeline
     from leeward.tools.composite import CompositeExecutor
+    from leeward.tools.skills import Skills
 
     from ..events import RunEvent, TurnEnded
 
@@ -52,6 +54,7 @@ class Chat:
         places: Locations,
         warn: Callable[[str], None],
         news: Callable[[], Awaitable[str]],
+        skills: Skills,
     ) -> None:
         self._news = news
         self._pipeline = pipeline
@@ -59,6 +62,7 @@ class Chat:
         self._config = config
         self._places = places
         self._views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs())
+        self._skills = skills
         self._system: Message | None = None
         self._instructions = Instructions(pipeline, places, warn)
         self._window = ContextWindow(config.agent.context_tokens)
@@ -137,7 +141,9 @@ class Chat:
         workspace, session = self._places.workspace, self._pipeline.session
         files = await self._instructions.begin()
         around = "\n".join([system_line(session.now), *await self._repository()])
-        self._system = Message("system", system_prompt(str(workspace), files, session.canary, around))
+        skills = await listed(self._skills, self._pipeline)
+        prompt = system_prompt(str(workspace), files, session.canary, around, skills)
+        self._system = Message("system", prompt)
         return self._system
 
     async def _repository(self) -> list[str]:

@@ -32,6 +32,7 @@ from leeward.security.session import (
     LevelSet,
     Resumed,
     Session,
+    SkillUsed,
     TextSeen,
     TurnStarted,
     UrlsAdded,
@@ -303,6 +304,8 @@ def _is_another_life(event: Event, forked_at: float) -> bool:
     match event:
         case ConversationCleared() | UrlsAdded() | Granted() | BreakerReset():
             return event.at > forked_at
+        case SkillUsed():
+            return event.at > forked_at and event.uses is None
         case LevelSet():
             return event.at > forked_at and event.level is not TrustLevel.BLOCKED
         case _:

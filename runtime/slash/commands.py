@@ -41,6 +41,7 @@ from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line
 from .handlers import diff_told, export_told, jobs_told, notes_told, redo_told, servers_told, undo_told
 from .labels import endorsed, files_told, labels_told
 from .own import own_commands, read_own
+from .skills import skill_turn, skills_told
 
 if TYPE_CHECKING:
     from leeward.memory.audit import Record
@@ -408,6 +409,13 @@ async def _plan(runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(text, turn=(f"{argument}\n\n{_PLAN}", ""))
 
 
+async def _skill(runtime: Runtime, argument: str) -> SlashResult:
+    if not argument:
+        return SlashResult(await skills_told(runtime))
+    turn = await skill_turn(runtime, argument)
+    return SlashResult("no skill is followed any more" if turn is None else "", turn)
+
+
 async def _init(_runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult(turn=("\n\n".join(filter(None, (_FIRST_INSTRUCTIONS, argument))), ""))
 
@@ -463,6 +471,9 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
     SlashCommandSpec("tools", "/tools", "the tools, their trust and their effects", _tools),
     SlashCommandSpec(
         "model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model
+    ),
+    SlashCommandSpec(
+        "skill", "/skill [NAME [WORDS] | off]", "go on by a skill; the skills there are", _skill
     ),
     SlashCommandSpec("context", "/context", "what fills the model's context", _context),
     SlashCommandSpec("init", "/init [WISHES]", "have AGENTS.md written, or the one there improved", _init),

@@ -1,7 +1,6 @@
-"""Apply the person's ask and deny rules, the autonomy level and the defaults.
+"""Apply the person's ask and deny rules, what the skill in force uses, the autonomy level and the defaults.
 
-Allow rules are not read here: they are answers, which `permissions/answers.py` gives after every gate
-was evaluated.
+Allow rules are not read here: they are answers, given once every gate has spoken.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from ..call import Action, Atom
 from ..checks import is_own_words
 from ..kinds import Effect, Kind, Runs, Unreadable
-from ..permissions import JUDGED, is_of_lent, matched
+from ..permissions import JUDGED, is_of_lent, is_outside_skill, matched
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
@@ -23,6 +22,8 @@ def permissions(action: Action, session: Session) -> Verdict:
     for rule in policy.rules:
         if rule.action is RuleAction.DENY and matched(rule, action, policy) is not None:
             return Deny(_cited(rule), "a permission rule forbids this")
+    if is_outside_skill(action, session):
+        return Deny("skill", "the skill in force does not use this; /skill off ends it")
     # What a command changes in a trial run is denied when it is to be kept; read-only it changes nothing.
     is_tried = action.may_be_tried and policy.sandbox.rung is not Runs.REAL
     if policy.autonomy is Autonomy.READONLY and not is_tried and _changing(action, _opens(action)):
@@ -50,11 +51,11 @@ def _default(action: Action, judged: bool, session: Session) -> Verdict:
     if not changing or action.is_command or (action.of is not None and changes_nothing):
         # What command lines do is weighed by `commands`, word by word, and what they reach by `hosts`.
         return Allow()
-    about = action.of_kind(*JUDGED)
     # No answer given in advance covers a line that is unreadable, or what was written with a lent secret.
     is_unread = any(isinstance(atom.canonical, Unreadable) for atom in action.of_kind(Kind.COMMAND))
     what = f"this call may {' and '.join(changing)}" if action.of is None else "keep what it changed?"
-    return Ask("default", what, about, force=action.is_cut or is_unread or is_of_lent(action, session))
+    force = action.is_cut or is_unread or is_of_lent(action, session)
+    return Ask("default", what, action.of_kind(*JUDGED), force)
 
 
 def _changing(action: Action, judged: bool) -> list[str]:
@@ -71,8 +72,7 @@ def _changing(action: Action, judged: bool) -> list[str]:
 
 def _opens(action: Action) -> bool:
     """Whether all that the call sends goes to declared URLs, which counts as reading."""
-    declared = any(atom.declared for atom in action.of_kind(Kind.URL))
-    return declared and not action.of_kind(Kind.DESTINATION)
+    return any(one.declared for one in action.of_kind(Kind.URL)) and not action.of_kind(Kind.DESTINATION)
 
 
 def _cited(rule: Rule) -> str:

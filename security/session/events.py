@@ -40,6 +40,7 @@ __all__ = [
     "Restored",
     "Resumed",
     "Revoked",
+    "SkillUsed",
     "TextSeen",
     "TurnStarted",
     "UrlsAdded",
@@ -433,6 +434,20 @@ class AutonomySet:
 
 
 @dataclass(frozen=True, slots=True)
+class SkillUsed:
+    """The model follows a skill from now on, or none any more where `skill` is "".
+
+    `digest` is that of its folder. `uses` are the tools it names, each with a pattern of what it calls them
+    for or None; None where it names none, and so narrows nothing.
+    """
+
+    at: float
+    skill: str
+    digest: str = ""
+    uses: tuple[tuple[str, str | None], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """Under which configuration a session goes on.
 
@@ -475,5 +490,6 @@ Event: TypeAlias = (
     | BreakerReset
     | ModelSet
     | AutonomySet
+    | SkillUsed
     | Configured
 )

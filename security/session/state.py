@@ -44,6 +44,7 @@ from .events import (
     Restored,
     Resumed,
     Revoked,
+    SkillUsed,
     TextSeen,
     TurnStarted,
     UrlsAdded,
@@ -75,6 +76,7 @@ class Session:
     are the calls of these, and `lent_files` the paths that they changed and the person kept.
     `chars_in` are the characters that tools brought, `chars_out` those of them the model was shown.
     `suspicion` names what looked like orders to an assistant in texts that were read; no gate decides by it.
+    `skill` is the one the model follows, "" for none, and `skill_uses` what it narrows calls to.
     `model` is who answers. With `key`, which is in no event either, hashes on record are made; where
     it is empty, they are plain.
     """
@@ -112,6 +114,8 @@ class Session:
     chars_in: int = 0
     chars_out: int = 0
     suspicion: tuple[str, ...] = ()
+    skill: str = ""
+    skill_uses: tuple[tuple[str, str | None], ...] | None = None
 
     @property
     def marks_key(self) -> str:
@@ -240,6 +244,8 @@ def _changes(session: Session, event: Event) -> dict[str, object]:
             return {"model": event.model}
         case AutonomySet():
             return {"policy": replace(session.policy, autonomy=event.autonomy_now)}
+        case SkillUsed():
+            return {"skill": event.skill, "skill_uses": event.uses}
         case Configured():
             return {"counting": event.counting}
         case JobChanged():
@@ -309,6 +315,8 @@ def _forgotten(session: Session) -> dict[str, object]:
         "values": session.values.cleared(),
         "labels": frozenset(),
         "suspicion": (),
+        "skill": "",
+        "skill_uses": None,
         "grants": tuple(grant for grant in session.grants if grant.scope.is_lasting),
         "reads_history": False,
         "lent": frozenset(),

@@ -117,6 +117,8 @@ def test_each_event_has_the_fields_that_are_told(leeward):
             leeward("mcp", "--output", "jsonl", *words)
             for words in (("add", "x", "--", "y"), ("list",), ("trust", "x", "quarantined"))
         ),
+        leeward("skills", "add", str(ROOT / "examples/skills/release-notes"), "--output", "jsonl"),
+        leeward("skills", "list", "--output", "jsonl"),
     ]
     told = {quoted(kind)[0]: set(quoted(fields)) for kind, _, fields in table(page("docs/cli.md"), "type")}
     seen = set()

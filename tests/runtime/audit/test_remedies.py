@@ -37,6 +37,7 @@ from leeward.security.session import (
     Granted,
     LevelSet,
     Session,
+    SkillUsed,
     TurnStarted,
     UrlsAdded,
     apply_events,
@@ -124,6 +125,7 @@ CASES = {
     "permissions deny tool": Case({"path": "a"}, policy={"rules": (rule(RuleAction.DENY),)}),
     "permissions deny tool a": Case({"path": "a"}, policy={"rules": (rule(RuleAction.DENY, "a"),)}),
     "permissions readonly": Case({"path": "a"}, effects=WRITE, policy={"autonomy": Autonomy.READONLY}),
+    "permissions skill": Case({"path": "a"}, events=(SkillUsed(0.0, "s", "d", (("other", None),)),)),
     "anomaly blocked": Case({"path": "a"}, events=(BLOCKED,)),
     "trust blocked": Case({"path": "a"}, level=TrustLevel.BLOCKED),
     "trust blocked by the configuration": Case(
@@ -273,6 +275,7 @@ REMEDIES = {
     "a URL that can be read": by_arguments,
     "another call: this one": by_arguments,
     "another autonomy than readonly": by_policy(autonomy=lambda _: Autonomy.SUPERVISED),
+    "/skill off": by_event(SkillUsed(0.0, "")),
     "that rule being narrowed or taken out": by_policy(rules=lambda _: ()),
     "/trust TOOL LEVEL": by_event(LevelSet(0.0, "tool", TrustLevel.TRUSTED, "the person")),
     "(tools.file.allow_read": by_policy(allow_read=lambda said: (fact(said, "path", "namely"),)),

@@ -51,6 +51,7 @@ def test_no_two_commands_share_a_name():
     assert len(names) == len(set(names))
     asked = {
         "help",
+        "skill",
         "clear",
         "new",
         "browse",

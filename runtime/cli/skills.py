@@ -1,0 +1,166 @@
+"""`leeward skills`: which skills there are, what one says, how far each is trusted; add or remove one.
+
+A skill that is added is copied as it is, and quarantined until the person raises it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from leeward.security.kinds import Json
+from leeward.security.text import visible
+from leeward.security.trust import TrustLevel
+from leeward.tools.skills import Skill, SkillError, Skills, read_skill
+
+from ..console import look
+from ..conversation import SKILLS_FOLDER, skill_lines, skill_parents, skill_store
+from ..exits import CliError, Exit
+from ..options import Options
+from ..printer import Printer
+
+__all__ = ["skills"]
+
+
+async def skills(options: Options, printer: Printer) -> Exit:
+    """List, show, trust, add or remove skills.
+
+    Raises:
+        CliError: there is no such skill, it cannot be used, or the disk refuses.
+    """
+    return await trio.to_thread.run_sync(partial(_skills, options, printer))
+
+
+def _skills(options: Options, printer: Printer) -> Exit:
+    places = look(options).places
+    found = Skills(skill_parents(places), skill_store(places), _nothing)
+    try:
+        match options.action:
+            case "list":
+                return _list(found, printer)
+            case "add":
+                return _add(Path(options.name), places.config / SKILLS_FOLDER, printer)
+            case "remove":
+                return _remove(options.name, places.config / SKILLS_FOLDER, printer)
+            case "trust":
+                return _trust(found, options, printer)
+            case _:
+                return _show(found, options.name, printer)
+    except SkillError as error:
+        raise CliError(Exit.ARG_ERROR, "SKILL_ERROR", visible(str(error))) from error
+    except OSError as error:
+        what = visible(f"{error.filename or options.name}: {error.strerror}")
+        raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", what) from error
+
+
+async def _nothing(_: Skill) -> None:
+    """No session is there that could follow a skill."""
+
+
+def _folder(found: Skills, name: str) -> Path:
+    folder = found.folders().get(name)
+    if folder is None:
+        what = visible(f"there is no skill {name}")
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", what, suggestion="leeward skills list")
+    return folder
+
+
+def _row(name: str, folder: Path, level: str, digest: str = "") -> dict[str, Json]:
+    return {"name": name, "folder": str(folder), "level": level, "digest": digest}
+
+
+def _told(printer: Printer, rows: Sequence[dict[str, Json]], data: dict[str, Json]) -> Exit:
+    for row in rows:
+        printer.event({"schema": 1, "type": "skill", **row})
+    return printer.finish(Exit.SUCCESS, data)
+
+
+def _list(found: Skills, printer: Printer) -> Exit:
+    lines = skill_lines(found)
+    printer.answer("".join(f"{line}\n" for line in lines or ["there are no skills"]))
+    rows = []
+    for name, folder in sorted(found.folders().items()):
+        try:
+            digest = read_skill(folder).digest
+            rows.append(_row(name, folder, found.store.level(folder, digest).name.lower(), digest))
+        except SkillError:
+            rows.append(_row(name, folder, "broken"))
+    return _told(printer, rows, {"skills": [*rows]})
+
+
+def _show(found: Skills, name: str, printer: Printer) -> Exit:
+    """Show what a skill says, for the person to read before they trust it."""
+    skill = read_skill(_folder(found, name))
+    document, level = skill.document, found.store.level(skill.folder, skill.digest)
+    uses = "any" if document.allowed_tools is None else " ".join(document.allowed_tools) or "none"
+    head = {
+        "name": name,
+        "level": level.name.lower(),
+        "folder": str(skill.folder),
+        "digest": skill.digest,
+        "description": document.description,
+        "license": document.license,
+        "compatibility": document.compatibility,
+        "tools": uses,
+        "files": ", ".join(sorted(skill.files)),
+    }
+    lines = [f"{key:<14} {value}" for key, value in head.items() if value]
+    printer.answer("".join(f"{visible(line)}\n" for line in (*lines, "", *document.body.split("\n"))))
+    row = _row(name, skill.folder, level.name.lower(), skill.digest)
+    return _told(printer, [row], {**head, "files": sorted(skill.files), "body": document.body})
+
+
+def _trust(found: Skills, options: Options, printer: Printer) -> Exit:
+    """Note how far a skill is trusted as it is now; one that cannot be read can be blocked all the same."""
+    folder, level = _folder(found, options.name), TrustLevel[options.level.upper()]
+    digest = "" if level is TrustLevel.BLOCKED else read_skill(folder).digest
+    found.store.set(folder, digest, level)
+    held = ", as it is now: whatever changes in its folder quarantines it" if digest else ""
+    printer.answer(f"{options.name} is {options.level}{held}\n")
+    row = _row(options.name, folder, options.level, digest)
+    return _told(printer, [row], row)
+
+
+def _add(source: Path, own: Path, printer: Printer) -> Exit:
+    """Copy a folder to the person's skills: what was read is what is written."""
+    source = source.resolve()
+    skill = read_skill(source)
+    target = own / skill.document.name
+    if target.exists():
+        what = f"there is a skill {skill.document.name} already"
+        raise CliError(Exit.ARG_ERROR, "SKILL_ERROR", what, suggestion=f"leeward skills remove {target.name}")
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".adding-", dir=own))
+    try:
+        for name, content in skill.contents().items():
+            file = made / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            file.chmod(0o755 if name in skill.runs else 0o644)
+        made.chmod(0o755)
+        made.rename(target)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    printer.answer(
+        f"{target.name} was added to {own}, quarantined; read it (leeward skills show {target.name}), then "
+        f"leeward skills trust {target.name} trusted\n"
+    )
+    row = _row(target.name, target, "quarantined", skill.digest)
+    return _told(printer, [row], row)
+
+
+def _remove(name: str, own: Path, printer: Printer) -> Exit:
+    folder = own / name
+    if Path(name).name != name or not folder.is_dir() or folder.is_symlink():
+        what = visible(f"there is no skill {name} in {own}")
+        raise CliError(Exit.NOT_FOUND, "NOT_FOUND", what, suggestion="leeward skills list")
+    shutil.rmtree(folder)
+    printer.answer(f"{name} was removed from {own}\n")
+    row = _row(name, folder, "removed")
+    return _told(printer, [row], row)
