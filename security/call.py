@@ -20,6 +20,7 @@ from .kinds import CommandFacts, CommandLine, Effect, HookAnswer, Json, Kind, On
 from .lazy import dataclass
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
+from .policy import Autonomy
 from .trust import FileWords, Origin, TrustLevel
 from .url import Destination, Url
 
@@ -28,6 +29,7 @@ __all__ = [
     "BUILT_IN",
     "Action",
     "Again",
+    "AgentFrame",
     "Asker",
     "Atom",
     "Checked",
@@ -185,11 +187,25 @@ class Asker(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class AgentFrame:
+    """A sub-agent that calls come through: its name, and the call that started it.
+
+    `tools` are the globs of what it may call, `autonomy` is how far it goes without a question.
+    """
+
+    name: str
+    call: str
+    tools: tuple[str, ...]
+    autonomy: Autonomy
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """One request for a tool, from the reply of a model to the pipeline.
 
     `arguments` is the JSON text as it came, however broken. In a conversation `id` is the one the model
     knows it by; each run has one of its own, and `model_id` holds the other ("" where no model asked).
+    `through` are the sub-agents it comes through, the outermost first; the runtime sets them, never a text.
     `once` keeps what the text was parsed to, for a call is shown, judged and recorded on its way.
     """
 
@@ -198,6 +214,7 @@ class ToolCall:
     arguments: str
     asker: Asker = Asker.MODEL
     model_id: str = ""
+    through: tuple[AgentFrame, ...] = ()
     once: Once = field(default_factory=Once, compare=False, repr=False)
 
 

@@ -18,7 +18,7 @@ from .kinds import HookAnswer, Kind, Runs
 from .lazy import dataclass
 from .outcome import Category
 from .paths import FileState, ResolvedPath
-from .permissions import Asks, answers_for_changes, resolve_asks, who_lets_it_run
+from .permissions import Asks, answers_for_changes, narrowed, resolve_asks, who_lets_it_run
 from .policy import Policy
 from .ports import Hooks, Surveyor
 from .record import Journal
@@ -96,7 +96,7 @@ class Judge:
         Raises:
             RecordError: what was owed meanwhile could not be recorded.
         """
-        session = session or self.session
+        session = narrowed(session or self.session, action)
         if self.hooks is None or action.hooked or not session.policy.hooks_on(action.call.tool):
             return action
         decision = self.decide(action, session)
@@ -116,7 +116,7 @@ class Judge:
 
     def rule(self, action: Action, session: Session | None = None) -> Judgement:
         """Return what is decided about an Action, in the session as it is now or in another."""
-        session = session or self.session
+        session = narrowed(session or self.session, action)
         return self.answered(action, self.decide(action, session), session)
 
     def covers(self, ruling: Ruling) -> str:
@@ -135,7 +135,7 @@ class Judge:
 
     def answered(self, action: Action, decision: Decision, session: Session | None = None) -> Judgement:
         """Return what the answers given in advance make of a decision, as they are now."""
-        session = session or self.session
+        session = narrowed(session or self.session, action)
         left, approver = resolve_asks(decision.asks, action, session)
         lifted = "" if decision.runs is Runs.REAL else who_lets_it_run(action, session)
         who = "; ".join(dict.fromkeys(filter(None, (approver, lifted))))

@@ -63,7 +63,7 @@ def keep_action(of: Action, proposal: Proposal, covered_by: str = "") -> Action:
         "changes": proposal.digest,
     }
     text = canonical_json(arguments)
-    call = ToolCall(f"{of.call.id}{_SUFFIX}", KEEP, text, of.call.asker, of.call.model_id)
+    call = ToolCall(f"{of.call.id}{_SUFFIX}", KEEP, text, of.call.asker, of.call.model_id, of.call.through)
     paths = (
         Atom(Kind.PATH, f"/paths/{index}", path, ResolvedPath(path, path))
         for index, path in enumerate(proposal.paths)

@@ -40,7 +40,7 @@ def rerun_action(of: Action, rerun: Rerun) -> Action:
         "hosts": list(rerun.hosts),
     }
     text = canonical_json(arguments)
-    call = ToolCall(f"{of.call.id}{_SUFFIX}", NETWORK, text, Asker.MODEL, of.call.model_id)
+    call = ToolCall(f"{of.call.id}{_SUFFIX}", NETWORK, text, Asker.MODEL, of.call.model_id, of.call.through)
     atoms = (Atom(Kind.HOST, f"/hosts/{index}", host, host) for index, host in enumerate(rerun.hosts))
     return Action(
         call=call,

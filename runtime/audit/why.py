@@ -29,6 +29,7 @@ _REMEDIES: Mapping[tuple[str, str], tuple[str, str]] = {
     ("known", "schema"): ("arguments that fit the tool's schema", ""),
     ("arguments", ""): ("the value without that pattern", ""),
     ("permissions", "readonly"): ("another autonomy than readonly", "permissions.autonomy"),
+    ("permissions", "agent"): ("the tool among those that the file of the sub-agent names", ""),
     ("permissions", "skill"): ("/skill off, or a skill that uses the tool", ""),
     ("permissions", ""): ("that rule being narrowed or taken out; no answer outweighs a deny rule", ""),
     ("anomaly", "blocked"): ("/trust TOOL LEVEL, which lifts the block", ""),
@@ -180,6 +181,7 @@ class Explanation:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(decided.at))
         yield f"{visible(decided.call)}  {visible(decided.tool)}  {at}  session {visible(self.session)}"
         yield from _fact_lines("asked for", _asker(decided))
+        yield from _fact_lines("through", _through(decided))
         yield from _fact_lines("arguments", _shown(decided.arguments))
         yield from _fact_lines("runs", _runs(decided))
         yield from _read_as(decided)
@@ -260,6 +262,12 @@ def _asker(decided: Decided) -> str:
     trust = f"; {decided.tool} was {decided.trust} ({decided.trust_from})" if decided.trust else ""
     seen = f"; read by then: {', '.join(decided.labels)}" if decided.labels else ""
     return f"by the {decided.asker}{model}{trust}{seen}" if decided.asker else ""
+
+
+def _through(decided: Decided) -> str:
+    """Return the sub-agents a call came through, each with the call that started it and its autonomy."""
+    frames = decided.reading.through if decided.reading is not None else ()
+    return " > ".join(f"{name} ({level}, started by {call})" for name, call, _, level in frames)
 
 
 def _runs(decided: Decided) -> str:

@@ -1,4 +1,4 @@
-"""Apply the person's ask and deny rules, what the skill in force uses, the autonomy level and the defaults.
+"""Apply the person's ask and deny rules, what narrows the call, the autonomy level and the defaults.
 
 Allow rules are not read here: they are answers, given once every gate has spoken.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..call import Action, Atom
 from ..checks import is_own_words
 from ..kinds import Effect, Kind, Runs, Unreadable
-from ..permissions import JUDGED, is_of_lent, is_outside_skill, matched
+from ..permissions import JUDGED, is_of_lent, matched, outside
 from ..policy import Autonomy, Rule, RuleAction
 from ..session import Session
 from ..verdict import Allow, Ask, Deny, Verdict
@@ -22,8 +22,8 @@ def permissions(action: Action, session: Session) -> Verdict:
     for rule in policy.rules:
         if rule.action is RuleAction.DENY and matched(rule, action, policy) is not None:
             return Deny(_cited(rule), "a permission rule forbids this")
-    if is_outside_skill(action, session):
-        return Deny("skill", "the skill in force does not use this; /skill off ends it")
+    if (refusal := outside(action, session)) is not None:
+        return refusal
     # What a command changes in a trial run is denied when it is to be kept; read-only it changes nothing.
     is_tried = action.may_be_tried and policy.sandbox.rung is not Runs.REAL
     if policy.autonomy is Autonomy.READONLY and not is_tried and _changing(action, _opens(action)):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .grants import Always, Patterns, granted_by, problem_with, proposed_grants, wider_grants
     from .lending import is_of_lent, lending_word, lent_names, lent_to, reads_lent
     from .matching import JUDGED, holding_back, matched, pattern_problem
-    from .skill import is_outside_skill
+    from .narrowing import narrowed, outside
 
 __all__ = [
     "APPROVAL",
@@ -36,13 +36,14 @@ __all__ = [
     "grants_behind",
     "holding_back",
     "is_of_lent",
-    "is_outside_skill",
     "lapsed_behind",
     "lending_word",
     "lent_names",
     "lent_to",
     "matched",
+    "narrowed",
     "open_hosts",
+    "outside",
     "pattern_problem",
     "problem_with",
     "proposed_grants",
@@ -67,11 +68,12 @@ _HOMES = {
     "lapsed_behind": ".answers",
     "lending_word": ".lending",
     "is_of_lent": ".lending",
-    "is_outside_skill": ".skill",
     "lent_names": ".lending",
     "lent_to": ".lending",
     "matched": ".matching",
+    "narrowed": ".narrowing",
     "open_hosts": ".answers",
+    "outside": ".narrowing",
     "pattern_problem": ".matching",
     "problem_with": ".grants",
     "proposed_grants": ".grants",

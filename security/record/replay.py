@@ -16,12 +16,12 @@ from typing import Any
 
 from .. import command
 from ..action import MAX_DEPTH, ActionBuilder, depth_of
-from ..call import Action, Again, Asker, SchemaProblem, ToolCall, ToolSpec
+from ..call import Action, Again, AgentFrame, Asker, SchemaProblem, ToolCall, ToolSpec
 from ..call import Checked as _Checked
 from ..kinds import CommandFacts, Effect, HookAnswer, Kind
 from ..outcome import Category
 from ..paths import could_be_path, is_user_or_file
-from ..policy import Policy
+from ..policy import Autonomy, Policy
 from ..schema import Leaf
 from ..session import ActionRecord, AtomRecord, Decided, Session
 from ..trust import Origin, TrustLevel
@@ -69,7 +69,8 @@ def action_from_record(decided: Decided, policy: Policy) -> Action | None:
     if reading is None:
         return None
     asker = Asker(decided.asker or Asker.MODEL)
-    call = ToolCall(decided.call, decided.tool, decided.arguments, asker)
+    through = tuple(AgentFrame(*one[:3], Autonomy(one[3])) for one in reading.through)
+    call = ToolCall(decided.call, decided.tool, decided.arguments, asker, through=through)
     problems = tuple(SchemaProblem(where, what, Category(kind)) for where, what, kind in reading.problems)
     arguments = _arguments(decided)
     strings = _strings(arguments, reading.parts)

@@ -168,7 +168,8 @@ class ActionRecord:
     category). `hidden` are the pointers of the values that are not recorded unchanged, ""
     for all; `nearest` is the tool that may have been meant, `lasts`, `is_cut`, `wished`, `covered_by`,
     `usual` and `free` are as in the Action, `again` is what its `again` holds, and `hooked` are its hooks'
-    answers: name, word, reason, and whether it failed.
+    answers: name, word, reason, and whether it failed. `through` are the sub-agents it came through: name,
+    call, tools and autonomy of each.
     """
 
     effects: tuple[str, ...] = ()
@@ -190,6 +191,7 @@ class ActionRecord:
     definition: str = ""
     version: str = ""
     hooked: tuple[tuple[str, str, str, bool], ...] = ()
+    through: tuple[tuple[str, str, tuple[str, ...], str], ...] = ()
 
     @classmethod
     def of(cls, action: Action, kept: Redacted, keyed: Callable[[str], str]) -> Self:
@@ -223,6 +225,7 @@ class ActionRecord:
             wished=tuple(kept.text(path) for path in action.wished[:_MOST_PARTS]),
             usual=action.usual[:_MOST_PARTS],
             free=tuple(kept.text(name) for name in action.free[:_MOST_PARTS]),
+            through=tuple((one.name, one.call, one.tools, str(one.autonomy)) for one in action.call.through),
             hooked=tuple((one.hook, one.word, kept.text(one.reason), one.failed) for one in action.hooked),
         )
 
@@ -244,6 +247,9 @@ class ActionRecord:
             "problems": _pairs(body.get("problems", ())),
             "hidden": tuple(body.get("hidden", ())),
             "hooked": tuple(map(tuple, body.get("hooked", ()))),
+            "through": tuple(
+                (name, call, tuple(tools), level) for name, call, tools, level in body.get("through", ())
+            ),
             "again": tuple(body["again"]) if body.get("again") else None,
             **{name: tuple(body.get(name, ())) for name in ("wished", "usual", "free")},
         }
