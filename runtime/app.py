@@ -26,6 +26,7 @@ from leeward.security.ports import RecordError
 from leeward.security.session import ConversationCleared, Event, LevelSet, ModelSet, Session
 from leeward.security.trust import Origin, TrustLevel
 
+from .agents import AgentHost
 from .composition import Components, open_parts
 from .config import KEYS, Loaded, find_places, load
 from .conversation import Chat, History, ModelReader
@@ -395,6 +396,17 @@ async def _begin(
     )
     current.begin(pipeline, taken)
     current.reader = ModelReader(lambda: runtime.provider, runtime.talk.meter)
+    parts.agents.host = AgentHost(
+        pipeline,
+        runtime.config,
+        str(runtime.places.workspace),
+        lambda: runtime.provider,
+        parts.shared.model.choose,
+        runtime.talk.meter,
+        runtime.talk.views,
+        runtime.tools.spec,
+        runtime._relay.emit,
+    )
     if left is not None:
         runtime.talk.resume(left.taken, left.charges)
     model = ModelSet(session.now, runtime.provider.name, "chosen when the session was taken up")

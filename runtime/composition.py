@@ -18,6 +18,7 @@ import trio
 from leeward.security.lazy import dataclass
 from leeward.security.ports import Approver, Ports
 from leeward.security.sandbox import SandboxLevel
+from leeward.security.text import visible
 from leeward.tools import shell
 from leeward.tools.builtin import open_builtin_tools, secret_client
 from leeward.tools.checkpoints import ChangeRecord
@@ -25,6 +26,7 @@ from leeward.tools.composite import Registered
 from leeward.tools.distill import Engine
 from leeward.tools.survey import Surveyor
 
+from .agents import Agents, definitions
 from .conversation import skills_of
 from .executors import all_tools, builtin_settings
 from .hooks import TurnHooks, open_hooks
@@ -61,6 +63,7 @@ class Components:
     tools: CompositeExecutor
     servers: Servers
     skills: Skills
+    agents: Agents
     provider: Provider
     relay: EventRelay
     current: Current
@@ -136,7 +139,11 @@ async def open_parts(
         servers = await stack.enter_async_context(servers_of(config, places, connect, relay.tell_once))
         skills = await trio.to_thread.run_sync(skills_of, places, lambda: current.pipeline)
         loads = skills.tools() if await trio.to_thread.run_sync(skills.folders) else ()
-        ours = (*built_in, *loads, *servers.executors)
+        defined, wrong = await trio.to_thread.run_sync(definitions, places)
+        for line in wrong:
+            relay.tell_once(visible(line))
+        agents = Agents(defined, config.agent.timeout)
+        ours = (*built_in, *loads, *((agents,) if defined else ()), *servers.executors)
         tools = all_tools(config, ours, own, around, shared.named)
 
         hooks = open_hooks(config, sandbox, policy.home, settings.given, relay.alert)
@@ -165,6 +172,7 @@ async def open_parts(
             tools=tools,
             servers=servers,
             skills=skills,
+            agents=agents,
             provider=provider or shared.model.provider,
             relay=relay,
             current=current,

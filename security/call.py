@@ -20,7 +20,7 @@ from .kinds import CommandFacts, CommandLine, Effect, HookAnswer, Json, Kind, On
 from .lazy import dataclass
 from .outcome import Category, Output, PolicyBlocked
 from .paths import Preview, ResolvedPath
-from .policy import Autonomy
+from .policy import AgentFrame
 from .trust import FileWords, Origin, TrustLevel
 from .url import Destination, Url
 
@@ -29,7 +29,6 @@ __all__ = [
     "BUILT_IN",
     "Action",
     "Again",
-    "AgentFrame",
     "Asker",
     "Atom",
     "Checked",
@@ -184,19 +183,6 @@ class Asker(Enum):
 
     PERSON = "person"
     MODEL = "model"
-
-
-@dataclass(frozen=True, slots=True)
-class AgentFrame:
-    """A sub-agent that calls come through: its name, and the call that started it.
-
-    `tools` are the globs of what it may call, `autonomy` is how far it goes without a question.
-    """
-
-    name: str
-    call: str
-    tools: tuple[str, ...]
-    autonomy: Autonomy
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ __all__ = [
     "NOT_YOURS",
     "RANDOM_ADDITION",
     "SEEN",
+    "AgentFrame",
     "AnomalyLimits",
     "Autonomy",
     "BreakerLimits",
@@ -217,6 +218,19 @@ class Autonomy(StrEnum):
     READONLY = "readonly"
     SUPERVISED = "supervised"
     FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFrame:
+    """A sub-agent that calls come through: its name, and the call that started it.
+
+    `tools` are the globs of what it may call, `autonomy` is how far it goes without a question.
+    """
+
+    name: str
+    call: str
+    tools: tuple[str, ...]
+    autonomy: Autonomy
 
 
 class RuleAction(StrEnum):

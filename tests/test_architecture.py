@@ -86,6 +86,7 @@ NURSERIES = {
     "tools/mcp/http.py",
     "tools/mcp/stdio.py",
     "runtime/mcp/servers.py",
+    "runtime/agents/executor.py",
     "runtime/app.py",
     "runtime/cli/setup.py",
     "runtime/embedding/portal.py",
@@ -158,8 +159,8 @@ SHORT_FILES = {
     "security/text/nonce.py": "marks of the fence, which no other text code needs",
     "memory/private_file.py": "what trust in workspaces and in servers have in common",
     "security/record/labelled_files.py": "what the pipeline counts as read, apart from it",
-    "security/permissions/skill.py": "what narrows, apart from what answers",
     "tools/skills/store.py": "what is trusted, which the policy reads without the tool",
+    "runtime/cli/agents.py": "a command",
     "runtime/slash/skills.py": "the handlers of one command",
     "security/paths/place.py": "the value; workspace.py makes it",
     "security/url/reach.py": "rules about hosts with ports, which commands alone have",
@@ -253,7 +254,8 @@ PACKAGES = {
         "security/trust security/url tools/declare tools/process"
     ),
     "tools/skills": (
-        "memory/private_file security/call security/kinds security/outcome security/trust tools/declare"
+        "memory/private_file security/call security/kinds security/outcome security/trust tools/declare "
+        "tools/front_matter"
     ),
     "tools/proxy": "security/call security/outcome security/url",
     "tools/process": "security/outcome security/paths security/policy security/sandbox tools/linux",
@@ -273,6 +275,11 @@ PACKAGES = {
         "security/text security/trust tools/checkpoints tools/declare tools/files tools/git tools/labels "
         "tools/process tools/sandbox tools/search"
     ),
+    "runtime/agents": (
+        "runtime/config runtime/conversation runtime/events runtime/providers security/action security/call "
+        "security/filters security/kinds security/outcome security/pipeline security/policy security/trust "
+        "tools/declare tools/front_matter"
+    ),
     "runtime/audit": (
         "memory/audit memory/database runtime/clock runtime/config runtime/console runtime/exits "
         "runtime/options runtime/policy runtime/printer runtime/sessions runtime/storage runtime/version "
@@ -281,6 +288,7 @@ PACKAGES = {
     ),
     "runtime/cli": (
         "memory/audit memory/database memory/grants memory/overflow memory/private_file memory/sessions "
+        "runtime/agents "
         "runtime/app runtime/clock runtime/config runtime/console runtime/conversation runtime/describe "
         "runtime/dry_run runtime/events runtime/exits runtime/grounding runtime/model runtime/options "
         "runtime/printer runtime/providers runtime/mcp runtime/sandbox runtime/script runtime/sessions "

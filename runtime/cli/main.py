@@ -124,6 +124,7 @@ _COMMANDS = {
     "models": ".models:models",
     "mcp": ".mcp:mcp",
     "skills": ".skills:skills",
+    "agents": ".agents:agents",
     "prompt": "..script.headless:run_prompt",
     "script": "..script.headless:run_script",
     "chat": "..repl.repl:run_repl",
@@ -515,6 +516,11 @@ def _skills(commands: Commands, shared: SharedSettings) -> None:
         if action == "trust":
             levels = ("trusted", "verified", "quarantined", "blocked")
             one.add_argument("level", choices=levels, metavar="LEVEL", help=", ".join(levels))
+    agents = commands.add_parser("agents", **shared, help="other models that do a task for yours")
+    actions = agents.add_subparsers(dest="action", metavar="list|show", required=True, parser_class=_Parser)
+    actions.add_parser("list", **shared, help="the sub-agents there are")
+    one = actions.add_parser("show", **shared, help="all of one")
+    one.add_argument("name", metavar="NAME", help="which one")
 
 
 def _storing(commands: Commands, shared: SharedSettings) -> None:

@@ -10,6 +10,7 @@ from .load import WORKSPACE_FILE, WORKSPACE_FILTERS, Loaded, config_folder, data
 
 if TYPE_CHECKING:
     from .brought import (
+        AGENTS_FOLDER,
         COMMANDS_FOLDER,
         CONFIGURATION,
         INSTRUCTIONS,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .types import SERVER_NAME
 
 __all__ = [
+    "AGENTS_FOLDER",
     "COMMANDS_FOLDER",
     "CONFIGURATION",
     "INSTRUCTIONS",
@@ -68,6 +70,7 @@ _HOMES = {
     "CONFIGURATION": ".brought",
     "Config": ".models",
     "ConfigError": ".errors",
+    "AGENTS_FOLDER": ".brought",
     "INSTRUCTIONS": ".brought",
     "KEYS": ".keys",
     "Locations": ".places",

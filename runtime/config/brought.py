@@ -1,8 +1,8 @@
 """Find what a workspace brings along that acts on Leeward, and the digest of each file.
 
-Instructions steer a model, configuration and output filters tighten what holds, commands are prompts, servers
-are started once each is allowed. Files are read here, by one function, for their digest and for their use, so
-that what is used is what was trusted.
+Instructions steer a model, configuration and output filters tighten what holds, commands are prompts,
+sub-agents prompts with bounds, servers are started once each is allowed. Files are read here, by one
+function, for their digest and for their use, so that what is used is what was trusted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from .load import WORKSPACE_FILE, WORKSPACE_FILTERS
 
 __all__ = [
+    "AGENTS_FOLDER",
     "COMMANDS_FOLDER",
     "CONFIGURATION",
     "INSTRUCTIONS",
@@ -30,6 +31,7 @@ INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "LEEWARD.md")
 
 CONFIGURATION = (WORKSPACE_FILE, WORKSPACE_FILTERS)
 COMMANDS_FOLDER = ".leeward/commands"
+AGENTS_FOLDER = ".leeward/agents"
 WORKSPACE_SERVERS = ".mcp.json"
 """The servers a workspace brings along, relative to it; read only where the workspace is trusted."""
 
@@ -43,7 +45,9 @@ def brought_by(workspace: Path, *, nested: bool = False) -> Mapping[str, str]:
 
     `nested` looks for instruction files of inner folders too, which walks the tree, within bounds.
     """
-    names = [*INSTRUCTIONS, *CONFIGURATION, WORKSPACE_SERVERS, *_commands(workspace)]
+    names = [*INSTRUCTIONS, *CONFIGURATION, WORKSPACE_SERVERS]
+    for folder in (COMMANDS_FOLDER, AGENTS_FOLDER):
+        names += _texts_in(workspace, folder)
     if nested:
         names += _nested(workspace)
     found = ((name, digest_of(workspace, name)) for name in names)
@@ -93,16 +97,18 @@ def purpose_of(name: str) -> str:
         return "servers of tools; each is allowed apart"
     if name.startswith(f"{COMMANDS_FOLDER}/"):
         return f"the command /{Path(name).stem}, a prompt for the model"
+    if name.startswith(f"{AGENTS_FOLDER}/"):
+        return f"the sub-agent {Path(name).stem}, which may do no more than your own model"
     folder = name.rpartition("/")[0]
     return f"instructions for the model{f', for {folder}/' if folder else ''}; they permit nothing"
 
 
-def _commands(workspace: Path) -> Iterator[str]:
+def _texts_in(workspace: Path, folder: str) -> Iterator[str]:
     try:
-        entries = sorted(entry.name for entry in os.scandir(workspace / COMMANDS_FOLDER))
+        entries = sorted(entry.name for entry in os.scandir(workspace / folder))
     except OSError:
         return
-    yield from (f"{COMMANDS_FOLDER}/{name}" for name in entries[:_MOST_FILES] if name.endswith(".md"))
+    yield from (f"{folder}/{name}" for name in entries[:_MOST_FILES] if name.endswith(".md"))
 
 
 def _nested(workspace: Path) -> Iterator[str]:

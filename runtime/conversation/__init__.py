@@ -8,19 +8,24 @@ from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .chat import Chat
-    from .cost import cost_lines
+    from .cost import Meter, cost_lines
+    from .delegated import Delegation
     from .history import BROKEN_OFF, History, HistorySnapshot, attached_to, with_summary
     from .prompt import system_prompt
     from .reader import ModelReader
     from .skills import SKILLS_FOLDER, skill_lines, skill_parents, skill_store, skills_of, used
+    from .turn import Turn
 
 __all__ = [
     "BROKEN_OFF",
     "SKILLS_FOLDER",
     "Chat",
+    "Delegation",
     "History",
     "HistorySnapshot",
+    "Meter",
     "ModelReader",
+    "Turn",
     "attached_to",
     "cost_lines",
     "skill_lines",
@@ -40,6 +45,9 @@ _HOMES = {
     "HistorySnapshot": ".history",
     "ModelReader": ".reader",
     "attached_to": ".history",
+    "Delegation": ".delegated",
+    "Meter": ".cost",
+    "Turn": ".turn",
     "cost_lines": ".cost",
     "with_summary": ".history",
     "SKILLS_FOLDER": ".skills",

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
@@ -24,10 +24,7 @@ from ..events import CallEnded, CallStarted, RunEvent
 from ..providers.interface import new_call_id
 from .history import CANCELLED
 
-if TYPE_CHECKING:
-    from leeward.security.pipeline import Pipeline
-
-__all__ = ["AT_ONCE", "Calls", "RetryLimits", "batches", "is_passive"]
+__all__ = ["AT_ONCE", "Calls", "RetryLimits", "Runner", "batches", "is_passive"]
 
 AT_ONCE = 8
 """How many calls run side by side, at most."""
@@ -71,12 +68,20 @@ def batches(
             yield from ((call,) for call in group)
 
 
+class Runner(Protocol):
+    """What calls go through: a pipeline, or what marks them first."""
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Judge a call and, if it may, run it."""
+        ...
+
+
 class Calls:
     """Runs what replies ask for. `made` and `refused` count the calls, tried again or not."""
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Runner,
         spec_of: Callable[[str], ToolSpec | None],
         retry: RetryLimits,
         emit: Callable[[RunEvent], None],

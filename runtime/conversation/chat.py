@@ -43,7 +43,7 @@ __all__ = ["Chat"]
 
 
 class Chat:
-    """One session's conversation; `meter` tells what it has cost."""
+    """One session's conversation; `meter` tells what it has cost, `views` are the tools it is shown."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Chat:
         self._tools = tools
         self._config = config
         self._places = places
-        self._views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs())
+        self.views = tuple(ToolView(spec.name, spec.description, spec.schema) for spec in tools.specs())
         self._skills = skills
         self._system: Message | None = None
         self._instructions = Instructions(pipeline, places, warn)
@@ -88,7 +88,7 @@ class Chat:
         """Return what fills the context of the next request, by what it is, in estimated tokens."""
         found = dict.fromkeys(("prompt", "tools", "your words", "answers", "results"), 0.0)
         found["prompt"] = tokens_in(self._system.text) if self._system is not None else 0.0
-        for view in self._views:
+        for view in self.views:
             found["tools"] += tokens_in(view.description) + tokens_in(json.dumps(dict(view.schema)))
         names = {"user": "your words", "assistant": "answers", "tool": "results"}
         for message in self.conversation.messages:
@@ -124,7 +124,7 @@ class Chat:
         means = TurnContext(
             provider,
             self._opening,
-            self._views,
+            self.views,
             self._pipeline,
             calls,
             self.conversation,

@@ -105,6 +105,12 @@ class Turn:
         self._said: list[str] = []
         self._system = Message("system", "")
         self._is_summed_up_in_vain = False
+        self._is_delegated = False
+
+    async def delegated(self, task: str) -> TurnEnded:
+        """Run the turn on a task that a model wrote: nobody's words, and no turn of the session's own."""
+        self._is_delegated = True
+        return await self._run(task, "")
 
     async def run(self, text: str, attached: str = "") -> TurnEnded:
         """Run the turn on the person's words; `attached` is fenced text that goes with them.
@@ -112,6 +118,9 @@ class Turn:
         Whatever stops the turn, the history is put right and its end is reported; then the error travels on.
         """
         self._means.meter.begin_turn()
+        return await self._run(text, attached)
+
+    async def _run(self, text: str, attached: str) -> TurnEnded:
         try:
             if not await self._begin(text, attached):
                 return self._end(EndReason.CONTEXT)
@@ -144,6 +153,8 @@ class Turn:
             self._emit(Alert(str(error)))
             return False
         conversation.hand_over()
+        if self._is_delegated:
+            return True
         session = pipeline.session
         started = TurnStarted(session.now, conversation.turn)
         await pipeline.note(started, *said_by_person(text, session))

@@ -77,6 +77,7 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
         for name, value in ask.facts:
             yield from _value(name if _FACT_NAME.fullmatch(name) else quoted_name(name), value, width)
     tool = visible(action.call.tool if action.of is None else action.of.call.tool)
+    tool = " › ".join((*(f"sub-agent {visible(one.name)}" for one in action.call.through), tool))
     ran = "ran for real; the workspace is not changed yet:" if action.covered_by else _AFTER[_is_keep(action)]
     what = "wants to run:" if action.of is None else ran
     yield from ([(line, "bold")] for line in within(width, "", f"{tool} {what}", "  "))

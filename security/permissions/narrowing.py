@@ -1,7 +1,7 @@
 """Narrow what holds for a call: by the sub-agents it comes through, and by the skill in force.
 
 Neither ever permits anything. A call through sub-agents is judged by the strictest autonomy on its way, and
-is refused where one of them may not call its tool; so what a sub-agent may do, whoever started it may.
+is refused where one of them may not call its tool; so what a sub-agent may do, the one that started it may.
 """
 
 from __future__ import annotations

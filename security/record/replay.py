@@ -16,12 +16,12 @@ from typing import Any
 
 from .. import command
 from ..action import MAX_DEPTH, ActionBuilder, depth_of
-from ..call import Action, Again, AgentFrame, Asker, SchemaProblem, ToolCall, ToolSpec
+from ..call import Action, Again, Asker, SchemaProblem, ToolCall, ToolSpec
 from ..call import Checked as _Checked
 from ..kinds import CommandFacts, Effect, HookAnswer, Kind
 from ..outcome import Category
 from ..paths import could_be_path, is_user_or_file
-from ..policy import Autonomy, Policy
+from ..policy import AgentFrame, Autonomy, Policy
 from ..schema import Leaf
 from ..session import ActionRecord, AtomRecord, Decided, Session
 from ..trust import Origin, TrustLevel

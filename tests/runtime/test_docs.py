@@ -80,7 +80,9 @@ def test_flags_and_commands():
 def test_expectations_and_events():
     text = page("docs/cli.md")
     assert {quoted(row[0])[0].split()[1] for row in table(text, "expectation")} == {*_ARGUMENTS}
-    files = [file for file in (ROOT / "runtime").rglob("*.py") if "providers" not in file.parts]
+    # Those of services and of tools are types of their own.
+    others = {"providers", "agents"}
+    files = [file for file in (ROOT / "runtime").rglob("*.py") if others.isdisjoint(file.parts)]
     sources = "".join(file.read_text(encoding="utf-8") for file in files)
     types = {*re.findall(r'"type": "([a-z]+)"', sources), *re.findall(r'_Said\(.*, "([a-z]+)", \[', sources)}
     assert {quoted(row[0])[0] for row in table(text, "type")} == types
@@ -93,6 +95,9 @@ def test_each_event_has_the_fields_that_are_told(leeward):
     )
     strict = str(leeward.home / "strict.toml")
     Path(strict).write_text('[[permissions.rules]]\ntool = "read"\naction = "deny"\n', encoding="utf-8")
+    own = leeward.home / ".config/leeward/agents"
+    own.mkdir(parents=True)
+    (own / "scout.md").write_bytes((ROOT / "examples/agents/scout.md").read_bytes())
     odd = leeward.home / "odd.txt"
     odd.write_text("a hidden\u200b character", encoding="utf-8")
     runs = [
@@ -119,6 +124,7 @@ def test_each_event_has_the_fields_that_are_told(leeward):
         ),
         leeward("skills", "add", str(ROOT / "examples/skills/release-notes"), "--output", "jsonl"),
         leeward("skills", "list", "--output", "jsonl"),
+        leeward("agents", "list", "--output", "jsonl"),
     ]
     told = {quoted(kind)[0]: set(quoted(fields)) for kind, _, fields in table(page("docs/cli.md"), "type")}
     seen = set()

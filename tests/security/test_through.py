@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.memory.audit.events import body_of, event_of, kind_of
-from leeward.security.call import AgentFrame
 from leeward.security.keep import KEEP
 from leeward.security.kinds import Effect, Kind, Runs
 from leeward.security.permissions import narrowed, resolve_asks
 from leeward.security.pipeline import judge
-from leeward.security.policy import Autonomy, Rule, RuleAction, Sandboxing
+from leeward.security.policy import AgentFrame, Autonomy, Rule, RuleAction, Sandboxing
 from leeward.security.record import action_from_record, decided_event
 from leeward.security.session import Grant, Granted, TextSeen
 from leeward.security.trust import Origin
