@@ -107,6 +107,7 @@ def _show(found: Skills, name: str, printer: Printer) -> Exit:
         "license": document.license,
         "compatibility": document.compatibility,
         "tools": uses,
+        "secrets": " ".join(document.secrets),
         "files": ", ".join(sorted(skill.files)),
     }
     lines = [f"{key:<14} {value}" for key, value in head.items() if value]

@@ -164,6 +164,17 @@ async def test_what_a_skill_does_not_use_is_refused_while_it_is_followed(opened,
         assert same(after) == same(before)
 
 
+async def test_a_skill_that_wants_secrets_is_lent_none_by_that(opened, monkeypatch):
+    monkeypatch.setenv("FORGE_KEY", "fake-key-of-a-forge-123")
+    lines = "x-requires-secrets: forge"
+    config = '[secrets.forge]\nenv = "FORGE_KEY"\nhosts = ["forge.example"]\nprograms = ["git push"]\n'
+    async with opened(lines, level=TrustLevel.TRUSTED, config=config) as runtime:
+        result = await load(runtime)
+        assert "works with the secrets forge" in result.text and "fake-key" not in result.text
+        shown = await runtime.call("shell", {"command": "env"})
+        assert "fake-key" not in shown.text and not runtime.pipeline.session.lent
+
+
 async def test_a_skill_grants_nothing(opened):
     """What a skill uses is judged as if there were no skill."""
     calls = [

@@ -1,8 +1,8 @@
 """Read a skill's `SKILL.md`: front matter between two lines `---`, then Markdown for the model.
 
 The keys are those of the open format for agent skills: `name`, `description`, `license`, `compatibility`,
-`metadata` (texts by name) and `allowed-tools`; others are passed over. `front_matter.py` says how they are
-written.
+`metadata` (texts by name) and `allowed-tools`, and one of ours, `x-requires-secrets`; others are passed over.
+`front_matter.py` says how they are written.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = ["SKILL_FILE", "SKILL_NAME", "SkillDocument", "SkillError", "read_docu
 
 SKILL_FILE = "SKILL.md"
 SKILL_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_SECRET_NAME = regex(r"[A-Za-z0-9_-]{1,64}")
 
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LONGEST_COMPATIBILITY = 64, 1024, 500
 
@@ -29,7 +30,10 @@ class SkillError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SkillDocument:
-    """What a `SKILL.md` says. `allowed_tools` is None where it names none; `body` is for the model."""
+    """What a `SKILL.md` says. `allowed_tools` is None where it names none; `body` is for the model.
+
+    `secrets` names those that its work needs; naming them lends nothing.
+    """
 
     name: str
     description: str
@@ -38,6 +42,7 @@ class SkillDocument:
     compatibility: str = ""
     metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     allowed_tools: tuple[str, ...] | None = None
+    secrets: tuple[str, ...] = ()
 
 
 def read_document(text: str, file: str, folder: str) -> SkillDocument:
@@ -71,4 +76,12 @@ def _document(front: FrontMatter, folder: str) -> SkillDocument:
         compatibility,
         MappingProxyType(front.mapping("metadata")),
         front.words("allowed-tools"),
+        _secrets(front),
     )
+
+
+def _secrets(front: FrontMatter) -> tuple[str, ...]:
+    names = front.words("x-requires-secrets") or ()
+    if not all(_SECRET_NAME.fullmatch(name) for name in names):
+        front.refuse("x-requires-secrets", "a secret is named as in [secrets.NAME]")
+    return names

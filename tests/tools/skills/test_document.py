@@ -42,13 +42,14 @@ def test_all_keys_are_read_and_others_passed_over():
         "  author: ann",
         '  version: "1.0"',
         "model: any",
+        "x-requires-secrets: forge, mail-key",
         "allowed-tools: Read Bash(git diff:*), Grep",
     )
     assert (found.license, found.compatibility) == ("MIT", "needs git")
     assert dict(found.metadata) == {"author": "ann", "version": "1.0"}
     assert found.allowed_tools == ("Read", "Bash(git diff:*)", "Grep")
     assert uses_of(found) == (("read", None), ("shell", "git diff *"), ("grep", None))
-    assert found.body == "Do it."
+    assert found.body == "Do it." and found.secrets == ("forge", "mail-key")
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,7 @@ def test_naming_no_tool_is_not_naming_none():
         (["description: {a: b}"], 3, "has to be quoted"),
         (["description: d", "metadata: x"], 4, "texts by name"),
         (["description: d", "allowed-tools: Bash(git"], 4, "a tool is a name"),
+        (["description: d", "x-requires-secrets: ../a"], 4, "a secret is named"),
         (["description: d", "license:", "  a: b"], 4, "license is a text"),
         (["description: d", f"compatibility: {'x' * 501}"], 4, "500 characters"),
     ],
