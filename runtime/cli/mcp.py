@@ -221,9 +221,9 @@ async def _opened(
 
             around = Surroundings(connect, policy.workspace, printer.warn, kept)
             server = Server(settings, around)
-            with server.gate.during(PersonsGate(policy, settings.reached)):
-                async with server.opened():
-                    yield server
+            # The server is told goodbye while its gate is open.
+            async with server.gate.during(PersonsGate(policy, settings.reached)), server.opened():
+                yield server
 
 
 # ------------------------------------------------------------------ the configuration file

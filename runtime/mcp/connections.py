@@ -151,4 +151,6 @@ async def _program(
 
 def _proxy(network: Network, gate: CallGate) -> Serve:
     """Return what serves the network of a program: a proxy that the calls' gates judge."""
-    return proxy.Proxy(gate, network.backend().connect).serve
+    served = proxy.Proxy(gate, network.backend().connect)
+    gate.drop = served.drop
+    return served.serve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -144,9 +144,9 @@ async def listed(sessions, folder, config, gated=True):
     connect = connection(None, Network(policy, on_loopback, fetch.ca_file or ""), {})
     settings = names.named["far"]
     server = Server(settings, Surroundings(connect, policy.workspace))
-    with server.gate.during(PersonsGate(policy, settings.reached) if gated else None):
-        async with server.opened():
-            yield names, server
+    gate = server.gate.during(PersonsGate(policy, settings.reached)) if gated else nullcontext()
+    async with gate, server.opened():
+        yield names, server
 
 
 @pytest.mark.parametrize("mode", ["json", "events"])

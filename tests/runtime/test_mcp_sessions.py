@@ -130,7 +130,9 @@ async def test_what_a_server_may_do(session, tmp_path, monkeypatch):
     async with session(tmp_path, server("plain", *given, tools=LOOK + ALL_READ)) as runtime:
         (runtime.places.workspace / ".env").write_text("KEY=abc")
         result = await runtime.call("plain__environment", {})
-        assert '"PLAIN": "yes"' in result.text and "OTHER_TOKEN" not in result.text
+        # Long lines of a fenced text are broken with a mark, wherever that falls.
+        shown = re.sub(r"[0-9a-f]{4}¦ ", "", result.text)
+        assert '"PLAIN": "yes"' in shown and "OTHER_TOKEN" not in shown
         assert "TEST_TOKEN" in result.text and "sk-test-1" not in result.text
         await type_in(runtime, "/trust server:plain trusted")
         runtime.servers.servers["plain"].close()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+
+import trio
 
 from leeward.security.call import Cleared, ToolSpec
 from leeward.security.outcome import Output, PermanentFailure, ToolNotFound
@@ -54,8 +57,15 @@ class McpExecutor:
                 await cleared.emit(f"{message[:_LONGEST_PROGRESS]}\n")
 
         deadline = cleared.deadline - _MARGIN
-        with self.server.gate.during(cleared.gatekeeper):
-            result = await self.server.call(tool, arguments, deadline, progress)
+        gate = cleared.gatekeeper if self.server.settings.reached else None
+        async with nullcontext() if gate is None else self.server.gate.during(gate):
+            try:
+                result = await self.server.call(tool, arguments, deadline, progress)
+            except trio.Cancelled:
+                if self.server.settings.hosts:
+                    # It may work on, and what it would connect to then is no part of the next call.
+                    self.server.close()
+                raise
         output = Output(result.text, Origin.MCP)
         if result.is_error:
             raise PermanentFailure("the server says that the call failed", output)

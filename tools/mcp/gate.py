@@ -1,13 +1,17 @@
 """Who judges where a server connects: the gatekeeper of the call it works on, and nobody between calls.
 
-A server outlives its calls, and what it connects to is recorded with the call it does that for. What it tries
-between calls is refused. `leeward mcp test` is the person's own call, for which no session is there.
+A server outlives its calls, and what it connects to is recorded with the call it does that for. A server that
+reaches hosts has one call at a time, for nobody could know which of several it connects for. What it tries
+between calls is refused, and what is open when a call ends is closed. `leeward mcp test` is the person's own
+call, for which no session is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+
+import trio
 
 from leeward.security.call import Exchange, Gatekeeper
 from leeward.security.outcome import PolicyBlocked
@@ -19,27 +23,35 @@ _BETWEEN = "the server connects to nothing between calls"
 
 
 class CallGate:
-    """A gatekeeper for a server's whole life."""
+    """A gatekeeper for a server's whole life; one call at a time has it.
+
+    `drop` ends what is connected, and is set by what connects.
+    """
 
     def __init__(self) -> None:
-        self._gates: list[Gatekeeper] = []
+        self.drop: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        self._gate: Gatekeeper | None = None
+        self._admits = False
+        self._turn = trio.Lock()
 
-    @contextmanager
-    def during(self, gate: Gatekeeper | None) -> Iterator[None]:
-        """Let the gatekeeper of a call judge meanwhile; of several calls at once, that of the last."""
-        if gate is None:
-            yield
-            return
-        self._gates.append(gate)
-        try:
-            yield
-        finally:
-            self._gates.remove(gate)
+    @asynccontextmanager
+    async def during(self, gate: Gatekeeper) -> AsyncIterator[None]:
+        """Let the gatekeeper of a call judge meanwhile; another call waits until this one is closed."""
+        async with self._turn:
+            self._gate, self._admits = gate, True
+            try:
+                yield
+            finally:
+                self._admits = False
+                # What is still connected would be on record with the next call, or with none.
+                with trio.CancelScope(shield=True):
+                    await self.drop()
+                self._gate = None
 
     @property
     def hosts(self) -> Sequence[str]:
         """The rules for what may be reached now."""
-        return self._gates[-1].hosts if self._gates else ()
+        return self._gate.hosts if self._gate is not None else ()
 
     @property
     def wanted(self) -> Collection[str]:
@@ -52,9 +64,9 @@ class CallGate:
         Raises:
             PolicyBlocked: it may not, or no call is running.
         """
-        if not self._gates:
+        if self._gate is None or not self._admits:
             raise PolicyBlocked(_BETWEEN)
-        return await self._gates[-1].admit(target, is_tunnel=is_tunnel)
+        return await self._gate.admit(target, is_tunnel=is_tunnel)
 
     async def admitted(self, target: str) -> int:
         """Return the number of a request of ours to a service, once it may be made."""
@@ -63,10 +75,10 @@ class CallGate:
 
     async def refuse(self, target: str, rule: str, reason: str) -> None:
         """Put on record that something was refused; between calls there is no record to put it on."""
-        if self._gates:
-            await self._gates[-1].refuse(target, rule, reason)
+        if self._gate is not None:
+            await self._gate.refuse(target, rule, reason)
 
     def report(self, exchange: Exchange, number: int) -> None:
         """Record the outcome of a connection, while its call is running."""
-        if self._gates:
-            self._gates[-1].report(exchange, number)
+        if self._gate is not None:
+            self._gate.report(exchange, number)

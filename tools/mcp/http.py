@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import trio
 
 from leeward.security.call import Exchange
-from leeward.security.outcome import ToolError
+from leeward.security.outcome import PolicyBlocked, ToolError
 
 from .gate import CallGate
 from .settings import ServerSettings
@@ -26,6 +26,7 @@ __all__ = ["HttpTransport", "Requests", "open_http"]
 _ACCEPTED = "application/json, text/event-stream"
 _MOST_AT_ONCE, _MOST_WAITING = 16, 64
 _END = 1.0
+_PARTING = 0.3
 _WORDS = 500
 
 
@@ -68,6 +69,7 @@ class HttpTransport:
         self._outgoing, self._waiting = trio.open_memory_channel[bytes](_MOST_WAITING)
         self._session = self._version = ""
         self._waits: dict[int | str, trio.CancelScope] = {}
+        self._open: dict[trio.CancelScope, trio.Event] = {}
 
     async def send(self, message: bytes) -> None:
         """Have a message posted.
@@ -110,14 +112,30 @@ class HttpTransport:
                 nursery.start_soon(self._posted, message, scope, slots)
 
     async def _posted(self, message: bytes, scope: trio.CancelScope, slots: trio.Semaphore) -> None:
+        is_request = scope in self._waits.values()
+        self._open[scope] = ended = trio.Event()
         try:
             with scope:
                 await self._post(message)
         except ToolError as error:
-            await self._arriving.send(error if isinstance(error, Ended) else Ended(str(error)))
+            # That a call was cancelled may come too late to be sent: nothing is, between calls.
+            if is_request or not isinstance(error, PolicyBlocked):
+                await self._arriving.send(error if isinstance(error, Ended) else Ended(str(error)))
         finally:
             slots.release()
             self._waits = {number: one for number, one in self._waits.items() if one is not scope}
+            del self._open[scope]
+            ended.set()
+
+    async def drop(self) -> None:
+        """End what is being posted: requests at once, what needs no answer after a moment."""
+        for scope, ended in [*self._open.items()]:
+            if scope in self._waits.values():
+                scope.cancel()
+            else:
+                scope.deadline = trio.current_time() + _PARTING
+            await ended.wait()
+        await trio.lowlevel.checkpoint()
 
     async def _post(self, message: bytes) -> None:
         number = await self._gate.admitted(self._target)
@@ -206,6 +224,7 @@ async def open_http(
 ) -> AsyncIterator[HttpTransport]:
     """Yield the messages of a service; `target` is what the gate is asked about, as HOST:PORT."""
     transport = HttpTransport(settings, requests, target, gate)
+    gate.drop = transport.drop
     async with trio.open_nursery() as nursery:
         nursery.start_soon(transport.post_all)
         yield transport

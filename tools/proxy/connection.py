@@ -134,10 +134,11 @@ class Connection:
             problem = "the connection broke"
         finally:
             sizes = (0, 0) if wire is None else (wire.sent, wire.received)
+            seconds, method = trio.current_time() - began, request.method.decode("latin-1")
+            # First, for closing is a checkpoint: one that is cancelled ends here.
+            self.gate.report(Exchange(url, method, address, status, *sizes, seconds, problem), number)
             if wire is not None:
                 await trio.aclose_forcefully(wire.upstream)
-            seconds, method = trio.current_time() - began, request.method.decode("latin-1")
-            self.gate.report(Exchange(url, method, address, status, *sizes, seconds, problem), number)
 
     async def event(self) -> h11.Event:
         """Return the next part of the program's request."""

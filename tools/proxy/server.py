@@ -36,6 +36,7 @@ class Proxy:
     bounds: Bounds = field(default_factory=Bounds)
     _bytes: int = 0
     _scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    _open: dict[trio.CancelScope, trio.Event] = field(default_factory=dict)
 
     async def serve(self, listener: trio.SocketListener) -> None:
         """Serve what connects, until this is cancelled or the run has used up what it may."""
@@ -50,12 +51,23 @@ class Proxy:
                 await self.gate.refuse("", "connections", "the command made more connections than it may")
 
     async def _served(self, stream: trio.SocketStream, slots: trio.Semaphore) -> None:
+        scope, ended = trio.CancelScope(), trio.Event()
+        self._open[scope] = ended
         try:
-            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+            with scope, suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError):
                 await Connection(self.gate, self.dial, self.bounds, self.spend, stream).followed()
         finally:
+            del self._open[scope]
+            ended.set()
             await trio.aclose_forcefully(stream)
             slots.release()
+
+    async def drop(self) -> None:
+        """End the connections there are, and wait until the outcome of each is reported."""
+        for scope, ended in [*self._open.items()]:
+            scope.cancel()
+            await ended.wait()
+        await trio.lowlevel.checkpoint()
 
     async def spend(self, count: int) -> None:
         """Count bytes, and end everything once they are too many."""
