@@ -221,7 +221,7 @@ async def _opened(
 
             around = Surroundings(connect, policy.workspace, printer.warn, kept)
             server = Server(settings, around)
-            # The server is told goodbye while its gate is open.
+            # A service hears of the end while its gate is open.
             async with server.gate.during(PersonsGate(policy, settings.reached)), server.opened():
                 yield server
 
