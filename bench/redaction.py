@@ -4,8 +4,9 @@
 
 Figures only. Values are drawn by chance, and put into the lines of redaction.toml (every way to write a value
 down, times several names and alphabets) and into the formats and contexts of contexts.toml, which have names
-of their own and are counted apart. Neither was made from the rules. Beginnings of secrets are repeated for
-200 kB each, with `--megabyte` for five times as much, which takes some minutes.
+of their own and are counted apart. Neither was made from the rules; unseen/secrets.toml is of an author who
+had not read them; what marks its secrets as made up is drawn anew first. Beginnings of secrets are repeated
+for 200 kB each, with `--megabyte` for five times as much, which takes some minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 import tomllib
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import trio
@@ -32,6 +33,7 @@ from leeward.security.text import Redactor, redact_text
 from leeward.security.trust import Origin
 
 _CONTEXTS = tomllib.loads(Path(__file__).with_name("contexts.toml").read_text(encoding="utf-8"))["contexts"]
+_UNSEEN = tomllib.loads(Path(__file__).with_name("unseen").joinpath("secrets.toml").read_text("utf-8"))
 _CORPUS = tomllib.loads(Path(__file__).with_name("redaction.toml").read_text(encoding="utf-8"))
 _LETTERS = string.ascii_letters + string.digits
 _SHAPES = {
@@ -130,6 +132,28 @@ def _print_rates(seed: int) -> None:
     _print_shares(
         "touched of others", [(kind, line, redact_text(line) != line) for kind, line in other_lines(seed)]
     )
+
+    chance = random.Random(seed)  # noqa: S311 — made-up values, not a secret in use
+    drawn = [(one["context"], *_drawn_anew(one, chance)) for one in _UNSEEN["secret"]]
+    lines = [(kind, text, secret in redact_text(text)) for kind, text, secret in drawn]
+    _print_shares("left of unseen secrets", lines)
+    plain = [
+        (one["context"], one["text"], redact_text(one["text"]) != one["text"]) for one in _UNSEEN["plain"]
+    ]
+    _print_shares("touched of unseen plain texts", plain)
+
+
+def _drawn_anew(one: Mapping[str, str], chance: random.Random) -> tuple[str, str]:
+    """Return an unseen text and its secret without what marks it as made up, which `redact` knows."""
+
+    def drawn(mark: re.Match[str]) -> str:
+        if mark[0].lower() == "fa4efa4e":
+            return "".join(chance.choices("0123456789abcdef", k=8))
+        small, large = string.ascii_lowercase, string.ascii_uppercase
+        return "".join(chance.choice(large if char.isupper() else small) for char in mark[0])
+
+    secret = re.sub(r"(?i)fa4efa4e|f[a4]ke|ex[a@]mple", drawn, one["secret"])
+    return one["text"].replace(one["secret"], secret), secret
 
 
 def _print_shares(title: str, lines: list[tuple[str, str, bool]]) -> None:

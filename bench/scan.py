@@ -3,7 +3,8 @@
     python bench/scan.py [SEED | --smoke]
 
 Figures only. Orders of scan.toml are put into the frames of each source by chance; none of them is in a test
-of the scanner. Most of its signals were there before these lines.
+of the scanner. Most of its signals were there before these lines. The texts of unseen/injections.toml are of
+an author who had not read the rules.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from leeward.runtime.cli.scan import scanned
 from leeward.security.injections import find_injections
 
+_UNSEEN = tomllib.loads(Path(__file__).with_name("unseen").joinpath("injections.toml").read_text("utf-8"))
 _CORPUS = tomllib.loads(Path(__file__).with_name("scan.toml").read_text(encoding="utf-8"))
 
 
@@ -42,6 +44,12 @@ def ordinary(seed: int) -> Iterator[tuple[str, str]]:
         for text in texts:
             yield kind, text
             yield kind, f"{text}\n\n{chance.choice(texts)}"
+
+
+def unseen(which: str, by: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of another author's hostile or benign texts, by source or language."""
+    for one in _UNSEEN[which]:
+        yield f"{by} {one[by]}", one["text"]
 
 
 def _print_rates(title: str, texts: Iterator[tuple[str, str]]) -> None:
@@ -69,6 +77,9 @@ def main(words: list[str]) -> None:
     seed = int(words[0]) if words and words[0].isdigit() else 1
     _print_rates("orders pointed out", orders(seed))
     _print_rates("ordinary texts pointed out", ordinary(seed))
+    for by in ("source", "language"):
+        _print_rates("unseen hostile texts pointed out", unseen("hostile", by))
+    _print_rates("unseen benign texts pointed out", unseen("benign", "source"))
     texts = [text for _, text in (*orders(seed), *ordinary(seed))]
     _print_speed(texts[:100] if "--smoke" in words else texts)
 

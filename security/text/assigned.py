@@ -53,18 +53,34 @@ _TYPE = (
     rf"|(?:[,{{]?{_LINE_END}[ \t]{{0,40}}|[,{{][ \t]{{0,8}})(?:{_QUOTE})?(?:value|content|default)"
     rf"(?:{_QUOTE})?[ \t]{{0,4}}(?=[:=])|</key>(?:{_LINE_END}[ \t]{{0,40}})?<string(?=>))?"
 )
-_SIGN = r"(?:(?::=|=>|->|<-|<{2,3}|\{(?=[\"'])|::|={1,3}|:|,|\(|>|\||\bis\b:?)[ \t]{0,12}|(?<=[ \t]))"
-# `password for bob is …`, `password is generated for bob: …`.
-_OWNER = r"(?:(?:(?:is|was)[ \t]\w{3,12}[ \t])?(?:for|of)[ \t][\w.@'\"-]{1,30}[ \t]?(?=is\b|[:=]))?"
+_IS = r"(?:is|ist|lautet|est|es|é|è|jest|är|er|to|это|は|는|은)"
+_IS = r"(?:is|ist|lautet|est|es|é|è|jest|är|er)"
+_SIGN = (
+    r"(?:(?::=|=>|->|<-|<{2,3}|\{(?=[\"'])|::|={1,3}|[:：]|,|\(|>|\|"
+    rf"|\b{_IS}\b:?)[ \t]{{0,12}}|(?<=[ \t]))"
+)
+# `password for bob is …`, `password is generated for bob: …`, `mot de passe du serveur est …`.
+_OF = r"(?:for|of|für|von|zum|zur|de|du|del|della|do|da|des|di|der|till|voor|od|от|для|к)"
+_ARTICLE = r"(?:(?:the|den|die|das|dem|la|le|les|il|el|os|as|het|my|our)[ \t])?"
+_NEW = (
+    r"(?:new|initial|temporary|provvisori[ao]|provisoire|provis[óo]ri[ao]|temporal|temporaire"
+    r"|inicial|initiale|iniziale)"
+)
+_OWNER = (
+    rf"(?:(?:(?:is|was)[ \t]\w{{3,12}}[ \t])?{_OF}[ \t]{_ARTICLE}[\w.@'\"-]{{1,30}}[ \t]?"
+    rf"(?={_IS}\b|[:=])|{_NEW}[ \t]?(?=[:=]))?"
+)
 _LINK = rf"(?:(?:{_QUOTE})?(?:\]|\)){{0,2}}[ \t]{{0,12}}{_OWNER}{_TYPE}(?P<sign>{_SIGN}))"
 _OPENING = rf"(?:[bBrRuUfF@]{{0,2}}|\[|\(|(?:new )?String\(){_QUOTE}"
 _INSIDE = r"[^\"'`\\\s]"
 _QUOTED = rf"{_INSIDE}{{{_MOST}}}|{_INSIDE}{{1,{_MOST}}}(?={_QUOTE})"
-_BARE = rf"[^\s\"'`,;<>()\[\]{{}}|\\&]{{1,{_MOST}}}"
+_BARE = rf"[^\s\"'`,;<>()\[\]{{}}|\\&」』。]{{1,{_MOST}}}"
 _VALUE = rf"(?P<opening>{_OPENING})?(?P<value>(?(opening)(?:{_QUOTED})|{_BARE}))"
 _DRAWN = rf"(?P<value>[A-Za-z0-9+/=_.~\-]{{20,{_MOST}}}+)(?![\w/+=.-])"
 _TAIL = regex(r"[A-Za-z0-9+/=_~-]*")
 
+# Any letter beyond Latin-1 is a `?` where anchors are looked for.
+_FOREIGN = rb"[?][A-Za-z]{0,8}[\"']?[ \t]{0,4}[:=?][ \t]{0,4}[\"'A-Za-z0-9]"
 _BEFORE = regex(r"[A-Za-z0-9_\-]*\Z")
 _AFTER = regex(r"[A-Za-z0-9_.\-]*")
 # What lets a blank assign: a flag, a word of .netrc, a line of a Dockerfile, a macro.
@@ -92,7 +108,7 @@ _MARKED = regex(r"(?i)(?:\bsha-?\d{1,3}|\bmd5|\bblake\w{0,3}|\bh1|\bcrc\d*)[-:=_
 _MARKED_HASH = regex(r"(?i)(?:sha\d{1,3}|md5)[-:]")
 _VARIABLE = regex(
     r"\$[({]|\$[A-Za-z_](?=[\w$./:@%-]*\Z)|%[({]|%[A-Z_]+%|\{\{|\{\w*\}|<|#\{|@\{"
-    r"|\A[$%&*]\w+\Z|\A__\w+__\Z|\A[A-Z]{2,}(?:_[A-Z]{2,})+\Z"
+    r"|\A(?:vault:|op://|ssm:|secretsmanager:|keyring:|env:)|\A[$%&*]\w+\Z|\A__\w+__\Z|\A[A-Z]{2,}(?:_[A-Z]{2,})+\Z"
 )
 _PLACE = regex(
     r"~?\.{0,2}/[\w.-]+(?:/|\Z)|[A-Za-z]:[\\/]"
@@ -112,6 +128,8 @@ def assigned_rules() -> Iterator[SecretRule]:
         ("secret", weak, _is_key_in_doubt),
     ):
         yield _rule(name, names, rf"(?i:{names}){_REST}{_LINK}{_VALUE}", accepts)
+    foreign = regex(rf"(?i:{_any_of(_NAMES['foreign'])}){_LINK}{_VALUE}")
+    yield SecretRule("password", _FOREIGN, _FAR, foreign, _LONGEST, _TAIL, None, _is_password)
     # A short name says too little of a value some way behind it.
     long_names = _any_of(name for name in _NAMES["password"] if name.startswith("passw"))
     between = rf"[^\n\r]{{0,{_FAR}}}?(?<=[\s\"'`=:(>,|\[])"
@@ -139,7 +157,7 @@ def is_no_stand_in(match: re.Match[str]) -> bool:
 
 def _rule(name: str, names: str, head: str, accepts: Callable[[re.Match[str]], bool]) -> SecretRule:
     # re2 knows no lookahead; it only looks for the places to try.
-    anchor = f"(?i){names}".replace("(?![a-z])", "").encode()
+    anchor = f"(?i){names}".replace("(?![a-z])", "").encode("latin-1")
     return SecretRule(name, anchor, 0, regex(head), _LONGEST, _TAIL, None, accepts)
 
 
@@ -272,7 +290,7 @@ def _name_before(match: re.Match[str]) -> str:
 def _begins_word(match: re.Match[str]) -> bool:
     """Say whether a name is a word of its own: `minipass` and `monkey` end in what is none."""
     before, first = match.string[max(0, match.start() - 1) : match.start()], match.string[match.start()]
-    if not before.isalpha() or (before.islower() and first.isupper()):
+    if not before.isalpha() or before.lower() == before.upper() or (before.islower() and first.isupper()):
         return True
     return match.string[match.start() : match.start() + 8].lower().startswith(_GLUED)
 
