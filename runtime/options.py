@@ -50,6 +50,7 @@ class Options:
     output_schema: Path | None = None
     action: str = ""
     tool: str = ""
+    seal: str = ""
     arguments: str = ""
     batch: str | None = None
     name: str = ""

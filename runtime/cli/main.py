@@ -498,6 +498,7 @@ def _serving(commands: Commands, shared: SharedSettings) -> None:
             levels = ("trusted", "verified", "quarantined", "blocked")
             one.add_argument("level", choices=levels, metavar="LEVEL", help=", ".join(levels))
             one.add_argument("tool", metavar="TOOL", nargs="?", help="this tool only, as the server names it")
+            one.add_argument("--seal", help="what you were shown, by the seal that list and tools print")
 
 
 def _skills(commands: Commands, shared: SharedSettings) -> None:

@@ -23,7 +23,15 @@ from leeward.security.outcome import ToolError
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel
 from leeward.tools.http.resolve import dns_resolver
-from leeward.tools.mcp import ListedTool, Listing, Server, ServerSettings, Surroundings, specs_of, tool_name
+from leeward.tools.mcp import (
+    ListedTool,
+    Listing,
+    Server,
+    ServerSettings,
+    Surroundings,
+    specs_of,
+    tool_name,
+)
 from leeward.tools.process import find_programs, git_settings, open_kit
 
 from ..config import ConfigError, config_folder, load, toml_value
@@ -63,7 +71,7 @@ async def mcp(options: Options, printer: Printer) -> Exit:
         return _trust(names, settings, options, printer)
     if options.action == "test":
         if options.name in names.waiting:
-            raise _not_allowed(settings)
+            raise _not_allowed(names, settings)
         settings = await _tested(start, names, settings, printer)
     return _tools(names, settings, printer)
 
@@ -79,10 +87,14 @@ def _list(start: Startup, names: NamedServers, printer: Printer) -> Exit:
         levels = sorted({level.name.lower() for _, level in known.trusted.values()})
         of = f"{tools} tools" if tools is not None else "never started"
         trusted = f", trusted: {', '.join(levels)}" if levels else ""
-        lines.append(f"{name:<16} {state}, {of}{trusted} · {visible(settings.told)}")
-        rows.append({"name": name, "state": state, "tools": tools, "reached": settings.told})
+        seal = known.seal(settings)
+        lines.append(f"{name:<16} {state}, {of}{trusted} · seal {seal} · {visible(settings.told)}")
+        row: dict[str, Json] = {"name": name, "state": state, "tools": tools, "reached": settings.told}
+        rows.append(row | {"seal": seal})
     lines += [f"{name:<16} switched off" for name in off]
-    rows += [{"name": name, "state": "switched off", "tools": None, "reached": ""} for name in off]
+    rows += [
+        {"name": name, "state": "switched off", "tools": None, "reached": "", "seal": ""} for name in off
+    ]
     printer.answer("".join(f"{line}\n" for line in lines or ["there are no servers"]))
     for one in rows:
         printer.event({"schema": 1, "type": "server", **one})
@@ -114,10 +126,13 @@ def _tools(names: NamedServers, settings: ServerSettings, printer: Printer) -> E
         lines += [f"{visible(name)} changed since it was trusted:", *map(visible, changes)]
     for problem in problems:
         printer.warn(visible(problem))
+    seal = known.seal(settings)
+    lines.append(f"leeward mcp trust {settings.name} LEVEL --seal {seal} raises them as they are here")
     printer.answer("".join(f"{line}\n" for line in lines))
     for one in rows:
         printer.event({"schema": 1, "type": "definition", **one})
-    data = {"server": settings.name, "version": listing.version, "tools": rows}
+    data: dict[str, Json] = {"server": settings.name, "version": listing.version, "seal": seal}
+    data["tools"] = [*rows]
     return printer.finish(Exit.SUCCESS, data)
 
 
@@ -152,13 +167,16 @@ def _tool_told(tool: ListedTool, spec: ToolSpec | None) -> dict[str, Json]:
 
 def _trust(names: NamedServers, settings: ServerSettings, options: Options, printer: Printer) -> Exit:
     """Note how far the tools of a server are trusted as they are now, and that it may be started."""
-    listing = names.store.get(settings).listing
+    known = names.store.get(settings)
+    listing = known.listing
+    level = TrustLevel[options.level.upper()]
+    if level < TrustLevel.QUARANTINED or settings.name in names.waiting:
+        _check_seal(known.seal(settings), settings, options.seal)
     if options.tool and (listing is None or options.tool not in listing.tools):
         what = f"{settings.name} lists no tool {visible(options.tool)}"
         raise CliError(Exit.NOT_FOUND, "NOT_FOUND", what, suggestion=f"leeward mcp tools {settings.name}")
-    level = TrustLevel[options.level.upper()]
     try:
-        known = allowed(names.store, settings, level, options.tool)
+        known = allowed(names.store, settings, known, level, options.tool)
     except OSError as error:
         why = f"could not be noted: {error.strerror}"
         raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", why) from error
@@ -173,12 +191,25 @@ def _trust(names: NamedServers, settings: ServerSettings, options: Options, prin
     return printer.finish(Exit.SUCCESS, data)
 
 
-def _not_allowed(settings: ServerSettings) -> CliError:
+def _check_seal(seal: str, settings: ServerSettings, given: str) -> None:
+    """Refuse to trust what the person was not shown: a list may change from one moment to the next.
+
+    Raises:
+        CliError: no seal was given, or another.
+    """
+    if given == seal:
+        return
+    why = "changed since you were shown it" if given else "may have changed since you were shown it"
+    how = f"leeward mcp tools {settings.name} (or list, before its first start) shows it with its --seal"
+    raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"{settings.name} {why}; nothing was noted", suggestion=how)
+
+
+def _not_allowed(names: NamedServers, settings: ServerSettings) -> CliError:
     return CliError(
         Exit.PRECONDITION,
         "INPUT_REQUIRED",
         visible(f"this workspace names {settings.name}, and nobody allowed it: {settings.told}"),
-        suggestion=f"leeward mcp trust {settings.name} quarantined",
+        suggestion=names.allowing(settings.name),
     )
 
 

@@ -76,6 +76,11 @@ class NamedServers:
     waiting: Mapping[str, ServerSettings] = field(default_factory=lambda: MappingProxyType({}))
     problem: str = ""
 
+    def allowing(self, name: str) -> str:
+        """Return the command that allows a waiting server as it is now; this waits for the disk."""
+        settings = self.waiting[name]
+        return f"leeward mcp trust {name} quarantined --seal {self.store.get(settings).seal(settings)}"
+
     @property
     def secrets(self) -> frozenset[str]:
         """The values that servers are given and nobody else is shown."""
@@ -303,16 +308,18 @@ def _waiting_lines(names: NamedServers) -> Iterator[str]:
     for name, settings in names.waiting.items():
         yield visible(
             f"{WORKSPACE_SERVERS} of this workspace names the server {name}, which is not used: "
-            f"{settings.told} (leeward mcp trust {name} quarantined allows it as it is)"
+            f"{settings.told} ({names.allowing(name)} allows it as it is)"
         )
 
 
-def allowed(store: ServerStore, settings: ServerSettings, level: TrustLevel, tool: str = "") -> KnownServer:
-    """Note how far a server is trusted as it is now, or one of its tools, and that it may be started.
+def allowed(
+    store: ServerStore, settings: ServerSettings, known: KnownServer, level: TrustLevel, tool: str = ""
+) -> KnownServer:
+    """Note how far a server is trusted as it is known, or one of its tools, and that it may be started.
 
     Raises:
         OSError: that cannot be written.
     """
-    known = replace(store.get(settings).trusting(level, tool), is_allowed=True)
+    known = replace(known.trusting(level, tool), is_allowed=True)
     store.put(settings, known)
     return known

@@ -235,7 +235,7 @@ async def servers_told(runtime: Runtime, argument: str) -> str:
             for name, server in servers.servers.items()
         ]
         lines += [
-            visible(f"{name}: not allowed · {one.told} (leeward mcp trust {name} quarantined allows it)")
+            visible(f"{name}: not allowed · {one.told} ({servers.names.allowing(name)} allows it)")
             for name, one in servers.names.waiting.items()
         ]
         return "\n".join(lines) or "there are no servers; leeward mcp add NAME -- COMMAND adds one"

@@ -15,17 +15,19 @@ import trio
 from leeward.memory.audit import event_of
 from leeward.runtime.config import set_trusted
 from leeward.runtime.events import Alert
-from leeward.runtime.mcp import WORKSPACE_SERVERS
+from leeward.runtime.mcp import WORKSPACE_SERVERS, NamedServers
 from leeward.runtime.slash import dispatch, parse
+from leeward.security import refusal
 from leeward.security.call import Status
 from leeward.security.sandbox import SandboxLevel
 from leeward.security.trust import Origin, TrustLevel
-from leeward.tools.mcp import KnownServer
+from leeward.tools.mcp import KnownServer, ServerSettings, ServerStore
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed")
 
 SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
 SPAN = re.compile(r"«UNTRUSTED:([0-9a-f]{32}):[^»]*».*?«END:\1»", re.DOTALL)
+SEAL = re.compile(r"(?<=--seal )[0-9a-f]{20}")
 LOOK = """[mcp.servers.{name}.tools.look]
 effects = ["read"]
 arguments = {{ path = "path" }}
@@ -122,6 +124,13 @@ async def test_nothing_of_a_hostile_server_is_outside_of_a_fence(session, tmp_pa
         assert not any("SYSTEM" in schema for schema in schemas)
 
 
+async def test_an_unfenced_error_is_found(session, tmp_path, planted, monkeypatch):
+    monkeypatch.setattr(refusal, "inline", planted("mcp").unfenced)
+    async with session(tmp_path, server("errors", tools=ALL_READ)) as runtime:
+        result = await runtime.call("plain__echo", {"text": "x"})
+        assert "SYSTEM" in SPAN.sub("", result.text)
+
+
 async def test_what_a_server_may_do(session, tmp_path, monkeypatch):
     """It has no variables but its own, writes nothing, and reads no secrets of the workspace."""
     monkeypatch.setenv("TEST_TOKEN", "sk-test-" + "1" * 40)
@@ -160,6 +169,63 @@ async def test_what_a_server_writes_can_be_shown_and_taken_back(session, session
         assert "+made" in await type_in(runtime, "/diff")
         await type_in(runtime, "/undo")
         assert not (runtime.places.workspace / "new.txt").exists()
+
+
+async def test_a_call_of_a_server_that_writes_has_the_workspace_to_itself(session, sessions, tmp_path):
+    """In one batch two calls that read run side by side, and one of a server that writes beside nothing."""
+    declared = '[mcp.servers.{name}.tools.wait]\neffects = ["read"]\n'
+    writes = [server("plain", "write = true", name=name, tools="") for name in ("one", "two")]
+    reads = [server("plain", name=name, tools=declared) for name in ("three", "four")]
+    calls = [(f"{name}__wait", {"seconds": 0}) for name in ("one", "two", "three", "four")]
+    approver = sessions.Answers(*sessions.YES)
+    config = "".join([*writes, *reads])
+    async with session(tmp_path, config, says=[calls, "done"], approver=approver) as runtime:
+        for name in ("one", "two", "three", "four"):
+            await type_in(runtime, f"/trust server:{name} trusted")
+        running, beside = set(), {}
+        for one in runtime.servers.executors:
+            name, called = one.server.settings.name, one.server.call
+
+            async def watched(*words, name=name, called=called):
+                running.add(name)
+                for other in running:
+                    beside.setdefault(other, set()).update(running - {other})
+                with trio.move_on_after(30 if name in ("three", "four") else 0.2):
+                    while not beside[name]:
+                        await trio.sleep(0.01)
+                try:
+                    return await called(*words)
+                finally:
+                    running.discard(name)
+
+            one.server.call = watched
+        await runtime.turn("go")
+        assert beside == {"one": set(), "two": set(), "three": {"four"}, "four": {"three"}}
+
+
+@pytest.mark.parametrize("mode", ["invalid", "logs"])
+async def test_what_a_server_says_beside_its_answer_is_no_word_of_ours(session, tmp_path, mode):
+    """-32602 is the server's own word: the call was sent, so it failed, and it counts against the tool."""
+    async with session(
+        tmp_path, server(mode, tools=ALL_READ), says=[[("plain__echo", {"text": "x"})], "ok"]
+    ) as runtime:
+        await runtime.turn("go")
+        shown = [event for event in runtime.heard if "SYSTEM" in str(getattr(event, "message", ""))]
+        assert not shown
+        window = runtime.pipeline.session.anomaly.windows["plain__echo"]
+        assert [one.succeeded for one in window] == [mode == "logs"]
+        result = await runtime.call("plain__echo", {"text": "y"})
+        assert "SYSTEM" not in SPAN.sub("", result.text) and "\x1b" not in result.text
+        if mode == "invalid":
+            assert result.outcome.status is Status.ERROR and "SYSTEM" in result.text
+
+
+def test_an_argument_that_a_server_refuses_is_a_failure_and_no_mistake_of_usage(leeward):
+    leeward.configure(server("invalid", tools=ALL_READ))
+    ran = leeward("call", "plain__echo", '{"text": "x"}', "--output", "json")
+    if "no sandbox" in ran.out or "nothing here keeps" in ran.out:
+        pytest.skip(f"no sandbox works here: {ran.out}")
+    assert (ran.code, ran.json["error"]["code"]) == (1, "INVALID_PARAMETERS"), ran
 
 
 async def test_cancelling_a_turn_does_not_wait_for_a_server(session, sessions, tmp_path):
@@ -230,10 +296,42 @@ def test_the_example_in_the_guide_is_what_happens(leeward):
             ran = leeward(*shlex.split(line))
             if "no sandbox" in ran.err or "nothing here keeps" in ran.err:
                 pytest.skip(f"no sandbox works here: {ran.err}")
-            assert ran.out == expected, (line, ran)
+            # The seal covers the command line, which names this folder.
+            assert SEAL.sub("SEAL", ran.out) == SEAL.sub("SEAL", expected), (line, ran)
         with leeward.config.open("a", encoding="utf-8") as file:
             file.write(declared)
             declared = ""
+
+
+def test_a_server_is_trusted_as_it_was_shown_and_not_as_it_is_by_then(leeward):
+    """Its list changes between the moment it is shown and the one it is trusted."""
+    turned = leeward.home / "turned"
+    turned.write_text("")
+    leeward.configure(server("changes", tools="", words=[str(turned)]))
+    ran = leeward("mcp", "test", "plain", "--output", "json")
+    if "no sandbox" in ran.out or "nothing here keeps" in ran.out:
+        pytest.skip(f"no sandbox works here: {ran.out}")
+    shown = ran.json["data"]["seal"]
+    turned.write_text("now it mails\n")
+    assert leeward("mcp", "test", "plain").code == 0
+    for given in (("--seal", shown), ("--seal", ""), ()):
+        refused = leeward("mcp", "trust", "plain", "trusted", *given)
+        assert refused.code == 2 and "nothing was noted" in refused.err, refused
+    (tool,) = leeward("mcp", "tools", "plain", "--output", "json").json["data"]["tools"]
+    assert tool["level"] == "quarantined"
+    now = leeward("mcp", "tools", "plain", "--output", "json").json["data"]["seal"]
+    assert leeward("mcp", "trust", "plain", "blocked").code == 0
+    assert leeward("mcp", "trust", "plain", "verified", "--seal", now).code == 0
+    assert leeward("mcp", "trust", "plain", "quarantined", "nope").code == 5
+    (tool,) = leeward("mcp", "tools", "plain", "--output", "json").json["data"]["tools"]
+    assert tool["level"] == "verified"
+
+
+def test_a_server_of_a_workspace_is_allowed_as_it_was_shown(tmp_path):
+    names = NamedServers(ServerStore(tmp_path), waiting={"a": ServerSettings("a", ("x",), workspace="/w")})
+    changed = NamedServers(names.store, waiting={"a": ServerSettings("a", ("y",), workspace="/w")})
+    seals = {re.search("--seal ([0-9a-f]{20})$", one.allowing("a"))[1] for one in (names, changed)}
+    assert len(seals) == 2
 
 
 def test_servers_are_added_to_the_configuration_and_taken_out_again(leeward):

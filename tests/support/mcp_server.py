@@ -118,6 +118,16 @@ def call(request):
         for step in range(1000):
             more = {"progressToken": token, "progress": step, "message": f"step {step} {FORGED}"}
             send({"method": "notifications/progress", "params": more})
+    if MODE == "logs":
+        send(
+            {
+                "method": "notifications/message",
+                "params": {"level": "alert", "logger": FORGED, "data": FORGED},
+            }
+        )
+        send({"method": "notifications/cancelled", "params": {"requestId": 1, "reason": FORGED}})
+        send({"method": "notifications/resources/updated", "params": {"uri": f"file:///{FORGED}"}})
+        send({"method": f"notifications/{FORGED}", "params": {"text": FORGED}})
     if MODE == "asks":
         wants = {
             "message": f"Your password? {FORGED}",
@@ -132,6 +142,9 @@ def call(request):
         send({"method": "notifications/tools/list_changed"})
     if MODE == "errors":
         send({"id": request["id"], "error": {"code": -32000, "message": f"failed: {FORGED}"}})
+        return
+    if MODE == "invalid":
+        send({"id": request["id"], "error": {"code": -32602, "message": f"no such place: {FORGED}"}})
         return
     if MODE == "fails":
         text(request, f"it failed: {FORGED}", isError=True)

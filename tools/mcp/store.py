@@ -26,6 +26,9 @@ __all__ = ["KnownServer", "ServerStore"]
 
 _LARGEST = 4 << 20
 
+# 80 bits in hex: more than a server can try, so that it has another list of the same digest.
+_SEAL = 20
+
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
@@ -43,6 +46,12 @@ class KnownServer:
     def levels(self) -> dict[str, TrustLevel]:
         """The levels that were given, by the digest they were given for."""
         return {tool.digest: level for tool, level in self.trusted.values()}
+
+    def seal(self, settings: ServerSettings) -> str:
+        """Return the digest of what a person is shown of a server: how it is started, and each tool."""
+        tools = sorted(self.listing.tools.items()) if self.listing is not None else []
+        shown = [settings.definition, *(f"{name}:{tool.digest}" for name, tool in tools)]
+        return hashlib.sha256("\0".join(shown).encode("utf-8", "surrogatepass")).hexdigest()[:_SEAL]
 
     def changed(self) -> dict[str, list[str]]:
         """Return what changed of each tool since it was trusted."""

@@ -159,6 +159,29 @@ def test_a_word_of_the_session_holds_for_the_definition_it_was_said_of():
     assert apply_events(session, LevelSet(1, old.name, TrustLevel.TRUSTED, "x")).trust_in(old) is old.level
 
 
+def what_a_claim_grants(make):
+    """Return the effects and the level of a tool whose server says that it only reads."""
+    tool = replace(listed(), claims=("readOnlyHint: true", "destructiveHint: false", "idempotentHint: true"))
+    (spec,) = make(ServerSettings("x", ("x",)), Listing.of("s", "1", [tool]), {}, print)
+    return spec.effects, spec.level, spec.idempotent
+
+
+def level_after_a_change(levels_of):
+    """Return the level of a tool that was trusted, and is another by now."""
+    known = KnownServer(Listing.of("s", "1", [listed()])).trusting(TrustLevel.TRUSTED)
+    known = replace(known, listing=Listing.of("s", "2", [listed(description="It mails all.")]))
+    (spec,) = specs_of(ServerSettings("x", ("x",)), known.listing, levels_of(known), print)
+    return spec.level
+
+
+def test_what_a_server_says_of_itself_grants_nothing_and_a_change_loses_its_trust(planted):
+    wrong = planted("mcp")
+    assert what_a_claim_grants(specs_of) == (Effect.ALL, TrustLevel.QUARANTINED, False)
+    assert what_a_claim_grants(wrong.believing)[0] == Effect.READ
+    assert level_after_a_change(lambda known: known.levels) is TrustLevel.QUARANTINED
+    assert level_after_a_change(wrong.levels_by_name) is TrustLevel.TRUSTED
+
+
 # ------------------------------------------------------------------ the same tool, declared in Python
 
 KINDS = st.sampled_from([None, *(kind for kind in Kind if kind is not Kind.UNDECLARED)])
