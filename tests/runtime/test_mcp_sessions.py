@@ -131,6 +131,31 @@ async def test_an_unfenced_error_is_found(session, tmp_path, planted, monkeypatc
         assert "SYSTEM" in SPAN.sub("", result.text)
 
 
+async def test_resources_and_prompts_are_judged_and_fenced_like_results(session, tmp_path):
+    names = {"resources/read": 'uri = "text"', "prompts/get": 'name = "text"'}
+    declared = "".join(
+        f'[mcp.servers.{{name}}.tools."{name}"]\neffects = ["read"]\narguments = {{{{ {arguments} }}}}\n'
+        for name, arguments in names.items()
+    )
+    calls = (
+        ("plain__resources_read", {}),
+        ("plain__resources_read", {"uri": "notes://a"}),
+        ("plain__resources_read", {"uri": "notes://nowhere"}),
+        ("plain__prompts_get", {}),
+        ("plain__prompts_get", {"name": "do", "arguments": {"what": "x"}}),
+    )
+    async with session(tmp_path, server("offers-forged", tools="")) as runtime:
+        for name, arguments in calls:
+            assert (await runtime.call(name, arguments)).outcome.status is Status.DENIED
+    async with session(tmp_path, server("offers-forged", tools=declared)) as runtime:
+        for name, arguments in calls:
+            result = await runtime.call(name, arguments)
+            assert result.outcome.status is not Status.DENIED and "SYSTEM" in result.text, result
+            assert "SYSTEM" not in SPAN.sub("", result.text) and "\x1b" not in result.text
+        assert Origin.MCP in runtime.pipeline.session.labels
+        assert "plain__resources_read" in await type_in(runtime, "/mcp plain")
+
+
 async def test_what_a_server_may_do(session, tmp_path, monkeypatch):
     """It has no variables but its own, writes nothing, and reads no secrets of the workspace."""
     monkeypatch.setenv("TEST_TOKEN", "sk-test-" + "1" * 40)

@@ -32,11 +32,12 @@ from leeward.security.lazy import dataclass
 from leeward.security.outcome import InvalidParameters, PermanentFailure, ServerError, ToolError
 
 from .listing import MOST_TOOLS, ListedTool, Listing, ListingRefused
+from .offers import OFFERS, offered, prompt_lines, resource_lines
 from .transport import Ended, Incoming, Transport
 
 __all__ = ["CallResult", "Client", "Progress", "open_client"]
 
-_MOST_PAGES = 50
+_MOST_PAGES, _MOST_OFFERED = 50, 5_000
 _CLAIMS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _NOWHERE = logging.getLogger(f"{__name__}.nowhere")
 _NOWHERE.disabled = True
@@ -127,6 +128,7 @@ class Client:
         self._transport = transport
         self._roots = tuple(roots)
         self._server = self._version = ""
+        self._offers: tuple[ListedTool, ...] = ()
         self._session = ClientSession(
             _Reads(Incoming(transport), self.end),
             _Writes(transport, self.end),
@@ -148,6 +150,8 @@ class Client:
         """
         found = await self._asked(self._session.initialize())
         self._server, self._version = found.server_info.name, found.server_info.version
+        has = found.capabilities
+        self._offers = (*offered(resources=has.resources is not None, prompts=has.prompts is not None),)
 
     async def tools(self) -> Listing:
         """Return what the server lists.
@@ -157,19 +161,24 @@ class Client:
             ToolError: the server did not answer as it should.
         """
         self.is_stale = False
-        found: list[ListedTool] = []
+        asked = types.ListToolsRequest, types.ListToolsResult, "tools", MOST_TOOLS
+        found = [*map(_listed, await self._all_pages(*asked))]
+        if ours := next((tool.name for tool in found if tool.name in OFFERS), ""):
+            raise ListingRefused(f"it lists a tool called {ours}, which is the name of no tool")
+        return Listing.of(self._server, self._version, (*found, *self._offers))
+
+    async def _all_pages(self, request: Any, result: Any, name: str, most: int) -> list[Any]:
+        """Return the entries of a list, until there are more than `most`."""
+        found: list[Any] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             params = types.PaginatedRequestParams(cursor=cursor)
-            asked = self._session.send_request(types.ListToolsRequest(params=params), types.ListToolsResult)
-            page = await self._asked(asked)
-            found += map(_listed, page.tools)
-            if len(found) > MOST_TOOLS or not page.next_cursor or page.next_cursor == cursor:
-                break
+            page = await self._asked(self._session.send_request(request(params=params), result))
+            found += getattr(page, name)
+            if len(found) > most or not page.next_cursor or page.next_cursor == cursor:
+                return found
             cursor = page.next_cursor
-        else:
-            raise ListingRefused(f"it lists its tools on more than {_MOST_PAGES} pages")
-        return Listing.of(self._server, self._version, found)
+        raise ListingRefused(f"it lists its {name} on more than {_MOST_PAGES} pages")
 
     async def call(self, tool: str, arguments: Mapping[str, Json], tell: Progress) -> CallResult:
         """Call a tool; cancelling tells the server so.
@@ -177,6 +186,8 @@ class Client:
         Raises:
             ToolError: the server did not answer as it should.
         """
+        if tool in OFFERS:
+            return CallResult("\n".join(await self._offer(tool, arguments)))
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
             if message:
@@ -186,7 +197,34 @@ class Client:
         request = types.CallToolRequest(params=params)
         asked = self._session.send_request(request, types.CallToolResult, progress_callback=on_progress)
         result = await self._asked(asked)
-        return _text_of(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+        return _text_of(_plain(result))
+
+    async def _offer(self, tool: str, arguments: Mapping[str, Any]) -> list[str]:
+        """Return the lines of a resource or prompt, or of the list where none is named."""
+        key = "uri" if tool == "resources/read" else "name"
+        if not arguments.get(key):
+            return await self._offer_list(tool)
+        if key == "uri":
+            read = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=arguments["uri"]))
+            result = _plain(await self._asked(self._session.send_request(read, types.ReadResourceResult)))
+            inside = [{"type": "resource", "resource": one} for one in result["contents"]]
+            return [part for block in inside for part in _parts(block)]
+        params = types.GetPromptRequestParams(name=arguments["name"], arguments=arguments.get("arguments"))
+        get = types.GetPromptRequest(params=params)
+        result = _plain(await self._asked(self._session.send_request(get, types.GetPromptResult)))
+        messages = result["messages"]
+        return [part for one in messages for part in (f"[{one['role']}]", *_parts(one["content"]))]
+
+    async def _offer_list(self, tool: str) -> list[str]:
+        lines = resource_lines if tool == "resources/read" else prompt_lines
+        asked: tuple[Any, Any, str] = (types.ListPromptsRequest, types.ListPromptsResult, "prompts")
+        if tool == "resources/read":
+            asked = (types.ListResourcesRequest, types.ListResourcesResult, "resources")
+        try:
+            found = await self._all_pages(*asked, _MOST_OFFERED)
+        except ListingRefused as error:
+            raise ServerError(str(error)) from error
+        return [*lines([_plain(one) for one in found])]
 
     async def _asked(self, asked: Awaitable[Any]) -> Any:
         """Return an answer; what the SDK raises becomes an error of ours, with the server's words in it."""
@@ -228,6 +266,11 @@ def _listed(tool: types.Tool) -> ListedTool:
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
     claims = [f"{name}: {str(hints[name]).lower()}" for name in _CLAIMS if name in hints]
     return ListedTool.of(tool.name, tool.description or "", tool.input_schema, claims)
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return plain
 
 
 def _text_of(result: Mapping[str, Any]) -> CallResult:

@@ -18,6 +18,7 @@ from leeward.security.outcome import (
     ToolTimeout,
 )
 from leeward.tools.mcp import Server, ServerSettings, Surroundings, open_stdio
+from leeward.tools.mcp.offers import OFFERS
 from leeward.tools.process import SupervisedStart, Supervisor, descendants, environment, open_dialogue
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed")
@@ -63,7 +64,7 @@ async def opened(tmp_path):
     await supervisor.aclose()
 
 
-async def call(server, name="echo", seconds=SOON, progress=None, **arguments):
+async def call(server, name="echo", /, seconds=SOON, progress=None, **arguments):
     listing = await server.refresh()
 
     async def nobody(_):
@@ -93,6 +94,7 @@ async def test_a_plain_server_is_listed_and_called_many_times_at_once(opened):
 REFUSED = {
     "huge": (PolicyBlocked, "more than 128 tools"),
     "wordy": (PolicyBlocked, "more than 64 KiB"),
+    "claims-name": (PolicyBlocked, "lists a tool called resources/read"),
     "twice": (PolicyBlocked, "lists the tool echo twice"),
     "dies": (ServerError, "exit code 3; its last words: no configuration"),
     "endless": (ServerError, "a line of more than 4 MiB"),
@@ -235,6 +237,29 @@ async def test_contents_that_are_no_text_are_named_by_type_and_size(opened):
         "inside",
         "[resource more: https://example.com/more]",
     ]
+
+
+async def test_resources_and_prompts_are_listed_and_read_by_calls(opened):
+    async with opened("offers") as server:
+        assert [*(await server.refresh()).tools][-2:] == ["resources/read", "prompts/get"]
+        assert (await call(server, "resources/read")).text == "notes://a · a · 7 bytes · notes words"
+        read = (await call(server, "resources/read", uri="notes://a")).text
+        assert read.splitlines() == [
+            "[resource notes://a]",
+            "the text of a words",
+            "[resource notes://b]",
+            "[content: a/b, 3 bytes; it is not shown]",
+        ]
+        assert (await call(server, "prompts/get")).text == "do(what*, how) · words"
+        got = await call(server, "prompts/get", name="do", arguments={"what": "this"})
+        assert got.text.splitlines() == ["[user]", "do this words"]
+        with pytest.raises(PermanentFailure, match="no such resource"):
+            await call(server, "resources/read", uri="notes://nowhere")
+    async with opened("pages") as server:
+        with pytest.raises(ServerError, match="more than 50 pages"):
+            await call(server, "resources/read")
+    async with opened("plain") as server:
+        assert not OFFERS & {*(await server.refresh()).tools}
 
 
 async def test_noise_on_standard_output_is_passed_over(opened):
