@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 
 from leeward.security.call import Asker, Status
+from leeward.security.filters import Source
 from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import ToolError
 from leeward.security.permissions import pattern_problem
 from leeward.security.policy import Autonomy
 from leeward.security.session import AutonomySet, BreakerReset, Grant, Granted, UrlsRemoved
 from leeward.security.text import redact_text, visible
-from leeward.security.trust import TrustLevel
+from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance, Url, parse_place
 
 from ..app import Runtime
 from ..audit import explanation_of, record_lines, records_of
+from ..config import COMMANDS_FOLDER, trust_in
 from ..conversation import cost_lines
 from ..describe import (
     bound_lines,
@@ -40,7 +42,7 @@ from ..exits import CliError
 from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
 from .handlers import diff_told, export_told, jobs_told, notes_told, redo_told, servers_told, undo_told
 from .labels import endorsed, files_told, labels_told
-from .own import own_commands, read_own
+from .own import own_commands, project_commands, read_own, read_project_command
 from .skills import skill_turn, skills_told
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ _PLAN = (
     "Make a plan for this first: look at what you need, change nothing, and end with the steps, the files "
     "they are about and what could go wrong."
 )
-_ACCEPTED = "The plan is accepted: carry it out."
+_PROJECT_COMMAND = "This is a command of the project, which I trust: do what the marked text below asks for."
 _FIRST_INSTRUCTIONS = (
     "Look at this workspace: what it is, how it is laid out, built, tested and checked. Then write "
     "AGENTS.md, or improve the one that is there, for the next assistant: commands, conventions, and what to "
@@ -139,22 +141,38 @@ async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
 
 
 async def _own(runtime: Runtime, slash: SlashCommand) -> SlashResult:
-    """Send what a command of the person's own holds; it is theirs, as if they had typed it."""
+    """Send what a command that is a file holds: the person's own as their words, the project's as data."""
+    policy = runtime.pipeline.session.policy
     try:
         own = await trio.to_thread.run_sync(read_own, runtime.places.config, slash.name)
+        if own is not None:
+            return SlashResult(turn=(own.filled(slash.argument), ""))
+        trust = await trio.to_thread.run_sync(trust_in, runtime.places)
+        brought = await trio.to_thread.run_sync(read_project_command, slash.name, trust, policy)
     except (OSError, ValueError) as error:
         return _failed(f"/{slash.name} cannot be used: {visible(str(error))}")
-    if own is None:
+    if brought is None:
         return _failed(slash.problem or "")
-    return SlashResult(turn=(own.filled(slash.argument), ""))
+    source = Source("project", Origin.PROJECT, f"{COMMANDS_FOLDER}/{brought.name}.md", shows=True)
+    text = await runtime.pipeline.admit(brought.filled(slash.argument), source)
+    return SlashResult(turn=(f"{slash.line}\n\n{_PROJECT_COMMAND}", text))
 
 
 async def _help(runtime: Runtime, argument: str) -> SlashResult:
     name = argument.lstrip("/").lower()
     own = await trio.to_thread.run_sync(own_commands, runtime.places.config)
+    trust = await trio.to_thread.run_sync(trust_in, runtime.places)
+    policy = runtime.pipeline.session.policy
+    brought = await trio.to_thread.run_sync(project_commands, trust, policy)
     lines = [_help_line(one) for one in COMMANDS if not name or one is _BY_NAME.get(name)]
-    mine = (one for one in own if name in {"", one.name} and one.name not in _BY_NAME)
-    lines += [f"{f'/{one.name} …':<{_USAGE}}  {visible(one.summary)} (yours)" for one in mine]
+    files = {one.name: (one, "this workspace's") for one in brought} | {
+        one.name: (one, "yours") for one in own
+    }
+    lines += [
+        f"{f'/{one.name} …':<{_USAGE}}  {visible(one.summary)} ({whose})"
+        for one, whose in files.values()
+        if name in {"", one.name} and one.name not in _BY_NAME
+    ]
     if not lines:
         return _failed(f"there is no /{visible(name)}; /help lists all")
     return SlashResult("\n".join(lines))

@@ -1,21 +1,32 @@
-"""Commands of the person's own: Markdown files in `commands/` of the configuration folder.
+"""Commands that are Markdown files: the person's own, and those of a workspace they trust.
 
-`/review src` sends what `commands/review.md` holds, as if it were typed: these are the person's words. `$1`
-to `$9` are the words behind the command and `$ARGUMENTS` all of them; where neither is, they come below the
-text. A first line that is a heading says what the command is for, and is not sent. No built-in command can
-be replaced.
+`/review src` sends what `commands/review.md` of the configuration folder holds, as if it were typed: these are
+the person's words. What `.leeward/commands/review.md` of a workspace holds is the project's: it goes along
+marked as data, and only if the very bytes that are sent are those the person trusts.
+
+`$1` to `$9` are the words behind the command and `$ARGUMENTS` all of them; where neither is, they come below
+the text. A first line that is a heading says what the command is for, and is not sent. No built-in command can
+be replaced, and none of the person's by a workspace's.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leeward.security.lazy import dataclass, regex
+from leeward.security.paths import secret_reason
 
-__all__ = ["OwnCommand", "own_commands", "read_own"]
+from ..config import COMMANDS_FOLDER, Trust, contents_of
+
+if TYPE_CHECKING:
+    from leeward.security.policy import Policy
+
+__all__ = ["OwnCommand", "own_commands", "project_commands", "read_own", "read_project_command"]
 
 FOLDER = "commands"
 _NAME = regex(r"[a-z][a-z0-9_-]{0,31}")
@@ -79,8 +90,47 @@ def read_own(config: Path, name: str) -> OwnCommand | None:
     state = file.stat()
     if not stat.S_ISREG(state.st_mode) or state.st_size > _LARGEST:
         raise ValueError(f"{file} is no file of at most {_LARGEST >> 10} KiB")
+    return _read(name, file.read_bytes(), str(file))
+
+
+def read_project_command(name: str, trust: Trust, policy: Policy) -> OwnCommand | None:
+    """Return a command of the workspace, or None where no file has its name.
+
+    Raises:
+        ValueError: it is not as the person trusts it, holds secrets, is empty, too large, or no UTF-8.
+    """
+    file, workspace = f"{COMMANDS_FOLDER}/{name}.md", Path(policy.workspace)
+    # Read once: what is compared with the digest is what is sent, whatever is put there meanwhile.
+    data = contents_of(workspace, file) if _NAME.fullmatch(name) else None
+    if data is None:
+        return None
+    if trust.files.get(file) != hashlib.sha256(data).hexdigest():
+        raise ValueError(
+            f"{file} is not what you trusted; read it, and answer for it as it is now: leeward config trust"
+        )
+    if secret_reason(os.path.realpath(workspace / file), policy) is not None:
+        raise ValueError(f"{file} leads to a file of secrets")
+    if len(data) > _LARGEST:
+        raise ValueError(f"{file} is larger than {_LARGEST >> 10} KiB")
+    return _read(name, data, file)
+
+
+def project_commands(trust: Trust, policy: Policy) -> list[OwnCommand]:
+    """Return the commands of the workspace that can be used, by name."""
+    folder, commands = f"{COMMANDS_FOLDER}/", []
+    for file in sorted(file for file in trust.files if file.startswith(folder)):
+        name = file.removeprefix(folder).removesuffix(".md")
+        try:
+            one = read_project_command(name, trust, policy)
+        except ValueError as error:
+            one = OwnCommand(name, f"cannot be used: {error}", "")
+        commands += [one] if one is not None else []
+    return commands
+
+
+def _read(name: str, data: bytes, file: str) -> OwnCommand:
     try:
-        text = file.read_text(encoding="utf-8").strip()
+        text = data.decode("utf-8").replace("\r\n", "\n").strip()
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} is not UTF-8") from error
     first, _, rest = text.partition("\n")
