@@ -343,9 +343,9 @@ PACKAGES = {
     ),
     "runtime/slash": (
         "memory/audit memory/changes memory/checkpoints memory/labels memory/notes memory/private_file "
-        "runtime/app runtime/audit runtime/conversation runtime/describe runtime/exits runtime/sessions "
-        "security/call security/kinds security/outcome security/permissions security/policy "
-        "security/ports security/provenance security/session security/text security/trust "
+        "runtime/app runtime/audit runtime/config runtime/conversation runtime/describe runtime/exits "
+        "runtime/sessions security/call security/kinds security/outcome security/paths security/permissions "
+        "security/policy security/ports security/provenance security/session security/text security/trust "
         "security/filters security/url tools/checkpoints tools/files tools/shell tools/skills"
     ),
 }

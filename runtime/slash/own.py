@@ -1,12 +1,12 @@
 """Commands that are Markdown files: the person's own, and those of a workspace they trust.
 
-`/review src` sends what `commands/review.md` of the configuration folder holds, as if it were typed: these are
-the person's words. What `.leeward/commands/review.md` of a workspace holds is the project's: it goes along
-marked as data, and only if the very bytes that are sent are those the person trusts.
+`/review src` sends what `commands/review.md` of the configuration folder holds, as if it were typed: that is
+the person's. What `.leeward/commands/review.md` of a workspace holds is the project's: it goes along marked
+as data, and only if the very bytes that are sent are those the person trusts.
 
 `$1` to `$9` are the words behind the command and `$ARGUMENTS` all of them; where neither is, they come below
-the text. A first line that is a heading says what the command is for, and is not sent. No built-in command can
-be replaced, and none of the person's by a workspace's.
+the text. A first line that is a heading says what the command is for, and is not sent. A built-in command
+comes before the person's of the same name, and theirs before a workspace's.
 """
 
 from __future__ import annotations
