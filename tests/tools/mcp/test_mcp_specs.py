@@ -8,7 +8,7 @@ import stat
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leeward.security.action import ActionBuilder
@@ -253,14 +253,44 @@ def strings(kind, shape):
         "optional": ({"anyOf": [plain, {"type": "null"}]}, lambda value: value),
         "list": ({"type": "array", "items": plain}, lambda value: [value, value]),
         "open": ({} if kind is None else plain, lambda value: value),
+        "nested": ({"type": "object", "properties": {"in": plain}}, lambda value: {"in": value}),
     }
     return shapes[shape]
 
 
+SHAPES = st.sampled_from(["plain", "optional", "list", "open", "nested"])
+PLACES = {"list": "/{}/*", "nested": "/{}/in"}
+
+# What a server may be given beside its command: all of it only adds to what a call does.
+GIVEN = st.sampled_from(
+    [
+        {},
+        {"hosts": ("docs.example.com",)},
+        {"writes": True},
+        {"roots": True},
+        {"command": (), "url": "https://docs.example.com/mcp"},
+        {"workspace": "/ws"},
+    ]
+)
+
+
+def claiming(schema, kind):
+    """Return a schema in which a server claims another kind of each string, and what it does."""
+    if isinstance(schema, list):
+        return [claiming(one, kind) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    said = {KIND_KEY: str(kind), EFFECT_KEY: "read"} if kind and schema.get("type") == "string" else {}
+    return {word: claiming(child, kind) for word, child in schema.items() if word != KIND_KEY} | said
+
+
+@settings(max_examples=5 * settings().max_examples)
 @given(
-    arguments=st.dictionaries(
-        NAMES, st.tuples(KINDS, st.sampled_from(["plain", "optional", "list", "open"]), VALUES), max_size=3
-    ),
+    arguments=st.dictionaries(NAMES, st.tuples(KINDS, SHAPES, VALUES), max_size=3),
+    wrong=st.dictionaries(NAMES, st.sampled_from([5, None, True, ["a"], {"b": "c"}]), max_size=1),
+    claimed=KINDS,
+    hints=st.booleans(),
+    around=GIVEN,
     more=st.dictionaries(st.sampled_from(["extra", "other"]), VALUES, max_size=1),
     effects=EFFECTS,
     policy=POLICIES,
@@ -268,11 +298,11 @@ def strings(kind, shape):
     labels=st.sets(st.sampled_from([Origin.WEB, Origin.MCP, Origin.SECRET, Origin.WORKSPACE])),
 )
 def test_over_mcp_a_call_is_judged_as_the_same_tool_in_python_or_stricter(
-    arguments, more, effects, policy, level, labels
+    arguments, wrong, claimed, hints, around, more, effects, policy, level, labels
 ):
     made = {name: strings(kind, shape) for name, (kind, shape, _) in arguments.items()}
     declared = {name: schema for name, (schema, _) in made.items()}
-    given_values = {name: made[name][1](value) for name, (_, _, value) in arguments.items()} | more
+    given_values = {name: made[name][1](value) for name, (_, _, value) in arguments.items()} | more | wrong
     in_python = spec_from_schema(
         "x__tool",
         "does it",
@@ -281,16 +311,15 @@ def test_over_mcp_a_call_is_judged_as_the_same_tool_in_python_or_stricter(
         result=Origin.MCP,
     )
     in_python = replace(in_python, level=level, source="server:x", definition="d")
-    bare = {
-        name: json.loads(json.dumps(schema).replace(KIND_KEY, "x-was")) for name, schema in declared.items()
-    }
-    tool = listed(properties=bare)
+    tool = listed(properties=claiming(declared, claimed))
+    tool = replace(tool, claims=("readOnlyHint: true", "destructiveHint: false")) if hints else tool
     kinds = {
-        (f"/{name}/*" if shape == "list" else name): kind
+        PLACES.get(shape, "{}").format(name): kind
         for name, (kind, shape, _) in arguments.items()
         if kind is not None
     }
     settings = ServerSettings("x", ("x",), tools={"tool": ToolDeclaration(effects, kinds)})
+    settings = replace(settings, **around)
     over_mcp = spec_of(tool, settings, {tool.digest: level})
     expected, first = verdict(in_python, given_values, policy, labels)
     found, second = verdict(over_mcp, given_values, policy, labels)
