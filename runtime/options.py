@@ -36,6 +36,7 @@ class Options:
     command: str = ""
     config: Path | None = None
     workspace: Path | None = None
+    profile: str | None = None
     model: str | None = None
     autonomy: str | None = None
     output: Output = "text"
@@ -79,6 +80,7 @@ class Options:
     def flags(self) -> dict[str, object]:
         """Return what flags say of the configuration, by dotted key; None where one was not given."""
         return {
+            "profile": self.profile,
             "llm.model": self.model,
             "permissions.autonomy": self.autonomy,
             "agent.max_turns": self.max_turns,

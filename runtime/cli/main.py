@@ -370,6 +370,7 @@ def _common(parser: argparse.ArgumentParser, default: object) -> None:
     add(
         "--workspace", metavar="FOLDER", type=Path, default=default, help="where to work (the current folder)"
     )
+    add("--profile", metavar="NAME", default=default, help="the profile of your configuration to use")
     add("--model", metavar="PROVIDER:NAME", default=default, help="who answers; offline is built in")
     levels = ("readonly", "supervised", "full")
     add("--autonomy", choices=levels, default=default, help="how much is done without asking")
@@ -434,10 +435,15 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
     models = commands.add_parser("models", **shared, help="the models a service offers")
     models.add_argument("name", metavar="PROVIDER", nargs="?", default="", help="the one in use, if left out")
     config = commands.add_parser("config", **shared, help="what is configured, and where")
-    words = ("show", "path", "init", "trust", "distrust")
+    words = ("show", "path", "init", "set", "trust", "distrust")
     config.add_argument(
-        "action", choices=words, nargs="?", default="show", help="values, files, a first file, this workspace"
+        "action",
+        choices=words,
+        nargs="?",
+        default="show",
+        help="values, files, a first file, a value, trust",
     )
+    config.add_argument("words", metavar="KEY VALUE", nargs="*", help="set: what to write, as a flag has it")
     config.add_argument("--url", metavar="URL", help="init: the address of a model server of yours")
 
 

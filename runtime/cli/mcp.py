@@ -7,7 +7,6 @@ was where the result would not be what is meant.
 from __future__ import annotations
 
 import os
-import tempfile
 import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -34,7 +33,7 @@ from leeward.tools.mcp import (
 )
 from leeward.tools.process import find_programs, git_settings, open_kit
 
-from ..config import ConfigError, config_folder, load, toml_value
+from ..config import CannotChange, ConfigError, config_folder, replace_file, text_of, toml_value
 from ..console import Startup, look
 from ..describe import effects_of
 from ..dry_run import policy_of
@@ -265,11 +264,9 @@ def _configure(options: Options, printer: Printer) -> Exit:
     named = options.config or os.environ.get("LEEWARD_CONFIG")
     file = Path(os.path.realpath(named or config_folder() / "config.toml"))
     try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        text = ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", f"{file} cannot be read: {error}") from error
+        text = text_of(file)
+    except CannotChange as error:
+        raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
     if options.action == "add":
         changed = with_server(text, options.name, options.words, options.url)
         line = f"{options.name} was added to {file}; leeward mcp test {options.name} shows its tools"
@@ -357,22 +354,10 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Put a text in the place of a file, once it was read as a configuration; readers see either."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as made:
-            made.write(text)
-        load(file=Path(name), environment={})
-        if file.exists():
-            Path(name).chmod(file.stat().st_mode & 0o7777)
-        Path(name).replace(file)
+        replace_file(file, text)
     except ConfigError as error:
-        Path(name).unlink(missing_ok=True)
-        raise _refused(str(error).replace(name, str(file))) from error
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        raise _refused(str(error)) from error
 
 
 def _refused(why: str) -> CliError:

@@ -1,8 +1,10 @@
-"""The commands `leeward tools` and `leeward config`. Only `config trust` writes anything."""
+"""The commands `leeward tools` and `leeward config`. Only `config trust` and `config set` write anything."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from leeward.security.kinds import Json
@@ -10,14 +12,19 @@ from leeward.security.session import Session
 
 from ..config import (
     KEYS,
+    CannotChange,
     Loaded,
+    as_written,
     brought_by,
     config_folder,
     dotted,
     is_private,
     purpose_of,
+    replace_file,
     set_trusted,
+    text_of,
     toml_value,
+    with_value,
 )
 from ..console import Startup, look
 from ..describe import effects_of, level_of, tool_line
@@ -61,6 +68,8 @@ async def config(options: Options, printer: Printer) -> Exit:
     Raises:
         CliError: the person's answer could not be recorded.
     """
+    if options.action == "set":
+        return _set(options, printer)
     start = look(options)
     match options.action:
         case "path":
@@ -81,6 +90,34 @@ async def config(options: Options, printer: Printer) -> Exit:
             answer = {"values": values}
             lines = [f"{key} = {toml_value(one['value'])}  ({one['source']})" for key, one in values.items()]
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
+    printer.event({"schema": 1, "type": "config", **answer})
+    return printer.finish(Exit.SUCCESS, answer)
+
+
+def _set(options: Options, printer: Printer) -> Exit:
+    """Write one value into the person's file, or into one of its profiles; nothing else in it changes.
+
+    Raises:
+        CliError: there is no such key, the value does not fit, or the file cannot be changed so.
+    """
+    if len(options.words) != 2:
+        raise CliError(Exit.ARG_ERROR, "USAGE", "usage: leeward config set KEY VALUE")
+    key, written = options.words
+    named = options.config or os.environ.get("LEEWARD_CONFIG")
+    file = Path(os.path.realpath(named or config_folder() / "config.toml"))
+    path, value = as_written(key, written)
+    whole = ("profiles", options.profile, *path) if options.profile else path
+    try:
+        replace_file(file, with_value(text_of(file), whole, value))
+    except CannotChange as error:
+        what = f"the configuration was not changed: {error}"
+        raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", what) from error
+    except OSError as error:
+        what = f"{file} cannot be written: {error.strerror}"
+        raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", what) from error
+    shown = toml_value(value) if not is_private(path) else "(a secret)"
+    printer.answer(f"{plain(f'{dotted(whole)} = {shown}, in {file}')}\n")
+    answer: dict[str, Json] = {"key": dotted(whole), "file": str(file)}
     printer.event({"schema": 1, "type": "config", **answer})
     return printer.finish(Exit.SUCCESS, answer)
 

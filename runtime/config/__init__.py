@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         contents_of,
         purpose_of,
     )
+    from .editing import CannotChange, as_written, replace_file, text_of, with_value
     from .errors import ConfigError
     from .keys import KEYS, dotted, is_private, printable
     from .models import AnomalySection, Config, ProviderSection, SecretSection
@@ -39,6 +40,7 @@ __all__ = [
     "WORKSPACE_FILTERS",
     "WORKSPACE_SERVERS",
     "AnomalySection",
+    "CannotChange",
     "Config",
     "ConfigError",
     "Loaded",
@@ -47,6 +49,7 @@ __all__ = [
     "SecretSection",
     "ServerSection",
     "Trust",
+    "as_written",
     "brought_by",
     "config_folder",
     "contents_of",
@@ -57,11 +60,14 @@ __all__ = [
     "load",
     "printable",
     "purpose_of",
+    "replace_file",
     "set_trusted",
+    "text_of",
     "toml_value",
     "trust_in",
     "trust_of",
     "trusted_now",
+    "with_value",
 ]
 
 _HOMES = {
@@ -79,6 +85,11 @@ _HOMES = {
     "SERVER_NAME": ".types",
     "ServerSection": ".servers",
     "Trust": ".trust",
+    "CannotChange": ".editing",
+    "as_written": ".editing",
+    "replace_file": ".editing",
+    "text_of": ".editing",
+    "with_value": ".editing",
     "brought_by": ".brought",
     "WORKSPACE_SERVERS": ".brought",
     "contents_of": ".brought",

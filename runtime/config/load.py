@@ -1,6 +1,7 @@
 """Load the configuration: merge all layers, and record where each value was set.
 
-    defaults  <  the person's file  <  a trusted workspace's file (tighter only)  <  LEEWARD_*  <  flags
+    defaults  <  the person's file  <  one of its profiles  <  a trusted workspace's file (tighter only)
+              <  LEEWARD_*  <  flags
 
 `load` returns the configuration or raises `ConfigError` with every problem it found. `layers.py` reads a
 layer, `models.py` defines the keys, and `runtime/policy.py` cuts out what a gate may see of it all.
@@ -26,6 +27,7 @@ from .errors import ConfigError, ConfigProblem, ValueSource
 from .keys import KEYS, Key, dotted, found, printable
 from .layers import ABSENT, DEFAULT, Layer, environment_layer, file_layer, flag_layer, problems_of
 from .models import ONE_LAYER, Config, ProviderSection, SecretSection
+from .profiles import PROFILE_VARIABLE, problems_in, without_profiles
 from .toml_lines import KeyPath
 from .types import Section
 
@@ -101,7 +103,8 @@ def load(
     """Read all layers and lay them over each other.
 
     `file` (else LEEWARD_CONFIG) must exist where it is given; without it `config.toml` in
-    `config_dir` is read if there is one. `flags` maps dotted keys to values, None meaning that the
+    `config_dir` is read if there is one; the profile that `flags` (`profile`) or
+    LEEWARD_PROFILE name is laid over it. `flags` maps dotted keys to values, None meaning that the
     flag was not given. The configuration in `workspace` is read only if that is `trusted`. A `filters.toml`
     beside either file is read with it.
 
@@ -112,15 +115,18 @@ def load(
     reading = _Reading()
     named = file or (Path(environment["LEEWARD_CONFIG"]) if environment.get("LEEWARD_CONFIG") else None)
     path = named or (config_dir or config_folder()) / "config.toml"
-    reading.read(path, str(named or "config.toml"), required=named is not None)
+    reading.read(path, str(named or "config.toml"), required=named is not None, has_profiles=True)
+    flags = dict(flags or {})
+    profile = flags.pop("profile", None) or environment.get(PROFILE_VARIABLE)
+    reading.use_profile(str(profile or ""))
     filters = path.with_name(Path(WORKSPACE_FILTERS).name)
     reading.read_filters(filters, str(filters) if named else filters.name, "yours")
     inner = workspace / WORKSPACE_FILE if workspace is not None and trusted else None
     if inner is not None and not _is_same(inner, path):
         reading.read(inner, WORKSPACE_FILE, required=False, narrow=True)
         reading.read_filters(inner.with_name(filters.name), WORKSPACE_FILTERS, "workspace")
-    reading.add(*environment_layer(environment, reading.key_variables()))
-    reading.add(*flag_layer(flags or {}))
+    reading.add(*environment_layer(environment, (PROFILE_VARIABLE, *reading.key_variables())))
+    reading.add(*flag_layer(flags))
     return reading.result()
 
 
@@ -138,6 +144,7 @@ class _Reading:
         self._problems: list[ConfigProblem] = []
         self._files: list[Path] = []
         self._filters: RuleSet | None = None
+        self._profiles: dict[str, Layer] = {}
 
     def read_filters(self, path: Path, label: str, layer: FilterLayer) -> None:
         """Lay a file of output filters, if there is one, over those that hold so far."""
@@ -154,8 +161,10 @@ class _Reading:
             place, key = read.place(problem.path), dotted(problem.path)
             self._problems.append(ConfigProblem(place, key, printable(problem.message)))
 
-    def read(self, path: Path, label: str, *, required: bool, narrow: bool = False) -> None:
-        """Add a file; that it cannot be read is one more problem."""
+    def read(
+        self, path: Path, label: str, *, required: bool, narrow: bool = False, has_profiles: bool = False
+    ) -> None:
+        """Add a file; that it cannot be read is one more problem. Only the person's own has profiles."""
         try:
             layer = file_layer(path, label, required=required)
         except ConfigError as error:
@@ -163,7 +172,22 @@ class _Reading:
             return
         if layer is not ABSENT:
             self._files.append(path.absolute())
+        if has_profiles:
+            layer, self._profiles, problems = without_profiles(layer)
+            self._problems.extend(problems)
         self.add(layer, narrow=narrow)
+
+    def use_profile(self, name: str) -> None:
+        """Lay a profile over what holds, none where `name` is ""; each has to be right, used or not."""
+        for other, layer in self._profiles.items():
+            if other != name:
+                self._problems.extend(problems_in(layer))
+        if name in self._profiles:
+            self.add(self._profiles[name])
+        elif name:
+            known = ", ".join(sorted(map(printable, self._profiles))) or "none"
+            why = f"there is no profile {printable(name)} (there are: {known})"
+            self._problems.append(ConfigProblem(ValueSource("profile"), "", why))
 
     def add(self, layer: Layer, problems: Iterable[ConfigProblem] = (), *, narrow: bool = False) -> None:
         """Lay a layer over what holds so far, except for what in it cannot be right."""

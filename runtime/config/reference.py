@@ -15,7 +15,7 @@ from .keys import KEYS, SECTIONS, Key, dotted, expected_at
 from .toml_lines import KeyPath
 from .types import Section
 
-__all__ = ["example", "reference", "toml_value"]
+__all__ = ["example", "reference", "toml_key", "toml_value"]
 
 _WIDTH = 100
 
@@ -152,7 +152,9 @@ def toml_value(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(map(toml_value, value))}]"
         case dict():
-            pairs = (f"{_key(name)} = {toml_value(one)}" for name, one in value.items() if one is not None)
+            pairs = (
+                f"{toml_key(name)} = {toml_value(one)}" for name, one in value.items() if one is not None
+            )
             return f"{{ {', '.join(pairs)} }}" if value else "{}"
         case float() if value.is_integer():
             return str(int(value))
@@ -160,7 +162,8 @@ def toml_value(value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Write a name as a key of TOML."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 

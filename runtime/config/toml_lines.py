@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from leeward.security.lazy import dataclass, regex
 
-__all__ = ["KeyPath", "key_lines"]
+__all__ = ["KeyPath", "Placed", "key_lines", "placed_in"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The names from the root to a key; an entry of an array is named by its index, from 0."""
@@ -43,6 +43,47 @@ class _Statement:
     line: int
     text: str = ""
     entries: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A header or a `key = value` of a text: its full path, and its first and last line (from 1)."""
+
+    path: KeyPath
+    is_header: bool
+    first: int
+    last: int
+
+
+def placed_in(text: str) -> Iterator[Placed]:
+    """Yield the headers and the keys of a valid TOML text, in order; what is inline is part of its key.
+
+    Raises:
+        tomllib.TOMLDecodeError: the text is not TOML.
+    """
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    for statement in _statements(text):
+        names, _ = _spine(tomllib.loads(statement.text))
+        last = statement.line + statement.text.count("\n")
+        if statement.text.startswith("["):
+            table = _entered(names, counts, repeated=statement.text.startswith("[["))
+            yield Placed(table, True, statement.line, last)
+        else:
+            key = names[: _dots_in(statement.text)]
+            yield Placed((*table, *key), False, statement.line, last)
+
+
+def _dots_in(text: str) -> int:
+    """Return how many names the key of a statement has: `a.b = {c = 1}` has two."""
+    count = 1
+    for token in _TOKEN.finditer(text):
+        if token.lastgroup == "other":
+            before, sign, _ = token[0].partition("=")
+            count += before.count(".")
+            if sign:
+                break
+    return count
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
