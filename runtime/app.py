@@ -77,6 +77,7 @@ class RuntimeSession:
         self.tools = parts.tools
         self.servers = parts.servers
         self.skills = parts.skills
+        self.todo = parts.todo
         self.jobs = parts.current.jobs
         self.checkpoints = parts.current.checkpoints
         self.provider = parts.provider
@@ -396,6 +397,7 @@ async def _begin(
     )
     current.begin(pipeline, taken)
     current.reader = ModelReader(lambda: runtime.provider, runtime.talk.meter)
+    parts.todo.tasks = ()
     parts.agents.host = AgentHost(
         pipeline,
         runtime.config,

@@ -25,6 +25,7 @@ from leeward.tools.checkpoints import ChangeRecord
 from leeward.tools.composite import Registered
 from leeward.tools.distill import Engine
 from leeward.tools.survey import Surveyor
+from leeward.tools.todo import TodoList
 
 from .agents import Agents, definitions
 from .conversation import skills_of
@@ -64,6 +65,7 @@ class Components:
     servers: Servers
     skills: Skills
     agents: Agents
+    todo: TodoList
     provider: Provider
     relay: EventRelay
     current: Current
@@ -123,6 +125,7 @@ async def open_parts(
             runner=sandbox.run,
             jobs=jobs,
             lend=vault.lend,
+            todo=(todo := TodoList()),
             reader=lambda: current.reader,
             given=kit.variables(confined=sandbox.level is not SandboxLevel.NONE),
             before=kit.refresh,
@@ -173,6 +176,7 @@ async def open_parts(
             servers=servers,
             skills=skills,
             agents=agents,
+            todo=todo,
             provider=provider or shared.model.provider,
             relay=relay,
             current=current,

@@ -7,8 +7,8 @@ records are formatted in `audit/text.py`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from leeward.security.filters import HARD_BOUND
 from leeward.security.kinds import Effect, Json, Runs
@@ -20,6 +20,8 @@ from leeward.security.trust import TrustLevel, min_trust
 from leeward.security.url import host_warning
 from leeward.tools.process import UpperBounds, size_text
 
+from .config import KEYS, dotted, is_private, toml_value
+
 if TYPE_CHECKING:
     from leeward.memory.notes import StoredNote
     from leeward.security.call import ToolSpec
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
     from leeward.tools.distill import RuleSet
     from leeward.tools.sandbox import Sandbox
 
-    from .config import Config
+    from .config import Config, Loaded
 
 __all__ = [
     "bound_lines",
     "bounds_of",
+    "config_lines",
+    "configured_values",
     "effects_of",
     "gates_off",
     "known_lines",
@@ -252,3 +256,34 @@ def note_lines(note: StoredNote) -> Iterator[str]:
 
 def _cut(line: str) -> str:
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+def config_lines(loaded: Loaded, begins: str = "") -> list[str]:
+    """Return values with where each was set: those that are not the default, or all whose key begins so."""
+    return [
+        visible(f"{key} = {toml_value(one['value'])}  ({one['source']})")
+        for key, one in configured_values(loaded).items()
+        if (key.startswith(begins) if begins else one["source"] != "default")
+    ]
+
+
+def configured_values(loaded: Loaded) -> dict[str, dict[str, Any]]:
+    """Return each key's value and source; what may hold a secret is named, not shown."""
+    found: dict[str, dict[str, object]] = {}
+    dumped = loaded.config.model_dump(mode="json")
+    for path in KEYS:
+        value: Any = dumped
+        for part in path:
+            value = value[part]
+        key = dotted(path)
+        found[key] = {"value": _masked(value, path), "source": loaded.sources[key]}
+    return found
+
+
+def _masked(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Replace what may hold a secret, however deep, by a word that says so."""
+    if isinstance(value, Mapping):
+        return {name: _masked(inner, (*path, name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner, (*path, index)) for index, inner in enumerate(value)]
+    return "(not shown)" if value and is_private(path) else value

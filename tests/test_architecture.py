@@ -173,6 +173,7 @@ SHORT_FILES = {
     "runtime/version.py": "the one place of the version",
     "security/provenance/outward.py": "what went out, apart from what is known of values",
     "runtime/installation.py": "where this installation lies, asked by --help too",
+    "runtime/config/profiles.py": "apart from load.py, which lays them over",
     "runtime/config/trust.py": "which workspaces are trusted",
     "runtime/config/places.py": "where configuration and data lie",
     "runtime/console/exit_codes.py": "apart from exits.py, which --help loads",

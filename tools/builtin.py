@@ -28,6 +28,7 @@ from .process import Serve, environment
 from .sandbox import Runner, run_bare
 from .search import Search
 from .shell import Jobs, Shell
+from .todo import TodoList
 from .untrusted import NoReader, Untrusted
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class BuiltinSettings:
     that outweigh the usual ones of programs. `runner` runs programs, which
     `before` is done for each time, `trials` those that change nothing yet, and `readers` those that change
     nothing at all; `jobs` are those that go on in the background. `reader` returns the model that answers
-    about texts nobody else is to read.
+    about texts nobody else is to read, `todo` the list of tasks of the session.
     """
 
     workspace: str
@@ -92,6 +93,7 @@ class BuiltinSettings:
     readers: Callable[[], Readers] | None = None
     lend: Callable[[Sequence[str]], Lent] | None = None
     reader: Callable[[], Reader] = NoReader
+    todo: TodoList = field(default_factory=TodoList)
 
 
 @asynccontextmanager
@@ -135,6 +137,7 @@ def builtin_tools(settings: BuiltinSettings, fetcher: Fetcher | None = None) -> 
         *fetcher.tools(),
         *overflow.tools(),
         *Notes(settings.notes, settings.session).tools(),
+        *settings.todo.tools(),
         *Untrusted(settings.reader, settings.session, fetcher, Files(guard), overflow).tools(),
     ]
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from leeward.security.kinds import Json
 from leeward.security.session import Session
 
 from ..config import (
-    KEYS,
     CannotChange,
-    Loaded,
     as_written,
     brought_by,
     config_folder,
@@ -27,7 +23,7 @@ from ..config import (
     with_value,
 )
 from ..console import Startup, look
-from ..describe import effects_of, level_of, tool_line
+from ..describe import configured_values, effects_of, level_of, tool_line
 from ..dry_run import policy_of, specs_of
 from ..exits import CliError, Exit
 from ..options import Options
@@ -86,7 +82,7 @@ async def config(options: Options, printer: Printer) -> Exit:
             read = "is read as it is now" if answer["trusted"] else "is not read"
             lines = [f"{answer['workspace']}: what it brings {read}", *_brought_lines(start)]
         case _:
-            values = dict(_values(start.loaded))
+            values = configured_values(start.loaded)
             answer = {"values": values}
             lines = [f"{key} = {toml_value(one['value'])}  ({one['source']})" for key, one in values.items()]
     printer.answer("".join(f"{plain(line)}\n" for line in lines))
@@ -134,25 +130,3 @@ def _note_trust(start: Startup, *, trusted: bool) -> dict[str, Json]:
         why = f"could not be noted: {error.strerror}"
         raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", why) from error
     return {"workspace": str(start.places.workspace), "trusted": trusted}
-
-
-def _values(loaded: Loaded) -> Mapping[str, dict[str, Any]]:
-    """Return each key's value and source; what may hold a secret is named, not shown."""
-    found: dict[str, dict[str, object]] = {}
-    dumped = loaded.config.model_dump(mode="json")
-    for path in KEYS:
-        value: Any = dumped
-        for part in path:
-            value = value[part]
-        key = dotted(path)
-        found[key] = {"value": _masked(value, path), "source": loaded.sources[key]}
-    return found
-
-
-def _masked(value: Any, path: tuple[str | int, ...]) -> Any:
-    """Replace what may hold a secret, however deep, by a word that says so."""
-    if isinstance(value, Mapping):
-        return {name: _masked(inner, (*path, name)) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_masked(inner, (*path, index)) for index, inner in enumerate(value)]
-    return "(not shown)" if value and is_private(path) else value

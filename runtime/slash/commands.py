@@ -32,6 +32,7 @@ from ..conversation import cost_lines
 from ..describe import (
     bound_lines,
     bounds_of,
+    config_lines,
     known_lines,
     permission_lines,
     status_lines,
@@ -447,6 +448,17 @@ async def _context(runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult("\n".join(lines), data={"tokens": dict(filled), "limit": most or None})
 
 
+async def _config(runtime: Runtime, argument: str) -> SlashResult:
+    """Show the values that are not the default, or those whose key begins so, with where each was set."""
+    lines = config_lines(runtime.loaded, argument)
+    what = f"no key begins with {visible(argument)}" if argument else "every value is the default"
+    return SlashResult("\n".join(lines) or what, failed=bool(argument) and not lines)
+
+
+async def _todo(runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("\n".join(map(visible, runtime.todo.lines())) or "the model keeps no list of tasks")
+
+
 async def _exit(_runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult(exit=True)
 
@@ -501,6 +513,8 @@ COMMANDS: tuple[SlashCommandSpec, ...] = (
         "have a plan made while nothing can be changed; have it carried out; drop it",
         _plan,
     ),
+    SlashCommandSpec("todo", "/todo", "the tasks the model works through, and which are done", _todo),
+    SlashCommandSpec("config", "/config [KEY]", "values that are set, and where; all below a key", _config),
     SlashCommandSpec("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
     SlashCommandSpec(
         "permissions",

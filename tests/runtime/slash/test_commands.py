@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from leeward.runtime.slash import COMMANDS, parse
+from leeward.runtime.slash import COMMANDS, dispatch, parse
 
 OFFLINE = ("--model", "offline")
 
@@ -51,6 +51,8 @@ def test_no_two_commands_share_a_name():
     assert len(names) == len(set(names))
     asked = {
         "help",
+        "todo",
+        "config",
         "skill",
         "clear",
         "new",
@@ -248,3 +250,13 @@ def test_audit_shows_one_call_of_this_session_only(leeward):
     before = leeward("audit", "list", "--output", "json").json["data"]["records"][1]["call"]
     ran = leeward("--script", leeward.script(f"/audit show {before}\n"), *OFFLINE, "--output", "json")
     assert ran.json["error"]["code"] == "SLASH_FAILED"
+
+
+async def test_config_shows_what_is_set_and_where(sessions, tmp_path) -> None:
+    text = '[agent]\nmax_turns = 7\n[[llm.providers]]\nname = "a"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    async with sessions.session(tmp_path, text) as runtime:
+        shown = (await dispatch(runtime, parse("/config"))).text
+        assert "agent.max_turns = 7  (config.toml:2)" in shown and "agent.timeout" not in shown
+        below = (await dispatch(runtime, parse("/config agent."))).text
+        assert "agent.timeout = 0  (default)" in below and "llm" not in below
+        assert (await dispatch(runtime, parse("/config nothing"))).failed
