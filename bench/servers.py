@@ -41,7 +41,9 @@ def _settings(mode: str) -> str:
         f'[mcp.servers.a.tools.{name}]\neffects = ["read"]\narguments = {arguments}\n'
         for name, arguments in {"echo": '{ text = "text" }', "wait": "{}"}.items()
     )
-    return f"[mcp.servers.a]\ncommand = {command}\n{tools}"
+    calls = max(_STARTS, _STOPS, 50)
+    limits = f"max_tool_calls_per_turn = {calls}\nmax_tool_calls_per_session = {2 * calls}\n"
+    return f"[agent]\n{limits}[mcp.servers.a]\ncommand = {command}\n{tools}"
 
 
 def _spread(name: str, times: list[float]) -> None:

@@ -22,6 +22,7 @@ from leeward.security.call import Status
 from leeward.security.outcome import PolicyBlocked, ToolError
 from leeward.security.policy import Policy
 from leeward.security.sandbox import SandboxLevel
+from leeward.security.trust import TrustLevel
 from leeward.tools.mcp import CallGate, KnownServer, Server, Surroundings
 from leeward.tools.mcp.http import _events
 
@@ -224,6 +225,33 @@ async def test_a_call_that_is_cancelled_is_not_waited_for_any_longer(sessions, a
                 assert (await call("quick", math.inf)).text == "from afar"
                 while far.held:
                     await trio.sleep(0.01)
+
+
+async def test_a_service_is_called_again_after_a_call_that_was_cancelled(sessions, authority, tmp_path):
+    """The cancelled request ends with its call; that nothing more may be sent then ends no connection."""
+    async with far_away(authority, "holds") as far:
+        config = NETWORK.format(ca=authority.file) + SERVICE.format(port=far.port) + READS.format()
+        async with listed(sessions, tmp_path, config) as (names, server):
+            names.store.put(server.settings, KnownServer(await server.refresh()))
+        approver = sessions.Answers(*sessions.YES)
+        async with sessions.session(tmp_path, config, resolve=on_loopback, approver=approver) as runtime:
+            await runtime.set_trust("far__echo", TrustLevel.TRUSTED)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(runtime.call, "far__echo", {"text": "hold"})
+                with trio.fail_after(60):
+                    while not far.held:
+                        await trio.sleep(0.01)
+                nursery.cancel_scope.cancel()
+            with trio.fail_after(60):
+                while far.held:
+                    await trio.sleep(0.01)
+                result = await runtime.call("far__echo", {"text": "quick"})
+            assert result.outcome.status is Status.OK, result.text
+            assert runtime.servers.servers["far"].starts == 1
+            rows = await sessions.rows(runtime)
+            egress = [event_of(row.kind, row.body) for row in rows if row.kind == "egress"]
+            ended = {event.call for event in egress if event.ended}
+            assert len(ended) == 2 and ended == {event.call for event in egress}
 
 
 @given(

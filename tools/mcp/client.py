@@ -165,7 +165,9 @@ class Client:
         found = [*map(_listed, await self._all_pages(*asked))]
         if ours := next((tool.name for tool in found if tool.name in OFFERS), ""):
             raise ListingRefused(f"it lists a tool called {ours}, which is the name of no tool")
-        return Listing.of(self._server, self._version, (*found, *self._offers))
+        # A server whose own tools are as many as there may be goes without the others.
+        more = self._offers if len(found) + len(self._offers) <= MOST_TOOLS else ()
+        return Listing.of(self._server, self._version, (*found, *more))
 
     async def _all_pages(self, request: Any, result: Any, name: str, most: int) -> list[Any]:
         """Return the entries of a list, until there are more than `most`."""

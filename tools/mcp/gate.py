@@ -19,6 +19,9 @@ from leeward.security.url import Url
 
 __all__ = ["CallGate"]
 
+# Closing waits for nothing that is far away.
+_LONGEST_DROP = 2.0
+
 _BETWEEN = "the server connects to nothing between calls"
 
 
@@ -44,7 +47,8 @@ class CallGate:
             finally:
                 self._admits = False
                 # What is still connected would be on record with the next call, or with none.
-                with trio.CancelScope(shield=True):
+                with trio.move_on_after(_LONGEST_DROP) as scope:
+                    scope.shield = True
                     await self.drop()
                 self._gate = None
 
