@@ -105,7 +105,7 @@ async def test_tools_are_known_from_then_on_and_nothing_is_started_to_list_them(
 
 
 async def test_nothing_of_a_hostile_server_is_outside_of_a_fence(session, tmp_path):
-    modes = ("forged", "errors", "fails", "quits", "wrong", "progress")
+    modes = ("forged", "errors", "fails", "quits", "wrong", "progress", "blob")
     config = "".join(server(mode, name=mode, tools=ALL_READ) for mode in modes)
     config += server("dies", name="dies")
     async with session(tmp_path, config) as runtime:
@@ -116,12 +116,29 @@ async def test_nothing_of_a_hostile_server_is_outside_of_a_fence(session, tmp_pa
             name = "forged__say" if mode == "forged" else f"{mode}__echo"
             arguments = {"a": "b"} if mode == "forged" else {"text": "x"}
             result = await runtime.call(name, arguments)
-            assert result.outcome.status is (Status.OK if mode in ("forged", "progress") else Status.ERROR)
+            assert result.outcome.status is (
+                Status.OK if mode in ("forged", "progress", "blob") else Status.ERROR
+            )
             texts.append(result.text)
         for text in (*texts, *schemas, *alerts(runtime)):
             bare = SPAN.sub("", text)
             assert "\x1b" not in text and "SYSTEM" not in (bare if text in texts else ""), text
         assert not any("SYSTEM" in schema for schema in schemas)
+        for line in ("/mcp", "/mcp forged", "/tools", "/trust"):
+            assert "\x1b" not in await type_in(runtime, line)
+
+
+def test_no_escape_sequence_of_a_server_reaches_a_terminal(leeward):
+    for mode in ("forged", "dies"):
+        leeward.configure(server(mode, tools=""))
+        for words in (
+            ("test", "plain"),
+            ("tools", "plain"),
+            ("list",),
+            ("test", "plain", "--output", "json"),
+        ):
+            ran = leeward("mcp", *words)
+            assert "\x1b" not in ran.out + ran.err and "\x07" not in ran.out + ran.err, ran
 
 
 async def test_an_unfenced_error_is_found(session, tmp_path, planted, monkeypatch):
