@@ -23,6 +23,10 @@ from .toml_lines import Placed, placed_in
 __all__ = ["CannotChange", "as_written", "replace_file", "text_of", "with_value"]
 
 
+_MARK = "\ufeff"
+"""What some editors begin a file of UTF-8 with."""
+
+
 class CannotChange(ValueError):
     """A change that cannot be made by lines; the message says what to do by hand."""
 
@@ -34,7 +38,8 @@ def text_of(file: Path) -> str:
         CannotChange: it cannot be read.
     """
     try:
-        return file.read_text(encoding="utf-8")
+        # As bytes: reading as text would turn the line ends of a file from Windows into others.
+        return file.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
@@ -63,14 +68,19 @@ def with_value(text: str, path: tuple[str, ...], value: object) -> str:
     Raises:
         CannotChange: it is not TOML, or the key is part of an inline table or of something that is no table.
     """
+    mark, text = text[: text.startswith(_MARK)], text.removeprefix(_MARK)
     try:
         before, placed = tomllib.loads(text), [*placed_in(text.replace("\r\n", "\n"))]
     except ValueError as error:
         raise CannotChange(f"it is not TOML: {error}") from error
     ending = "\r\n" if "\r\n" in text else "\n"
     lines = text.replace("\r\n", "\n").split("\n")
-    changed = ending.join(_changed(lines, placed, path, toml_value(value)))
-    wanted = _with(before, path, value)
+    try:
+        literal, meant = toml_value(value), _plain(value)
+    except (TypeError, ValueError) as error:
+        raise CannotChange(f"{'.'.join(path)} takes neither dates nor numbers without end") from error
+    changed = ending.join(_changed(lines, placed, path, literal))
+    wanted = _with(before, path, meant)
     try:
         found = tomllib.loads(changed)
     except ValueError:
@@ -78,7 +88,7 @@ def with_value(text: str, path: tuple[str, ...], value: object) -> str:
     if wanted is None or found != wanted:
         key = ".".join(path)
         raise CannotChange(f"{key} is written in a way that cannot be changed by lines; change it by hand")
-    return changed
+    return mark + changed
 
 
 def _changed(lines: list[str], placed: list[Placed], path: tuple[str, ...], value: str) -> list[str]:
@@ -101,9 +111,15 @@ def _changed(lines: list[str], placed: list[Placed], path: tuple[str, ...], valu
 
 
 def _comment(lines: list[str], own: Placed) -> str:
-    """Return the comment behind a value of one line, with the blanks before it."""
+    """Return the comment behind a value of one line, with the blanks before it.
+
+    Raises:
+        CannotChange: the value has several lines, and a comment in it would be lost.
+    """
     line = lines[own.first - 1]
     if own.first != own.last:
+        if any("#" in one for one in lines[own.first - 1 : own.last]):
+            raise CannotChange(f"{'.'.join(map(str, own.path))} may hold comments in it; change it by hand")
         return ""
     for at, char in enumerate(line):
         if char == "#" and _is_comment_at(line, at):
@@ -124,7 +140,7 @@ def _with(tree: Mapping[str, Any], path: tuple[str, ...], value: object) -> dict
     """Return a tree with a value at a path, None where something on the way is no table."""
     first, *rest = path
     if not rest:
-        return {**tree, first: _plain(value)}
+        return {**tree, first: value}
     inner = tree.get(first, {})
     changed = _with(inner, tuple(rest), value) if isinstance(inner, dict) else None
     return None if changed is None else {**tree, first: changed}

@@ -6,10 +6,10 @@ import stat
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leeward.runtime.config import CannotChange, with_value
+from leeward.runtime.config import KEYS, CannotChange, ConfigError, as_written, dotted, with_value
 from leeward.runtime.config.reference import toml_value
 
 TEXT = """# mine
@@ -27,7 +27,7 @@ action = "deny"
 
 [tools.shell]
 caches = [
-  "a", # one
+  "a",
   "b",
 ]
 [security]
@@ -41,7 +41,7 @@ trust = { fetch = "verified" }
         ("agent.max_turns", 9, "max_turns = 7 # seven", "max_turns = 9 # seven"),
         ("agent.timeout", 5, "  timeout   =   60", "  timeout   = 5"),
         ("permissions.autonomy", "readonly", 'autonomy = "full" # a', 'autonomy = "readonly" # a'),
-        ("tools.shell.caches", ["c"], 'caches = [\n  "a", # one\n  "b",\n]', 'caches = ["c"]'),
+        ("tools.shell.caches", ["c"], 'caches = [\n  "a",\n  "b",\n]', 'caches = ["c"]'),
         ("agent.max", 3, "timeout   =   60\n", "timeout   =   60\nmax = 3\n"),
         ("security.trust", {"read": "blocked"}, '{ fetch = "verified" }', '{ read = "blocked" }'),
         ("tools.fetch.timeout", 4, '"verified" }\n', '"verified" }\n\n[tools.fetch]\ntimeout = 4\n'),
@@ -134,3 +134,45 @@ def test_config_set_writes_the_file_and_refuses_what_does_not_fit(leeward):
     assert file.read_text() == before
     shown = leeward("--profile", "careful", "config", "show").out
     assert 'permissions.autonomy = "readonly"' in shown and f"({file.name}:" in shown
+
+
+def test_line_ends_and_the_mark_of_a_file_stay(leeward) -> None:
+    file = leeward.home / ".config/leeward/config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"\xef\xbb\xbf# mine\r\n[agent]\r\nmax_turns = 7 # seven\r\n")
+    assert leeward("config", "set", "agent.max_turns", "9").code == 0
+    assert file.read_bytes() == b"\xef\xbb\xbf# mine\r\n[agent]\r\nmax_turns = 9 # seven\r\n"
+    assert leeward("config", "set", "cost.max_session", "2").code == 0
+    assert file.read_bytes().endswith(b"# seven\r\n\r\n[cost]\r\nmax_session = 2\r\n")
+
+
+def test_comments_within_a_value_are_not_lost() -> None:
+    text = "[tools.sandbox]\nallow_hosts = [\n  'a.example', # first\n]\n"
+    with pytest.raises(CannotChange, match="comments"):
+        with_value(text, ("tools", "sandbox", "allow_hosts"), ["b.example"])
+
+
+_WORDS = st.text(max_size=30) | st.sampled_from(
+    ['"', "'''", "# no", "]", "= 5", '"\n[agent]\nx = 1', "1 # c"]
+)
+_BEFORE = '# mine\n[llm]\nmodel = "a:b"  # old\n\n[agent] # how far\nmax_turns = 7 # seven\n'
+
+
+@given(words=_WORDS, key=st.sampled_from([*map(dotted, KEYS)]))
+@example(words='x"\n[permissions]\nautonomy = "full"\n#', key="llm.model")
+@example(words='1\n[permissions]\nautonomy = "full"', key="agent.max_turns")
+@example(words="2026-01-01", key="agent.max_turns")
+@example(words="inf", key="cost.max_session")
+def test_no_words_change_another_value(words, key) -> None:
+    try:
+        path, value = as_written(key, words)
+        changed = tomllib.loads(with_value(_BEFORE, path, value))
+    except (ConfigError, CannotChange):
+        return
+    before = tomllib.loads(_BEFORE)
+    left, right = before, changed
+    for part in path[:-1]:
+        left, right = left.setdefault(part, {}), right[part]
+    left.pop(path[-1], None)
+    del right[path[-1]]
+    assert before == changed
