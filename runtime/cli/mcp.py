@@ -143,6 +143,9 @@ def _tool_lines(settings: ServerSettings, tool: ListedTool, spec: ToolSpec | Non
     claims = f"; it says of itself: {', '.join(tool.claims)}" if tool.claims else ""
     level = spec.level.name.lower()
     yield visible(f"{name}  {level} · {effects_of(spec.effects)} · {tool.digest[:12]}{claims}")
+    named = ", ".join(map(str, tool.schema.get("properties") or ()))
+    if named:
+        yield visible(f"    arguments: {named[:200]}")
     first = tool.description.strip().partition("\n")[0]
     if first:
         yield visible(f"    {first[:200]}")
@@ -153,6 +156,7 @@ def _tool_told(tool: ListedTool, spec: ToolSpec | None) -> dict[str, Json]:
         "tool": tool.name,
         "digest": tool.digest,
         "description": tool.description,
+        "schema": tool.schema,
         "claims": list(tool.claims),
     }
     if spec is None:
