@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .commands import COMMANDS, SlashCommand, SlashResult, dispatch, parse
+    from .commands import COMMANDS, SlashCommand, dispatch, parse
     from .own import own_commands
+    from .result import SlashResult
 
 __all__ = ["COMMANDS", "SlashCommand", "SlashResult", "dispatch", "own_commands", "parse"]
 
 _HOMES = {
     "COMMANDS": ".commands",
     "SlashCommand": ".commands",
-    "SlashResult": ".commands",
+    "SlashResult": ".result",
     "dispatch": ".commands",
     "own_commands": ".own",
     "parse": ".commands",

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -18,11 +17,9 @@ from leeward.security.call import Asker, Status
 from leeward.security.filters import Source
 from leeward.security.lazy import dataclass, regex
 from leeward.security.outcome import ToolError
-from leeward.security.permissions import pattern_problem
-from leeward.security.policy import Autonomy
-from leeward.security.session import AutonomySet, BreakerReset, Grant, Granted, UrlsRemoved
-from leeward.security.text import redact_text, visible
-from leeward.security.trust import Origin, TrustLevel
+from leeward.security.session import UrlsRemoved
+from leeward.security.text import visible
+from leeward.security.trust import Origin
 from leeward.security.url import Provenance, Url, parse_place
 
 from ..app import Runtime
@@ -34,32 +31,24 @@ from ..describe import (
     bounds_of,
     config_lines,
     known_lines,
-    permission_lines,
     status_lines,
     tool_line,
-    trust_line,
 )
 from ..exits import CliError
-from ..sessions import find, fork, grant_lines, last_lines, revoke, session_line, take_in
+from ..sessions import find, fork, last_lines, session_line
 from .handlers import diff_told, export_told, jobs_told, notes_told, redo_told, servers_told, undo_told
-from .labels import endorsed, files_told, labels_told
 from .own import own_commands, project_commands, read_own, read_project_command
+from .result import Handler, Misused, SlashCommandSpec, SlashResult, failed
+from .rights import plan, set_autonomy, set_labels, set_permissions, set_trust
 from .skills import skill_turn, skills_told
 
 if TYPE_CHECKING:
     from leeward.memory.audit import Record
-    from leeward.security.kinds import Json
 
 __all__ = ["COMMANDS", "SlashCommand", "SlashCommandSpec", "SlashResult", "dispatch", "parse"]
 
 _FORM = regex(r"/([A-Za-z?][A-Za-z0-9_?-]*)(?:\s+(.*))?", re.DOTALL)
-_TOOL = regex(r"[a-z0-9_*?\[\]!-]{1,64}")
 _RECORDS = 20
-SERVER = "server:"
-_PLAN = (
-    "Make a plan for this first: look at what you need, change nothing, and end with the steps, the files "
-    "they are about and what could go wrong."
-)
 _PROJECT_COMMAND = "This is a command of the project, which I trust: do what the marked text below asks for."
 _FIRST_INSTRUCTIONS = (
     "Look at this workspace: what it is, how it is laid out, built, tested and checked. Then write "
@@ -67,39 +56,6 @@ _FIRST_INSTRUCTIONS = (
     "take care of. At most 60 lines, and nothing that you did not see here."
 )
 _USAGE = 27  # columns; what is longer has a line of its own
-
-
-@dataclass(frozen=True, slots=True)
-class SlashResult:
-    """What a slash command led to.
-
-    `turn` is a question of the person's, and fenced text that goes with it, to be run as a turn now.
-    `failed` tells that the command could not be carried out; `text` then says why. `came_in` tells that
-    `text` is what a call brought, which listeners have heard of, and not ours. `data` is for programs.
-    `opens` names what is to be opened in a pager, "" the latest, where there is one.
-    """
-
-    text: str = ""
-    turn: tuple[str, str] | None = None
-    exit: bool = False
-    failed: bool = False
-    came_in: bool = False
-    data: Mapping[str, Json] | None = None
-    opens: str | None = None
-
-
-Handler: TypeAlias = Callable[[Runtime, str], Awaitable[SlashResult]]
-
-
-@dataclass(frozen=True, slots=True)
-class SlashCommandSpec:
-    """A word that may follow the slash: `usage` is how it is typed, `summary` what it does."""
-
-    name: str
-    usage: str
-    summary: str
-    handler: Handler
-    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +92,13 @@ async def dispatch(runtime: Runtime, slash: SlashCommand) -> SlashResult:
     await runtime.give(slash.line, Provenance.SLASH)
     if slash.command is None:
         return await _own(runtime, slash)
-    if slash.argument and slash.command.usage == f"/{slash.command.name}":
-        return _usage(slash.command.name)
-    return await slash.command.handler(runtime, slash.argument)
+    command = slash.command
+    try:
+        if slash.argument and command.usage == f"/{command.name}":
+            raise Misused
+        return await command.handler(runtime, slash.argument)
+    except Misused:
+        return failed(f"usage: {command.usage}")
 
 
 async def _own(runtime: Runtime, slash: SlashCommand) -> SlashResult:
@@ -151,32 +111,37 @@ async def _own(runtime: Runtime, slash: SlashCommand) -> SlashResult:
         trust = await trio.to_thread.run_sync(trust_in, runtime.places)
         brought = await trio.to_thread.run_sync(read_project_command, slash.name, trust, policy)
     except (OSError, ValueError) as error:
-        return _failed(f"/{slash.name} cannot be used: {visible(str(error))}")
+        return failed(f"/{slash.name} cannot be used: {visible(str(error))}")
     if brought is None:
-        return _failed(slash.problem or "")
+        return failed(slash.problem or "")
     source = Source("project", Origin.PROJECT, f"{COMMANDS_FOLDER}/{brought.name}.md", shows=True)
     text = await runtime.pipeline.admit(brought.filled(slash.argument), source)
     return SlashResult(turn=(f"{slash.line}\n\n{_PROJECT_COMMAND}", text))
 
 
 async def _help(runtime: Runtime, argument: str) -> SlashResult:
+    """List the commands by subject, those of one subject, or one command."""
     name = argument.lstrip("/").lower()
-    own = await trio.to_thread.run_sync(own_commands, runtime.places.config)
-    trust = await trio.to_thread.run_sync(trust_in, runtime.places)
-    policy = runtime.pipeline.session.policy
-    brought = await trio.to_thread.run_sync(project_commands, trust, policy)
-    lines = [_help_line(one) for one in COMMANDS if not name or one is _BY_NAME.get(name)]
-    files = {one.name: (one, "this workspace's") for one in brought} | {
-        one.name: (one, "yours") for one in own
-    }
-    lines += [
+    shown = {name: SUBJECTS[name]} if name in SUBJECTS else {} if name else SUBJECTS
+    lines = [line for subject, found in shown.items() for line in (f"{subject}:", *map(_help_line, found))]
+    lines += [_help_line(_BY_NAME[name])] if name in _BY_NAME else []
+    files = await trio.to_thread.run_sync(_file_lines, runtime, "" if shown is SUBJECTS else name)
+    lines += ["files:", *files] if files and not name else files
+    if not lines:
+        return failed(f"there is no /{visible(name)}, and no such subject; /help lists all")
+    return SlashResult("\n".join(lines))
+
+
+def _file_lines(runtime: Runtime, name: str) -> list[str]:
+    """Return a line for each command that is a file, or for the one of a name."""
+    brought = project_commands(trust_in(runtime.places), runtime.pipeline.session.policy)
+    found = {one.name: (one, "this workspace's") for one in brought}
+    found |= {one.name: (one, "yours") for one in own_commands(runtime.places.config)}
+    return [
         f"{f'/{one.name} …':<{_USAGE}}  {visible(one.summary)} ({whose})"
-        for one, whose in files.values()
+        for one, whose in found.values()
         if name in {"", one.name} and one.name not in _BY_NAME
     ]
-    if not lines:
-        return _failed(f"there is no /{visible(name)}; /help lists all")
-    return SlashResult("\n".join(lines))
 
 
 def _help_line(command: SlashCommandSpec) -> str:
@@ -199,7 +164,7 @@ async def _resume(runtime: Runtime, argument: str) -> SlashResult:
     try:
         left = await runtime.resume(argument)
     except CliError as error:
-        return _failed(visible(error.message))
+        return failed(visible(error.message))
     return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
 
 
@@ -211,12 +176,12 @@ async def _sessions(runtime: Runtime, _argument: str) -> SlashResult:
 
 async def _fork(runtime: Runtime, argument: str) -> SlashResult:
     if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
-        return _usage("fork")
+        raise Misused
     try:
         this = await find(runtime.kept.catalog, runtime.session_id, "")
         left = await runtime.resume(await fork(runtime.kept, this, int(argument) if argument else None))
     except CliError as error:
-        return _failed(visible(error.message))
+        return failed(visible(error.message))
     return SlashResult("\n".join(last_lines(left.conversation, left.taken)))
 
 
@@ -245,7 +210,7 @@ async def _forget(runtime: Runtime, text: str) -> SlashResult:
     """Withdraw one URL or address; if another known one still covers it, the answer names that."""
     known = parse_place(text) or parse_place(f"https://{text}")
     if known is None or not text:
-        return _usage("browse")
+        raise Misused
     session = runtime.pipeline.session
     await runtime.pipeline.note(UrlsRemoved.of(session.now, (known,)))
     left = runtime.pipeline.session.ledger.lookup(known).source if isinstance(known, Url) else None
@@ -263,87 +228,12 @@ async def _model(runtime: Runtime, argument: str) -> SlashResult:
         try:
             await runtime.switch_model(argument)
         except CliError as error:
-            return _failed(visible(error.message))
+            return failed(visible(error.message))
     return SlashResult(visible(runtime.provider.name))
 
 
 async def _cost(runtime: Runtime, _argument: str) -> SlashResult:
     return SlashResult("\n".join(map(visible, cost_lines(runtime.talk.meter))))
-
-
-async def _permissions(runtime: Runtime, argument: str) -> SlashResult:
-    await take_in(runtime.pipeline)
-    session = runtime.pipeline.session
-    if not argument:
-        granted = grant_lines(session, await runtime.grants.all())
-        return SlashResult("\n".join([*permission_lines(session.policy), *granted]))
-    word, _, rest = argument.partition(" ")
-    if word == "revoke" and rest.strip():
-        return await _revoked(runtime, rest.strip())
-    tool, _, pattern = rest.strip().partition(" ")
-    if word != "allow" or not _TOOL.fullmatch(tool):
-        return _usage("permissions")
-    match = pattern.strip() or None
-    problem = pattern_problem(match) if match is not None else None
-    if match is not None and redact_text(match, session.secrets) != match:
-        return _failed("the pattern contains a secret; grants are stored and shown, so they must not")
-    if problem is not None:
-        return _failed(f"{visible(pattern)}: {problem}")
-    # The person allows the files as they are now, even if a call wrote them.
-    mark = await runtime.changes.latest()
-    grant = Grant(f"g_{secrets.token_hex(4)}", tool, match, files=(), mark=mark)
-    await runtime.pipeline.note(Granted(session.now, grant))
-    what = f"{tool}{f' {visible(match)}' if match is not None else ''}"
-    return SlashResult(f"allowed for this session: {what} ({grant.id})")
-
-
-async def _revoked(runtime: Runtime, name: str) -> SlashResult:
-    try:
-        return SlashResult(await revoke(name, runtime.grants, runtime.pipeline))
-    except CliError as error:
-        return _failed(error.message)
-
-
-async def _trust(runtime: Runtime, argument: str) -> SlashResult:
-    session = runtime.pipeline.session
-    words = argument.split()
-    if not words:
-        return SlashResult("\n".join(trust_line(spec, session) for spec in runtime.tools.specs()))
-    if words == ["reset"]:
-        await runtime.pipeline.note(BreakerReset(session.now))
-        return SlashResult("denials are counted anew")
-    if len(words) != 2:
-        return _usage("trust")
-    tool, level = words[0], TrustLevel.__members__.get(words[1].upper())
-    if level is None:
-        return _failed(f"a level is one of {', '.join(name.lower() for name in TrustLevel.__members__)}")
-    if tool.startswith(SERVER):
-        return await _trust_server(runtime, tool, level)
-    if runtime.tools.spec(tool) is None:
-        near = difflib.get_close_matches(tool, [spec.name for spec in runtime.tools.specs()], n=1)
-        return _failed(f"there is no tool {visible(tool)}{f'; did you mean {near[0]}?' if near else ''}")
-    await runtime.set_trust(tool, level)
-    return SlashResult(f"{tool} is {level.name.lower()} for this session")
-
-
-async def _trust_server(runtime: Runtime, source: str, level: TrustLevel) -> SlashResult:
-    """Set the level of each tool of a server, as it is now."""
-    names = [spec.name for spec in runtime.tools.specs() if spec.source == source]
-    if not names:
-        return _failed(f"there is no {visible(source)}; /mcp lists the servers")
-    for name in names:
-        await runtime.set_trust(name, level)
-    return SlashResult(f"{visible(source)} is {level.name.lower()} for this session: {', '.join(names)}")
-
-
-async def _labels(runtime: Runtime, argument: str) -> SlashResult:
-    word, _, rest = argument.partition(" ")
-    if word == "endorse":
-        done = await endorsed(runtime, rest.strip()) if rest.strip() else ""
-        return SlashResult(done) if done else _usage("labels")
-    if word == "files":
-        return SlashResult(await files_told(runtime, rest))
-    return SlashResult(labels_told(runtime.pipeline.session, argument))
 
 
 async def _audit(runtime: Runtime, argument: str) -> SlashResult:
@@ -354,9 +244,9 @@ async def _audit(runtime: Runtime, argument: str) -> SlashResult:
         try:
             return _records(await records_of(words[1], runtime.audit, runtime.session_id))
         except CliError as error:
-            return _failed(visible(error.message))
+            return failed(visible(error.message))
     if len(words) > 1 or not all(word.isascii() and word.isdigit() and len(word) < 7 for word in words):
-        return _usage("audit")
+        raise Misused
     limit = int(words[0]) if words else _RECORDS
     return _records(await runtime.audit.list_records(runtime.session_id, limit))
 
@@ -364,16 +254,16 @@ async def _audit(runtime: Runtime, argument: str) -> SlashResult:
 async def _why(runtime: Runtime, argument: str) -> SlashResult:
     """Explain a call of this session: each gate's answer, and what would have allowed it."""
     if len(argument.split()) > 1:
-        return _usage("why")
+        raise Misused
     try:
         explanation = await explanation_of(argument, runtime.audit, runtime.session_id)
     except CliError as error:
-        return _failed(visible(error.message))
+        return failed(visible(error.message))
     return SlashResult("\n".join(explanation.lines()))
 
 
 def _records(records: list[Record]) -> SlashResult:
-    return SlashResult("\n".join(record_lines(records))) if records else _failed("there is no such record")
+    return SlashResult("\n".join(record_lines(records))) if records else failed("there is no such record")
 
 
 async def _overflow(runtime: Runtime, _argument: str) -> SlashResult:
@@ -394,38 +284,8 @@ async def _status(runtime: Runtime, _argument: str) -> SlashResult:
 
 async def _show(_runtime: Runtime, argument: str) -> SlashResult:
     if argument and not (argument.isascii() and argument.isdigit() and len(argument) < 7):
-        return _usage("show")
+        raise Misused
     return SlashResult("results are opened at a terminal alone", failed=True, opens=argument)
-
-
-async def _autonomy(runtime: Runtime, argument: str) -> SlashResult:
-    session, wanted = runtime.pipeline.session, argument.lower()
-    if wanted and wanted.upper() not in Autonomy.__members__:
-        return _failed(f"a level is one of {', '.join(Autonomy)}")
-    if wanted:
-        await runtime.pipeline.note(AutonomySet(session.now, Autonomy(wanted), "the person, by /autonomy"))
-    return SlashResult(f"autonomy {runtime.pipeline.session.policy.autonomy}")
-
-
-async def _plan(runtime: Runtime, argument: str) -> SlashResult:
-    """Have a plan made while nothing can be changed; go back to the level before once it is decided on."""
-    session, level = runtime.pipeline.session, runtime.before_plan
-    if argument in {"accept", "drop"}:
-        if level is None:
-            return _failed("no plan is being made: /plan WHAT")
-        runtime.before_plan = None
-        await runtime.pipeline.note(AutonomySet(session.now, level, f"the person, by /plan {argument}"))
-        text = f"autonomy {level}"
-        return SlashResult(
-            text, turn=("The plan is accepted: carry it out.", "") if argument == "accept" else None
-        )
-    if not argument:
-        return _usage("plan")
-    if level is None:
-        runtime.before_plan = session.policy.autonomy
-    await runtime.pipeline.note(AutonomySet(session.now, Autonomy.READONLY, "the person, by /plan"))
-    text = "nothing can be changed until /plan accept, which goes back and has it carried out, or /plan drop"
-    return SlashResult(text, turn=(f"{argument}\n\n{_PLAN}", ""))
 
 
 async def _skill(runtime: Runtime, argument: str) -> SlashResult:
@@ -470,109 +330,123 @@ def _told(tell: Callable[[Runtime, str], Awaitable[str]]) -> Handler:
         try:
             return SlashResult(await tell(runtime, argument))
         except (CliError, ToolError) as error:
-            return _failed(visible(str(error)))
+            return failed(visible(str(error)))
 
     return handler
 
 
-def _failed(why: str) -> SlashResult:
-    return SlashResult(why, failed=True)
+SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
+    "session": (
+        SlashCommandSpec(
+            "help", "/help [SUBJECT | COMMAND]", "what may be typed, by subject", _help, ("h", "?")
+        ),
+        SlashCommandSpec("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
+        SlashCommandSpec("new", "/new", "begin another session", _new),
+        SlashCommandSpec("sessions", "/sessions", "the sessions of this workspace", _sessions),
+        SlashCommandSpec("resume", "/resume [ID]", "resume a session, or the latest before this", _resume),
+        SlashCommandSpec(
+            "fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork
+        ),
+        SlashCommandSpec("compact", "/compact", "summarise the conversation, so that more fits", _compact),
+        SlashCommandSpec("context", "/context", "what fills the model's context", _context),
+        SlashCommandSpec("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
+        SlashCommandSpec(
+            "export",
+            "/export [FILE]",
+            "write this session to a page, or to Markdown (.md)",
+            _told(export_told),
+        ),
+        SlashCommandSpec("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
+    ),
+    "work": (
+        SlashCommandSpec(
+            "browse",
+            "/browse [URL [QUESTION] | --forget URL]",
+            "open a page, and ask about it; list known URLs, forget one",
+            _browse,
+            ("open",),
+        ),
+        SlashCommandSpec(
+            "init", "/init [WISHES]", "have AGENTS.md written, or the one there improved", _init
+        ),
+        SlashCommandSpec(
+            "plan",
+            "/plan WHAT | accept | drop",
+            "have a plan made while nothing can be changed; have it carried out; drop it",
+            plan,
+        ),
+        SlashCommandSpec("todo", "/todo", "the tasks the model works through, and which are done", _todo),
+        SlashCommandSpec(
+            "skill", "/skill [NAME [WORDS] | off]", "go on by a skill; the skills there are", _skill
+        ),
+        SlashCommandSpec("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
+        SlashCommandSpec("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
+        SlashCommandSpec("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
+        SlashCommandSpec(
+            "jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)
+        ),
+        SlashCommandSpec(
+            "memory",
+            "/memory [ID | delete ID | everywhere ID]",
+            "notes for later sessions; read, delete, let one hold everywhere",
+            _told(notes_told),
+        ),
+    ),
+    "settings": (
+        SlashCommandSpec(
+            "model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model
+        ),
+        SlashCommandSpec("tools", "/tools", "the tools, their trust and their effects", _tools),
+        SlashCommandSpec(
+            "mcp", "/mcp [NAME | end NAME]", "servers and their tools; end one", _told(servers_told)
+        ),
+        SlashCommandSpec(
+            "config", "/config [KEY]", "values that are set, and where; all below a key", _config
+        ),
+        SlashCommandSpec(
+            "status",
+            "/status",
+            "model, limits, breaker, windows, labels, output filters and what they save",
+            _status,
+        ),
+    ),
+    "rights": (
+        SlashCommandSpec(
+            "permissions",
+            "/permissions [allow TOOL [PATTERN] | revoke ID]",
+            "the rules and grants; allow something for this session, take a grant back",
+            set_permissions,
+            ("perms",),
+        ),
+        SlashCommandSpec(
+            "autonomy",
+            "/autonomy [LEVEL]",
+            "how much is done without asking; switch it for now",
+            set_autonomy,
+        ),
+        SlashCommandSpec(
+            "trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", set_trust
+        ),
+        SlashCommandSpec(
+            "labels",
+            "/labels [VALUE | files | endorse FILE|all] [--json]",
+            "whose words were read, where a value was first seen, which files hold words of others",
+            set_labels,
+        ),
+    ),
+    "record": (
+        SlashCommandSpec(
+            "audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit
+        ),
+        SlashCommandSpec(
+            "why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why
+        ),
+        SlashCommandSpec("show", "/show [NUMBER]", "all of a result, or of the latest, in a pager", _show),
+        SlashCommandSpec("overflow", "/overflow", "outputs that were too long to show", _overflow),
+    ),
+}
+"""Every command by its subject, in the order in which `/help` lists them."""
 
-
-def _usage(name: str) -> SlashResult:
-    return _failed(f"usage: {_BY_NAME[name].usage}")
-
-
-COMMANDS: tuple[SlashCommandSpec, ...] = (
-    SlashCommandSpec("help", "/help [COMMAND]", "what may be typed", _help, ("h", "?")),
-    SlashCommandSpec("clear", "/clear", "forget conversation, URLs, labels and grants", _clear),
-    SlashCommandSpec("new", "/new", "begin another session", _new),
-    SlashCommandSpec("sessions", "/sessions", "the sessions of this workspace", _sessions),
-    SlashCommandSpec("resume", "/resume [ID]", "resume a session, or the latest before this", _resume),
-    SlashCommandSpec("fork", "/fork [TURN]", "go on from an earlier turn, in a session of its own", _fork),
-    SlashCommandSpec("compact", "/compact", "summarise the conversation, so that more fits", _compact),
-    SlashCommandSpec(
-        "browse",
-        "/browse [URL [QUESTION] | --forget URL]",
-        "open a page, and ask about it; list known URLs, forget one",
-        _browse,
-        ("open",),
-    ),
-    SlashCommandSpec("tools", "/tools", "the tools, their trust and their effects", _tools),
-    SlashCommandSpec(
-        "model", "/model [PROVIDER:NAME]", "which model answers; have another one answer", _model
-    ),
-    SlashCommandSpec(
-        "skill", "/skill [NAME [WORDS] | off]", "go on by a skill; the skills there are", _skill
-    ),
-    SlashCommandSpec("context", "/context", "what fills the model's context", _context),
-    SlashCommandSpec("init", "/init [WISHES]", "have AGENTS.md written, or the one there improved", _init),
-    SlashCommandSpec(
-        "plan",
-        "/plan WHAT | accept | drop",
-        "have a plan made while nothing can be changed; have it carried out; drop it",
-        _plan,
-    ),
-    SlashCommandSpec("todo", "/todo", "the tasks the model works through, and which are done", _todo),
-    SlashCommandSpec("config", "/config [KEY]", "values that are set, and where; all below a key", _config),
-    SlashCommandSpec("cost", "/cost", "tokens and cost of the last turn and of the session", _cost),
-    SlashCommandSpec(
-        "permissions",
-        "/permissions [allow TOOL [PATTERN] | revoke ID]",
-        "the rules and grants; allow something for this session, take a grant back",
-        _permissions,
-        ("perms",),
-    ),
-    SlashCommandSpec(
-        "autonomy",
-        "/autonomy [LEVEL]",
-        "how much is done without asking; switch it for now",
-        _autonomy,
-    ),
-    SlashCommandSpec(
-        "trust", "/trust [TOOL LEVEL | reset]", "trust of tools; lift a block, or the breaker", _trust
-    ),
-    SlashCommandSpec(
-        "mcp", "/mcp [NAME | end NAME]", "servers and their tools; end one", _told(servers_told)
-    ),
-    SlashCommandSpec(
-        "labels",
-        "/labels [VALUE | files | endorse FILE|all] [--json]",
-        "whose words were read, where a value was first seen, which files hold words of others",
-        _labels,
-    ),
-    SlashCommandSpec("audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit),
-    SlashCommandSpec(
-        "why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why
-    ),
-    SlashCommandSpec("show", "/show [NUMBER]", "all of a result, or of the latest, in a pager", _show),
-    SlashCommandSpec("overflow", "/overflow", "outputs that were too long to show", _overflow),
-    SlashCommandSpec(
-        "memory",
-        "/memory [ID | delete ID | everywhere ID]",
-        "notes for later sessions; read, delete, let one hold everywhere",
-        _told(notes_told),
-    ),
-    SlashCommandSpec("undo", "/undo [force]", "take back what the last call changed", _told(undo_told)),
-    SlashCommandSpec("redo", "/redo [force]", "do again what was taken back", _told(redo_told)),
-    SlashCommandSpec("diff", "/diff [all]", "what the last call changed, or all calls", _told(diff_told)),
-    SlashCommandSpec(
-        "export",
-        "/export [FILE]",
-        "write this session to a page, or to Markdown (.md)",
-        _told(export_told),
-    ),
-    SlashCommandSpec(
-        "jobs", "/jobs [ID | stop ID]", "commands in the background; see one, end one", _told(jobs_told)
-    ),
-    SlashCommandSpec(
-        "status",
-        "/status",
-        "model, limits, breaker, windows, labels, output filters and what they save",
-        _status,
-    ),
-    SlashCommandSpec("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
-)
-"""Every command, in the order in which `/help` lists them."""
+COMMANDS = tuple(command for commands in SUBJECTS.values() for command in commands)
 
 _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from leeward.runtime.slash import COMMANDS, dispatch, parse
+from leeward.runtime.slash.commands import SUBJECTS
 
 OFFLINE = ("--model", "offline")
 
@@ -260,3 +261,19 @@ async def test_config_shows_what_is_set_and_where(sessions, tmp_path) -> None:
         below = (await dispatch(runtime, parse("/config agent."))).text
         assert "agent.timeout = 0  (default)" in below and "llm" not in below
         assert (await dispatch(runtime, parse("/config nothing"))).failed
+
+
+async def test_help_is_by_subject(sessions, tmp_path):
+    async with sessions.session(tmp_path, "", []) as runtime:
+        heads = {f"{subject}:" for subject in SUBJECTS}
+        told = (await dispatch(runtime, parse("/help"))).text.splitlines()
+        assert [line for line in told if line in heads] == [f"{subject}:" for subject in SUBJECTS]
+        for subject, commands in SUBJECTS.items():
+            lines = (await dispatch(runtime, parse(f"/help {subject}"))).text.splitlines()
+            assert lines[0] == f"{subject}:" and not heads.intersection(lines[1:])
+            names = [line[1:].split()[0] for line in lines if line.startswith("/")]
+            assert names == [command.name for command in commands]
+        wrong = await dispatch(runtime, parse("/help nothing"))
+        assert wrong.failed and "no such subject" in wrong.text
+    # A subject that is also a command's name would hide one of the two.
+    assert not set(SUBJECTS) & {name for one in COMMANDS for name in (one.name, *one.aliases)}
