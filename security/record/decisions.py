@@ -23,6 +23,7 @@ from ..permissions import (
     grants_behind,
     lent_names,
     lent_to,
+    narrowed,
     open_hosts,
     proposed_grants,
 )
@@ -61,6 +62,7 @@ def decided_event(
     """
     judged = replace(_judged(session, action, decision), waited=round(waited, 3))
     if decision.denial is None:
+        session = narrowed(session, action)
         grants = grants_behind(decision, action, session)
         lent = lent_to(action, session.policy) if runs is Runs.REAL else ()
         use, overlay = _use_of(action, runs, session), runs is Runs.REAL and bool(covers or lent)

@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leeward.memory.audit.events import body_of, event_of, kind_of
+from leeward.security.call import BUILT_IN
 from leeward.security.keep import KEEP
 from leeward.security.kinds import Effect, Kind, Runs
 from leeward.security.permissions import narrowed, resolve_asks
 from leeward.security.pipeline import judge
-from leeward.security.policy import AgentFrame, Autonomy, Rule, RuleAction, Sandboxing
+from leeward.security.policy import AgentFrame, Autonomy, Rule, RuleAction, Sandboxing, ScopedSecret
 from leeward.security.record import action_from_record, decided_event
 from leeward.security.session import Grant, Granted, TextSeen
 from leeward.security.trust import Origin
-from leeward.security.verdict import Deny
+from leeward.security.verdict import Decision, Deny
 
 NAMES = ("tool", "other", "shell")
 KINDS = {"path": Kind.PATH, "url": Kind.URL, "text": Kind.TEXT, "command": Kind.COMMAND}
@@ -184,3 +185,20 @@ def test_a_wrong_way_to_narrow_is_caught(make, planted):
     session = make.session(autonomy=Autonomy.SUPERVISED)
     assert wrong(session, action).policy.autonomy is Autonomy.FULL
     assert narrowed(session, action).policy.autonomy is Autonomy.READONLY
+
+
+@pytest.mark.parametrize("level", [Autonomy.READONLY, Autonomy.FULL])
+def test_what_is_handed_out_with_a_decision_is_narrowed_too(make, level):
+    """A secret and the network go by the strictest level on the way, like the decision itself."""
+    secret = ScopedSecret("forge", ("forge.example",), ("forge",), False)
+    sandbox = Sandboxing(level="bubblewrap", rung=Runs.TRIAL, allow_hosts=("pages.example",))
+    session = make.session(autonomy=Autonomy.FULL, secrets=(secret,), sandbox=sandbox)
+    spec = make.spec("shell", Effect.ALL, kinds={"command": Kind.COMMAND}, source=BUILT_IN)
+    frames = (AgentFrame("a", "c0", ("*",), level),)
+    for line in ("forge list", "ls"):
+        action = through(make.action(spec, {"command": line}), frames)
+        decided = decided_event(session, action, Decision(()), "")
+        wide = decided_event(session, through(action, ()), Decision(()), "")
+        assert wide.hosts
+        expected = (wide.lends, wide.hosts) if level is Autonomy.FULL else ((), ())
+        assert (decided.lends, decided.hosts) == expected
