@@ -195,8 +195,8 @@ def test_what_is_handed_out_with_a_decision_is_narrowed_too(make, level):
     session = make.session(autonomy=Autonomy.FULL, secrets=(secret,), sandbox=sandbox)
     spec = make.spec("shell", Effect.ALL, kinds={"command": Kind.COMMAND}, source=BUILT_IN)
     frames = (AgentFrame("a", "c0", ("*",), level),)
-    for line in ("forge list", "ls"):
-        action = through(make.action(spec, {"command": line}), frames)
+    for line in ("forge list", "make build"):
+        action = through(make.action(spec, {"command": line}, held=session.policy), frames)
         decided = decided_event(session, action, Decision(()), "")
         wide = decided_event(session, through(action, ()), Decision(()), "")
         assert wide.hosts
