@@ -77,7 +77,7 @@ def test_the_built_in_tools_say_what_they_are(loaded):
         "copy_path",
         "move_path", "delete_path", "shell", "fetch", "web_scrape", "read_overflow", "memory_save",
         "memory_search",
-        "job_output", "job_stop", "read_untrusted",
+        "job_output", "job_stop", "read_untrusted", "todo",
     }  # fmt: skip
     assert all(spec.level is TrustLevel.TRUSTED and spec.source == "built in" for spec in specs.values())
     assert specs["shell"].effects is Effect.ALL and specs["read"].effects is Effect.READ

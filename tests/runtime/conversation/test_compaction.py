@@ -16,7 +16,7 @@ from leeward.security.kinds import Effect
 from leeward.security.trust import Origin
 from leeward.tools.declare import Text, tool
 
-SMALL = "[agent]\ncontext_tokens = 12000\n[tools.overflow]\nthreshold = 1000000\n"
+SMALL = "[agent]\ncontext_tokens = 13000\n[tools.overflow]\nthreshold = 1000000\n"
 
 
 @tool(effects=Effect.READ)
