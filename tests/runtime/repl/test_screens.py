@@ -5,6 +5,7 @@ LEEWARD_WRITE_SCREENS=1 pytest tests/runtime/repl/test_screens.py      writes th
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -28,13 +29,15 @@ HEAD = """\
 What the chat looks like at 80 columns and 24 lines. A test drives these in tmux and compares them.
 """
 LIVE = re.compile(r"^. ([a-z][a-z ]*) · \d+ s(?: · [\d.k]+ tokens)? · Ctrl-C stops$", re.MULTILINE)
+SOCKETS = itertools.count()
 
 
 class Tmux:
     """A program in a terminal of tmux's."""
 
     def __init__(self, folder: Path, command: list[str], environment: dict[str, str]) -> None:
-        self._tmux = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
+        # A socket of its own: a server that is still ending takes nobody.
+        self._tmux = ["tmux", "-S", str(folder / f"tmux-{next(SOCKETS)}"), "-f", "/dev/null"]
         around = [f"{name}={value}" for name, value in environment.items()]
         self(
             "new-session",
