@@ -3,7 +3,8 @@
     python bench/skills.py [SKILLS | --smoke]
 
 Milliseconds, the median of several starts, against a folder without any; `load` is reading one whole, with
-its digest, as a call of `load_skill` does.
+its digest, as a call of `load_skill` does; `one_blocked` is a start where one is blocked, so that all are
+hashed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from scale import scaled
 
-from leeward.tools.skills import Skill, Skills, SkillStore
+from leeward.security.trust import TrustLevel
+from leeward.tools.skills import Skill, Skills, SkillStore, digest_of
 
 _ROUNDS = scaled(15, 2)
 _TEXT = "---\nname: {}\ndescription: Says how a kind of work is done here, step by step.\n---\n{}"
@@ -60,6 +62,8 @@ def main() -> int:
             "load_ms": _milliseconds(lambda: many.read("skill-7")),
             "aim_ms": 20,
         }
+        store.set(parent / "skill-7", digest_of(parent / "skill-7"), TrustLevel.BLOCKED)
+        found["one_blocked_ms"] = _milliseconds(lambda: start(many))
     print(json.dumps(found))
     return 0
 

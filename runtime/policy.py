@@ -39,8 +39,10 @@ from .installation import running_code
 
 SKILL_LEVELS = "skills.json"
 """The file of the data folder that knows how far each skill is trusted."""
+SKILLS_FOLDER, WORKSPACE_SKILLS = "skills", ".agents/skills"
+"""The folders of skills below the configuration folder and below a workspace."""
 
-__all__ = ["SKILL_LEVELS", "to_policy", "workspace_question"]
+__all__ = ["SKILLS_FOLDER", "SKILL_LEVELS", "WORKSPACE_SKILLS", "to_policy", "workspace_question"]
 
 
 def to_policy(
@@ -56,7 +58,8 @@ def to_policy(
     secret = [data_dir, config_dir / "keys", *_database_files(config)]
     secret += [Path(provider.api_key_file) for provider in config.llm.providers if provider.api_key_file]
     # What the person blocked is read by no way.
-    secret += SkillStore(data_dir / SKILL_LEVELS).blocked()
+    skills = (config_dir / SKILLS_FOLDER, workspace / WORKSPACE_SKILLS)
+    secret += SkillStore(data_dir / SKILL_LEVELS).blocked(skills)
     secret += [Path(one.file) for one in config.secrets.values() if one.file]
     named = (config.llm.ca_file, tools.fetch.ca_file, tools.audit.heads)
     relied_on = [Path(file) for file in named if file]

@@ -523,6 +523,7 @@ def _skills(commands: Commands, shared: SharedSettings) -> None:
         if action == "trust":
             levels = ("trusted", "verified", "quarantined", "blocked")
             one.add_argument("level", choices=levels, metavar="LEVEL", help=", ".join(levels))
+            one.add_argument("--seal", help="what you were shown, by the seal that show prints")
     agents = commands.add_parser("agents", **shared, help="other models that do a task for yours")
     actions = agents.add_subparsers(dest="action", metavar="list|show", required=True, parser_class=_Parser)
     actions.add_parser("list", **shared, help="the sub-agents there are")

@@ -16,10 +16,10 @@ import trio
 from leeward.security.kinds import Json
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel
-from leeward.tools.skills import Skill, SkillError, Skills, read_skill
+from leeward.tools.skills import Skill, SkillError, Skills, digest_of, read_skill
 
 from ..console import look
-from ..conversation import SKILLS_FOLDER, skill_lines, skill_parents, skill_store
+from ..conversation import SKILLS_FOLDER, list_skills, skill_parents, skill_store
 from ..exits import CliError, Exit
 from ..options import Options
 from ..printer import Printer
@@ -81,15 +81,9 @@ def _told(printer: Printer, rows: Sequence[dict[str, Json]], data: dict[str, Jso
 
 
 def _list(found: Skills, printer: Printer) -> Exit:
-    lines = skill_lines(found)
-    printer.answer("".join(f"{line}\n" for line in lines or ["there are no skills"]))
-    rows = []
-    for name, folder in sorted(found.folders().items()):
-        try:
-            digest = read_skill(folder).digest
-            rows.append(_row(name, folder, found.store.level(folder, digest).name.lower(), digest))
-        except SkillError:
-            rows.append(_row(name, folder, "broken"))
+    listed = list_skills(found)
+    printer.answer("".join(f"{one.line}\n" for one in listed) or "there are no skills\n")
+    rows = [_row(one.name, one.folder, one.level, one.digest) for one in listed]
     return _told(printer, rows, {"skills": [*rows]})
 
 
@@ -111,20 +105,51 @@ def _show(found: Skills, name: str, printer: Printer) -> Exit:
         "files": ", ".join(sorted(skill.files)),
     }
     lines = [f"{key:<14} {value}" for key, value in head.items() if value]
-    printer.answer("".join(f"{visible(line)}\n" for line in (*lines, "", *document.body.split("\n"))))
+    raises = f"leeward skills trust {name} LEVEL --seal {skill.seal} raises it as it is here"
+    shown = (*lines, "", *document.body.rstrip().split("\n"), "", raises)
+    printer.answer("".join(f"{visible(line)}\n" for line in shown))
     row = _row(name, skill.folder, level.name.lower(), skill.digest)
-    return _told(printer, [row], {**head, "files": sorted(skill.files), "body": document.body})
+    return _told(
+        printer, [row], {**head, "seal": skill.seal, "files": sorted(skill.files), "body": document.body}
+    )
 
 
 def _trust(found: Skills, options: Options, printer: Printer) -> Exit:
-    """Note how far a skill is trusted as it is now; one that cannot be read can be blocked all the same."""
+    """Note how far a skill is trusted as it was shown; what cannot be used can be blocked, too."""
     folder, level = _folder(found, options.name), TrustLevel[options.level.upper()]
-    digest = "" if level is TrustLevel.BLOCKED else read_skill(folder).digest
+    if level is TrustLevel.BLOCKED:
+        digest, held = _digest(folder), ""
+    else:
+        skill = read_skill(folder)
+        if level < TrustLevel.QUARANTINED:
+            _check_seal(skill, options.seal)
+        digest, held = skill.digest, ", as it is now: whatever changes in its folder quarantines it"
     found.store.set(folder, digest, level)
-    held = ", as it is now: whatever changes in its folder quarantines it" if digest else ""
     printer.answer(f"{options.name} is {options.level}{held}\n")
     row = _row(options.name, folder, options.level, digest)
     return _told(printer, [row], row)
+
+
+def _digest(folder: Path) -> str:
+    """Return the digest that a block holds for wherever these bytes lie; "" of what has none."""
+    try:
+        return digest_of(folder)
+    except SkillError:
+        return ""
+
+
+def _check_seal(skill: Skill, given: str) -> None:
+    """Refuse to trust what the person was not shown: a folder may change from one moment to the next.
+
+    Raises:
+        CliError: no seal was given, or another.
+    """
+    if given == skill.seal:
+        return
+    name = skill.document.name
+    why = "changed since you were shown it" if given else "may have changed since you were shown it"
+    how = f"leeward skills show {name} shows it with its --seal"
+    raise CliError(Exit.ARG_ERROR, "ARG_ERROR", f"{name} {why}; nothing was noted", suggestion=how)
 
 
 def _add(source: Path, own: Path, printer: Printer) -> Exit:
@@ -149,8 +174,8 @@ def _add(source: Path, own: Path, printer: Printer) -> Exit:
         shutil.rmtree(made, ignore_errors=True)
         raise
     printer.answer(
-        f"{target.name} was added to {own}, quarantined; read it (leeward skills show {target.name}), then "
-        f"leeward skills trust {target.name} trusted\n"
+        f"{target.name} was added to {own}, quarantined; leeward skills show {target.name} shows it, and how "
+        "to trust it\n"
     )
     row = _row(target.name, target, "quarantined", skill.digest)
     return _told(printer, [row], row)

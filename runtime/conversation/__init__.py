@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .history import BROKEN_OFF, History, HistorySnapshot, attached_to, with_summary
     from .prompt import system_prompt
     from .reader import ModelReader
-    from .skills import SKILLS_FOLDER, skill_lines, skill_parents, skill_store, skills_of, used
+    from .skills import SKILLS_FOLDER, list_skills, skill_parents, skill_store, skills_of, used
     from .turn import Turn
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "Turn",
     "attached_to",
     "cost_lines",
-    "skill_lines",
+    "list_skills",
     "skill_parents",
     "skill_store",
     "skills_of",
@@ -51,7 +51,7 @@ _HOMES = {
     "cost_lines": ".cost",
     "with_summary": ".history",
     "SKILLS_FOLDER": ".skills",
-    "skill_lines": ".skills",
+    "list_skills": ".skills",
     "skill_parents": ".skills",
     "skill_store": ".skills",
     "skills_of": ".skills",

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leeward.security.filters import Source
+from leeward.security.lazy import dataclass
 from leeward.security.session import Event, Session, SkillUsed, UrlsAdded
 from leeward.security.text import visible
 from leeward.security.trust import Origin, TrustLevel
 from leeward.security.url import Provenance, Url, urls_given
-from leeward.tools.skills import Skill, SkillError, Skills, SkillStore, document_in, uses_of
+from leeward.tools.skills import Skill, SkillError, Skills, SkillStore, uses_of
 
 from ..config import trust_in
-from ..policy import SKILL_LEVELS
+from ..policy import SKILL_LEVELS, SKILLS_FOLDER, WORKSPACE_SKILLS
 
 if TYPE_CHECKING:
     from leeward.security.pipeline import Pipeline
@@ -29,15 +30,14 @@ if TYPE_CHECKING:
 __all__ = [
     "SKILLS_FOLDER",
     "WORKSPACE_SKILLS",
+    "list_skills",
     "listed",
-    "skill_lines",
     "skill_parents",
     "skill_store",
     "skills_of",
     "used",
 ]
 
-SKILLS_FOLDER, WORKSPACE_SKILLS = "skills", ".agents/skills"
 _LONGEST_LIST = 16_000  # characters of the prompt
 
 
@@ -84,16 +84,36 @@ async def listed(skills: Skills, pipeline: Pipeline) -> str:
     return f"{text}\n{more} more can be loaded by name." if more else text
 
 
-def skill_lines(skills: Skills) -> list[str]:
-    """Return a line about each skill: its name, how far it is trusted, and what it is for or is wrong."""
-    blocked = set(skills.store.blocked())
-    lines: list[str] = []
+@dataclass(frozen=True, slots=True)
+class ListedSkill:
+    """A skill as it is listed: `level` is "broken" where it cannot be used, `what` says why or what for."""
+
+    name: str
+    folder: Path
+    level: str
+    digest: str
+    what: str
+
+    @property
+    def line(self) -> str:
+        """It in one line."""
+        how = "cannot be used:" if self.level == "broken" else f"{self.level:<12}"
+        return visible(f"{self.name:<24} {how} {self.what}").rstrip()
+
+
+def list_skills(skills: Skills) -> list[ListedSkill]:
+    """Return the skills there are, by name; this waits for the disk. What is blocked is not read."""
+    blocked = skills.blocked()
+    found: list[ListedSkill] = []
     for name, folder in sorted(skills.folders().items()):
+        if folder in blocked:
+            found.append(ListedSkill(name, folder, TrustLevel.BLOCKED.name.lower(), "", ""))
+            continue
         try:
-            level = TrustLevel.BLOCKED if folder in blocked else skills.read(name)[1]
-            what = "" if folder in blocked else document_in(folder).description
+            skill, level = skills.read(name)
         except SkillError as error:
-            lines.append(visible(f"{name:<24} cannot be used: {error}"))
+            found.append(ListedSkill(name, folder, "broken", "", str(error)))
         else:
-            lines.append(visible(f"{name:<24} {level.name.lower():<12} {' '.join(what.split())[:200]}"))
-    return lines
+            what = " ".join(skill.document.description.split())[:200]
+            found.append(ListedSkill(name, folder, level.name.lower(), skill.digest, what))
+    return found

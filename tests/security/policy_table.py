@@ -22,7 +22,7 @@ from leeward.security.pipeline import GATES, Pipeline
 from leeward.security.policy import Autonomy, Policy
 from leeward.security.ports import Answer, Ports
 from leeward.security.provenance import act_marks, text_marks, word_marks
-from leeward.security.session import Session, TextSeen, UrlsAdded, WordsGiven, apply_events
+from leeward.security.session import Event, Session, TextSeen, UrlsAdded, WordsGiven, apply_events
 from leeward.security.trust import Origin
 from leeward.security.url import Provenance
 
@@ -92,6 +92,8 @@ URLS = {
     **{name: url for name, (url, _) in SHOWN.items()},
     "not given": "https://elsewhere.example/",
 }
+IN_FORCE: tuple[Event, ...] = ()
+"""What else happened before each call; a test puts skills here."""
 READ_BEFORE = {
     "nothing": (),
     "workspace": (Origin.WORKSPACE,),
@@ -167,7 +169,7 @@ async def word(does: str, url: str, read: str, autonomy: Autonomy, *, alone: boo
         WordsGiven(0, *word_marks(WORDS, key), own=True, acts=act_marks(WORDS, key)),
     )
     shown = (TextSeen(0, (), (), text_marks(text, key), origin, "read") for text, origin in SHOWN.values())
-    session = apply_events(session, *given, *shown, TextSeen(0, READ_BEFORE[read]))
+    session = apply_events(session, *given, *shown, TextSeen(0, READ_BEFORE[read]), *IN_FORCE)
     judging = pipeline(effects, arguments, session)
     call = ToolCall("c", "tell", json.dumps(arguments))
     if alone:

@@ -9,7 +9,7 @@ from leeward.security.lazy import lazy_names
 if TYPE_CHECKING:
     from .document import SKILL_FILE, SkillDocument, SkillError, read_document
     from .executor import Skills, uses_of
-    from .folder import Skill, document_in, read_skill, skill_folders
+    from .folder import Skill, digest_of, document_in, read_skill, skill_folders
     from .store import SkillStore
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "SkillError",
     "SkillStore",
     "Skills",
+    "digest_of",
     "document_in",
     "read_document",
     "read_skill",
@@ -33,6 +34,7 @@ _HOMES = {
     "SkillError": ".document",
     "SkillStore": ".store",
     "Skills": ".executor",
+    "digest_of": ".folder",
     "document_in": ".folder",
     "read_document": ".document",
     "read_skill": ".folder",

@@ -16,9 +16,10 @@ from leeward.security.lazy import dataclass
 
 from .document import SKILL_FILE, SkillDocument, SkillError, read_document
 
-__all__ = ["Skill", "document_in", "read_skill", "skill_folders"]
+__all__ = ["Skill", "digest_of", "document_in", "read_skill", "skill_folders"]
 
 _LARGEST_DOCUMENT = 256 << 10
+_SEAL = 20  # hexadecimal digits
 _MOST_FILES, _LARGEST = 500, 8 << 20
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -36,6 +37,11 @@ class Skill:
     files: dict[str, bytes]
     runs: frozenset[str]
     written: bytes
+
+    @property
+    def seal(self) -> str:
+        """The beginning of the digest, by which a person says what they read."""
+        return self.digest[:_SEAL]
 
     def contents(self) -> dict[str, bytes]:
         """Return every file with its content, the `SKILL.md` among them."""
@@ -71,24 +77,49 @@ def read_skill(folder: Path) -> Skill:
     Raises:
         SkillError: it is none, or holds what has no place in one.
     """
-    taken, size = hashlib.sha256(), 0
-    files: dict[str, bytes] = {}
-    runs: list[str] = []
-    for path, mode, content in sorted(_contents(folder)):
-        size += len(content)
-        if len(files) >= _MOST_FILES or size > _LARGEST:
-            raise SkillError(f"{folder}: it has more than {_MOST_FILES} files, or {_LARGEST >> 20} MiB")
-        head = f"{len(path)} {path} {mode} {len(content)} "
-        taken.update(head.encode("utf-8", "surrogatepass") + content)
-        files[path] = content
-        runs += [path] if mode == "x" else []
+    found = _checked(folder)
+    files = {path: content for path, _, content in found}
+    runs = frozenset(path for path, mode, _ in found if mode == "x")
     if SKILL_FILE not in files:
         raise SkillError(f"{folder}: it has no {SKILL_FILE}")
     content = files.pop(SKILL_FILE)
     if len(content) > _LARGEST_DOCUMENT:
         raise _too_large(folder / SKILL_FILE, _LARGEST_DOCUMENT)
     document = _document(folder, content)
-    return Skill(folder, document, taken.hexdigest(), files, frozenset(runs), content)
+    return Skill(folder, document, _digest(found), files, runs, content)
+
+
+def digest_of(folder: Path) -> str:
+    """Return the digest of a skill's bytes, names and rights to run, also where its `SKILL.md` is of no use.
+
+    Raises:
+        SkillError: it holds what has no place in a skill.
+    """
+    return _digest(_checked(folder))
+
+
+def _checked(folder: Path) -> list[tuple[str, str, bytes]]:
+    """Return `_contents` in order.
+
+    Raises:
+        SkillError: there is too much of it, or what has no place in a skill.
+    """
+    found: list[tuple[str, str, bytes]] = []
+    size = 0
+    for one in _contents(folder):
+        size += len(one[2])
+        if len(found) >= _MOST_FILES or size > _LARGEST:
+            raise SkillError(f"{folder}: it has more than {_MOST_FILES} files, or {_LARGEST >> 20} MiB")
+        found.append(one)
+    return sorted(found)
+
+
+def _digest(found: list[tuple[str, str, bytes]]) -> str:
+    taken = hashlib.sha256()
+    for path, mode, content in found:
+        head = f"{len(path)} {path} {mode} {len(content)} "
+        taken.update(head.encode("utf-8", "surrogatepass") + content)
+    return taken.hexdigest()
 
 
 def _contents(folder: Path) -> Iterator[tuple[str, str, bytes]]:

@@ -1,16 +1,21 @@
 """How far the person trusts each skill: a level holds for the folder it was given for, as it was then.
 
 A skill nobody raised is quarantined; so is one of which anything changed, that was moved, or that got another
-file. Blocked it stays, whatever becomes of it.
+file. Blocked it stays, whatever becomes of it where it lies; so are the same bytes anywhere else. Of two
+words on the same bytes the later holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from leeward.memory.private_file import read_private, write_private
 from leeward.security.lazy import dataclass
 from leeward.security.trust import TrustLevel
+
+from .document import SkillError
+from .folder import digest_of, skill_folders
 
 __all__ = ["SkillStore"]
 
@@ -25,14 +30,25 @@ class SkillStore:
 
     def level(self, folder: Path, digest: str) -> TrustLevel:
         """Return how far a skill is trusted as it is now; this waits for the disk."""
-        level, of = self._known().get(str(folder), (TrustLevel.QUARANTINED, ""))
-        return level if level is TrustLevel.BLOCKED or of == digest else TrustLevel.QUARANTINED
+        known = self._known()
+        level, of = known.get(str(folder), (TrustLevel.QUARANTINED, ""))
+        if level is TrustLevel.BLOCKED or of == digest:
+            return level
+        is_blocked = (TrustLevel.BLOCKED, digest) in known.values()
+        return TrustLevel.BLOCKED if is_blocked else TrustLevel.QUARANTINED
 
-    def blocked(self) -> tuple[Path, ...]:
-        """Return the folders of skills that are blocked."""
-        return tuple(
-            Path(folder) for folder, (level, _) in self._known().items() if level is TrustLevel.BLOCKED
-        )
+    def blocked(self, parents: Sequence[Path] = ()) -> tuple[Path, ...]:
+        """Return the folders of blocked skills: as noted, and what holds the same bytes below `parents`."""
+        noted = {of: one for of, one in self._known().items() if one[0] is TrustLevel.BLOCKED}
+        digests = {digest for _, digest in noted.values()} - {""}
+        found = [Path(folder) for folder in noted]
+        # Skills are hashed only where one is blocked by its bytes.
+        for folder in (folder for parent in parents if digests for folder in skill_folders(parent)):
+            try:
+                found += [folder] if digest_of(folder) in digests else []
+            except SkillError:
+                continue
+        return tuple(found)
 
     def set(self, folder: Path, digest: str, level: TrustLevel) -> None:
         """Note how far a skill is trusted from now on, as it is now.
@@ -40,7 +56,15 @@ class SkillStore:
         Raises:
             OSError: that cannot be written.
         """
-        known = self._known() | {str(folder): (level, digest)}
+        known = self._known()
+        for other, (held, of) in [*known.items()] if digest else []:
+            if of != digest:
+                continue
+            if held is TrustLevel.BLOCKED:
+                known[other] = held, ""  # that folder stays blocked, its bytes do not
+            elif level is TrustLevel.BLOCKED:
+                del known[other]
+        known[str(folder)] = level, digest
         write_private(
             self.file,
             {name: {"level": one.name.lower(), "digest": of} for name, (one, of) in known.items()},

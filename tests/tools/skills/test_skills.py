@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from leeward.security.trust import TrustLevel
-from leeward.tools.skills import SkillError, Skills, SkillStore, read_skill, skill_folders
+from leeward.tools.skills import SkillError, Skills, SkillStore, digest_of, read_skill, skill_folders
 
 
 async def ignored(_skill):
@@ -105,6 +106,45 @@ def test_blocked_it_stays_whatever_becomes_of_it(trusted):
         skills.read("review")
     assert skills.store.level(folder, read_skill(folder).digest) is TrustLevel.BLOCKED
     assert skills.documents() == ([], 0)
+
+
+def renamed(folder):
+    return folder.rename(folder.with_name("other"))
+
+
+def moved(folder):
+    (folder.parents[1] / "brought").mkdir()
+    return folder.rename(folder.parents[1] / "brought/review")
+
+
+def copied(folder):
+    shutil.copytree(folder, folder.parents[1] / "brought/review")
+    return folder.parents[1] / "brought/review"
+
+
+@pytest.mark.parametrize("change", [renamed, moved, copied])
+def test_the_bytes_of_a_blocked_skill_are_blocked_wherever_they_lie(trusted, tmp_path, change):
+    folder, skills = trusted
+    skills.store.set(folder, digest_of(folder), TrustLevel.BLOCKED)
+    there = change(folder)
+    brought = Skills([tmp_path / "own", tmp_path / "brought"], skills.store, ignored)
+    assert {folder, there} <= brought.blocked()
+    assert brought.documents() == ([], 0)
+    with pytest.raises(SkillError):
+        brought.read(there.name)
+    if there.name == "review":
+        assert brought.store.level(there, read_skill(there).digest) is TrustLevel.BLOCKED
+
+
+def test_the_last_word_on_the_same_bytes_holds(trusted):
+    folder, skills = trusted
+    other, digest = copied(folder), digest_of(folder)
+    skills.store.set(other, digest, TrustLevel.BLOCKED)
+    assert skills.store.level(folder, digest) is TrustLevel.BLOCKED
+    skills.store.set(folder, digest, TrustLevel.TRUSTED)
+    assert skills.store.level(folder, digest) is TrustLevel.TRUSTED
+    assert skills.store.level(other, digest) is TrustLevel.BLOCKED  # that folder was blocked
+    assert skills.store.level(folder.parent / "third", digest) is TrustLevel.QUARANTINED
 
 
 def test_of_two_with_one_name_the_first_counts(trusted, tmp_path):
