@@ -31,7 +31,7 @@ from .agents import Agents, definitions
 from .conversation import skills_of
 from .executors import all_tools, builtin_settings
 from .hooks import TurnHooks, open_hooks
-from .mcp import Network, connection, servers_of
+from .mcp import Network, PersonAsker, connection, servers_of
 from .sessions import CheckpointNotice, Current, EventRelay, NoApprover, checkpoints_of, jobs_of
 from .vault import hand_out, open_vault
 
@@ -139,7 +139,9 @@ async def open_parts(
         hand_out(vault, served, partial(secret_client, settings))
         network = Network(policy, shared.resolve, config.tools.fetch.ca_file)
         connect = connection(sandbox, network, settings.given)
-        servers = await stack.enter_async_context(servers_of(config, places, connect, relay.tell_once))
+        asker = PersonAsker(approver, lambda: current.pipeline, lambda: current.reader)
+        opened = servers_of(config, places, connect, relay.tell_once, asker)
+        servers = await stack.enter_async_context(opened)
         skills = await trio.to_thread.run_sync(skills_of, places, lambda: current.pipeline)
         loads = skills.tools() if await trio.to_thread.run_sync(skills.folders) else ()
         defined, wrong = await trio.to_thread.run_sync(definitions, places)

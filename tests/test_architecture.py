@@ -313,9 +313,9 @@ PACKAGES = {
         "tools/skills runtime/policy"
     ),
     "runtime/mcp": (
-        "runtime/config security/call security/checks security/kinds security/outcome "
-        "security/policy security/text security/trust security/url tools/http tools/mcp tools/process "
-        "tools/proxy tools/sandbox runtime/sandbox"
+        "runtime/config security/call security/checks security/kinds security/outcome security/pipeline "
+        "security/policy security/ports security/session security/text security/trust security/url "
+        "security/verdict tools/http tools/mcp tools/process tools/proxy tools/sandbox runtime/sandbox"
     ),
     "runtime/providers": "security/call security/kinds",
     "runtime/providers/anthropic": "runtime/providers security/call security/kinds",

@@ -38,6 +38,7 @@ from leeward.security.session import (
     Resumed,
     Revoked,
     Scope,
+    ServerAsked,
     SkillUsed,
     TextSeen,
     TurnStarted,
@@ -76,6 +77,7 @@ KINDS: Mapping[str, type[Event]] = {
     "model": ModelSet,
     "autonomy": AutonomySet,
     "skill": SkillUsed,
+    "server_asked": ServerAsked,
     "config": Configured,
 }
 """The kinds of record a session is a fold over, and the event of each."""

@@ -174,6 +174,9 @@ _TOLD: Mapping[str, Callable[[Body], str]] = {
     "config": _configured,
     "autonomy": lambda body: f"{body['autonomy_now']}: {body['cause']}",
     "skill": _skill,
+    "server_asked": lambda body: (
+        f"{body['server']} wants {body['wants']}: {body['answer']} ({body['message']})"
+    ),
     "model": lambda body: f"{body['model']}: {body['cause']}",
     "turn": lambda body: str(body["turn"]),
     "given": lambda body: f"{' '.join(body['urls'])} ({body['provenance']})",

@@ -84,6 +84,7 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("write", "false"),
         ("read", "[]"),
         ("roots", "false"),
+        ("asks", "false"),
         ("timeout", "60"),
         ("start_timeout", "20"),
         ("tools", '{ convert_time = { effects = ["read"], arguments = { time = "text" } } }'),

@@ -84,6 +84,10 @@ class ServerSection(Section):
         Field(strict=False, description="Further folders and files a program may read."),
     ] = ()
     roots: Annotated[bool, Field(description="Whether it learns where the workspace is.")] = False
+    asks: Annotated[
+        bool,
+        Field(description="Whether it may ask you for values or an answer of your model, each a question."),
+    ] = False
     timeout: Annotated[float, Field(gt=0, le=_WEEK, description="Seconds a call may take.")] = 60.0
     start_timeout: Annotated[float, Field(gt=0, le=600, description="Seconds a start may take.")] = 20.0
     tools: Annotated[

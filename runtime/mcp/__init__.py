@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .asking import PersonAsker, TakesWords
     from .connections import Network, PersonsGate, connection
     from .servers import (
         WORKSPACE_SERVERS,
@@ -22,8 +23,10 @@ __all__ = [
     "WORKSPACE_SERVERS",
     "NamedServers",
     "Network",
+    "PersonAsker",
     "PersonsGate",
     "Servers",
+    "TakesWords",
     "allowed",
     "connection",
     "known_servers",
@@ -33,6 +36,8 @@ __all__ = [
 
 _HOMES = {
     "NamedServers": ".servers",
+    "PersonAsker": ".asking",
+    "TakesWords": ".asking",
     "Network": ".connections",
     "PersonsGate": ".connections",
     "Servers": ".servers",

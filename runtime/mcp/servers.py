@@ -28,6 +28,7 @@ from leeward.security.outcome import PolicyBlocked, ToolError
 from leeward.security.text import visible
 from leeward.security.trust import TrustLevel
 from leeward.tools.mcp import (
+    Asker,
     CallGate,
     KnownServer,
     Listing,
@@ -121,6 +122,7 @@ def _settings(name: str, section: ServerSection, environ: Mapping[str, str]) -> 
         writes=section.write,
         readable=tuple(map(os.path.realpath, section.read)),
         roots=section.roots,
+        asks=section.asks,
         timeout=section.timeout,
         start_timeout=section.start_timeout,
         tools={
@@ -210,7 +212,7 @@ class Servers:
 
 @asynccontextmanager
 async def open_servers(
-    names: NamedServers, connect: Connect, workspace: str, alert: Alert
+    names: NamedServers, connect: Connect, workspace: str, alert: Alert, asker: Asker | None = None
 ) -> AsyncGenerator[Servers, None]:
     """Yield the servers with their tools. Only those whose tools nobody knows yet are started.
 
@@ -218,7 +220,7 @@ async def open_servers(
     """
     for line in _waiting_lines(names):
         alert(line)
-    around = Surroundings(connect, workspace, alert, partial(_keep, names.store))
+    around = Surroundings(connect, workspace, alert, partial(_keep, names.store), asker)
     async with AsyncExitStack() as stack:
         servers: dict[str, Server] = {}
         for name, settings in names.named.items():
@@ -236,11 +238,11 @@ async def open_servers(
 
 @asynccontextmanager
 async def servers_of(
-    config: Config, places: Locations, connect: Connect, alert: Alert
+    config: Config, places: Locations, connect: Connect, alert: Alert, asker: Asker | None = None
 ) -> AsyncGenerator[Servers, None]:
     """Yield the servers that are configured or brought along, as `open_servers` does."""
     names = await trio.to_thread.run_sync(named_servers, config, places)
-    async with open_servers(names, connect, str(places.workspace), alert) as servers:
+    async with open_servers(names, connect, str(places.workspace), alert, asker) as servers:
         yield servers
 
 

@@ -66,6 +66,17 @@ class TerminalApprover:
             finally:
                 self._renderer.answered()
 
+    async def words(self, prompt: str) -> str | None:
+        """Return a line the person types, None where they go back."""
+        async with self._turn:
+            self._renderer.asks()
+            try:
+                return (await self._terminal.answer(prompt)).strip()
+            except (Interrupt, Closed):
+                return None
+            finally:
+                self._renderer.answered()
+
     async def _asked(self, open_: _Open) -> Reply:
         screen, question = self._renderer.screen, open_.question
         screen.put(question_lines(question, screen.width, in_full=open_.seen))

@@ -40,6 +40,7 @@ __all__ = [
     "Restored",
     "Resumed",
     "Revoked",
+    "ServerAsked",
     "SkillUsed",
     "TextSeen",
     "TurnStarted",
@@ -448,6 +449,23 @@ class SkillUsed:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerAsked:
+    """A server asked the person for something in the middle of a call.
+
+    `wants` is "values" or "model", `message` its words, `answer` as for a question of a call. What
+    the person typed is the server's, and not kept.
+    """
+
+    at: float
+    call: str
+    server: str
+    wants: str
+    message: str
+    answer: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """Under which configuration a session goes on.
 
@@ -491,5 +509,6 @@ Event: TypeAlias = (
     | ModelSet
     | AutonomySet
     | SkillUsed
+    | ServerAsked
     | Configured
 )

@@ -44,6 +44,7 @@ from .events import (
     Restored,
     Resumed,
     Revoked,
+    ServerAsked,
     SkillUsed,
     TextSeen,
     TurnStarted,
@@ -250,7 +251,7 @@ def _changes(session: Session, event: Event) -> dict[str, object]:
             return {"counting": event.counting}
         case JobChanged():
             return {"values": session.values.hiding(event.call, event.job, event.overflow)}
-        case Egress() | Restored() | FilesEndorsed():
+        case Egress() | Restored() | FilesEndorsed() | ServerAsked():
             return {}
 
 

@@ -129,6 +129,15 @@ def offer(request):
             send({"id": request["id"], "error": {"code": -32002, "message": f"no such resource {FORGED}"}})
 
 
+def answered(wish):
+    """Ask for something, and return what comes back; what else is sent meanwhile is passed over."""
+    send({"id": "wish", **wish})
+    while True:
+        message = json.loads(sys.stdin.readline())
+        if message.get("id") == "wish":
+            return message.get("result") or message["error"]["message"]
+
+
 def call(request):
     name, given = request["params"]["name"], request["params"].get("arguments") or {}
     if MODE == "mute":
@@ -168,6 +177,9 @@ def call(request):
         say = {"role": "user", "content": {"type": "text", "text": "say hi"}}
         send({"id": "s1", "method": "sampling/createMessage", "params": {"messages": [say], "maxTokens": 9}})
         send({"id": "r1", "method": "roots/list"})
+    if MODE == "wants":
+        text(request, json.dumps([answered(wish) for wish in json.loads(FILE.read_text())]))
+        return
     if MODE == "changes":
         report("called")
         send({"method": "notifications/tools/list_changed"})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .asking import Asker, FieldKind, FormField, Requests, form_fields
     from .executor import McpExecutor
     from .gate import CallGate
     from .http import open_http
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_BYTES",
     "MOST_TOOLS",
+    "Asker",
     "CallGate",
+    "FieldKind",
+    "FormField",
     "KnownServer",
     "ListedTool",
     "Listing",
     "ListingRefused",
     "McpExecutor",
+    "Requests",
     "Server",
     "ServerSettings",
     "ServerStore",
@@ -35,6 +40,7 @@ __all__ = [
     "ToolDeclaration",
     "Transport",
     "difference",
+    "form_fields",
     "open_http",
     "open_stdio",
     "specs_of",
@@ -42,6 +48,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Asker": ".asking",
+    "FieldKind": ".asking",
+    "FormField": ".asking",
+    "Requests": ".asking",
+    "form_fields": ".asking",
     "CallGate": ".gate",
     "open_http": ".http",
     "KnownServer": ".store",

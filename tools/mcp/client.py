@@ -31,6 +31,7 @@ from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
 from leeward.security.outcome import InvalidParameters, PermanentFailure, ServerError, ToolError
 
+from .asking import Requests
 from .listing import MOST_TOOLS, ListedTool, Listing, ListingRefused
 from .offers import OFFERS, offered, prompt_lines, resource_lines
 from .transport import Ended, Incoming, Transport
@@ -39,6 +40,7 @@ __all__ = ["CallResult", "Client", "Progress", "open_client"]
 
 _MOST_PAGES, _MOST_OFFERED = 50, 5_000
 _CLAIMS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_DECLINED = -1  # the code the protocol has for a person who says no
 _NOWHERE = logging.getLogger(f"{__name__}.nowhere")
 _NOWHERE.disabled = True
 
@@ -115,13 +117,48 @@ class _Writes(_Stream):
             raise anyio.BrokenResourceError from error
 
 
+class _Asked:
+    """What the SDK calls when the server asks for something, as its callbacks."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    async def fill(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult:
+        # A URL to be opened elsewhere is declined: what is typed there is seen by nobody here.
+        if not isinstance(params, types.ElicitRequestFormParams):
+            return types.ElicitResult(action="decline")
+        values = await self._requests.fill(params.message, params.requested_schema)
+        if values is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult.model_validate({"action": "accept", "content": dict(values)})
+
+    async def complete(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002
+        params: types.CreateMessageRequestParams,
+    ) -> types.CreateMessageResult | types.ErrorData:
+        parts = [(one.role, part) for one in params.messages for part in one.content_as_list]
+        lines = [f"[{role}]\n{part.text}" for role, part in parts if isinstance(part, types.TextContent)]
+        answer = None
+        if lines and len(lines) == len(parts) and not params.tools:
+            answer = await self._requests.complete(params.system_prompt or "", "\n".join(lines))
+        if answer is None:
+            return types.ErrorData(code=_DECLINED, message="declined")
+        content = types.TextContent(type="text", text=answer)
+        return types.CreateMessageResult(role="assistant", content=content, model="leeward")
+
+
 class Client:
     """A server that is connected. `is_stale`: it announced that its tools changed.
 
     `over` is set once the connection is over, and says why.
     """
 
-    def __init__(self, transport: Transport, roots: Sequence[str]) -> None:
+    def __init__(self, transport: Transport, roots: Sequence[str], requests: Requests | None) -> None:
         self.is_stale = False
         self.over: Ended | None = None
         self.ended = trio.Event()
@@ -129,12 +166,15 @@ class Client:
         self._roots = tuple(roots)
         self._server = self._version = ""
         self._offers: tuple[ListedTool, ...] = ()
+        asked = _Asked(requests) if requests is not None else None
         self._session = ClientSession(
             _Reads(Incoming(transport), self.end),
             _Writes(transport, self.end),
             client_info=types.Implementation(name="leeward", version=importlib.metadata.version("leeward")),
             message_handler=self._heard,
             list_roots_callback=self._told_roots if roots else None,
+            elicitation_callback=asked.fill if asked is not None else None,
+            sampling_callback=asked.complete if asked is not None else None,
         )
 
     def end(self, why: Ended) -> None:
@@ -308,14 +348,16 @@ def _blob(what: str, media_type: object, data: object) -> str:
 
 
 @asynccontextmanager
-async def open_client(transport: Transport, roots: Sequence[str] = ()) -> AsyncIterator[Client]:
+async def open_client(
+    transport: Transport, roots: Sequence[str] = (), requests: Requests | None = None
+) -> AsyncIterator[Client]:
     """Yield a server that answered the handshake.
 
     Raises:
         ToolError: it did not.
     """
     failure: ToolError | None = None
-    async with Client(transport, roots) as client:
+    async with Client(transport, roots, requests) as client:
         try:
             await client.begin()
             yield client

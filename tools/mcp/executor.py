@@ -60,7 +60,8 @@ class McpExecutor:
         gate = cleared.gatekeeper if self.server.settings.reached else None
         async with nullcontext() if gate is None else self.server.gate.during(gate):
             try:
-                result = await self.server.call(tool, arguments, deadline, progress)
+                with self.server.answering(cleared.action):
+                    result = await self.server.call(tool, arguments, deadline, progress)
             except trio.Cancelled:
                 if self.server.settings.hosts:
                     # It may work on, and what it would connect to then is no part of the next call.

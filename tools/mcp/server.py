@@ -8,17 +8,19 @@ time. The runtime opens servers and closes them; a call of any session may use o
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
+from leeward.security.call import Action
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure, PolicyBlocked, ServerError, ToolError, ToolTimeout
 
+from .asking import Asker, Requests
 from .gate import CallGate
 from .listing import ListedTool, Listing, ListingRefused, difference
 from .settings import ServerSettings
@@ -44,12 +46,16 @@ _MOST_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What servers are opened in: `connect` reaches one, `alert` tells the person, `kept` hears of lists."""
+    """What servers are opened in: `connect` reaches one, `alert` tells the person, `kept` hears of lists.
+
+    `asker` puts requests of servers that may ask to the person.
+    """
 
     connect: Callable[[ServerSettings, CallGate], AbstractAsyncContextManager[Transport]]
     workspace: str
     alert: Callable[[str], None] = lambda _: None
     kept: Callable[[ServerSettings, Listing], None] = lambda _settings, _listing: None
+    asker: Asker | None = None
 
 
 class Server:
@@ -62,6 +68,9 @@ class Server:
         self.listing = listing
         self.starts = 0
         self.gate = CallGate()
+        self._requests = (
+            Requests(settings.name, around.asker) if settings.asks and around.asker is not None else None
+        )
         self._around = around
         self._nursery: trio.Nursery | None = None
         self._turn = trio.Lock()
@@ -114,6 +123,18 @@ class Server:
             await self._list(client)
         assert self.listing is not None
         return self.listing
+
+    @contextmanager
+    def answering(self, action: Action) -> Iterator[None]:
+        """Let it ask the person for this call meanwhile, if it may ask at all."""
+        if self._requests is None:
+            yield
+            return
+        self._requests.begin(action)
+        try:
+            yield
+        finally:
+            self._requests.end(action)
 
     async def call(
         self, tool: ListedTool, arguments: Mapping[str, Json], deadline: float, progress: Progress
@@ -182,7 +203,7 @@ class Server:
             async with self._around.connect(self.settings, self.gate) as transport:
                 open_client = await trio.to_thread.run_sync(_loaded, abandon_on_cancel=True)
                 roots = (self._around.workspace,) if self.settings.roots else ()
-                async with open_client(transport, roots) as client:
+                async with open_client(transport, roots, self._requests) as client:
                     await self._list(client)
                     task_status.started(client)
                     await client.ended.wait()

@@ -38,8 +38,8 @@ class ServerSettings:
     `secrets` are the values of the variables it is given by name; `env` holds what is no secret. `bearer`
     is what a service is shown in each request. It reaches `hosts` (rules as commands have them), changes the
     workspace with `writes`, and reads `readable` besides. A call has `timeout` seconds, a start
-    `start_timeout`. With `roots` it learns where the workspace is, and `workspace` is the folder
-    that brought it along, "" for the person's own.
+    `start_timeout`. With `roots` it learns where the workspace is, with `asks` it may ask the person and
+    their model, and `workspace` is the folder that brought it along, "" for the person's own.
     """
 
     name: str
@@ -52,6 +52,7 @@ class ServerSettings:
     writes: bool = False
     readable: tuple[str, ...] = ()
     roots: bool = False
+    asks: bool = False
     timeout: float = 60.0
     start_timeout: float = 20.0
     tools: Mapping[str, ToolDeclaration] = field(default_factory=lambda: MappingProxyType({}))
@@ -75,6 +76,7 @@ class ServerSettings:
             self.readable,
             self.roots,
             self.workspace,
+            *(("asks",) if self.asks else ()),
         )
         return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 

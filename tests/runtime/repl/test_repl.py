@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from leeward.runtime.exits import Exit
+from leeward.runtime.mcp import TakesWords
 from leeward.runtime.repl.approver import TerminalApprover
 from leeward.runtime.repl.render import Renderer
 from leeward.runtime.repl.repl import Repl, Stoppable
@@ -420,6 +421,14 @@ async def test_a_question_has_an_answer_or_is_asked_again(keys, always, answer, 
     assert reply.answer == answer and reply.how
     assert terminal.answers == []
     assert bool(stopped) == stops
+
+
+@pytest.mark.parametrize(("typed", "words"), [(" Kiel ", "Kiel"), (Interrupt(), None), (Gone(), None)])
+async def test_words_are_what_the_person_types_and_going_back_is_none(typed, words):
+    approver, terminal, _, stopped = asking(typed)
+    assert isinstance(approver, TakesWords)
+    assert await approver.words("Where: ") == words
+    assert terminal.prompts == ["Where: "] and not stopped
 
 
 async def test_what_is_no_answer_is_told_as_such():

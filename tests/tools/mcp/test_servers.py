@@ -325,6 +325,7 @@ def test_the_definition_covers_all_that_says_what_is_started():
         replace(usual, writes=True),
         replace(usual, readable=("/x",)),
         replace(usual, roots=True),
+        replace(usual, asks=True),
         replace(usual, workspace="/ws"),
     )
     assert len({one.definition for one in (usual, *others)}) == len(others) + 1
