@@ -47,6 +47,9 @@ _GRACE = 0.2
 # holds a pipe open.
 _LINGER = 0.5
 
+# How long passing on the last output may take where nobody waits for it any more.
+_LAST_WORDS = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
@@ -291,13 +294,17 @@ class _Run:
     failure: PermanentFailure | None = None
 
     async def followed(self, began: float, deadline: float) -> ProcessExit:
-        closed = is_gone = False
+        closed = is_gone = is_passed_on = False
         try:
             with trio.CancelScope(deadline=deadline - _margin(deadline - began)) as scope:
                 closed = await self._follow()
-            for pipe in self.pipes:
-                await pipe.pass_on(final=True)
+            await self._pass_on()
+            is_passed_on = True
         finally:
+            if not is_passed_on:
+                # It is stopped: what it printed until then is the last that is known of it.
+                with trio.move_on_after(_LAST_WORDS, shield=True):
+                    await self._pass_on()
             with trio.CancelScope(shield=True):
                 is_gone = await self._stop(gently=self.code is None and self.failure is None)
         if self.failure is not None:
@@ -315,6 +322,10 @@ class _Run:
             exceeded=self.child.exceeded,
             error_lines=tuple(self.collected.error_lines),
         )
+
+    async def _pass_on(self) -> None:
+        for pipe in self.pipes:
+            await pipe.pass_on(final=True)
 
     async def _follow(self) -> bool:
         """Collect output until the program has ended; return whether its pipes were closed by then."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import asynccontextmanager, nullcontext
 
 import pytest
@@ -160,6 +161,25 @@ async def test_stopping_waits_until_nothing_of_it_is_left(shell, start, run, wor
         again = await run(jobs.tools()[1], {"id": "job_1"})
         assert again.text == stopped.text, "stopped twice it is as over as before"
     assert book.states == ["running", "stopped"]
+
+
+async def test_what_was_printed_before_it_was_stopped_is_shown_though_nobody_read_it_yet(
+    shell, start, run, workspace
+):
+    jobs, made, _ = shell()
+    waits = "echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done"
+    line = f"{waits}; echo begun; echo bad >&2; touch done; sleep 60"
+    async with jobs.opened():
+        await start(made, line)
+        with trio.fail_after(30):
+            while not (workspace / "pid").exists():
+                await trio.sleep(0.01)
+        # Nothing else is done in this thread until both lines are in their pipes.
+        (workspace / "go").touch()
+        while not (workspace / "done").exists():
+            time.sleep(0.01)  # noqa: ASYNC251
+        stopped = await run(jobs.tools()[1], {"id": "job_1"}, timeout=30)
+    assert "begun" in stopped.text and "bad" in stopped.text
 
 
 @pytest.mark.parametrize(
