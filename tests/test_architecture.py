@@ -152,6 +152,7 @@ SHORTEST, WIDEST = 60, 22
 
 SHORT_FILES = {
     "runtime/conversation/reader.py": "the second model, apart from what sums up",
+    "runtime/cli/doctor.py": "prints what runtime/diagnosis finds",
     "security/lazy/names.py": "what fronts have in common",
     "security/lazy/regex.py": "apart from names.py: it loads re",
     "security/trust.py": "levels and origins: imported by all, importing nothing",
@@ -291,12 +292,18 @@ PACKAGES = {
         "memory/audit memory/database memory/grants memory/overflow memory/private_file memory/sessions "
         "runtime/agents "
         "runtime/app runtime/clock runtime/config runtime/console runtime/conversation runtime/describe "
+        "runtime/diagnosis "
         "runtime/dry_run runtime/events runtime/exits runtime/grounding runtime/model runtime/options "
         "runtime/printer runtime/providers runtime/mcp runtime/sandbox runtime/script runtime/sessions "
         "runtime/storage runtime/trace "
-        "runtime/version security/call security/command security/filters security/injections security/kinds "
-        "security/outcome security/sandbox security/session security/text security/trust tools/distill "
-        "tools/http tools/mcp tools/process tools/sandbox tools/skills"
+        "security/call security/command security/filters security/injections security/kinds "
+        "security/outcome security/session security/text security/trust tools/distill "
+        "tools/http tools/mcp tools/process tools/skills"
+    ),
+    "runtime/diagnosis": (
+        "runtime/clock runtime/console runtime/conversation runtime/describe runtime/dry_run runtime/exits "
+        "runtime/model runtime/sandbox runtime/storage runtime/version security/sandbox tools/process "
+        "tools/sandbox"
     ),
     "runtime/config": (
         "memory/overflow memory/private_file runtime/exits security/filters security/permissions "
@@ -344,8 +351,9 @@ PACKAGES = {
     ),
     "runtime/slash": (
         "memory/audit memory/changes memory/checkpoints memory/labels memory/notes memory/private_file "
-        "runtime/app runtime/audit runtime/config runtime/conversation runtime/describe runtime/exits "
-        "runtime/sessions security/call security/kinds security/outcome security/paths security/permissions "
+        "runtime/app runtime/audit runtime/config runtime/console runtime/conversation runtime/describe "
+        "runtime/diagnosis runtime/exits runtime/sessions security/call security/kinds security/outcome "
+        "security/paths security/permissions "
         "security/policy security/ports security/provenance security/session security/text security/trust "
         "security/filters security/url tools/checkpoints tools/files tools/shell tools/skills"
     ),

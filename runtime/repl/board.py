@@ -195,12 +195,20 @@ class Board:
         """Draw what is new, together with what else comes within a moment."""
         if not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_later(_SOON, self._draw_now)
+            asyncio.get_running_loop().call_later(_SOON, self.renew)
 
-    def _draw_now(self) -> None:
+    def renew(self) -> None:
+        """Write and draw what is new, now."""
         self._is_due = False
         self.paint()
         self.draw()
+
+    def edit(self) -> None:
+        """Open the person's editor for what is being typed."""
+        if self.is_away:
+            asyncio.get_running_loop().call_later(_SOON, self.edit)
+        else:
+            self._editing.buffer.open_in_editor()
 
     def write_raw(self, sequence: str) -> None:
         """Write a sequence of ours."""
@@ -214,21 +222,14 @@ class Board:
             asyncio.get_running_loop().call_later(_SOON, self.ask, asked)
             return
         self.paint()
-        if not asked.again:
-            self._discard_keys()
+        if not asked.again and self._app is not None:
+            _discard_keys(self._app)
         if self._desk.ask(asked) and self._app is not None:
             asked.ignores_until_pause = time.monotonic() - self._editing.last_key < _TYPING
             self._line.reset()
             self._line.insert_text(asked.text or "")
             self._app.layout.focus(self._windows.keys if asked.text is None else self._windows.line)
             self.draw()
-
-    def _discard_keys(self) -> None:
-        if self._app is None:
-            return
-        self._app.key_processor.input_queue.clear()
-        with suppress(OSError, ValueError, termios.error):
-            termios.tcflush(self._app.input.fileno(), termios.TCIFLUSH)
 
     def answered(self, asked: Asked) -> None:
         """Go back to the message that was being edited."""
@@ -254,6 +255,12 @@ class Board:
         if self._app is not None and self._app.future is not None and not self._app.future.done():
             self.paint()
             self._app.exit()
+
+
+def _discard_keys(app: Application[None]) -> None:
+    app.key_processor.input_queue.clear()
+    with suppress(OSError, ValueError, termios.error):
+        termios.tcflush(app.input.fileno(), termios.TCIFLUSH)
 
 
 async def _in_pager(sections: Sequence[Section], app: Application[None]) -> bool:

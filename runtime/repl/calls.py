@@ -98,13 +98,19 @@ class CallPrinter:
         first = visible(result.shown.strip().partition("\n")[0])
         if len(first) > _LONGEST_FAILURE and not self._verbose:
             first = f"{first[:_LONGEST_FAILURE]}…"
+        number = self._kept(result)
+        said = f"{first} · /why {number}"
         self._screen.put(
-            [(line, "red")] for line in within(self._screen.width, "  ✗ ", first, "    ", by_words=True)
+            [(line, "red")] for line in within(self._screen.width, "  ✗ ", said, "    ", by_words=True)
         )
+
+    def _kept(self, result: ToolResult) -> int:
+        """Keep a result, and return the number it is opened and explained by."""
+        return self._results.add(_title(result.call), result.shown, result.overflow_id, result.call.id)
 
     def _succeeded(self, result: ToolResult) -> None:
         code = result.outcome.exit_code
-        number = self._results.add(_title(result.call), result.shown, result.overflow_id)
+        number = self._kept(result)
         ended = f"exit code {code}" if code else ""
         if self._lines and not self._verbose:
             self._fold(ended or "done", "yellow" if code else "green")

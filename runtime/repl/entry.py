@@ -7,13 +7,14 @@ own: it passes the pipeline, runs for real, and what it printed goes along with 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from leeward.security.call import Asker
 from leeward.security.ports import RecordError
 
 from ..app import Runtime
 from ..exits import CliError
-from ..slash import SlashCommand, dispatch, parse
+from ..slash import SlashCommand, SlashResult, dispatch, parse
 from .attach import attached_to
 from .render import Renderer
 from .results import Entry, sections
@@ -59,7 +60,10 @@ class Entrance:
         self._brought.append(f"The person ran: {line}\n{result.text}")
 
     async def _command(self, command: SlashCommand) -> None:
-        result = await dispatch(self._runtime, command)
+        result = await dispatch(self._runtime, self._with_call(command))
+        if result.copies is not None or result.edits:
+            self._hand_over(result)
+            return
         if result.opens is not None:
             await self.show(int(result.opens) if result.opens else None)
             return
@@ -69,6 +73,26 @@ class Entrance:
             self._renderer.screen.block(result.text, "red" if result.failed else "")
         if result.turn is not None:
             await self._runtime.turn(*result.turn)
+
+    def _with_call(self, command: SlashCommand) -> SlashCommand:
+        """Name the call that has a number on the screen, where its reasons are asked for."""
+        is_number = command.argument.isascii() and command.argument.isdigit() and len(command.argument) < 7
+        if command.command is None or command.command.name != "why" or not is_number:
+            return command
+        entry = self._renderer.results.find(int(command.argument))
+        return command if entry is None or not entry.call else replace(command, argument=entry.call)
+
+    def _hand_over(self, result: SlashResult) -> None:
+        """Give a text to the clipboard, or have the next message written in an editor."""
+        if result.edits and not self._terminal.edit():
+            self._renderer.screen.failed("this terminal opens no editor")
+        if result.copies is not None:
+            is_copied = self._terminal.copy(result.copies)
+            said = f"{len(result.copies)} characters were handed to the terminal's clipboard"
+            if is_copied:
+                self._renderer.screen.line(said, "dim")
+            else:
+                self._renderer.screen.failed("this terminal takes no such text for its clipboard")
 
     async def show(self, number: int | None = None) -> None:
         """Open a result in the pager, by default the latest."""

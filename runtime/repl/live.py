@@ -9,6 +9,7 @@ nothing.
 
 from __future__ import annotations
 
+import base64
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -33,6 +34,28 @@ from .terminal import Gone, Section, Typed, View
 __all__ = ["LiveTerminal"]
 
 
+_LONGEST_COPY = 74_994  # characters of base64, as xterm and others bound it
+
+
+class _Unwritten:
+    """What is to be printed above what lives, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Have a text printed after what is there."""
+        with self._lock:
+            self._texts.append(text)
+
+    def take(self) -> str:
+        """Return what is there, which is nobody else's then."""
+        with self._lock:
+            texts, self._texts = self._texts, []
+        return "".join(texts)
+
+
 class LiveTerminal:
     """One terminal, as the session sees it; what it hands over runs in the terminal's thread."""
 
@@ -40,11 +63,10 @@ class LiveTerminal:
         self._thread = asyncio_thread
         self._history = history
         self._completer: Completer = DummyCompleter()
-        self._lock = threading.Lock()
-        self._texts: list[str] = []
-        self._desk = Desk(self.write, self._changed)
+        self._unwritten = _Unwritten()
+        self._desk = Desk(self.write, lambda: self._board.renew())  # noqa: PLW0108 — it is made below
         self._looks = Looks(self._desk, terminal_size)
-        self._board = Board(self._desk, self._looks, self._unwritten, vi=vi)
+        self._board = Board(self._desk, self._looks, self._unwritten.take, vi=vi)
 
     def attach(self, view: View, completer: Completer, called: Called) -> None:
         """Take what is shown and completed, and whom keys call."""
@@ -75,24 +97,14 @@ class LiveTerminal:
             self._thread.call_soon(self._board.leave)
             await self._thread.wait(over)
             try:
-                sys.stdout.write(self._unwritten())
+                sys.stdout.write(self._unwritten.take())
                 sys.stdout.flush()
             except OSError:
                 discard(sys.stdout)
 
-    def _unwritten(self) -> str:
-        with self._lock:
-            texts, self._texts = self._texts, []
-        return "".join(texts)
-
-    def _changed(self) -> None:
-        self._board.paint()
-        self._board.draw()
-
     def write(self, text: str) -> None:
         """Print whole lines above what lives."""
-        with self._lock:
-            self._texts.append(text)
+        self._unwritten.add(text)
         self.refresh()
 
     def refresh(self) -> None:
@@ -103,6 +115,19 @@ class LiveTerminal:
         """Ring a bell, or have the terminal tell the person something; `text` is ours."""
         sequence = "\x07" if how == "bell" else f"\x1b]9;{visible(text)}\x07"
         self._thread.call_soon(partial(self._board.write_raw, sequence))
+
+    def copy(self, text: str) -> bool:
+        """Hand a text to the clipboard by OSC 52, where it is no longer than terminals take."""
+        encoded = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+        if len(encoded) > _LONGEST_COPY:
+            return False
+        self._thread.call_soon(partial(self._board.write_raw, f"\x1b]52;c;{encoded}\x07"))
+        return True
+
+    def edit(self) -> bool:
+        """Open the person's editor for what they type next, as Ctrl-X Ctrl-E does."""
+        self._thread.call_soon(self._board.edit)
+        return True
 
     async def message(self) -> Typed:
         """Return the next message, as `Terminal.message`."""

@@ -94,6 +94,14 @@ class PlainTerminal:
         if how == "bell" and text:
             self.write("\x07")
 
+    def copy(self, text: str) -> bool:  # noqa: ARG002
+        """Take nothing: this terminal obeys no sequences."""
+        return False
+
+    def edit(self) -> bool:
+        """Open nothing: a prompt is one line here."""
+        return False
+
     async def message(self) -> Typed:
         """Return the next message, as `Terminal.message`."""
         while True:

@@ -24,12 +24,16 @@ _MOST_CHARACTERS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that can be opened; `overflow_id` names all of it, where `text` is not all."""
+    """Something that can be opened; `overflow_id` names all of it, where `text` is not all.
+
+    `call` is the id of the call it is the result of, "" where it is of none.
+    """
 
     number: int
     title: str
     text: str
     overflow_id: str | None = None
+    call: str = ""
 
 
 class Results:
@@ -40,10 +44,10 @@ class Results:
         self._last = 0
         self._characters = 0
 
-    def add(self, title: str, text: str, overflow_id: str | None = None) -> int:
+    def add(self, title: str, text: str, overflow_id: str | None = None, call: str = "") -> int:
         """Keep something, and return its number."""
         self._last += 1
-        self._entries.append(Entry(self._last, title, text, overflow_id))
+        self._entries.append(Entry(self._last, title, text, overflow_id, call))
         self._characters += len(text)
         while len(self._entries) > _MOST or (self._characters > _MOST_CHARACTERS and len(self._entries) > 1):
             self._characters -= len(self._entries.popleft().text)

@@ -114,6 +114,14 @@ class Terminal(Sink, Protocol):
         """Draw again what `View` shows, soon."""
         ...
 
+    def copy(self, text: str) -> bool:
+        """Hand a text to the terminal's clipboard; return whether it takes one of that size."""
+        ...
+
+    def edit(self) -> bool:
+        """Open the person's editor for what they type next, which is not sent; return whether it can."""
+        ...
+
     def notify(self, how: str, text: str) -> None:
         """Ring a bell ("bell"), or have the terminal tell the person something ("osc9")."""
         ...

@@ -15,7 +15,7 @@ import trio
 
 from leeward.security.call import Asker, Status
 from leeward.security.filters import Source
-from leeward.security.lazy import dataclass, regex
+from leeward.security.lazy import LazyModule, dataclass, regex
 from leeward.security.outcome import ToolError
 from leeward.security.session import UrlsRemoved
 from leeward.security.text import visible
@@ -25,6 +25,7 @@ from leeward.security.url import Provenance, Url, parse_place
 from ..app import Runtime
 from ..audit import explanation_of, record_lines, records_of
 from ..config import COMMANDS_FOLDER, trust_in
+from ..console import Startup
 from ..conversation import cost_lines
 from ..describe import (
     bound_lines,
@@ -44,6 +45,11 @@ from .skills import skill_turn, skills_told
 
 if TYPE_CHECKING:
     from leeward.memory.audit import Record
+
+    from .. import diagnosis
+else:
+    # It opens sandboxes and looks at programs, which chats do only when asked.
+    diagnosis = LazyModule("leeward.runtime.diagnosis")
 
 __all__ = ["COMMANDS", "SlashCommand", "SlashCommandSpec", "SlashResult", "dispatch", "parse"]
 
@@ -288,6 +294,32 @@ async def _show(_runtime: Runtime, argument: str) -> SlashResult:
     return SlashResult("results are opened at a terminal alone", failed=True, opens=argument)
 
 
+async def _copy(runtime: Runtime, _argument: str) -> SlashResult:
+    said = (one.text for one in reversed(runtime.conversation.messages) if one.role == "assistant")
+    text = next((text for text in said if text.strip()), "")
+    if not text:
+        return failed("there is no answer yet")
+    # What a clipboard holds is pasted anywhere, into a shell, too.
+    return SlashResult(
+        "answers are copied at a terminal alone",
+        failed=True,
+        copies="\n".join(map(visible, text.split("\n"))),
+    )
+
+
+async def _editor(_runtime: Runtime, _argument: str) -> SlashResult:
+    return SlashResult("an editor is opened at a terminal alone", failed=True, edits=True)
+
+
+async def _doctor(runtime: Runtime, _argument: str) -> SlashResult:
+    trust = await trio.to_thread.run_sync(trust_in, runtime.places)
+    found = await diagnosis.findings_of(Startup(runtime.loaded, runtime.places, None, trust))
+    return SlashResult(
+        "\n".join(visible(line) for one in found for line in str(one).split("\n")),
+        failed=any(one.is_well is False for one in found),
+    )
+
+
 async def _skill(runtime: Runtime, argument: str) -> SlashResult:
     if not argument:
         return SlashResult(await skills_told(runtime))
@@ -356,6 +388,7 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
             "write this session to a page, or to Markdown (.md)",
             _told(export_told),
         ),
+        SlashCommandSpec("copy", "/copy", "the last answer, to the clipboard of the terminal", _copy),
         SlashCommandSpec("exit", "/exit", "leave", _exit, ("quit", "q", "bye")),
     ),
     "work": (
@@ -365,6 +398,13 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
             "open a page, and ask about it; list known URLs, forget one",
             _browse,
             ("open",),
+        ),
+        SlashCommandSpec(
+            "editor",
+            "/editor",
+            "write the next message in your editor (also Ctrl-X Ctrl-E)",
+            _editor,
+            ("edit",),
         ),
         SlashCommandSpec(
             "init", "/init [WISHES]", "have AGENTS.md written, or the one there improved", _init
@@ -404,6 +444,9 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
             "config", "/config [KEY]", "values that are set, and where; all below a key", _config
         ),
         SlashCommandSpec(
+            "doctor", "/doctor", "what protection rests on: what is well, and what is not", _doctor
+        ),
+        SlashCommandSpec(
             "status",
             "/status",
             "model, limits, breaker, windows, labels, output filters and what they save",
@@ -439,7 +482,10 @@ SUBJECTS: Mapping[str, tuple[SlashCommandSpec, ...]] = {
             "audit", "/audit [NUMBER | show CALL | why CALL]", "what was decided and done", _audit
         ),
         SlashCommandSpec(
-            "why", "/why [CALL | last]", "why the last call was refused or asked about, or this one", _why
+            "why",
+            "/why [CALL | NUMBER | last]",
+            "why the last call was refused or asked about, or this one",
+            _why,
         ),
         SlashCommandSpec("show", "/show [NUMBER]", "all of a result, or of the latest, in a pager", _show),
         SlashCommandSpec("overflow", "/overflow", "outputs that were too long to show", _overflow),

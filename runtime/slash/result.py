@@ -25,7 +25,9 @@ class SlashResult:
     `turn` is a question of the person's, and fenced text that goes with it, to be run as a turn now.
     `failed` tells that the command could not be carried out; `text` then says why. `came_in` tells that
     `text` is what a call brought, which listeners have heard of, and not ours. `data` is for programs.
-    `opens` names what is to be opened in a pager, "" the latest, where there is one.
+    `opens` names what is to be opened in a pager, "" the latest, where there is one; `copies` is for the
+    clipboard, and `edits` has the next message written in an editor. Terminals do these; `text` is what else
+    says that there is none.
     """
 
     text: str = ""
@@ -35,6 +37,8 @@ class SlashResult:
     came_in: bool = False
     data: Mapping[str, Json] | None = None
     opens: str | None = None
+    copies: str | None = None
+    edits: bool = False
 
 
 Handler: TypeAlias = "Callable[[Runtime, str], Awaitable[SlashResult]]"

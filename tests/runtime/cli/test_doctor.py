@@ -48,6 +48,16 @@ def test_a_model_that_cannot_answer_is_a_problem(leeward, model, well) -> None:
 
 
 def test_a_clock_that_is_years_behind_is_a_problem(leeward, monkeypatch) -> None:
-    monkeypatch.setattr("leeward.runtime.cli.doctor._RELEASED", datetime.max.replace(tzinfo=UTC))
+    monkeypatch.setattr("leeward.runtime.diagnosis.findings._RELEASED", datetime.max.replace(tzinfo=UTC))
     ran = leeward("doctor")
     assert ran.code == 4 and "PROBLEM  clock" in ran.out and "certificates" in ran.out
+
+
+@pytest.mark.parametrize(("mode", "well"), [(0o600, True), (0o640, False), (0o604, False), (0o620, False)])
+def test_a_key_file_that_others_can_use_is_a_problem(leeward, mode, well) -> None:
+    file = leeward.home / "forge key"
+    file.write_text("fake-key-of-a-forge")
+    file.chmod(mode)
+    leeward.configure(f'[secrets.FORGE]\nfile = "{file}"\nhosts = ["forge.example"]\nprograms = ["forge"]\n')
+    (one,) = findings(leeward)["keys"]
+    assert one["well"] is well and one["remedy"] == (None if well else f"chmod 600 '{file}'")

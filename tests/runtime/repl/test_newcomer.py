@@ -115,7 +115,7 @@ ONCE = {
     "mcp": ("/mcp", "no servers"),
     "labels": ("/labels", "nothing was read"),
     "browse": ("/browse https://127.0.0.1/", "refused"),
-    "why": ("/why", "fetch"),
+    "why": ("/why 1", "fetch"),
     "audit": ("/audit 3", "fetch"),
     "show": ("/show 99", "nothing is kept under 99"),
     "overflow": ("/overflow", "nothing was too long"),
@@ -125,6 +125,8 @@ ONCE = {
     "diff": ("/diff", "no call"),
     "jobs": ("/jobs", "nothing runs"),
     "init": ("/init", "Two looked at."),
+    "copy": ("/copy", "characters were handed to"),
+    "doctor": ("/doctor", "clock"),
     "plan": ("/plan sail", "You said: sail"),
     "export": ("/export a.html", "written to"),
     "compact": ("/compact", ""),
@@ -146,7 +148,7 @@ def answer_of(screen: str, line: str) -> str:
 
 @pytest.mark.slow
 def test_every_command_once(leeward, folder) -> None:
-    assert {command.name for command in COMMANDS} == {*ONCE, "exit"}
+    assert {command.name for command in COMMANDS} == {*ONCE, "exit", "editor"}
     with serving() as model:
         leeward.configure(model.config())
         with terminal(leeward, folder, [*leeward.argv(), "--autonomy", "supervised"]) as at:
@@ -164,3 +166,42 @@ def test_every_command_once(leeward, folder) -> None:
             at.say("/plan drop")
             at.say("/exit")
     assert (folder / "a.html").exists()
+
+
+def test_the_answer_is_copied_and_the_next_message_written_in_an_editor(leeward, folder) -> None:
+    editor = folder / "editor"
+    editor.write_text('#!/bin/sh\necho "written elsewhere" > "$1"\n')
+    editor.chmod(0o755)
+    with serving() as model:
+        leeward.configure(model.config())
+        with terminal(leeward, folder, ["env", f"EDITOR={editor}", *leeward.argv()]) as at:
+            at.idle()
+            at("set-option", "-s", "set-clipboard", "on")
+            at.say("/copy")
+            at.see("there is no answer yet")
+            at.say("hello")
+            at.see("You said: hello")
+            at.idle()
+            at.say("/copy")
+            at.see("characters were handed to the terminal's clipboard")
+            assert at("show-buffer") == "You said: hello"
+            at.clear()
+            at.say("/editor")
+            at.see("› written elsewhere")
+            at.press("Enter")
+            at.see("You said: written elsewhere")
+
+
+def test_a_number_on_the_screen_is_explained(leeward, folder) -> None:
+    leeward.configure('[llm]\nmodel = "offline"\n')
+    with terminal(leeward, folder, leeward.argv()) as at:
+        at.idle()
+        at.say("/browse https://127.0.0.1/")
+        at.see("· /why 1")
+        at.say("!true")
+        at.idle()
+        at.clear()
+        at.say("/why 1")
+        at.see("fetch")
+        screen = at.idle()
+        assert "fetch" in screen and "true" not in screen

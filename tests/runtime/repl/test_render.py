@@ -121,7 +121,7 @@ def test_a_turn_from_the_question_to_the_end():
             [LiveOutput("c1", "x\n"), ended("x"), CallStarted(CALL), ended("y")],
             ["  │ x", "  └ done", '● shell {"command": "ls"}', "  │ y"],
         ),
-        ([ended("no\nmore", Status.DENIED)], ["  ✗ no"]),
+        ([ended("no\nmore", Status.DENIED)], ["  ✗ no · /why 1"]),
         (
             [
                 ended(
@@ -130,10 +130,13 @@ def test_a_turn_from_the_question_to_the_end():
                     error={"suggestion": "/ws/a", "facts": [{"name": "path", "value": "b"}]},
                 )
             ],
-            ["  ✗ no", "  │ path: b", "  │ instead: /ws/a"],
+            ["  ✗ no · /why 1", "  │ path: b", "  │ instead: /ws/a"],
         ),
-        ([ended("broke", Status.ERROR)], ["  ✗ broke"]),
-        ([LiveOutput("c1", "half"), ended("too slow", Status.TIMEOUT)], ["  │ half", "  ✗ too slow"]),
+        ([ended("broke", Status.ERROR)], ["  ✗ broke · /why 1"]),
+        (
+            [LiveOutput("c1", "half"), ended("too slow", Status.TIMEOUT)],
+            ["  │ half", "  ✗ too slow · /why 1"],
+        ),
         ([LiveOutput("c1", "half"), TurnEnded(EndReason.CANCELLED, "")], ["  │ half"]),
         ([Text("half"), TurnEnded(EndReason.CANCELLED, "half")], ["half"]),
         ([Text("half"), Alert("look")], ["half", "! look"]),

@@ -85,6 +85,9 @@ def test_no_two_commands_share_a_name():
         "init",
         "plan",
         "jobs",
+        "copy",
+        "editor",
+        "doctor",
     }
     assert {command.name for command in COMMANDS} == asked
 
