@@ -75,7 +75,8 @@ def test_each_dependency_is_declared_once_and_with_its_lowest_version() -> None:
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
     declared = {distribution(entry) for entry in PROJECT["dependencies"]}
-    extra = {distribution(entry) for entry in PROJECT["optional-dependencies"]["mcp"]}
+    extras = PROJECT["optional-dependencies"]
+    extra = {distribution(entry) for name in ("mcp", "prices") for entry in extras[name]}
     assert imported(*FOLDERS, "src") == declared | extra
     tools = {"pytest-trio", "pytest-xdist", "mypy", "ruff", "hatchling"}  # run, not imported
     for_tests = {distribution(entry) for entry in PROJECT["optional-dependencies"]["dev"]}

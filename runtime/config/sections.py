@@ -364,7 +364,8 @@ class CostSection(Section):
         LOWER_FROM_ENDLESS,
     ] = 0.0
     prices: Annotated[
-        tuple[PriceSection, ...], Field(strict=False, description="What models cost. No price is built in.")
+        tuple[PriceSection, ...],
+        Field(strict=False, description="What models cost; for others leeward[prices] is asked."),
     ] = ()
 
 

@@ -24,6 +24,7 @@ from .compaction import ModelSummarizer, compact, weakest
 from .cost import Meter, Price
 from .history import History, HistorySnapshot, Pending, at_rest
 from .instructions import Instructions
+from .prices import listed_price
 from .prompt import system_prompt
 from .skills import listed
 from .surroundings import repository_of, system_line
@@ -70,7 +71,8 @@ class Chat:
         self.conversation = History(keep, warn, masked)
         cost = config.cost
         prices = (Price(p.model, p.input, p.output, p.cache_read, p.cache_write) for p in cost.prices)
-        self.meter = Meter(tuple(prices), cost.max_session)
+        own = frozenset(entry.name for entry in config.llm.providers)
+        self.meter = Meter(tuple(prices), cost.max_session, partial(listed_price, own=own))
 
     def resume(self, taken: HistorySnapshot, charges: Sequence[Charge]) -> None:
         """Resume the conversation and its cost; calls left open are answered, and stored as such."""

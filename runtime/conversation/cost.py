@@ -1,18 +1,19 @@
 """Count the tokens and the cost of a turn and a session, and enforce the budget.
 
-Prices are the person's: none is built in, because they change too often. `turn.py` decides when the answer
-ends a turn.
+Prices are the person's, or those of a package that is kept up to date (`prices.py`): none is built in,
+because they change too often. `turn.py` decides when the answer ends a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from leeward.memory.sessions import Charge
 from leeward.security.lazy import dataclass
 
 from ..providers.interface import Usage
+from .prices import ListedPrice
 
 __all__ = ["Meter", "Price", "Spent", "cost_lines"]
 
@@ -32,6 +33,11 @@ class Price:
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing of it costs anything."""
+        return not self.input and not self.output
 
     def of(self, usage: Usage) -> float:
         """Return what a reply cost."""
@@ -74,9 +80,18 @@ class Spent:
 
 
 class Meter:
-    """What one session spends; `limit` is how much money it may (0: any), by the prices given."""
+    """What one session spends; `limit` is how much money it may (0: any), by the prices given.
 
-    def __init__(self, prices: Sequence[Price] = (), limit: float = 0.0) -> None:
+    `look_up` returns the price of a model that fits no pattern, or None.
+    """
+
+    def __init__(
+        self,
+        prices: Sequence[Price] = (),
+        limit: float = 0.0,
+        look_up: Callable[[str], ListedPrice | None] = lambda _: None,
+    ) -> None:
+        self._look_up = look_up
         self._prices = (*prices, *(Price(name, 0.0, 0.0) for name in _FREE))
         self.limit = limit
         self.turn = Spent()
@@ -104,15 +119,16 @@ class Meter:
     def add_untold(self, model: str, input_tokens: int, output_tokens: int) -> Charge:
         """Count what an unreported reply must have cost, and return it."""
         price = self.price_of(model)
-        if price is not None and not price.input and not price.output:
+        if price is not None and price.is_free:
             return Charge()
         cost = 0.0 if price is None else price.of(Usage(input_tokens, output_tokens))
         self._count(Spent(cost=cost, unpriced=_missing(model, price), untold=1))
         return Charge(model, cost=None if price is None else cost, estimated=1)
 
-    def price_of(self, model: str) -> Price | None:
-        """Return the first price whose pattern fits, None where none does."""
-        return next((price for price in self._prices if fnmatchcase(model, price.model)), None)
+    def price_of(self, model: str) -> Price | ListedPrice | None:
+        """Return the first price whose pattern fits, else the one that is looked up, or None."""
+        own = next((price for price in self._prices if fnmatchcase(model, price.model)), None)
+        return own if own is not None else self._look_up(model)
 
     def objection(self, model: str) -> str:
         """Say why a model must not be asked any more, "" where it may.
@@ -127,14 +143,15 @@ class Meter:
                 "that [cost] max_session allows; /new begins another"
             )
         if self.price_of(model) is None:
-            return f"[cost] max_session cannot be kept: no entry of [[cost.prices]] fits {model}"
+            lists = "no entry of [[cost.prices]] fits it, and leeward[prices] does not list it"
+            return f"[cost] max_session cannot be kept for {model}: {lists}"
         return ""
 
     def _count(self, spent: Spent) -> None:
         self.turn, self.session = self.turn + spent, self.session + spent
 
 
-def _missing(model: str, price: Price | None) -> frozenset[str]:
+def _missing(model: str, price: Price | ListedPrice | None) -> frozenset[str]:
     return frozenset() if price is not None else frozenset({model})
 
 

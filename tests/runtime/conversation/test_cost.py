@@ -83,7 +83,7 @@ def test_nothing_that_was_spent_is_forgotten(replies):
     ("limit", "model", "spent", "word"),
     [
         (0, "unpriced", 10**6, ""),
-        (1, "unpriced", 0, "no entry of [[cost.prices]] fits unpriced"),
+        (1, "unpriced", 0, "no entry of [[cost.prices]] fits it"),
         (1, "m", 0, ""),
         (1, "m", M - 1, ""),
         (1, "m", M, "max_session"),
