@@ -435,13 +435,13 @@ def _looking(commands: Commands, shared: SharedSettings) -> None:
     models = commands.add_parser("models", **shared, help="the models a service offers")
     models.add_argument("name", metavar="PROVIDER", nargs="?", default="", help="the one in use, if left out")
     config = commands.add_parser("config", **shared, help="what is configured, and where")
-    words = ("show", "path", "init", "set", "trust", "distrust")
+    words = ("show", "path", "init", "set", "edit", "trust", "distrust")
     config.add_argument(
         "action",
         choices=words,
         nargs="?",
         default="show",
-        help="values, files, a first file, a value, trust",
+        help="values, files, a first file, a value, all of it in an editor, trust",
     )
     config.add_argument("words", metavar="KEY VALUE", nargs="*", help="set: what to write, as a flag has it")
     config.add_argument("--url", metavar="URL", help="init: the address of a model server of yours")

@@ -1,15 +1,24 @@
-"""The commands `leeward tools` and `leeward config`. Only `config trust` and `config set` write anything."""
+"""The commands `leeward tools` and `leeward config`; of these `config trust`, `set` and `edit` write."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import trio
+
 from leeward.security.kinds import Json
+from leeward.security.outcome import PermanentFailure
 from leeward.security.session import Session
+from leeward.tools.process import at_terminal
 
 from ..config import (
     CannotChange,
+    ConfigError,
     as_written,
     brought_by,
     config_folder,
@@ -30,6 +39,12 @@ from ..options import Options
 from ..printer import Printer, plain
 
 __all__ = ["config", "tools"]
+
+_EDITORS = ("editor", "nano", "vi", "emacs")
+_FIRST = """\
+# Your configuration. config.example.toml of the documentation has every key with its default;
+# what cannot be used is refused before it is put in place. Another way: leeward config set KEY VALUE
+"""
 
 
 async def tools(options: Options, printer: Printer) -> Exit:
@@ -66,6 +81,8 @@ async def config(options: Options, printer: Printer) -> Exit:
     """
     if options.action == "set":
         return _set(options, printer)
+    if options.action == "edit":
+        return await trio.to_thread.run_sync(_edit, options, printer)
     start = look(options)
     match options.action:
         case "path":
@@ -99,8 +116,7 @@ def _set(options: Options, printer: Printer) -> Exit:
     if len(options.words) != 2:
         raise CliError(Exit.ARG_ERROR, "USAGE", "usage: leeward config set KEY VALUE")
     key, written = options.words
-    named = options.config or os.environ.get("LEEWARD_CONFIG")
-    file = Path(os.path.realpath(named or config_folder() / "config.toml"))
+    file = _file(options)
     path, value = as_written(key, written)
     whole = ("profiles", options.profile, *path) if options.profile else path
     try:
@@ -116,6 +132,84 @@ def _set(options: Options, printer: Printer) -> Exit:
     answer: dict[str, Json] = {"key": dotted(whole), "file": str(file)}
     printer.event({"schema": 1, "type": "config", **answer})
     return printer.finish(Exit.SUCCESS, answer)
+
+
+def _file(options: Options) -> Path:
+    """Return the person's file."""
+    named = options.config or os.environ.get("LEEWARD_CONFIG")
+    return Path(os.path.realpath(named or config_folder() / "config.toml"))
+
+
+def _edit(options: Options, printer: Printer) -> Exit:
+    """Have a draft of the person's file edited, and put it in place once it can be read.
+
+    Raises:
+        CliError: nobody could edit it, or what was written cannot be used; the draft is kept then.
+    """
+    file = _file(options)
+    draft, editor = file.with_name(f"{file.name}.draft"), _editor()
+    try:
+        before = text_of(file)
+        if not draft.exists():
+            _write_draft(draft, before or _FIRST)
+        _run(editor, draft)
+        text = text_of(draft)
+        is_changed = text not in {before, _FIRST}
+        if is_changed:
+            replace_file(file, text)
+        draft.unlink()
+    except ConfigError:
+        printer.warn(f"{file} is as it was; what you wrote is kept in {draft}, and leeward config edit opens that")
+        raise
+    except CannotChange as error:
+        raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
+    except OSError as error:
+        what = f"{error.filename or file} cannot be written: {error.strerror}"
+        raise CliError(Exit.GENERAL_ERROR, "STORAGE_ERROR", what) from error
+    printer.answer(f"{plain(f'{file} was changed' if is_changed else 'nothing was changed')}\n")
+    answer: dict[str, Json] = {"file": str(file), "changed": is_changed}
+    printer.event({"schema": 1, "type": "config", **answer})
+    return printer.finish(Exit.SUCCESS, answer)
+
+
+def _write_draft(draft: Path, text: str) -> None:
+    draft.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # It may hold keys.
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
+        opened.write(text)
+
+
+def _editor() -> list[str]:
+    """Return the command of the person's editor.
+
+    Raises:
+        CliError: there is no terminal, or no editor.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        why, how = "an editor needs a terminal", "leeward config set KEY VALUE"
+        raise CliError(Exit.PRECONDITION, "INPUT_REQUIRED", why, suggestion=how)
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    words = shlex.split(named) or [name for name in _EDITORS if shutil.which(name)][:1]
+    if not words:
+        why = "no editor was found"
+        raise CliError(Exit.PRECONDITION, "NOT_FOUND", why, suggestion="name yours in EDITOR")
+    return words
+
+
+def _run(editor: Sequence[str], draft: Path) -> None:
+    """Run an editor at the terminal, to its end.
+
+    Raises:
+        CliError: it could not be started, or says that it failed.
+    """
+    try:
+        code = at_terminal([*editor, str(draft)])
+    except PermanentFailure as error:
+        raise CliError(Exit.PRECONDITION, "NOT_FOUND", f"{editor[0]}: {error}") from error
+    if code:
+        why = f"{editor[0]} ended with exit code {code}; nothing was changed, and the draft is kept: {draft}"
+        raise CliError(Exit.GENERAL_ERROR, "EDITOR_FAILED", why)
 
 
 def _brought_lines(start: Startup) -> list[str]:

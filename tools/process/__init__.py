@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .overlay import Overlay
     from .programs import SEARCH_PATH, Programs, find_programs, sound_toolchains, system_programs
     from .reaper import FIRST_DESCRIPTOR, children, descendants, mounts
-    from .run import Child, ProcessExit, Start, Starter, run_process, starting, unstartable
+    from .run import Child, ProcessExit, Start, Starter, at_terminal, run_process, starting, unstartable
     from .supervisor import MOST_ASKED, SupervisedProcess, SupervisedStart, Supervisor, claim_process, send
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "SupervisedStart",
     "Supervisor",
     "UpperBounds",
+    "at_terminal",
     "children",
     "claim_process",
     "descendants",
@@ -93,6 +94,7 @@ _HOMES = {
     "SupervisedProcess": ".supervisor",
     "SupervisedStart": ".supervisor",
     "Supervisor": ".supervisor",
+    "at_terminal": ".run",
     "children": ".reaper",
     "claim_process": ".supervisor",
     "descendants": ".reaper",

@@ -31,6 +31,7 @@ __all__ = [
     "Start",
     "Starter",
     "Thread",
+    "at_terminal",
     "run_process",
     "start_process",
     "starting",
@@ -172,6 +173,16 @@ async def start_process(
     except ValueError as error:
         raise PermanentFailure(f"the program could not be started: {error}") from error
     return process
+
+
+def at_terminal(argv: Sequence[str]) -> int:
+    """Run a program of the person's own on their terminal, and return its exit code; this waits.
+
+    Raises:
+        PermanentFailure: it could not be started.
+    """
+    with starting():
+        return subprocess.call(list(argv))  # noqa: S603 — the person named it
 
 
 @contextmanager

@@ -19,7 +19,7 @@ CASES = {
     "sessions export --form": ["--format"],
     "sessions export --format ": ["html", "md"],
     "sessions export s_1 ": [],
-    "config ": ["distrust", "init", "path", "set", "show", "trust"],
+    "config ": ["distrust", "edit", "init", "path", "set", "show", "trust"],
     "--autonomy f": ["full"],
     "--autonomy full con": ["config"],
     "audit why --config ": [],

@@ -205,3 +205,36 @@ def test_a_number_on_the_screen_is_explained(leeward, folder) -> None:
         at.see("fetch")
         screen = at.idle()
         assert "fetch" in screen and "true" not in screen
+
+
+def test_the_configuration_is_edited_as_a_draft_that_is_checked(leeward, folder) -> None:
+    editor, file = folder / "my editor", leeward.config
+    editor.write_text('#!/bin/sh\ncat "$0.text" > "$1"\nexit "$(cat "$0.code")"\n')
+    editor.chmod(0o755)
+    leeward.configure("[agent]\nmax_turns = 7  # mine\n")
+    draft = file.with_name(f"{file.name}.draft")
+
+    def edits(text: str, code: int = 0) -> None:
+        editor.with_name("my editor.text").write_text(text)
+        editor.with_name("my editor.code").write_text(str(code))
+        typed(at, f"clear; EDITOR=\"'{editor}'\" leeward config edit; echo code $?")
+
+    with terminal(leeward, folder, ["sh", "-i"]) as at:
+        at.see("$")
+        edits("[agent]\nmax_turn = 9\n")
+        screen = at.see("code 2")
+        assert "max_turn" in screen and "did you mean" in screen
+        assert "max_turns = 7" in file.read_text() and draft.read_text() == "[agent]\nmax_turn = 9\n"
+        assert draft.stat().st_mode & 0o777 == 0o600
+        edits("[agent]\nmax_turns = 9\n", 3)
+        at.see("code 1")
+        assert "max_turns = 7" in file.read_text()
+        edits("[agent]\nmax_turns = 9\n")
+        at.see("code 0")
+        assert file.read_text() == "[agent]\nmax_turns = 9\n" and not draft.exists()
+        edits("[agent]\nmax_turns = 9\n")
+        at.see("nothing was changed")
+        typed(at, "clear; EDITOR=/nowhere leeward config edit; echo code $?")
+        at.see("code 4")
+        assert file.read_text() == "[agent]\nmax_turns = 9\n"
+    assert leeward("config", "edit").code == 4
