@@ -175,7 +175,8 @@ def installed(archives, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wheel_holds_everything_and_nothing_else(archives, name) -> None:
     with zipfile.ZipFile(archives[name]) as wheel:
         held = {entry for entry in wheel.namelist() if ".dist-info/" not in entry}
-    assert held == shipped()
+    manual = f"leeward-{PROJECT['version']}.data/data/share/man/man1/leeward.1"
+    assert held == {*shipped(), manual}
     assert {entry for entry in held if entry.endswith((".toml", ".typed"))} >= {
         "leeward/py.typed",
         "leeward/security/text/secrets.toml",

@@ -159,7 +159,7 @@ def _edit(options: Options, printer: Printer) -> Exit:
             replace_file(file, text)
         draft.unlink()
     except ConfigError:
-        printer.warn(f"{file} is as it was; what you wrote is kept in {draft}, and leeward config edit opens that")
+        printer.warn(f"{file} is as it was; leeward config edit opens what you wrote, kept in {draft}")
         raise
     except CannotChange as error:
         raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
