@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from leeward.security.call import Asker, Status
+import trio
+
+from leeward.security.call import Asker
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
 
 from ..app import Runtime
+from ..exits import CliError, Exit
 from ..grounding import shown_by_paste
 from .terminal import Typed
 
@@ -65,15 +68,19 @@ async def attached_to(typed: Typed, runtime: Runtime) -> tuple[str, ...]:
     What cannot be read is shown as any refusal, and goes along as what it is: the model learns that too.
     """
     texts = []
-    for mention in [*mentions(typed)][:_MOST]:
-        if not mention.path.endswith("/"):
-            read = await runtime.call("read", mention.arguments, Asker.PERSON)
-            is_folder = read.outcome.status is Status.ERROR and "folder" in read.shown
-            if not is_folder:
-                texts.append(read.text)
-                continue
-        listed = await runtime.call("list_directory", {"path": mention.path}, Asker.PERSON)
-        texts.append(listed.text)
+    named = [*mentions(typed)]
+    if len(named) > _MOST:
+        why = f"{len(named)} files are named, and {_MOST} at most go along with a message"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="name a folder, or send several messages")
+    workspace = trio.Path(runtime.pipeline.session.policy.workspace)
+    for mention in named:
+        # What is no folder now is read, and refused as any other file where it may not be.
+        is_folder = await (workspace / await trio.Path(mention.path).expanduser()).is_dir()
+        if is_folder:
+            called = await runtime.call("list_directory", {"path": mention.path}, Asker.PERSON)
+        else:
+            called = await runtime.call("read", mention.arguments, Asker.PERSON)
+        texts.append(called.text)
     for name, text in typed.folded:
         await runtime.pipeline.note(*shown_by_paste(text, runtime.pipeline.session))
         texts.append(await runtime.admit(text, "paste", name))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -19,12 +18,13 @@ from leeward.security.text import visible
 from leeward.security.trust import TrustLevel
 
 from ..app import Runtime
-from ..slash import COMMANDS, own_commands
+from ..config import KEYS, dotted, trust_in
+from ..slash import COMMANDS, own_commands, project_commands
 
 __all__ = ["ChatCompleter"]
 
 _MOST = 60
-_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_MENTION = re.compile(r"(?:^|(?<=\s))@(\"[^\"\n]*|[^\s@\"]*)$")
 
 
 class ChatCompleter(Completer):
@@ -47,6 +47,10 @@ class ChatCompleter(Completer):
             "labels": lambda words: ("--json",) if not words else (),
             "browse": lambda words: ("--forget",) if not words else (),
             "memory": lambda words: ("delete", "everywhere") if not words else (),
+            "config": lambda words: map(dotted, KEYS) if not words else (),
+            "skill": lambda words: ("off", *self._runtime.skills.folders()) if not words else (),
+            "mcp": lambda words: self._runtime.servers.servers if words in ([], ["end"]) else (),
+            "plan": lambda words: ("accept", "drop") if not words else (),
         }
 
     def get_completions(self, document: Document, _event: CompleteEvent) -> Iterator[Completion]:
@@ -60,8 +64,8 @@ class ChatCompleter(Completer):
 
     def _of_command(self, before: str) -> Iterator[Completion]:
         if " " not in before:
-            known = {command.name: command.summary for command in own_commands(self._runtime.places.config)}
-            for name, summary in (known | {command.name: command.summary for command in COMMANDS}).items():
+            built_in = {command.name: command.summary for command in COMMANDS}
+            for name, summary in (self._files_of_commands() | built_in).items():
                 if f"/{name}".startswith(before):
                     yield Completion(f"/{name}", -len(before), display_meta=summary)
             return
@@ -71,6 +75,15 @@ class ChatCompleter(Completer):
         for word in found([word for word in words if word]) if found is not None else ():
             if word.startswith(begun) and visible(word) == word:
                 yield Completion(word, -len(begun))
+
+    def _files_of_commands(self) -> dict[str, str]:
+        """Return what commands that are files are for, those of a trusted workspace among them."""
+        places, policy = self._runtime.places, self._runtime.pipeline.session.policy
+        try:
+            brought = project_commands(trust_in(places), policy)
+        except OSError:
+            brought = []
+        return {one.name: visible(one.summary) for one in (*brought, *own_commands(places.config))}
 
     def _commands(self, words: list[str]) -> Iterable[str]:
         return () if words else (command.name for command in COMMANDS)
@@ -104,20 +117,36 @@ class ChatCompleter(Completer):
         return ("stop", *ids) if not words else ids if words == ["stop"] else ()
 
     def _files(self, begun: str) -> Iterator[Completion]:
-        """Yield names below the workspace, folders with a slash behind them."""
+        """Yield names below the workspace, folders with a slash behind them; names with blanks in quotes."""
         policy = self._runtime.pipeline.session.policy
-        folder, _, name = begun.rpartition("/")
-        root = Path(policy.workspace)
+        quote = '"' if begun.startswith('"') else ""
+        parent, slash, name = begun.removeprefix('"').rpartition("/")
+        folder = parent + slash
+        root = os.path.realpath(policy.workspace)
+        within = os.path.realpath(os.path.join(root, folder))  # noqa: PTH118 — a text that was typed
+        if within != root and not within.startswith(f"{root}/"):
+            return
         try:
-            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(within), key=lambda entry: entry.name)
         except (OSError, ValueError):
             return
         for entry in [entry for entry in entries if _is_offered(entry.name, name)][:_MOST]:
             if secret_reason(entry.path, policy) is None:
-                slash = "/" if entry.is_dir() else ""
-                yield Completion(f"{entry.name}{slash}", -len(name))
+                yield from _completed(entry, folder, begun, quote)
+
+
+def _completed(entry: os.DirEntry[str], folder: str, begun: str, quote: str) -> Iterator[Completion]:
+    is_folder = entry.is_dir()
+    if not quote and any(char.isspace() for char in entry.name):
+        # What was typed is taken back for the quote before it.
+        yield Completion(
+            f'"{folder}{entry.name}{"/" if is_folder else chr(34)}', -len(begun), display=entry.name
+        )
+    else:
+        end = "/" if is_folder else quote
+        yield Completion(f"{entry.name}{end}", -len(begun.removeprefix('"').rpartition("/")[2]))
 
 
 def _is_offered(name: str, begun: str) -> bool:
-    is_plain = visible(name) == name and not any(char.isspace() for char in name)
+    is_plain = visible(name) == name and '"' not in name
     return is_plain and name.startswith(begun) and (begun.startswith(".") or not name.startswith("."))

@@ -14,6 +14,7 @@ from leeward.security.ports import RecordError
 
 from ..app import Runtime
 from ..exits import CliError
+from ..sessions import session_line
 from ..slash import SlashCommand, SlashResult, dispatch, parse
 from .attach import attached_to
 from .render import Renderer
@@ -21,6 +22,8 @@ from .results import Entry, sections
 from .terminal import Closed, Interrupt, Terminal, Typed
 
 __all__ = ["Entrance"]
+
+_MOST_PICKED = 9
 
 
 class Entrance:
@@ -60,7 +63,10 @@ class Entrance:
         self._brought.append(f"The person ran: {line}\n{result.text}")
 
     async def _command(self, command: SlashCommand) -> None:
-        result = await dispatch(self._runtime, self._with_call(command))
+        chosen = await self._with_session(command)
+        if chosen is None:
+            return
+        result = await dispatch(self._runtime, self._with_call(chosen))
         if result.copies is not None or result.edits:
             self._hand_over(result)
             return
@@ -73,6 +79,31 @@ class Entrance:
             self._renderer.screen.block(result.text, "red" if result.failed else "")
         if result.turn is not None:
             await self._runtime.turn(*result.turn)
+
+    async def _with_session(self, command: SlashCommand) -> SlashCommand | None:
+        """Have the person pick a session where none is named, None where they go back or there is none."""
+        if command.command is None or command.command.name != "resume" or command.argument:
+            return command
+        runtime, screen = self._runtime, self._renderer.screen
+        found = await runtime.kept.catalog.sessions(
+            _MOST_PICKED + 1, runtime.pipeline.session.policy.workspace
+        )
+        others = [one for one in found if one.id != runtime.session_id][:_MOST_PICKED]
+        for number, one in enumerate(others, 1):
+            screen.line(f"{number:>2}  {session_line(one, where=False)}")
+        if not others:
+            screen.failed("this workspace has no other session")
+            return None
+        self._renderer.asks()
+        try:
+            typed = (await self._terminal.answer("  which? [1] ")).strip() or "1"
+        except (Interrupt, Closed):
+            return None
+        finally:
+            self._renderer.answered()
+        if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(others):
+            return replace(command, argument=others[int(typed) - 1].id)
+        return replace(command, argument=typed)
 
     def _with_call(self, command: SlashCommand) -> SlashCommand:
         """Name the call that has a number on the screen, where its reasons are asked for."""

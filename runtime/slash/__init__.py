@@ -8,10 +8,10 @@ from leeward.security.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .commands import COMMANDS, SlashCommand, dispatch, parse
-    from .own import own_commands
+    from .own import own_commands, project_commands
     from .result import SlashResult
 
-__all__ = ["COMMANDS", "SlashCommand", "SlashResult", "dispatch", "own_commands", "parse"]
+__all__ = ["COMMANDS", "SlashCommand", "SlashResult", "dispatch", "own_commands", "parse", "project_commands"]
 
 _HOMES = {
     "COMMANDS": ".commands",
@@ -20,6 +20,7 @@ _HOMES = {
     "dispatch": ".commands",
     "own_commands": ".own",
     "parse": ".commands",
+    "project_commands": ".own",
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

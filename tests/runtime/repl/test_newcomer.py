@@ -134,7 +134,7 @@ ONCE = {
     "fork": ("/fork", ""),
     "clear": ("/clear", "are forgotten"),
     "new": ("/new", "session "),
-    "resume": ("/resume", ""),
+    "resume": ("/resume s_nothing", "no session"),
 }
 
 
@@ -238,3 +238,29 @@ def test_the_configuration_is_edited_as_a_draft_that_is_checked(leeward, folder)
         at.see("code 4")
         assert file.read_text() == "[agent]\nmax_turns = 9\n"
     assert leeward("config", "edit").code == 4
+
+
+def test_a_session_is_picked_from_a_list(leeward, folder) -> None:
+    with serving() as model:
+        leeward.configure(model.config())
+        with terminal(leeward, folder, leeward.argv()) as at:
+            at.idle()
+            at.say("/resume")
+            at.see("this workspace has no other session")
+            for word in ("first", "second"):
+                at.say(word)
+                at.see(f"You said: {word}")
+                at.idle()
+                at.say("/new")
+                at.see("session s_")
+                at.clear()
+            at.say("/resume")
+            screen = at.see("which? [1]")
+            assert re.search(r" 1  s_.* second\n +2  s_.* first\n", screen)
+            typed(at, "2")
+            at.see("You said: first")
+            at.clear()
+            at.say("/resume")
+            at.see("which? [1]")
+            at.press("C-c")
+            at.idle()
