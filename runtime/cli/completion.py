@@ -2,13 +2,22 @@
 
 The shell asks back for the words that fit (`leeward completion words -- WORD…`), so that what is completed is
 what the parser knows, and nothing is listed twice. Where a file is meant nothing is offered, and the shell
-completes files. Imports the standard library only, as each Tab waits for it.
+completes files. Imports hardly more than the standard library, as each Tab waits for it; keys of the
+configuration alone need what reads one.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from leeward.security.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from .. import config
+else:
+    config = LazyModule("leeward.runtime.config")
 
 __all__ = ["SHELLS", "candidates", "completion_text"]
 
@@ -54,6 +63,8 @@ def completion_text(parser: argparse.ArgumentParser, shell: str, words: Sequence
 def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
     """Return what the last of the words behind `leeward` could become; nothing where a file is meant."""
     *before, typed = words or [""]
+    if before[-2:] == ["config", "set"]:
+        return sorted(key for key in map(config.dotted, config.KEYS) if key.startswith(typed))
     waiting: argparse.Action | None = None
     places = 0
     for word in before:

@@ -33,7 +33,7 @@ from leeward.tools.mcp import (
 )
 from leeward.tools.process import find_programs, git_settings, open_kit
 
-from ..config import CannotChange, ConfigError, config_folder, replace_file, text_of, toml_value
+from ..config import CannotChange, ConfigError, config_folder, replace_file, text_of, with_value
 from ..console import Startup, look
 from ..describe import effects_of
 from ..dry_run import policy_of
@@ -268,16 +268,18 @@ def _configure(options: Options, printer: Printer) -> Exit:
     named = options.config or os.environ.get("LEEWARD_CONFIG")
     file = Path(os.path.realpath(named or config_folder() / "config.toml"))
     try:
-        text = text_of(file)
+        whole = text_of(file)
     except CannotChange as error:
         raise CliError(Exit.ARG_ERROR, "CONFIG_ERROR", str(error)) from error
+    # Some editors begin a file so.
+    text = whole.removeprefix("\ufeff")
     if options.action == "add":
         changed = with_server(text, options.name, options.words, options.url)
         line = f"{options.name} was added to {file}; leeward mcp test {options.name} shows its tools"
     else:
         changed = without_server(text, options.name)
         line = f"{options.name} was taken out of {file}"
-    _replace(file, changed)
+    _replace(file, whole.removesuffix(text) + changed)
     printer.answer(f"{visible(line)}\n")
     data: dict[str, Json] = {"server": options.name, "file": str(file)}
     printer.event({"schema": 1, "type": "changed", **data})
@@ -294,9 +296,11 @@ def with_server(text: str, name: str, words: tuple[str, ...], url: str) -> str:
         raise _refused(f"there is a server {name} in it already")
     if bool(words) == bool(url):
         raise CliError(Exit.ARG_ERROR, "ARG_ERROR", "mcp add wants either -- COMMAND … or --url URL")
-    reached = f"url = {toml_value(url)}" if url else f"command = {toml_value(list(words))}"
-    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}[mcp.servers.{name}]\n{reached}\n"
+    key, value = ("url", url) if url else ("command", list(words))
+    try:
+        return with_value(text, ("mcp", "servers", name, key), value)
+    except CannotChange as error:
+        raise _refused(str(error)) from error
 
 
 def without_server(text: str, name: str) -> str:

@@ -610,3 +610,18 @@ async def test_a_question_ends_with_its_call(wanting):
                 scope.cancel()
         with trio.fail_after(5):
             await taken_back.wait()
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_server_is_added_and_removed_in_a_file_as_its_editor_wrote_it(leeward, mark, end):
+    before = mark + b"[agent]  # mine" + end + b"max_turns = 7" + end
+    leeward.config.parent.mkdir(parents=True, exist_ok=True)
+    leeward.config.write_bytes(before)
+    assert leeward("mcp", "add", "notes", "--", "notes", "--here").code == 0
+    added = leeward.config.read_bytes()
+    assert added.startswith(before) and added.count(b"\n") == added.count(end)
+    assert b"[mcp.servers.notes]" + end + b'command = ["notes", "--here"]' in added
+    assert leeward("mcp", "add", "notes", "--url", "https://x.example/").code == 2
+    assert leeward("mcp", "remove", "notes").code == 0
+    assert leeward.config.read_bytes().rstrip() == before.rstrip()

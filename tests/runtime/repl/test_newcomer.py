@@ -16,10 +16,10 @@ import pytest
 
 from chat_model import serving
 from leeward.runtime.slash import COMMANDS
-from loading import ROOT, load_module
+from loading import ROOT
+from tmux import Tmux
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-Tmux = load_module(Path(__file__).with_name("test_screens.py")).Tmux
 
 
 @contextmanager

@@ -5,86 +5,28 @@ LEEWARD_WRITE_SCREENS=1 pytest tests/runtime/repl/test_screens.py      writes th
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shutil
-import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chat_model import serving
 from loading import ROOT
+from tmux import Tmux
 
 PAGE = ROOT / "docs/screens.md"
-PATIENCE = 60.0
 WRITES = "LEEWARD_WRITE_SCREENS" in os.environ  # the environment of a test has no such names
 HEAD = """\
 # Ten screens
 
 What the chat looks like at 80 columns and 24 lines. A test drives these in tmux and compares them.
 """
+# How much of the context is left is for each tool that is added to change.
+LEFT = re.compile(r"context \d+%")
 LIVE = re.compile(r"^. ([a-z][a-z ]*) · \d+ s(?: · [\d.k]+ tokens)? · Ctrl-C stops$", re.MULTILINE)
-SOCKETS = itertools.count()
-
-
-class Tmux:
-    """A program in a terminal of tmux's."""
-
-    def __init__(self, folder: Path, command: list[str], environment: dict[str, str]) -> None:
-        # A socket of its own: a server that is still ending takes nobody.
-        self._tmux = ["tmux", "-S", str(folder / f"tmux-{next(SOCKETS)}"), "-f", "/dev/null"]
-        around = [f"{name}={value}" for name, value in environment.items()]
-        self(
-            "new-session",
-            "-d",
-            "-x",
-            "80",
-            "-y",
-            "24",
-            "-c",
-            environment["WORK"],
-            "env",
-            "-i",
-            *around,
-            *command,
-        )
-
-    def __call__(self, *words: str) -> str:
-        done = subprocess.run([*self._tmux, *words], capture_output=True, text=True, check=True, timeout=60)
-        return done.stdout
-
-    def press(self, *keys: str) -> None:
-        self("send-keys", *keys)
-
-    def say(self, text: str) -> None:
-        self("send-keys", "-l", text)
-        self.see(f" {text}")
-        self.press("Enter")
-
-    @property
-    def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self("capture-pane", "-p").split("\n")).rstrip("\n")
-
-    def see(self, wanted: str | Callable[[str], object]) -> str:
-        deadline = time.monotonic() + PATIENCE
-        fits = wanted if callable(wanted) else lambda text: wanted in text
-        while not fits(text := self.text):
-            assert time.monotonic() < deadline, f"waited for {wanted!r}; the screen shows:\n{text}"
-            time.sleep(0.05)
-        return text
-
-    def idle(self) -> str:
-        return self.see(lambda text: re.search(r"^(?:[a-z]+ )?›\n[^\n]+ · [^\n]+\Z", text, re.MULTILINE))
-
-    def clear(self) -> None:
-        self.idle()
-        self.press("C-l")
-        self.see(lambda text: len(text.split("\n")) == 2)
 
 
 def moments(at: Tmux, model) -> list[tuple[str, str]]:
@@ -168,6 +110,7 @@ def test_the_screens_are_those_of_the_page(leeward):
     parts = [HEAD]
     for number, (title, screen) in enumerate(screens, 1):
         shown = LIVE.sub(r"✻ \1 · 2 s · 10 tokens · Ctrl-C stops", screen.replace(name, "/home/ann/harbour"))
+        shown = LEFT.sub("context 98%", shown)
         parts.append(f"## {number}. {title}\n\n```text\n{shown}\n```\n")
     page = "\n".join(parts)
     if WRITES:
