@@ -5,7 +5,7 @@ Ctrl-C at a question is a no, and stops the turn. How an answer was given goes o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import trio
 
@@ -30,41 +30,96 @@ from .terminal import Closed, Interrupt, Terminal
 
 __all__ = ["TerminalApprover"]
 
+_GATHERING = 0.1  # seconds that the first of several questions waits for the others
+_AROUND = 3  # lines of the terminal beside the questions
+_TOGETHER = "  [y]es to all / [n]o to all / [o]ne by one "
+_ALL = {"y": Answer.YES, "n": Answer.NO}
 _NOT_YET = "  ✗ no yes before all of it was shown: [s]how all, or [n]o"
 _NO_ANSWER = "  ✗ one of the keys in brackets, please"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Open:
-    """A question that is open; `seen` is whether all of it was shown."""
+    """A question that is open; `seen` is whether all of it was shown, `is_alone` that it is put by itself."""
 
     question: Question
     seen: bool
+    is_alone: bool = False
+    reply: Reply | None = None
 
 
 class TerminalApprover:
-    """Asks at the terminal, one question at a time; Ctrl-C at a question is a no, and calls `stop`."""
+    """Asks at the terminal; Ctrl-C at a question is a no, and calls `stop`.
+
+    Questions of calls that run side by side are put together, where they fit on one screen.
+    """
 
     def __init__(self, terminal: Terminal, renderer: Renderer, stop: Callable[[], None]) -> None:
         self._terminal = terminal
         self._renderer = renderer
         self._stop = stop
         self._turn = trio.Lock()
+        self._waiting: list[_Open] = []
+        self._came = trio.Event()
         self.asks: Callable[[], None] = lambda: None
         """Called when a question is put."""
 
     async def ask(self, question: Question) -> Reply:
         """Show a question and return the answer; what is none is asked for again."""
-        async with self._turn:
-            self._renderer.asks()
-            self.asks()
-            try:
-                return await self._asked(_Open(question, not is_cut(question)))
-            except (Interrupt, Closed):
-                self._stop()
-                return Told(Answer.NO, "Ctrl-C at the question")
-            finally:
-                self._renderer.answered()
+        mine = _Open(question, not is_cut(question))
+        self._waiting.append(mine)
+        self._came.set()
+        self._came = trio.Event()
+        try:
+            async with self._turn:
+                return mine.reply or await self._put(mine)
+        finally:
+            self._waiting.remove(mine)
+
+    async def _put(self, mine: _Open) -> Reply:
+        """Put a question, together with the others that wait, or by itself."""
+        with trio.move_on_after(_GATHERING):
+            while len(self._waiting) < len(self._renderer.activity.calls):
+                await self._came.wait()
+        self._renderer.asks()
+        self.asks()
+        group = self._together()
+        try:
+            if mine in group and (reply := await self._asked_together(group)) is not None:
+                return reply
+            return await self._asked(mine)
+        except (Interrupt, Closed):
+            self._stop()
+            reply = Told(Answer.NO, "Ctrl-C at the question")
+            for one in group:
+                one.reply = reply
+            return reply
+        finally:
+            self._renderer.answered()
+
+    def _together(self) -> list[_Open]:
+        """Return the questions that can be seen at once, whole; none where there is only one."""
+        columns, height = self._terminal.size
+        open_ = [one for one in self._waiting if one.reply is None and one.seen and not one.is_alone]
+        lines = sum(len([*question_lines(one.question, columns)]) for one in open_)
+        return open_ if len(open_) > 1 and lines + len(open_) + _AROUND <= height else []
+
+    async def _asked_together(self, group: Sequence[_Open]) -> Reply | None:
+        """Return the answer to several questions, or None where each is to be put by itself."""
+        screen = self._renderer.screen
+        for number, one in enumerate(group, 1):
+            screen.line(f"question {number} of {len(group)}", "bold")
+            screen.put(question_lines(one.question, screen.width))
+        while (key := await self._terminal.key(_TOGETHER)) not in _ALL:
+            if key == "o":
+                for one in group:
+                    one.is_alone = True
+                return None
+            screen.line(_NO_ANSWER, "dim")
+        reply = Told(_ALL[key], f"key {key} at the terminal, for {len(group)} questions at once")
+        for one in group:
+            one.reply = reply
+        return reply
 
     async def words(self, prompt: str) -> str | None:
         """Return a line the person types, None where they go back."""

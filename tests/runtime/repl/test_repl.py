@@ -354,6 +354,8 @@ async def failing():
 class Typing:
     """A terminal at which these answers are typed; an exception is a key that was pressed."""
 
+    size = (80, 24)
+
     def __init__(self, *answers):
         self.answers, self.prompts, self.paged, self.keeps_typed = list(answers), [], [], []
 
@@ -487,19 +489,57 @@ async def test_what_is_typed_right_after_a_yes_that_was_too_early_counts_and_not
     assert terminal.keeps_typed == [False, True, False, False, False]
 
 
-async def test_two_questions_do_not_mix():
-    approver, terminal, out, _ = asking("y", "n")
-    answers = []
+async def asked_at_once(approver, *contents):
+    """Ask several questions side by side, and return the answers by their content."""
+    answers = {}
 
     async def ask(content):
-        answers.append((content, (await approver.ask(question(content))).answer))
+        answers[content] = await approver.ask(question(content))
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ask, "one")
-        nursery.start_soon(ask, "two")
-    assert sorted(answer.value for _, answer in answers) == ["no", "yes"]
-    shown = [line for line in out.text.split("\n") if "content: " in line]
-    assert shown == [f"  content: {content}" for content, _ in answers]
+        for content in contents:
+            nursery.start_soon(ask, content)
+    return answers
+
+
+@pytest.mark.parametrize(("key", "answer"), [("y", Answer.YES), ("n", Answer.NO)])
+async def test_questions_that_fit_on_one_screen_have_one_answer(key, answer):
+    approver, terminal, out, _ = asking("x", key)
+    answers = await asked_at_once(approver, "one", "two", "three")
+    assert {one.answer for one in answers.values()} == {answer}
+    assert {one.how for one in answers.values()} == {f"key {key} at the terminal, for 3 questions at once"}
+    assert terminal.prompts == ["  [y]es to all / [n]o to all / [o]ne by one "] * 2
+    assert [out.text.count(f"question {number} of 3") for number in (1, 2, 3)] == [1, 1, 1]
+
+
+async def test_one_by_one_each_question_has_its_own_answer():
+    approver, terminal, _, _ = asking("o", "y", "n")
+    answers = await asked_at_once(approver, "one", "two")
+    assert sorted(one.answer.value for one in answers.values()) == ["no", "yes"]
+    assert len(terminal.prompts) == 3
+
+
+@pytest.mark.parametrize("contents", [("one", "line\n" * 100), ("line\n" * 12, "line\n" * 13)])
+async def test_what_is_cut_or_does_not_fit_is_put_by_itself(contents):
+    approver, terminal, _, _ = asking("n", "n")
+    await asked_at_once(approver, *contents)
+    assert not any("to all" in prompt for prompt in terminal.prompts) and len(terminal.prompts) == 2
+
+
+async def test_ctrl_c_at_several_questions_is_a_no_to_all_of_them():
+    approver, terminal, _, stopped = asking(Interrupt())
+    answers = await asked_at_once(approver, "one", "two")
+    assert {one.answer for one in answers.values()} == {Answer.NO}
+    assert stopped == [True] and len(terminal.prompts) == 1
+
+
+async def test_a_question_whose_call_was_stopped_waits_no_more():
+    approver, terminal, _, _ = asking("y")
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await approver.ask(question("one"))
+    assert (await approver.ask(question("two"))).answer is Answer.YES
+    assert "to all" not in terminal.prompts[0]
 
 
 async def test_a_page_stands_behind_a_bar_and_a_question_about_it_is_answered(tmp_path, sessions):
