@@ -20,7 +20,7 @@ from .judge import Judge, Judgement, Ways
 from .kinds import Kind, Runs
 from .lazy import dataclass
 from .permissions import Always, Asks, granted_by, problem_with, proposed_grants, wider_grants
-from .ports import Answer, Ports, Question, Told
+from .ports import Answer, Ports, Question, Reply, Told
 from .record import asked_event, attempt_events, declined_event, tell
 from .session import THE_PERSON, Granted, Scope, Session
 from .text import redact_text
@@ -92,11 +92,14 @@ class Consulted:
 
 @dataclass(slots=True)
 class Approvals:
-    """The questions of one pipeline, put to the person one after another."""
+    """The questions of one pipeline, put to the person one after another, or with those that wait."""
 
     judge: Judge
     ports: Ports
     _turn: trio.Lock = field(default_factory=trio.Lock)
+    _waiting: list[Action] = field(default_factory=list)
+    _given: dict[str, tuple[Question, Reply]] = field(default_factory=dict)
+    """What was answered together with another question, by the id of the call."""
 
     @asynccontextmanager
     async def put(self, action: Action, decision: Decision, left: Asks) -> AsyncIterator[Consulted]:
@@ -113,10 +116,12 @@ class Approvals:
         journal.fold(event)
         try:
             await journal.write(event)
+            self._waiting.append(action)
             async with self._turn:
+                self._waiting.remove(action)
                 await journal.catch_up()
                 question = self._question(action)
-                reply = await self.ports.approver.ask(question) if question.asks else None
+                reply = await self._reply(question) if question.asks else None
                 answered = reply if isinstance(reply, Told) else None
                 answer = reply if not isinstance(reply, Told) else reply.answer
                 consulted = Consulted(question, answer, action, event.at)
@@ -132,9 +137,30 @@ class Approvals:
                     who = ""
                 yield consulted
         finally:
+            self._waiting[:] = [one for one in self._waiting if one is not action]
+            self._given.pop(action.call.id, None)
             if who:
                 declined = declined_event(asking, action, decision, left, who, journal.now())
                 await journal.note(declined, *attempt_events(declined, action, decision, asking))
+
+    async def _reply(self, question: Question) -> Reply:
+        """Return the answer to a question: one given with another holds for the question as it was shown."""
+        given = self._given.pop(question.action.call.id, None)
+        if given is not None and given[0] == question:
+            return given[1]
+        reply = await self.ports.approver.ask(replace(question, beside=self._beside))
+        if not isinstance(reply, Told):
+            return reply
+        alike = replace(reply, also=())
+        waiting = {one.call.id for one in self._waiting}
+        for one in reply.also:
+            if one.action.call.id in waiting and not isinstance(reply.answer, Always):
+                self._given[one.action.call.id] = (one, alike)
+        return alike
+
+    def _beside(self) -> tuple[Question, ...]:
+        """Return the questions that wait, as they would be put now."""
+        return tuple(one for one in map(self._question, self._waiting) if one.asks)
 
     def _refuser(self, consulted: Consulted) -> str:
         """Return who said no, how, and why."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -66,12 +66,14 @@ class Answer(Enum):
 class Told:
     """An answer with how it was given, in words of the interface, and why, in the person's own.
 
-    `Always` is a yes that lasts with the rules, the scope and the expiry that the person chose.
+    `Always` is a yes that lasts with the rules, the scope and the expiry that the person chose. `also` are
+    questions beside the one that was put, which were shown with it and have the same answer.
     """
 
     answer: Answer | Always
     how: str = ""
     words: str = ""
+    also: tuple[Question, ...] = ()
 
 
 Reply: TypeAlias = Answer | Always | Told
@@ -86,6 +88,7 @@ class Question:
     offer; `wider` are rules one step wider, where that is safe. `session` is what the question is put in.
     `uncovered` says what of all that the call may change could not be undone. Where `cut` names anything, a
     person has to be shown both ends of it at least, and all of it before a yes; `always` is None then.
+    `beside` returns the questions that wait for this one by now; they may be put together with it.
     """
 
     action: Action
@@ -94,6 +97,7 @@ class Question:
     wider: Patterns | None = None
     session: Session | None = field(default=None, repr=False, compare=False)
     uncovered: str = ""
+    beside: Callable[[], Sequence[Question]] = field(default=tuple, repr=False, compare=False)
 
     @property
     def cut(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Ctrl-C at a question is a no, and stops the turn. How an answer was given goes o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import trio
 
@@ -40,12 +41,21 @@ _NO_ANSWER = "  ✗ one of the keys in brackets, please"
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A question that is open; `seen` is whether all of it was shown, `is_alone` that it is put by itself."""
+    """A question that is open; `seen` is whether all of it was shown."""
 
     question: Question
     seen: bool
-    is_alone: bool = False
     reply: Reply | None = None
+
+    @property
+    def call(self) -> str:
+        """The id of the call that is asked about."""
+        return self.question.action.call.id
+
+    @property
+    def briefly(self) -> Question:
+        """It without what only an answer to it alone could grant."""
+        return replace(self.question, always=None, wider=None)
 
 
 class TerminalApprover:
@@ -61,6 +71,7 @@ class TerminalApprover:
         self._turn = trio.Lock()
         self._waiting: list[_Open] = []
         self._came = trio.Event()
+        self._alone: set[str] = set()
         self.asks: Callable[[], None] = lambda: None
         """Called when a question is put."""
 
@@ -78,15 +89,13 @@ class TerminalApprover:
 
     async def _put(self, mine: _Open) -> Reply:
         """Put a question, together with the others that wait, or by itself."""
-        with trio.move_on_after(_GATHERING):
-            while len(self._waiting) < len(self._renderer.activity.calls):
-                await self._came.wait()
+        await self._gathered(mine)
         self._renderer.asks()
         self.asks()
-        group = self._together()
+        group = self._together(mine)
         try:
-            if mine in group and (reply := await self._asked_together(group)) is not None:
-                return reply
+            if group and (reply := await self._asked_together(group)) is not None:
+                return replace(reply, also=tuple(one.question for one in group if one not in self._waiting))
             return await self._asked(mine)
         except (Interrupt, Closed):
             self._stop()
@@ -97,23 +106,32 @@ class TerminalApprover:
         finally:
             self._renderer.answered()
 
-    def _together(self) -> list[_Open]:
-        """Return the questions that can be seen at once, whole; none where there is only one."""
-        columns, height = self._terminal.size
-        open_ = [one for one in self._waiting if one.reply is None and one.seen and not one.is_alone]
-        lines = sum(len([*question_lines(one.question, columns)]) for one in open_)
-        return open_ if len(open_) > 1 and lines + len(open_) + _AROUND <= height else []
+    async def _gathered(self, mine: _Open) -> None:
+        """Give calls that run beside this one a moment to ask, too."""
+        with trio.move_on_after(_GATHERING):
+            while len(self._waiting) + len(mine.question.beside()) < len(self._renderer.activity.calls):
+                self._came = trio.Event()
+                with trio.move_on_after(_GATHERING / 5):
+                    await self._came.wait()
 
-    async def _asked_together(self, group: Sequence[_Open]) -> Reply | None:
+    def _together(self, mine: _Open) -> list[_Open]:
+        """Return the questions that can be seen at once, whole, this one first; none where it is alone."""
+        columns, height = self._terminal.size
+        others = [one for one in self._waiting if one is not mine and one.reply is None]
+        others += [_Open(one, not is_cut(one)) for one in mine.question.beside()]
+        open_ = [one for one in (mine, *others) if one.seen and one.call not in self._alone]
+        lines = sum(len([*question_lines(one.briefly, columns)]) for one in open_)
+        return open_ if mine in open_ and len(open_) > 1 and lines + len(open_) + _AROUND <= height else []
+
+    async def _asked_together(self, group: Sequence[_Open]) -> Told | None:
         """Return the answer to several questions, or None where each is to be put by itself."""
         screen = self._renderer.screen
         for number, one in enumerate(group, 1):
             screen.line(f"question {number} of {len(group)}", "bold")
-            screen.put(question_lines(one.question, screen.width))
+            screen.put(question_lines(one.briefly, screen.width))
         while (key := await self._terminal.key(_TOGETHER)) not in _ALL:
             if key == "o":
-                for one in group:
-                    one.is_alone = True
+                self._alone |= {one.call for one in group}
                 return None
             screen.line(_NO_ANSWER, "dim")
         reply = Told(_ALL[key], f"key {key} at the terminal, for {len(group)} questions at once")

@@ -11,7 +11,7 @@ from leeward.security.kinds import Effect, Kind
 from leeward.security.outcome import PermanentFailure
 from leeward.security.permissions import Always
 from leeward.security.policy import AnomalyLimits, Autonomy, BreakerLimits, CallLimits, Rule, RuleAction
-from leeward.security.ports import Answer
+from leeward.security.ports import Answer, Told
 from leeward.security.session import BreakerReset, Decided, Granted, LevelSet, Revoked, Scope
 from leeward.security.trust import TrustLevel
 
@@ -208,6 +208,61 @@ async def test_an_always_answers_what_waits_behind_it(make, writer) -> None:
     approvers = sorted(event.approver.split(":")[0] for event in desk.audit.of(Decided) if event.allowed)
     assert approvers == ["grant", "grant", "grant", "the person"]
     assert desk.session.pending == frozenset() and desk.session.calls_this_session == 5
+
+
+class Screenful(Queue):
+    """A person who sees the questions that wait with the one that is put, and gives all one answer."""
+
+    meanwhile = None
+
+    async def ask(self, question):
+        await trio.testing.wait_all_tasks_blocked()
+        self.questions.append(question)
+        also = tuple(question.beside())
+        if self.meanwhile is not None and len(self.questions) == 1:
+            await self.meanwhile()
+        return Told(self.answers.pop(0), "one key", also=also)
+
+
+@pytest.mark.parametrize(("answer", "status"), [(Answer.YES, Status.OK), (Answer.NO, Status.DENIED)])
+async def test_questions_that_wait_can_be_answered_together(make, writer, answer, status) -> None:
+    desk, person = make.desk(writer), Screenful(answer)
+    assert await together(desk, person, *"abc") == [status] * 3
+    assert len(person.questions) == 1 and desk.session.pending == frozenset()
+    assert {event.approver.partition(";")[2].strip() for event in desk.audit.of(Decided)} == {"one key"}
+
+
+async def test_what_changed_since_it_was_shown_beside_another_is_asked_anew(make, writer) -> None:
+    desk, person = make.desk(writer), Screenful(Answer.YES, Answer.NO)
+
+    async def trouble():
+        await desk.pipeline.note(*(Decided(1, f"d{n}", "other", "h", allowed=False) for n in range(3)))
+
+    person.meanwhile = trouble
+    statuses = await together(desk, person, "a", "b")
+    assert statuses == [Status.DENIED] * 2 and desk.ran == [] and len(person.questions) == 2
+    assert person.questions[1].asks != person.questions[0].asks
+
+
+async def test_an_always_and_what_does_not_wait_are_given_to_nobody_else(make, writer) -> None:
+    desk, person = make.desk(writer), Queue()
+    strangers = []
+
+    async def ask(question):
+        await trio.testing.wait_all_tasks_blocked()
+        person.questions.append(question)
+        also = (*question.beside(), *strangers)
+        strangers.append(question)
+        reply = Always(question.always) if len(person.questions) == 1 else Answer.NO
+        return Told(reply, also=also)
+
+    person.ask = ask
+    assert {*await together(desk, person, "a", "b")} == {Status.OK, Status.DENIED}
+    assert len(person.questions) == 2
+    # A call of the same id that was answered long ago is asked about as any other.
+    for call in ("c0", "c1"):
+        assert (await desk.run("write", {"path": "a2"}, call_id=call)).outcome.status is Status.DENIED
+    assert len(person.questions) == 4
 
 
 async def test_nobody_is_asked_about_what_is_refused_by_the_time_it_is_its_turn(make, writer) -> None:
