@@ -81,7 +81,7 @@ class Entrance:
             await self._runtime.turn(*result.turn)
 
     async def _with_session(self, command: SlashCommand) -> SlashCommand | None:
-        """Have the person pick a session where none is named, None where they go back or there is none."""
+        """Have the person pick where several sessions are and none is named; None where they go back."""
         if command.command is None or command.command.name != "resume" or command.argument:
             return command
         runtime, screen = self._runtime, self._renderer.screen
@@ -89,11 +89,13 @@ class Entrance:
             _MOST_PICKED + 1, runtime.pipeline.session.policy.workspace
         )
         others = [one for one in found if one.id != runtime.session_id][:_MOST_PICKED]
-        for number, one in enumerate(others, 1):
-            screen.line(f"{number:>2}  {session_line(one, where=False)}")
         if not others:
             screen.failed("this workspace has no other session")
             return None
+        if len(others) == 1:
+            return replace(command, argument=others[0].id)
+        for number, one in enumerate(others, 1):
+            screen.line(f"{number:>2}  {session_line(one, where=False)}")
         self._renderer.asks()
         try:
             typed = (await self._terminal.answer("  which? [1] ")).strip() or "1"

@@ -247,7 +247,7 @@ def test_a_session_is_picked_from_a_list(leeward, folder) -> None:
             at.idle()
             at.say("/resume")
             at.see("this workspace has no other session")
-            for word in ("first", "second"):
+            for word in ("zeroth", "first", "second"):
                 at.say(word)
                 at.see(f"You said: {word}")
                 at.idle()
@@ -256,7 +256,7 @@ def test_a_session_is_picked_from_a_list(leeward, folder) -> None:
                 at.clear()
             at.say("/resume")
             screen = at.see("which? [1]")
-            assert re.search(r" 1  s_.* second\n +2  s_.* first\n", screen)
+            assert re.search(r" 1  s_.* second\n +2  s_.* first\n +3  s_.* zeroth\n", screen)
             typed(at, "2")
             at.see("You said: first")
             at.clear()
