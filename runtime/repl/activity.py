@@ -20,12 +20,13 @@ from leeward.security.text import visible
 from ..app import Runtime
 from .screen import Line, within
 
-__all__ = ["Activity", "Running", "facts", "fitted"]
+__all__ = ["Activity", "Fact", "Running", "facts", "fitted"]
 
 _MOST_LINES = 10
 _TAIL_LINES = 4
 _LONGEST_TAIL = 4000  # characters of a text that are looked at for its last lines
 _FRAMES = "·✢✳✶✻✽"
+_SEPARATOR = " · "
 
 
 def fitted(text: str, width: int) -> str:
@@ -48,6 +49,14 @@ class Running:
         self.partial = rest[-_LONGEST_TAIL:]
 
 
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A part of the status line; of parts that do not fit, the highest `rank` is left out first."""
+
+    text: str
+    rank: int
+
+
 class Activity:
     """What happens in the session of a chat."""
 
@@ -58,7 +67,7 @@ class Activity:
         self.answer = ""
         self.thought = ""
         self.calls: dict[str, Running] = {}
-        self.facts: Sequence[str] = ()
+        self.facts: Sequence[Fact] = ()
         self.level = ""
         self.is_asking = False
 
@@ -92,7 +101,10 @@ class Activity:
 
     def status(self, width: int) -> Line:
         """Return what holds now, as `View.status`."""
-        return [(fitted(" · ".join(self.facts), width), "dim")]
+        shown = [*self.facts]
+        while len(shown) > 1 and cell_len(_SEPARATOR.join(fact.text for fact in shown)) > width:
+            shown.remove(max(shown, key=lambda fact: fact.rank))
+        return [(fitted(_SEPARATOR.join(fact.text for fact in shown), width), "dim")]
 
     def prompt(self) -> str:
         """Return the level of autonomy, where it is not the usual one."""
@@ -118,20 +130,20 @@ def _last(text: str, width: int, count: int, head: str) -> list[str]:
 _RUNGS = {Runs.TRIAL: "trial runs", Runs.READ_ONLY: "read-only runs", Runs.REAL: "real runs"}
 
 
-def facts(runtime: Runtime) -> Iterator[str]:
-    """Yield model, autonomy, context left, cost, rung, labels and jobs; what tells nothing is left out."""
+def facts(runtime: Runtime) -> Iterator[Fact]:
+    """Yield model, autonomy, context left, cost, rung, jobs and labels; what tells nothing is left out."""
     session = runtime.pipeline.session
-    yield visible(runtime.provider.name)
-    yield str(session.policy.autonomy)
+    yield Fact(visible(runtime.provider.name), 5)
+    yield Fact(str(session.policy.autonomy), 0)
     left = runtime.talk.context_left
     if left is not None:
-        yield f"context {left:.0%}"
+        yield Fact(f"context {left:.0%}", 4)
     spent = runtime.talk.meter.session
     if spent.cost:
-        yield f"cost {spent.cost:.2f}"
-    yield _RUNGS[session.policy.sandbox.rung]
+        yield Fact(f"cost {spent.cost:.2f}", 6)
+    yield Fact(_RUNGS[session.policy.sandbox.rung], 3)
     jobs = sum(not job.over.is_set() for job in runtime.jobs.all())
     if jobs:
-        yield f"{jobs} job{'s' if jobs > 1 else ''}"
+        yield Fact(f"{jobs} job{'s' if jobs > 1 else ''}", 2)
     if session.labels:
-        yield f"read {', '.join(sorted(session.labels))}"
+        yield Fact(f"read {', '.join(sorted(session.labels))}", 1)

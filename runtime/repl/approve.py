@@ -91,13 +91,14 @@ def question_lines(question: Question, width: int = 80, *, in_full: bool = False
     yield from lines
     if len(lines) > _LONG_QUESTION:
         yield [(f"  (all of the {len(lines)} lines above belong to it)", "dim")]
+    listed: set[tuple[str, ...]] = set()
     for name, rules in (("always would allow", question.always), ("or, wider", question.wider)):
-        for what in _together(question.grants(Always(rules or ()))):
+        for what in _together(question.grants(Always(rules or ())), listed):
             yield from _value(name, what, width)
 
 
-def _together(grants: Iterable[Grant]) -> Iterator[str]:
-    """Yield what is granted; where each of several commands may change a path, it is named once for all."""
+def _together(grants: Iterable[Grant], listed: set[tuple[str, ...]]) -> Iterator[str]:
+    """Yield what is granted; several commands that may change a path are listed once, then in `listed`."""
     changed: dict[str, list[str]] = {}
     for grant in grants:
         path = replace(grant, command=None, folder=None).what
@@ -106,7 +107,10 @@ def _together(grants: Iterable[Grant]) -> Iterator[str]:
         paths = [path for path, by in changed.items() if tuple(by) == commands]
         if len(commands) == 1:
             yield from (f"{path}{commands[0]}" for path in paths)
+        elif commands in listed:
+            yield "\n".join((*paths, "  changed by the same commands"))
         else:
+            listed.add(commands)
             yield "\n".join((*paths, *(f" {command}" for command in commands)))
 
 
@@ -370,6 +374,6 @@ def granted_lines(always: Always, question: Question) -> Iterator[str]:
     span = "" if always.seconds is None else f" for {_told(always.seconds)}"
     grants = question.grants(always)
     for where in dict.fromkeys(grant.holds for grant in grants):
-        for what in _together(grant for grant in grants if grant.holds == where):
+        for what in _together((grant for grant in grants if grant.holds == where), set()):
             yield from f"allowed in {where}{span}: {what}".split("\n")
     yield "/permissions lists it, /permissions revoke takes it back"

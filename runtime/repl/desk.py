@@ -106,14 +106,15 @@ class Desk:
         self.question = asked
         return True
 
-    def settle(self, answer: str | Exception) -> None:
-        """Answer what is asked."""
+    def settle(self, answer: str | Exception) -> bool:
+        """Answer what is asked; return False where it has its answer already."""
         if self.question is None or self.question.future.done():
-            return
+            return False
         if isinstance(answer, Exception):
             self.question.future.set_exception(answer)
         else:
             self.question.future.set_result(answer)
+        return True
 
     def fail(self, error: Exception) -> None:
         """Tell all who wait that nothing comes any more."""

@@ -216,7 +216,9 @@ def _add_questions(keys: KeyBindings, desk: Desk, asks_key: Condition, asks_line
 
     @keys.add("c-c", filter=asks, eager=True)
     def interrupt(_event: KeyPressEvent) -> None:
-        desk.settle(Interrupt())
+        # The question is there for a moment after its answer; what the answer began is to be stopped then.
+        if not desk.settle(Interrupt()):
+            desk.call("stop")
 
     @keys.add("c-d", filter=asks, eager=True)
     def leave(_event: KeyPressEvent) -> None:

@@ -32,12 +32,12 @@ class _Lines(UIControl):
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
         self.top = 0
-        self.height = 1
+        self.width, self.height = 80, 1
         self.seen: set[int] = set()
 
     def create_content(self, width: int, height: int) -> UIContent:
         """Lay out as many lines as are seen."""
-        self.height = height
+        self.width, self.height = width, height
         rows: list[StyleAndTextTuples] = []
         for number, line in enumerate(self.lines[self.top :], self.top):
             rows += _rows(line, width)
@@ -46,6 +46,16 @@ class _Lines(UIControl):
             self.seen.add(number)
         rows = rows[:height] or [[]]
         return UIContent(rows.__getitem__, len(rows), Point(0, 0), show_cursor=False)
+
+    @property
+    def end(self) -> int:
+        """The first line of the last screen, which a folded line takes more of."""
+        rows = 0
+        for number in range(len(self.lines) - 1, -1, -1):
+            rows += len(_rows(self.lines[number], self.width))
+            if rows > self.height:
+                return min(number + 1, len(self.lines) - 1)
+        return 0
 
     def is_focusable(self) -> bool:
         """Whether keys go here: they do."""
@@ -113,12 +123,17 @@ class Pager:
             return f"/{visible(self._typing)}"
         control = self._control
         number = sum(start <= control.top for start in self._starts)
-        sections = f" · {number} of {len(self._titles)}, ] next, [ before" if len(self._titles) > 1 else ""
-        return f" line {control.top + 1} of {len(control.lines)}{sections} · / search · q leaves "
+        sections = f" · ] next, [ before: {number} of {len(self._titles)}" if len(self._titles) > 1 else ""
+        # A narrow screen cuts the end, so how to leave comes first.
+        return f" line {control.top + 1} of {len(control.lines)} · q leaves · / search{sections} "
 
     def _go(self, line: int) -> None:
         last = max(len(self._control.lines) - 1, 0)
         self._control.top = min(max(line, 0), last)
+
+    def _scroll(self, line: int) -> None:
+        """Go to a line, but not beyond the last screen, unless a search or a section went there."""
+        self._go(min(line, max(self._control.end, self._control.top)))
 
     def _find(self, after: int) -> None:
         wanted = self._wanted.lower()
@@ -147,8 +162,8 @@ class Pager:
             "b": lambda of: of.top - max(of.height - 1, 1),
             "home": lambda _: 0,
             "g": lambda _: 0,
-            "end": lambda of: len(of.lines) - of.height + 1,
-            "G": lambda of: len(of.lines) - of.height + 1,
+            "end": lambda of: of.end,
+            "G": lambda of: of.end,
         }
 
         @keys.add("<any>")
@@ -158,7 +173,7 @@ class Pager:
             if self._typing is not None:
                 self._search_key(key, event.data)
             elif key in moves:
-                self._go(moves[key](self._control))
+                self._scroll(moves[key](self._control))
             elif key in {"q", "Q"}:
                 event.app.exit()
             elif key == "/":

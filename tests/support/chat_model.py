@@ -98,6 +98,7 @@ STORIES: dict[str, list[list[Step]]] = {
         ],
         [say("Three written.")],
     ],
+    "both": [[call("read", path="/etc/hostname"), call("read", path="/etc/os-release")], [say("Both read.")]],
     "run": [[call("shell", command="{rest}")], [say("That ran.")]],
 }
 

