@@ -1,4 +1,4 @@
-"""Measure the chat: how soon a message can be typed, how soon a key is seen, what rendering costs.
+"""Measure the chat: how soon a message can be typed, a key is seen, a program stops; what rendering costs.
 
     python bench/start.py [--smoke]
 
@@ -131,6 +131,25 @@ def _echo(keys: int, tokens: int) -> list[float]:
     return waits
 
 
+def _stop(runs: int) -> list[float]:
+    """Return how long Ctrl-C takes from a program that ignores it to the next prompt, in seconds."""
+    waits: list[float] = []
+    line = """!sh -c 'trap "" INT TERM HUP; echo be""gun; sleep 600'"""
+    with _home() as (folder, around):
+        at = Terminal([str(Path(sys.executable).with_name("leeward"))], around, folder)
+        at.until(_PROMPT)
+        for _ in range(runs):
+            start = len(at.seen)
+            at.type(f"{line}\r")
+            at.until(b"begun", start)
+            start, pressed = len(at.seen), time.perf_counter()
+            at.type("\x03")
+            at.until("■ stopped".encode(), start)
+            waits.append(at.until(_PROMPT, start) - pressed)
+        at.close()
+    return waits
+
+
 class _Paper:
     size = (80, 24)
     obeys = True
@@ -162,6 +181,10 @@ def main() -> None:
     waits = sorted(_echo(6 if is_smoke else 60, 20_000 if is_smoke else 60_000))
     print(
         f"key echo       {median(waits) * 1000:6.1f} ms; slowest of {len(waits)}: {waits[-1] * 1000:.1f} ms"
+    )
+    stops = sorted(_stop(2 if is_smoke else 15))
+    print(
+        f"stop to prompt {median(stops) * 1000:6.1f} ms; slowest of {len(stops)}: {stops[-1] * 1000:.1f} ms"
     )
     print(f"rendering      {_rendering(2_000 if is_smoke else 20_000) * 1000:6.1f} ms CPU per 1,000 tokens")
 

@@ -264,7 +264,7 @@ def _discard_keys(app: Application[None]) -> None:
 
 
 async def _in_pager(sections: Sequence[Section], app: Application[None]) -> bool:
-    pager = Pager(sections, app.input, app.output)
+    pager = Pager(sections, app.input, app.output, app.color_depth)
     async with in_terminal():
         await pager.run()
     return pager.saw_end

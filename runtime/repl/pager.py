@@ -81,7 +81,9 @@ def _rows(line: Line, width: int) -> list[StyleAndTextTuples]:
 class Pager:
     """Shows sections until the person has seen enough."""
 
-    def __init__(self, sections: Sequence[Section], source: Input, output: Output) -> None:
+    def __init__(
+        self, sections: Sequence[Section], source: Input, output: Output, color_depth: ColorDepth
+    ) -> None:
         self._titles = [section.title for section in sections]
         self._starts: list[int] = []
         lines: list[Line] = []
@@ -106,7 +108,7 @@ class Pager:
             full_screen=True,
             input=source,
             output=output,
-            color_depth=ColorDepth.DEPTH_4_BIT,
+            color_depth=color_depth,
         )
 
     @property

@@ -132,7 +132,8 @@ class Tty:
         self.see(begins, before + 1)
         # What is sent is not at the prompt any more, and the next prompt only comes after its answer.
         self.type(ENTER)
-        lines = self.prompt().split("\n")
+        # A prompt that is drawn between the two is empty already, and not yet below what was sent.
+        lines = self.see(lambda text: IDLE.search(text) and f"\n{begins}" in f"\n{text}").split("\n")
         sent = max(number for number, line in enumerate(lines) if line.startswith(begins))
         after = "\n".join(lines[sent + 1 + (len(text) + 1) // self.screen.columns :])
         return IDLE.sub("", f"\n{after}").strip("\n")

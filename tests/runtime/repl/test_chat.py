@@ -38,7 +38,6 @@ def test_an_answer_is_rendered_and_nothing_in_it_is_obeyed(tty, leeward, model, 
         assert "the plan (https://ferry.example/plan)" in text and "\nThe ferry\n" in text
         east = next(line for line in text.split("\n") if line.startswith("east"))
         assert east.index("7:00") + 4 == text.split("\n")[text.split("\n").index(east) + 1].index("19:30") + 5
-    assert bool(COLOR.search(at.raw)) is (columns != 40), "NO_COLOR"
     at.type("hostile", ENTER)
     at.see(lambda text: "(http://h.example/" in text)
     at.prompt()
@@ -50,6 +49,30 @@ def test_an_answer_is_rendered_and_nothing_in_it_is_obeyed(tty, leeward, model, 
     at.prompt()
     at.type("empty", ENTER)
     at.see("(the model gave an empty answer)")
+    at.prompt()
+    at.type("big", ENTER)
+    at.see("[s]how all")
+    at.type("s")
+    at.see("q leaves")
+    at.type("q")
+    at.see("[s]how all / ")
+    at.type("n")
+    at.see("Written.")
+    assert bool(COLOR.search(at.raw)) is (columns != 40), "NO_COLOR"
+
+
+@pytest.mark.parametrize(("background", "faint"), [("15;0", (34,)), ("0;15", (33, *range(90, 98)))])
+def test_code_is_readable_on_a_dark_and_a_light_background(tty, leeward, model, background, faint):
+    leeward.configure(model.config())
+    at = tty(COLORFGBG=background)
+    at.prompt()
+    at.type("ferry", ENTER)
+    at.see("The sea is wide.")
+    at.prompt()
+    (line,) = [line for line in at.raw.split(b"\n") if b"leaves" in line and b"def" in line]
+    used = {int(code) for codes in re.findall(rb"\x1b\[([\d;]+)m", line) for code in codes.split(b";")}
+    assert used & set(range(30, 98)), "code is highlighted"
+    assert not used & set(faint)
 
 
 def test_what_one_waits_for_is_seen_and_stopped(tty, leeward, model):
