@@ -50,6 +50,7 @@ from .sessions import (
 if TYPE_CHECKING:
     from leeward.memory.sessions import SessionLock
     from leeward.security.kinds import Json
+    from leeward.security.outcome import Picture
     from leeward.security.policy import Autonomy
     from leeward.security.url import Provenance
 
@@ -215,20 +216,21 @@ class RuntimeSession:
         """Return text that is nobody's words (piped input, a fetched page) fenced, as it may go along."""
         return await self.pipeline.admit(text, Source(kind, Origin.WEB, name, shows=True))
 
-    async def turn(self, text: str, attached: str = "") -> TurnEnded:
+    async def turn(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> TurnEnded:
         """Run one turn on the person's words; the listeners hear what happens.
 
-        `attached` is text that `admit` returned, and goes to the model along with the words.
+        `attached` is text that `admit` returned, and goes to the model with the words. So do `pictures`,
+        where the model takes them: each is a `ToolResult.picture` of a call of the person's own.
 
         Raises:
             trio.BusyResourceError: another turn is running; a conversation has one at a time.
         """
         with self._alone:
-            return await self._turned(text, attached)
+            return await self._turned(text, attached, pictures)
 
-    async def _turned(self, text: str, attached: str) -> TurnEnded:
+    async def _turned(self, text: str, attached: str, pictures: tuple[Picture, ...] = ()) -> TurnEnded:
         async def turn(attached: str) -> TurnEnded:
-            return await self.talk.turn(self.provider, text, attached, self._relay.emit)
+            return await self.talk.turn(self.provider, text, attached, self._relay.emit, pictures)
 
         return await self._parts.hooks.around(self.pipeline, text, attached, turn)
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from .kinds import CommandFacts, CommandLine, Effect, HookAnswer, Json, Kind, Once, Runs, Unreadable
 from .lazy import dataclass
-from .outcome import Category, Output, PolicyBlocked
+from .outcome import Category, Output, Picture, PolicyBlocked
 from .paths import Preview, ResolvedPath
 from .policy import AgentFrame
 from .trust import FileWords, Origin, TrustLevel
@@ -560,7 +560,7 @@ class ToolResult:
     `error` is None or the JSON object of a refusal or failure: `code`, `message`, `phase`,
     `retryable` and what else the refusing gate could tell. `truncated`: not all is shown. `goes_on`:
     what the call began is not over. `caches` is as in `Output`. `sizes` are the characters that came, and
-    those of them shown.
+    those of them shown. `picture` is an image that the person's own call read.
     """
 
     call: ToolCall
@@ -574,6 +574,7 @@ class ToolResult:
     goes_on: bool = False
     caches: int = 0
     sizes: tuple[int, int] = field(default=(0, 0), compare=False)
+    picture: Picture | None = field(default=None, repr=False)
 
 
 class ToolExecutor(Protocol):

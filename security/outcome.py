@@ -19,6 +19,7 @@ exception of a tool represents it.
 
 from __future__ import annotations
 
+from dataclasses import field
 from enum import StrEnum
 from typing import ClassVar
 
@@ -33,6 +34,7 @@ __all__ = [
     "Output",
     "Part",
     "PermanentFailure",
+    "Picture",
     "PolicyBlocked",
     "RateLimited",
     "ResourceNotFound",
@@ -53,6 +55,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image, as a model is given it: its media type and its bytes. No filter reads what is drawn in it."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """What an executor brings back, as it is; the pipeline screens it.
 
@@ -66,7 +76,8 @@ class Output:
     `emitted` tells that the text is what was handed to `Cleared.emit`, all of it; `text` is not looked
     at then. So however much it was, nobody needs to hold it. `goes_on` tells that the call is over and what
     it began is not; who began it tells of the end. `caches` is how many paths of caches a trial run left
-    changed, which are never kept.
+    changed, which are never kept. `picture` is an image that was read; it goes to a model only with a message
+    of the person's own that names it.
     """
 
     text: str = ""
@@ -79,6 +90,7 @@ class Output:
     goes_on: bool = False
     caches: int = 0
     parts: tuple[Part, ...] = ()
+    picture: Picture | None = None
 
 
 class Category(StrEnum):

@@ -17,12 +17,12 @@ from typing import Self, TypeAlias
 import trio
 
 from .action import secrets_in, texts_of
-from .call import Action, Outcome, Status, ToolResult
+from .call import Action, Asker, Outcome, Status, ToolResult
 from .checks import is_confidential
 from .filters import Distillation, Distilled, Excerpt, Feeder, Screened, Source, redact, strip, suspicion_in
 from .kinds import CommandLine, Effect, Kind
 from .lazy import dataclass, regex
-from .outcome import Output
+from .outcome import Output, Picture
 from .permissions import reads_lent
 from .ports import Distiller, Observer, OverflowStore, RecordError, Spool
 from .provenance import text_marks
@@ -419,6 +419,8 @@ def make_result(
         result = ToolResult(action.call, outcome, screened.text, screened.plain, overflow_id=kept)
         caches = output.caches if type(output.caches) is int else 0
         result = replace(result, goes_on=output.goes_on is True, caches=caches)
+        if action.call.asker is Asker.PERSON and isinstance(output.picture, Picture):
+            result = replace(result, picture=output.picture)
         return replace(result, truncated=screened.is_cut, sizes=screened.sizes)
     return replace(
         failure,

@@ -314,17 +314,17 @@ PACKAGES = {
         "security/call security/outcome security/ports"
     ),
     "runtime/conversation": (
-        "memory/sessions runtime/config runtime/events runtime/grounding runtime/providers security/action "
-        "security/call security/filters security/kinds security/paths security/pipeline security/policy "
-        "security/ports security/session security/text security/trust security/url tools/composite "
-        "tools/skills runtime/policy"
+        "memory/sessions runtime/config runtime/events runtime/grounding runtime/providers "
+        "security/action security/call security/filters security/kinds security/outcome security/paths "
+        "security/pipeline security/policy security/ports security/session security/text security/trust "
+        "security/url tools/composite tools/skills runtime/policy"
     ),
     "runtime/mcp": (
         "runtime/config security/call security/checks security/kinds security/outcome security/pipeline "
         "security/policy security/ports security/session security/text security/trust security/url "
         "security/verdict tools/http tools/mcp tools/process tools/proxy tools/sandbox runtime/sandbox"
     ),
-    "runtime/providers": "security/call security/kinds",
+    "runtime/providers": "security/call security/kinds security/outcome",
     "runtime/providers/anthropic": "runtime/providers security/call security/kinds",
     "runtime/providers/openai": "runtime/providers security/call security/kinds",
     "runtime/embedding": (
@@ -332,10 +332,10 @@ PACKAGES = {
     ),
     "runtime/repl": (
         "memory/database runtime/app runtime/config runtime/console runtime/describe runtime/events "
-        "runtime/exits runtime/grounding runtime/options runtime/printer runtime/sessions runtime/slash "
-        "runtime/version security/call security/command security/filters security/kinds security/paths "
-        "security/permissions security/policy security/ports security/question security/session "
-        "security/text security/trust security/url"
+        "runtime/exits runtime/grounding runtime/options runtime/printer runtime/providers "
+        "runtime/sessions runtime/slash runtime/version security/call security/command security/filters "
+        "security/kinds security/outcome security/paths security/permissions security/policy "
+        "security/ports security/question security/session security/text security/trust security/url"
     ),
     "runtime/script": (
         "memory/audit runtime/app runtime/audit runtime/console runtime/events runtime/exits "

@@ -121,6 +121,10 @@ class ProviderSection(Section):
         Mapping[RequestField, FieldValue],
         Field(description="Further fields of each request, as the service documents them."),
     ] = {}
+    pictures: Annotated[
+        Literal["auto", "on", "off"],
+        Field(description="Whether its models take pictures; auto: where base_url is empty."),
+    ] = "auto"
 
     fence: Annotated[
         Literal["", "delimit", "datamark", "encode"],

@@ -39,6 +39,7 @@ _SAMPLES: dict[KeyPath, tuple[tuple[str, str], ...]] = {
         ("headers", "{}"),
         ("query", "{}"),
         ("body", "{}"),
+        ("pictures", '"auto"'),
         ("fence", '""'),
     ),
     ("cost", "prices"): (

@@ -34,6 +34,7 @@ from .window import ContextWindow, tokens_in
 if TYPE_CHECKING:
     from leeward.memory.sessions import Charge, Line, Transcript
     from leeward.security.call import ToolCall
+    from leeward.security.outcome import Picture
     from leeward.security.pipeline import Pipeline
     from leeward.tools.composite import CompositeExecutor
     from leeward.tools.skills import Skills
@@ -116,7 +117,12 @@ class Chat:
         return True
 
     async def turn(
-        self, provider: Provider, text: str, attached: str, emit: Callable[[RunEvent], None]
+        self,
+        provider: Provider,
+        text: str,
+        attached: str,
+        emit: Callable[[RunEvent], None],
+        pictures: tuple[Picture, ...] = (),
     ) -> TurnEnded:
         """Run one turn on the person's words, and on what came to its end since the last one."""
         attached = "\n\n".join(filter(None, (attached, await self._news())))
@@ -134,7 +140,7 @@ class Chat:
             self.meter,
             ModelSummarizer(provider, self.meter, self._window.room),
         )
-        return await Turn(means, agent.max_turns, agent.timeout or None, emit).run(text, attached)
+        return await Turn(means, agent.max_turns, agent.timeout or None, emit).run(text, attached, pictures)
 
     async def _opening(self) -> Message:
         """Return the system prompt; it is made once, for services keep what begins with the same bytes."""

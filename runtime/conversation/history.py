@@ -25,6 +25,7 @@ from ..providers.interface import Message, Verbatim, new_call_id
 if TYPE_CHECKING:
     from leeward.security.call import ToolCall
     from leeward.security.kinds import Json
+    from leeward.security.outcome import Picture
 
 __all__ = [
     "BROKEN_OFF",
@@ -34,6 +35,7 @@ __all__ = [
     "Pending",
     "at_rest",
     "attached_to",
+    "drop_pictures",
     "with_summary",
 ]
 
@@ -154,10 +156,13 @@ class History:
         self._unanswered = {call.id: call for call in calls if call.id not in answered}
         self.close(BROKEN_OFF)
 
-    def say(self, text: str, attached: str = "") -> None:
-        """Add the person's message, a new turn; `attached` goes along and is kept apart from the words."""
+    def say(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> None:
+        """Add the person's message, a new turn; `attached` goes along and is kept apart from the words.
+
+        Pictures are sent for as long as this conversation is open, and never stored.
+        """
         self.turn += 1
-        message = attached_to(text, attached)
+        message = replace(attached_to(text, attached), pictures=pictures)
         self._add(message, {"text": text, "attached": attached} if attached else {"text": text})
 
     def reply(
@@ -273,6 +278,13 @@ class History:
 def attached_to(words: str, attached: str) -> Message:
     """Return a message of the person's with something that is not theirs behind it."""
     return Message("user", f"{words}\n\n{attached}", words=words) if attached else Message("user", words)
+
+
+def drop_pictures(messages: list[Message]) -> bool:
+    """Take the pictures out of a conversation; return whether there was one."""
+    has_any = any(message.pictures for message in messages)
+    messages[:] = [replace(message, pictures=()) if message.pictures else message for message in messages]
+    return has_any
 
 
 def with_summary(messages: Sequence[Message], summary: str) -> list[Message]:

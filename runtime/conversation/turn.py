@@ -23,6 +23,7 @@ from ..events import Alert, EndReason, RunEvent, Text, Thinking, TurnEnded
 from ..grounding import said_by_person
 from ..providers.interface import (
     CallRequested,
+    ErrorKind,
     FellBack,
     Message,
     ModelError,
@@ -38,10 +39,12 @@ from ..providers.interface import (
     Verbatim,
 )
 from .compaction import Summarizer, compact
+from .history import drop_pictures
 from .window import ContextWindow, TooLong, tokens_in
 
 if TYPE_CHECKING:
     from leeward.security.call import ToolCall
+    from leeward.security.outcome import Picture
     from leeward.security.pipeline import Pipeline
 
     from .calls import Calls
@@ -52,6 +55,7 @@ __all__ = ["Turn", "TurnContext"]
 
 _CLOSING_SECONDS = 5.0
 _LONGEST_CAUSE = 300
+_NO_PICTURES = "the request was refused; the pictures of this conversation are not sent any more"
 
 _CUT = {
     StopReason.LENGTH: "the reply was cut off at the model's limit of length",
@@ -112,23 +116,26 @@ class Turn:
         self._is_delegated = True
         return await self._run(task, "")
 
-    async def run(self, text: str, attached: str = "") -> TurnEnded:
-        """Run the turn on the person's words; `attached` is fenced text that goes with them.
+    async def run(self, text: str, attached: str = "", pictures: tuple[Picture, ...] = ()) -> TurnEnded:
+        """Run the turn on the person's words; fenced text (`attached`) and `pictures` go with them.
 
         Whatever stops the turn, the history is put right and its end is reported; then the error travels on.
         """
         self._means.meter.begin_turn()
-        return await self._run(text, attached)
+        return await self._run(text, attached, pictures)
 
-    async def _run(self, text: str, attached: str) -> TurnEnded:
+    async def _run(self, text: str, attached: str, pictures: tuple[Picture, ...] = ()) -> TurnEnded:
         try:
-            if not await self._begin(text, attached):
+            if not await self._begin(text, attached, pictures):
                 return self._end(EndReason.CONTEXT)
             reason = EndReason.TIMEOUT
             with trio.move_on_after(self._seconds):
                 reason = await self._rounds()
             return self._end(reason)
         except ModelError as error:
+            # A conversation with a picture that is refused would be refused with every message to come.
+            if error.kind is ErrorKind.BAD_REQUEST and drop_pictures(self._means.conversation.messages):
+                self._emit(Alert(_NO_PICTURES))
             return self._end(EndReason.MODEL_ERROR, error)
         except Exception:
             self._end(EndReason.FAILED)
@@ -138,14 +145,14 @@ class Turn:
             self._end(EndReason.CANCELLED)
             raise
 
-    async def _begin(self, text: str, attached: str) -> bool:
+    async def _begin(self, text: str, attached: str, pictures: tuple[Picture, ...]) -> bool:
         """Ground the URLs in the person's words before anything is made of them.
 
         A message that is too long to be sent is dropped, so that others can follow.
         """
         conversation, pipeline = self._means.conversation, self._means.pipeline
         self._system = await self._means.opening()
-        conversation.say(text, attached)
+        conversation.say(text, attached, pictures)
         try:
             await self._request()
         except TooLong as error:

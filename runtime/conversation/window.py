@@ -66,6 +66,7 @@ def first_kept(messages: Sequence[MessageSize], tail: float) -> int:
     return kept if any(message.role != "user" for message in messages[:kept]) else 0
 
 
+_PER_PICTURE = 1600  # tokens, about what services count for a picture that they scale to their bound
 _PER_MESSAGE = 8  # tokens around a message or a tool, for its role and its marks
 _FIRST_GUESS = 1.25
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 4.0
@@ -221,7 +222,7 @@ class ContextWindow:
 
 
 def _size(message: Message) -> float:
-    size = _PER_MESSAGE + tokens_in(message.text)
+    size = _PER_MESSAGE + tokens_in(message.text) + _PER_PICTURE * len(message.pictures)
     for call in message.calls:
         size += _PER_MESSAGE + tokens_in(call.tool) + tokens_in(call.arguments)
     return size if message.verbatim is None else size + tokens_in(repr(message.verbatim.parts))

@@ -25,6 +25,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from leeward.security.call import ToolCall
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
+from leeward.security.outcome import Picture
 
 __all__ = [
     "CallRequested",
@@ -50,6 +51,7 @@ __all__ = [
     "Verbatim",
     "new_call_id",
     "one_line",
+    "takes_pictures",
 ]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -73,6 +75,7 @@ class Message:
 
     `calls` and `verbatim` belong to an assistant's message only, `call_id` to a tool's: which call it
     answers. `words` are the person's own in a message that something is attached to, None elsewhere.
+    `pictures` go along with a message of the person's.
     """
 
     role: Role
@@ -81,6 +84,7 @@ class Message:
     call_id: str = ""
     verbatim: Verbatim | None = None
     words: str | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +225,10 @@ class ScriptError(ProviderSetupError):
 
 
 class Provider(Protocol):
-    """A model that answers requests."""
+    """A model that answers requests.
+
+    One that has `takes_pictures`, and says True, is given those of a message; others get its text alone.
+    """
 
     @property
     def name(self) -> str:
@@ -257,6 +264,11 @@ class ModelCatalog(Protocol):
             ModelError: it could not be asked.
         """
         ...
+
+
+def takes_pictures(provider: Provider) -> bool:
+    """Whether a provider is given the pictures of a message."""
+    return getattr(provider, "takes_pictures", False) is True
 
 
 def new_call_id() -> str:

@@ -64,4 +64,7 @@ def reach(client: ModelClient, kind: str, model: str, settings: ProviderSettings
     if own and isinstance(dialect, ChatCompletions) and kind == "openai":
         # OpenAI's newer models refuse the name that every other server knows.
         dialect = ChatCompletions(settings.body, bound="max_completion_tokens")
-    return RemoteModel(client, dialect, service, model, f"{settings.label or kind}:{model.strip()}")
+    name = f"{settings.label or kind}:{model.strip()}"
+    # The current models of the three services take pictures; of another server's nothing is known.
+    takes_pictures = own if settings.pictures is None else settings.pictures
+    return RemoteModel(client, dialect, service, model, name, takes_pictures=takes_pictures)

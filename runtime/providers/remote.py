@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC
 
 import httpx
@@ -78,12 +78,24 @@ class Service:
 class RemoteModel:
     """One model of one service."""
 
-    __slots__ = ("_client", "_dialect", "_key", "_model", "_requests", "_service", "_url", "_writer", "name")
+    __slots__ = (
+        *("_client", "_dialect", "_key", "_model", "_requests", "_service", "_url", "_writer"),
+        *("name", "takes_pictures"),
+    )
 
     def __init__(
-        self, client: ModelClient, dialect: Dialect, service: Service, model: str, name: str = ""
+        self,
+        client: ModelClient,
+        dialect: Dialect,
+        service: Service,
+        model: str,
+        name: str = "",
+        *,
+        takes_pictures: bool = False,
     ) -> None:
         """Say which model is meant, and under which name the person chose it; nothing is sent yet.
+
+        Pictures of messages are sent only where `takes_pictures`.
 
         Raises:
             ProviderSetupError: the base URL is not an http(s) URL, or a value cannot be sent.
@@ -100,6 +112,7 @@ class RemoteModel:
             if not (value.isascii() and value.isprintable()):
                 raise ProviderSetupError(f"the header {one_line(header, 60)} holds what cannot be sent")
         self.name = name or self._model
+        self.takes_pictures = takes_pictures
 
     def __repr__(self) -> str:
         return f"<{self.name} at {self._url.host}>"
@@ -139,6 +152,8 @@ class RemoteModel:
     @asynccontextmanager
     async def _asked(self, request: Request) -> AsyncGenerator[Reply, None]:
         """Send a request, a second time if the server only minds a field that can be left out."""
+        if not self.takes_pictures and any(message.pictures for message in request.messages):
+            request = replace(request, messages=tuple(replace(m, pictures=()) for m in request.messages))
         while True:
             headers, body = self._headers("text/event-stream"), self._writer.write(request)
             async with self._client.send("POST", self._requests, headers, body) as reply:

@@ -30,6 +30,7 @@ from .interface import (
     Request,
     Retrying,
     TextDelta,
+    takes_pictures,
 )
 
 __all__ = ["FallbackProvider", "RetryPolicy", "RetryingProvider", "is_told", "models_of"]
@@ -69,6 +70,11 @@ class RetryingProvider:
     def name(self) -> str:
         """The name under which the person chose it."""
         return self._provider.name
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether it is given the pictures of a message."""
+        return takes_pictures(self._provider)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[ModelEvent], None]:
@@ -157,6 +163,11 @@ class FallbackProvider:
     def name(self) -> str:
         """The name of the preferred one, which the person chose."""
         return self._providers[0].name
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether the preferred one is given pictures; a substitute may get the text alone."""
+        return takes_pictures(self._providers[0])
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[AsyncIterator[ModelEvent], None]:

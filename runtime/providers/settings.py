@@ -51,7 +51,7 @@ class ProviderSettings:
     """What one service needs; what is empty is as the service's kind has it.
 
     `headers` and `query` go along with every request, `body` holds more fields of it. `label` is what
-    the person calls the service.
+    the person calls the service. `pictures` is whether its models take them, None where that is unknown.
     """
 
     base_url: str | None = None
@@ -61,3 +61,4 @@ class ProviderSettings:
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Mapping[str, Json] = field(default_factory=dict)
     label: str = ""
+    pictures: bool | None = None

@@ -5,17 +5,20 @@ Nothing here knows a dialect. Whatever a server sends, the only exception raised
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from leeward.security.kinds import Json
 from leeward.security.lazy import regex
+from leeward.security.outcome import Picture
 
 from .interface import ErrorKind, ModelError, new_call_id, one_line
 
 __all__ = [
     "TextJoiner",
     "assembled",
+    "base64_of",
     "count",
     "encoded",
     "error_in",
@@ -47,6 +50,11 @@ _KINDS_BY_WORD = (
 )
 _NOTHING_LEFT = regex(r"insufficient_quota|billing|payment|\b402\b")
 _DELAY = regex(r"(\d+(?:\.\d+)?)s")
+
+
+def base64_of(picture: Picture) -> str:
+    """Return the bytes of a picture as services take them."""
+    return base64.b64encode(picture.data).decode("ascii")
 
 
 def read_object(data: str) -> Mapping[str, object]:

@@ -1,23 +1,27 @@
 """What goes along with a message: files named by `@`, and long pastes.
 
 All of it is fenced text and nobody's words: it asks for nothing. A file is read by a call of the person's
-own, through the pipeline like any other. URLs of a paste ground exactly themselves.
+own, through the pipeline like any other. A picture goes along as it is, to a model that takes pictures: no
+filter reads what is drawn in it. URLs of a paste ground exactly themselves.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import trio
 
 from leeward.security.call import Asker
 from leeward.security.kinds import Json
 from leeward.security.lazy import dataclass
+from leeward.security.outcome import Picture
+from leeward.security.text import visible
 
 from ..app import Runtime
 from ..exits import CliError, Exit
 from ..grounding import shown_by_paste
+from ..providers.interface import takes_pictures
 from .terminal import Typed
 
 __all__ = ["Mention", "attached_to", "mentions"]
@@ -26,6 +30,7 @@ _MENTION = re.compile(r"(?<![\w@\\/.])@(\"[^\"\n]+\"|[^\s\"@]+)")
 _RANGE = re.compile(r"(.+?)(?::|#L)(\d{1,7})(?:-L?(\d{1,7}))?")
 _BEHIND = ".,;:!?)]}'"
 _MOST = 20
+_MOST_PICTURES = 15_000_000  # bytes; in base64 20 MB, within what services take as one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +67,16 @@ def mentions(typed: Typed) -> Iterator[Mention]:
             yield Mention(lines[1], first, max(int(lines[3] or first), first))
 
 
-async def attached_to(typed: Typed, runtime: Runtime) -> tuple[str, ...]:
-    """Return the texts that go along with a message, fenced.
+async def attached_to(typed: Typed, runtime: Runtime) -> tuple[list[str], tuple[Picture, ...]]:
+    """Return the texts that go along with a message, fenced, and the pictures.
 
     What cannot be read is shown as any refusal, and goes along as what it is: the model learns that too.
+
+    Raises:
+        CliError: more is named than goes along, or a picture that the model does not take.
     """
-    texts = []
+    texts: list[str] = []
+    pictures: list[Picture] = []
     named = [*mentions(typed)]
     if len(named) > _MOST:
         why = f"{len(named)} files are named, and {_MOST} at most go along with a message"
@@ -81,7 +90,21 @@ async def attached_to(typed: Typed, runtime: Runtime) -> tuple[str, ...]:
         else:
             called = await runtime.call("read", mention.arguments, Asker.PERSON)
         texts.append(called.text)
+        if called.picture is not None:
+            pictures.append(called.picture)
+            _must_be_taken(pictures, runtime)
+            texts.append(f"(this is picture {len(pictures)} of the message)")
     for name, text in typed.folded:
         await runtime.pipeline.note(*shown_by_paste(text, runtime.pipeline.session))
         texts.append(await runtime.admit(text, "paste", name))
-    return tuple(texts)
+    return texts, tuple(pictures)
+
+
+def _must_be_taken(pictures: Sequence[Picture], runtime: Runtime) -> None:
+    if not takes_pictures(runtime.provider):
+        why = f"{visible(runtime.provider.name)} takes no pictures, so nothing was sent"
+        hint = 'name another model (/model), or set pictures = "on" of its [[llm.providers]] if it does'
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion=hint)
+    if sum(len(picture.data) for picture in pictures) > _MOST_PICTURES:
+        why = f"the pictures of a message have {_MOST_PICTURES // 1_000_000} MB together at most"
+        raise CliError(Exit.ARG_ERROR, "ARG_ERROR", why, suggestion="send several messages")

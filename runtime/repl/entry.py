@@ -54,9 +54,9 @@ class Entrance:
         elif sign == "#" and rest and not rest.startswith("#"):
             await self._runtime.call("memory_save", {"text": rest}, Asker.PERSON)
         else:
+            texts, pictures = await attached_to(typed, self._runtime)
             brought, self._brought = self._brought, []
-            attached = (*brought, *await attached_to(typed, self._runtime))
-            await self._runtime.turn(typed.text.strip(), "\n\n".join(attached))
+            await self._runtime.turn(typed.text.strip(), "\n\n".join((*brought, *texts)), pictures)
 
     async def _shell(self, line: str) -> None:
         result = await self._runtime.call("shell", {"command": line}, Asker.PERSON)

@@ -2,13 +2,17 @@
 
 Enter sends; Alt-Enter, or a backslash before Enter, begins a new line. Only what was typed is a command, a
 line for the shell, a note or the name of a file to attach: a page that was pasted commands nothing. A long
-paste is a placeholder in the message, and goes along as a text of its own.
+paste is a placeholder in the message, and goes along as a text of its own. The path of a picture alone, which
+is what terminals paste for a file that is dropped on them, becomes its name with an `@`, to be seen and sent.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import time
+from pathlib import Path
+from urllib.parse import unquote
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
@@ -23,13 +27,14 @@ from leeward.security.trust import Origin
 from .desk import Desk
 from .terminal import Closed, Interrupt, Typed
 
-__all__ = ["SIGNS", "Editing", "bindings", "editing_keys"]
+__all__ = ["SIGNS", "Editing", "bindings", "editing_keys", "picture_path"]
 
 SIGNS = "/!#"
 """What a message begins with that is no question to the model: a command, a line for the shell, a note."""
 
 _LONG_PASTE, _PASTE_LINES = 1000, 10
 _MENTION = re.compile(r"(?<![\w@\\])@(?=\S)")
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _TWICE = 3.0  # seconds within which a second Ctrl-C leaves
 
 
@@ -59,6 +64,9 @@ class Editing:
         """Insert what was pasted, without anything a terminal would obey; a long text as a placeholder."""
         stripper = strip.start(Source("paste", Origin.WEB))
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if (picture := picture_path(text)) is not None:
+            self.buffer.insert_text(f'@"{picture}" ')
+            return
         text = stripper.feed(text) + stripper.flush()
         if self.buffer.cursor_position == 0:
             self._has_typed_sign, self._begins_pasted = False, True
@@ -108,6 +116,19 @@ class Editing:
 
     def _look_at_sign(self, buffer: Buffer) -> None:
         self._has_typed_sign &= buffer.text[:1] in SIGNS and bool(buffer.text)
+
+
+def picture_path(text: str) -> str | None:
+    """Return the path of a picture that a pasted text is, and nothing else; None for any other text."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    name = words[0] if len(words) == 1 else ""
+    if name.startswith("file://"):
+        name = unquote(name.removeprefix("file://"))
+    is_named = name.lower().endswith(_PICTURES) and name.isprintable() and '"' not in name
+    return name if is_named and name.startswith("/") and Path(name).is_file() else None
 
 
 def editing_keys(editing: Editing) -> KeyBindings:

@@ -316,6 +316,8 @@ class Repl:
         except (CliError, RecordError) as error:
             # What could not be stored or read now may go well the next time; the person decides.
             self._renderer.screen.failed(str(error))
+            if isinstance(error, CliError) and "suggestion" in error.detail:
+                self._renderer.screen.block(f"  {visible(str(error.detail['suggestion']))}", "dim")
         finally:
             self._renderer.end()
         if trio.current_time() - began > LONG:

@@ -104,13 +104,17 @@ STORIES: dict[str, list[list[Step]]] = {
 
 
 class ChatModel(ThreadingHTTPServer):
-    """The server. `requests` are the bodies it was sent; a `held` step waits for `release`."""
+    """The server. `requests` are the bodies it was sent; a `held` step waits for `release`.
+
+    It refuses pictures where `refuses_pictures` is set, as a service does whose model takes none.
+    """
 
     daemon_threads = True
 
     def __init__(self, pause: float = 0.0) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.pause = pause
+        self.refuses_pictures = False
         self.requests: list[dict[str, Any]] = []
         self.release = threading.Event()
         self.dropped = threading.Event()
@@ -175,6 +179,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.requests.append(body)
+        if self.server.refuses_pictures and "image_url" in json.dumps(body):
+            self._refuse("this model takes no images")
+            return
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
@@ -184,6 +191,14 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             self.server.dropped.set()
         self.close_connection = True
+
+    def _refuse(self, why: str) -> None:
+        body = json.dumps({"error": {"message": why, "type": "invalid_request_error"}}).encode()
+        self.send_response(400)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def _stream(self, steps: list[Step]) -> None:
         calls = 0

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator
 from leeward.security.lazy import dataclass
 from leeward.security.outcome import PermanentFailure
 
-__all__ = ["PLAIN", "Encoding", "as_utf8", "encoding_of", "is_binary", "is_utf8", "with_line_ends_of"]
+__all__ = [
+    "PLAIN",
+    "Encoding",
+    "as_utf8",
+    "encoding_of",
+    "is_binary",
+    "is_utf8",
+    "picture_type",
+    "with_line_ends_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,21 @@ def encoding_of(head: bytes) -> Encoding:
 def is_binary(head: bytes) -> bool:
     """Whether a file that begins so is no text: text has no NUL in it, unless its mark says that it may."""
     return b"\0" in head and encoding_of(head).name == "utf-8"
+
+
+_PICTURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+def picture_type(head: bytes) -> str | None:
+    """Return the media type of a picture that begins so, of the four that model services take; else None."""
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in _PICTURES if head.startswith(mark)), None)
 
 
 def is_utf8(data: bytes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mimetypes
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import field
 from itertools import chain, islice
 from typing import Annotated
@@ -19,11 +20,11 @@ from pydantic import Field
 from leeward.security.call import ToolExecutor
 from leeward.security.kinds import Effect
 from leeward.security.lazy import dataclass
-from leeward.security.outcome import Output
+from leeward.security.outcome import Output, Picture
 from leeward.security.paths import ResolvedPath
 
 from ..declare import WorkspacePath, tool
-from .encoding import encoding_of, is_binary
+from .encoding import encoding_of, is_binary, picture_type
 from .freshness import FileVersions, content_mark
 from .guard import Guard, file_identity
 from .handles import failure, open_folder, opened_parent, shown_name
@@ -32,6 +33,8 @@ from .lines import Window, blocks, in_window
 __all__ = ["Files"]
 
 _SNIFFED = 8192
+_LARGEST_PICTURE = 3_750_000  # bytes; in base64 the 5 MB that services take
+_TOO_LARGE = "a picture over 3.75 MB goes to no model: make it smaller"
 _ENTRIES = 2_000
 _ENTRIES_SEEN = 100_000
 
@@ -93,12 +96,25 @@ def _text_of(descriptor: int, name: str, size: int, window: Window) -> Output:
     first = next(parts, b"")
     head = first[:_SNIFFED]
     if is_binary(head):
-        guess = mimetypes.guess_type(name, strict=False)[0] or "type unknown"
-        return Output(f"[binary file: {guess}, {size} bytes]")
+        return _binary(chain((first,), parts), picture_type(head), name, size)
     encoding = encoding_of(head)
     # The mark of UTF-8 is an ordinary character of the text; another encoding is put into that first.
     start = first if encoding.name == "utf-8" else first[len(encoding.mark) :]
     return in_window(chain((start,) if start else (), parts), encoding, window)
+
+
+def _binary(parts: Iterator[bytes], picture: str | None, name: str, size: int) -> Output:
+    """Return what a file is that is no text, and a picture that a model can take."""
+    guess = picture or mimetypes.guess_type(name, strict=False)[0] or "type unknown"
+    told = f"[binary file: {guess}, {size} bytes]"
+    if picture is None:
+        return Output(told)
+    data = bytearray()
+    for part in parts:
+        data += part
+        if len(data) > _LARGEST_PICTURE:
+            return Output(told, notices=(_TOO_LARGE,))
+    return Output(told, picture=Picture(picture, bytes(data)))
 
 
 def _list(place: ResolvedPath) -> Output:

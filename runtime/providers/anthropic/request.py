@@ -17,7 +17,7 @@ from leeward.security.lazy import dataclass, regex
 
 from ..history import History
 from ..interface import Message, ModelInfo, Request, ToolView
-from ..wire import assembled, count, encoded, mappings, text_of
+from ..wire import assembled, base64_of, count, encoded, mappings, text_of
 from .response import MessageReader
 
 __all__ = ["MessageWriter", "Messages"]
@@ -195,6 +195,9 @@ def _blocks(message: Message, owner: str) -> Iterator[dict[str, Json]]:
         yield {"type": "tool_result", "tool_use_id": message.call_id, "content": content}
     elif has_text or message.role == "user":
         yield _text(message.text if has_text else _NO_TEXT)
+        for picture in message.pictures:
+            data = {"type": "base64", "media_type": picture.media_type, "data": base64_of(picture)}
+            yield {"type": "image", "source": data}
 
 
 def _replied(message: Message, owner: str) -> Iterator[dict[str, Json]]:

@@ -15,7 +15,7 @@ from leeward.security.lazy import dataclass
 
 from ..history import History
 from ..interface import Message, ModelInfo, Request, ToolView
-from ..wire import assembled, count, encoded, mappings, text_of
+from ..wire import assembled, base64_of, count, encoded, mappings, text_of
 from .response import ChatReader
 
 __all__ = ["ChatCompletions", "ChatWriter"]
@@ -53,7 +53,7 @@ class ChatCompletions:
         if message.role == "tool":
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
         own, extras = self.verbatim(message, owner)
-        encoded: dict[str, Json] = {"role": message.role, "content": message.text, **own}
+        encoded: dict[str, Json] = {"role": message.role, "content": _content(message), **own}
         if message.calls:
             encoded["content"] = message.text or None
             encoded["tool_calls"] = [
@@ -123,6 +123,15 @@ class ChatWriter:
         if request.max_tokens is not None:
             fields[dialect.bound] = request.max_tokens
         return assembled(fields, {"messages": self._messages, "tools": self._tools})
+
+
+def _content(message: Message) -> Json:
+    """Return the text of a message, or its parts where pictures go along."""
+    if not message.pictures:
+        return message.text
+    urls = (f"data:{picture.media_type};base64,{base64_of(picture)}" for picture in message.pictures)
+    shown: list[Json] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return [{"type": "text", "text": message.text}, *shown]
 
 
 def _info(entry: Mapping[str, object]) -> ModelInfo:
